@@ -1,0 +1,43 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint bench docs clean
+
+demo: $(VENV)/.core
+	$(BIN)/evenhand demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+docs: $(VENV)/.test
+	$(BIN)/python -m benchmarks.page --check
+	$(BIN)/python -m pytest tests/test_docs.py
+
+$(VENV)/.venv:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.venv pyproject.toml constraints.txt
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.venv pyproject.toml constraints.txt
+	$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.lint: $(VENV)/.venv pyproject.toml constraints.txt
+	$(PIP) -e '.[test,lint]'
+	@touch $@ $(VENV)/.test $(VENV)/.core
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,156 @@
+"""The searches side by side on the papers' data and models, with equal tests and ten seeds.
+
+Three questions, each answered per data set, model and search: what an equal number of tests finds, how long 10,000
+findings take, and what the papers' own limits give (2,000 random individuals, 2,000 local steps or tests for each seed).
+Results are kept after every configuration; a second call does only what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import evenhand as eh
+from benchmarks.machine import cpu, facts, parser, save, short
+from benchmarks.subjects import DATA, SMALL_FOREST, SVM_ROWS, fit, load
+
+SEEDS = 10
+TESTS = 50_000
+SVM_TESTS = 2_000
+GLOBAL = 2_000
+"""Random individuals of the global phase, for every search that has one."""
+SVM_GLOBAL = 500
+FINDINGS = 10_000
+PATIENCE = 60.0
+"""Wall seconds after which a search is not waited for any longer."""
+MODELS = ("tree", "forest", "MLP", "SVM", "ensemble")
+VARIANTS = {"aequitas random": "random", "aequitas semi": "semi", "aequitas full": "full"}
+SEARCHES = ("themis", *VARIANTS, "kosei")
+LIMIT = 2_000
+LIMITED = ("tree", "forest", "MLP")
+LIMITED_SEEDS = 3
+
+
+def strategy(search: str, samples: int) -> Any:
+    """Make a search that only the budget ends (or, for a local one, the lack of anything to start from)."""
+    if search == "themis":
+        return eh.Themis()
+    if search == "kosei":
+        return eh.Kosei(samples=samples)
+    return eh.Aequitas(VARIANTS[search], samples=samples, steps=10**9)  # type: ignore[arg-type]
+
+
+def limited(search: str) -> Any:
+    """Make a search with the limits of KOSEI's experiments."""
+    if search == "kosei":
+        return eh.Kosei(samples=LIMIT, per_seed=LIMIT)
+    return eh.Aequitas("full", samples=LIMIT, steps=LIMIT)
+
+
+def repeated(model: Any, space: eh.Space, search: Any, budget: eh.Budget, seeds: int) -> dict[str, Any]:
+    """Run one search with several seeds; means, with the spread of the success rate."""
+    runs, seconds = zip(
+        *(cpu(lambda s=seed: eh.audit(model, space, search, budget, seed=s)) for seed in range(seeds)),  # type: ignore[misc]
+        strict=True,
+    )
+    rates = [run.success_rate for run in runs]
+    tests = sum(run.tests for run in runs)
+    found = sum(run.found for run in runs)
+    repeats = sum(run.counts["repeats"] for run in runs)
+    return {
+        "seeds": seeds,
+        "tests": short(tests / seeds),
+        "findings": short(found / seeds),
+        "success": short(statistics.fmean(rates)),
+        "spread": short(statistics.stdev(rates)) if seeds > 1 else 0.0,
+        "repeats": short(repeats / (repeats + tests)),
+        "rows": short(sum(run.rows for run in runs) / seeds),
+        "per_row": short(found / sum(run.rows for run in runs)),
+        "per_second": short(found / sum(seconds)),
+        "cpu_seconds": short(sum(seconds) / seeds),
+        "stops": sorted({run.stop.value for run in runs}),
+    }
+
+
+def until(model: Any, space: eh.Space, search: Any) -> dict[str, Any]:
+    """Run one search until it has found enough, or for as long as anyone would wait."""
+    budget = eh.Budget(findings=FINDINGS, seconds=PATIENCE)
+    run, seconds = cpu(lambda: eh.audit(model, space, search, budget, seed=0))
+    return {"findings": run.found, "tests": run.tests, "cpu_seconds": short(seconds), "stop": run.stop.value}
+
+
+class Results:
+    """What is known so far, on disk after every answer."""
+
+    def __init__(self, path: Path, fresh: bool, settings: dict[str, Any]) -> None:
+        self.path = path
+        self.all: dict[str, Any] = {"machine": facts(), "settings": settings, "equal": {}, "until": {}, "limits": {}}
+        if path.exists() and not fresh:
+            stored = json.loads(path.read_text())
+            if stored["settings"] != settings:
+                raise SystemExit(f"{path.name} has other settings; start again with --fresh")
+            self.all = stored
+
+    def lacks(self, question: str, key: str) -> bool:
+        """Tell whether an answer is missing."""
+        return key not in self.all[question]
+
+    def add(self, question: str, key: str, answer: dict[str, Any]) -> None:
+        """Keep an answer."""
+        self.all[question][key] = answer
+        self.all["load_after"] = facts()["load"]
+        save(self.path, self.all)
+        print(question, key, answer, flush=True)
+
+
+def compare(results: Results, data: str, name: str, tests: int, samples: int, seeds: int) -> None:
+    """Answer the three questions for one data set and model."""
+    questions = [("equal", s) for s in SEARCHES] + [("until", s) for s in SEARCHES]
+    if name in LIMITED:
+        questions += [("limits", s) for s in ("aequitas full", "kosei")]
+    missing = [(q, s, f"{data}/{name}/{s}") for q, s in questions if results.lacks(q, f"{data}/{name}/{s}")]
+    if not missing:
+        return
+    space, table = load(data)
+    model = fit(name, table)
+    for question, search, key in missing:
+        if question == "equal":
+            answer = repeated(model, space, strategy(search, samples), eh.Budget(tests=tests), seeds)
+        elif question == "until":
+            answer = until(model, space, strategy(search, samples))
+        else:
+            budget = eh.Budget(seconds=5 * PATIENCE)
+            answer = repeated(model, space, limited(search), budget, min(seeds, LIMITED_SEEDS))
+        results.add(question, key, answer)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = parser(__doc__, "comparison.json")
+    options.add_argument("--fresh", action="store_true", help="forget what is stored")
+    options.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
+    options.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
+    given = options.parse_args(arguments)
+    settings = {
+        "seeds": SEEDS,
+        "tests": TESTS,
+        "svm_tests": SVM_TESTS,
+        "global": GLOBAL,
+        "svm_global": SVM_GLOBAL,
+        "findings": FINDINGS,
+        "patience": PATIENCE,
+        "limit": LIMIT,
+        "limited_seeds": LIMITED_SEEDS,
+        "trees": SMALL_FOREST,
+        "svm_rows": SVM_ROWS,
+    }
+    results = Results(given.out, given.fresh, settings)
+    for name in given.models:
+        tests, samples = (SVM_TESTS, SVM_GLOBAL) if name == "SVM" else (TESTS, GLOBAL)
+        for data in given.data:
+            compare(results, data, name, tests, samples, SEEDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Where a benchmark ran, its clock, and where its results go."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("evenhand", "numpy", "scipy", "scikit-learn", "pandas")
+
+
+def facts() -> dict[str, Any]:
+    """Say what the machine is and how busy it is, without naming it."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "load": [round(load, 2) for load in os.getloadavg()],
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in PACKAGES},
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def cpu(call: Callable[[], T]) -> tuple[T, float]:
+    """Make a call; return its result and the CPU seconds that it took."""
+    start = time.process_time()
+    result = call()
+    return result, time.process_time() - start
+
+
+def parser(description: str | None, result: str) -> argparse.ArgumentParser:
+    """Make a benchmark's argument parser: every one can write its result elsewhere."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--out", type=Path, default=RESULTS / result, help="the JSON file to write")
+    return made
+
+
+def save(path: Path, result: dict[str, Any]) -> None:
+    """Write a result so that a crash leaves the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(result, indent=1) + "\n")
+    temporary.replace(path)
+
+
+def short(value: float) -> float:
+    """Round to four significant digits: more are noise."""
+    return float(f"{value:.4g}")

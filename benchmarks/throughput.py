@@ -1,0 +1,162 @@
+"""How much of a model's own speed is left when evenhand asks it, and how far that is from asking one by one.
+
+Efficiency is the CPU time of the bare model's ``predict`` on the very rows that a run asked (captured in an identical
+run, 16,384 at a time, same dtype) over the CPU time of the whole run. The two are measured in turns; the median of
+three pairs counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import evenhand as eh
+from benchmarks.machine import cpu, facts, parser, save, short
+from benchmarks.sequential import Sequential
+from benchmarks.subjects import fit, load
+from evenhand.stream import Stream
+
+BATCH = 16_384
+ROUNDS = 3
+SEARCHES = ("themis", "kosei")
+WANTED = {
+    "forest of 50": 0.8,
+    "boosting": 0.8,
+    "MLP": 0.6,
+    "tree": 0.25,
+    "logistic regression": 0.25,
+}
+TESTS = {
+    "forest of 50": 400_000,
+    "boosting": 200_000,
+    "MLP": 1_000_000,
+    "tree": 3_000_000,
+    "logistic regression": 3_000_000,
+}
+"""Enough for a run of one to five CPU seconds."""
+WANTED_GAIN = {"tree": 200, "MLP": 200, "forest of 50": 800}
+SEQUENTIAL_SECONDS = 10.0
+
+
+class Recorder:
+    """Keeps the rows that a model is asked; the codes fit a byte each."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.blocks: list[npt.NDArray[np.uint8]] = []
+
+    def __call__(self, X: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """Answer as the model does."""
+        self.blocks.append(X.astype(np.uint8))
+        self.dtype = X.dtype
+        answer: npt.NDArray[Any] = self.model.predict(X)
+        return answer
+
+    def rows(self) -> npt.NDArray[np.uint8]:
+        """All rows in the order in which they were asked."""
+        return np.concatenate(self.blocks)
+
+
+def bare(model: Any, rows: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> float:
+    """Return the CPU seconds of the model's own ``predict`` on rows, batch by batch."""
+    seconds = 0.0
+    for start in range(0, len(rows), BATCH):
+        batch = rows[start : start + BATCH].astype(dtype)
+        seconds += cpu(lambda X=batch: model.predict(X))[1]  # type: ignore[misc]
+    return seconds
+
+
+def efficiency(model: Any, space: eh.Space, search: str, tests: int) -> dict[str, Any]:
+    """Measure one model under one search."""
+
+    def audit(asked: Any) -> eh.Run:
+        return eh.audit(asked, space, search, eh.Budget(tests=tests), seed=0)
+
+    recorder = Recorder(model)
+    recorded = audit(eh.wrap(recorder, input="array"))
+    rows = recorder.rows()
+    pairs = []
+    for _ in range(ROUNDS):
+        run, seconds = cpu(lambda: audit(model))
+        assert (run.tests, run.found, run.rows) == (recorded.tests, recorded.found, recorded.rows)
+        pairs.append((seconds, bare(model, rows, recorder.dtype)))
+    ratios = [bare_seconds / seconds for seconds, bare_seconds in pairs]
+    run_seconds, bare_seconds = (statistics.median(times) for times in zip(*pairs, strict=True))
+    return {
+        "tests": recorded.tests,
+        "rows": len(rows),
+        "findings": recorded.found,
+        "cpu_seconds": short(run_seconds),
+        "rows_per_second": short(len(rows) / run_seconds),
+        "bare_rows_per_second": short(len(rows) / bare_seconds),
+        "findings_per_second": short(recorded.found / run_seconds),
+        "ratios": [short(ratio) for ratio in ratios],
+        "efficiency": short(statistics.median(ratios)),
+    }
+
+
+def one_by_one(model: Any, space: eh.Space, seconds: float, samples: int) -> dict[str, Any]:
+    """Measure the sequential reference on the same sample; its rate is that of the local search alone."""
+    domains = [(attribute.low, attribute.high) for attribute in space.attributes]  # type: ignore[attr-defined]
+    reference = Sequential(model, domains, space.protected_columns)
+    sample, _ = space.sampler.deal(Stream(0), 0, samples)
+    lows = np.array([low for low, _ in domains])
+    seeds = reference.global_search(tuple(row) for row in (sample.rows + lows).tolist())
+    before, start = len(reference.judged), time.process_time()
+    # Looking at the clock costs little beside a model call.
+    found = sum(
+        1 for _ in itertools.takewhile(lambda _: time.process_time() - start < seconds, reference.local_search(seeds))
+    )
+    spent = time.process_time() - start
+    return {
+        "seeds": len(seeds),
+        "tests": len(reference.judged) - before,
+        "findings": found,
+        "cpu_seconds": short(spent),
+        "findings_per_second": short(found / spent),
+    }
+
+
+def measure(models: list[str], scale: float, seconds: float) -> dict[str, Any]:
+    """Run everything; ``scale`` shrinks the budgets."""
+    space, table = load("census")
+    result: dict[str, Any] = {"machine": facts(), "batch": BATCH, "efficiency": [], "gain": []}
+    for name in models:
+        model = fit(name, table)
+        tests = max(1_000, int(TESTS[name] * scale))
+        for search in SEARCHES:
+            row = {"model": name, "search": search, "wanted": WANTED[name], **efficiency(model, space, search, tests)}
+            result["efficiency"].append(row)
+            print(
+                f"{name:20} {search:7} {row['rows']:>9,} rows  {row['cpu_seconds']:6.2f} s  "
+                f"{row['rows_per_second']:>12,.0f} of {row['bare_rows_per_second']:>12,.0f} rows/s  "
+                f"{row['efficiency']:.2f} (wanted {row['wanted']})",
+                flush=True,
+            )
+        if name in WANTED_GAIN:
+            slow = one_by_one(model, space, seconds, eh.Kosei().samples)
+            fast = result["efficiency"][-1]["findings_per_second"]
+            gain = {"model": name, "wanted": WANTED_GAIN[name], "findings_per_second": fast, "sequential": slow}
+            gain["gain"] = short(fast / slow["findings_per_second"]) if slow["findings"] else None
+            result["gain"].append(gain)
+            print(f"{name:20} kosei   {fast:,.0f} findings/s, one by one {slow['findings_per_second']:,.0f}: {gain['gain']}")
+    result["load_after"] = facts()["load"]
+    return result
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = parser(__doc__, "throughput.json")
+    options.add_argument("--models", nargs="+", default=list(WANTED), choices=list(WANTED))
+    options.add_argument("--scale", type=float, default=1.0, help="multiplies the number of tests")
+    options.add_argument("--seconds", type=float, default=SEQUENTIAL_SECONDS, help="CPU seconds of the one-by-one search")
+    given = options.parse_args(arguments)
+    save(given.out, measure(given.models, given.scale, given.seconds))
+
+
+if __name__ == "__main__":
+    main()

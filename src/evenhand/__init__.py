@@ -1,0 +1,49 @@
+"""Find people whom a model would treat differently if only a protected attribute of theirs were different.
+
+>>> import evenhand as eh
+>>> space = eh.Space([eh.Integer("hours", 1, 40), eh.Boolean("member")], protected="member")
+>>> eh.audit(lambda frame: frame["hours"] > 20, space, strategy="themis").found
+0
+"""
+
+from evenhand import datasets, errors
+from evenhand._version import __version__
+from evenhand.budget import Budget, StopReason
+from evenhand.criterion import Flip, Gap
+from evenhand.model import Model, wrap
+from evenhand.oracle import Status
+from evenhand.run import Run, audit
+from evenhand.search import Problem, Query, Verdicts, label, score, test, work
+from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
+from evenhand.strategies import Aequitas, Kosei, Themis
+
+__all__ = [
+    "Aequitas",
+    "Boolean",
+    "Budget",
+    "Flip",
+    "Gap",
+    "Integer",
+    "Kosei",
+    "Model",
+    "Nominal",
+    "Ordinal",
+    "Problem",
+    "Query",
+    "Real",
+    "Run",
+    "Space",
+    "Status",
+    "StopReason",
+    "Themis",
+    "Verdicts",
+    "__version__",
+    "audit",
+    "datasets",
+    "errors",
+    "label",
+    "score",
+    "test",
+    "work",
+    "wrap",
+]

@@ -1,0 +1,67 @@
+"""Asks the model about rows of codes, and counts what was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.criterion import Criterion, Outputs
+from evenhand.errors import DataError, ModelError
+from evenhand.model import Model
+from evenhand.model.asking import Asking
+from evenhand.space.counterparts import Families
+from evenhand.space.individuals import Rows
+from evenhand.space.tabular import Space
+
+
+class Asker:
+    """Turns rows of codes into what the model takes, and its answers into what a criterion looks at."""
+
+    def __init__(self, model: Model, space: Space, criterion: Criterion, timeout: float | None = None) -> None:
+        self.model, self.space, self.criterion = model, space, criterion
+        self._asking = Asking(model, timeout=timeout)
+        if criterion.needs_scores and not model.has_scores:
+            raise ModelError(f"{criterion} needs scores, but {model.name} gives labels only; use criterion=eh.Flip()")
+        if model.columns is not None:
+            lacking = [name for name in model.columns if name not in space.names]
+            if lacking:
+                raise DataError(
+                    f"{model.name} wants the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}, which "
+                    f"the space lacks; add to the space, or fit the model without"
+                )
+
+    def inputs(self, rows: Rows) -> Any:
+        """Build the frame or array that the model takes."""
+        if self.model.input == "array":
+            return self.space.array(rows)
+        frame = self.space.frame(rows)
+        columns = self.model.columns
+        return frame if columns is None or columns == self.space.names else frame[list(columns)]
+
+    def labels(self, rows: Rows) -> npt.NDArray[Any]:
+        """Ask for decisions."""
+        return self._asking.labels(self.inputs(rows), len(rows))
+
+    def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """Ask for scores, one row of them per row."""
+        return self._asking.scores(self.inputs(rows), len(rows))
+
+    def both(self, rows: Rows) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+        """Ask for decisions, and for scores where the criterion looks at them; one model call where that suffices."""
+        return self._both(self.inputs(rows))
+
+    def _both(self, inputs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+        if not self.criterion.needs_scores:
+            return self._asking.labels(inputs, len(inputs)), None
+        scores, labels = self._asking.both(inputs, len(inputs))
+        return labels, scores
+
+    def outputs(self, families: Families) -> Outputs:
+        """Ask about whole families."""
+        if self.model.input == "array":
+            labels, scores = self._both(families.array())
+        else:
+            labels, scores = self.both(families.asked)
+        return Outputs(families.spread(labels), None if scores is None else families.spread(scores), families.own)

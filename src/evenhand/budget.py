@@ -1,0 +1,72 @@
+"""When a run ends: budgets and stop reasons."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, fields
+
+from evenhand.errors import BudgetError
+
+
+class StopReason(enum.Enum):
+    """Why a run ended.
+
+    >>> StopReason.TESTS.value
+    'tests'
+    """
+
+    TESTS = "tests"
+    ROWS = "rows"
+    FINDINGS = "findings"
+    SECONDS = "seconds"
+    EXHAUSTED = "exhausted"
+    """All legal tests were judged."""
+    STALLED = "stalled"
+    """Fifty blocks in a row, and ten thousand individuals, held no fresh test."""
+    FINISHED = "finished"
+    """The search itself ended."""
+    INTERRUPTED = "interrupted"
+
+    @property
+    def words(self) -> str:
+        """Say it to a reader."""
+        return {
+            "tests": "the budget of tests was reached",
+            "rows": "the budget of model rows was reached",
+            "findings": "the wanted number of findings was reached",
+            "seconds": "the time was up",
+            "exhausted": "every legal test was judged",
+            "stalled": "nothing new came up for a long time",
+            "finished": "the search came to its end",
+            "interrupted": "it was interrupted",
+        }[self.value]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may spend; the first limit to be reached ends it. None: no limit.
+
+    >>> Budget(tests=1000)
+    Budget(tests=1000, rows=None, findings=None, seconds=None)
+    """
+
+    tests: int | None = None
+    """Unique tests judged: exact."""
+    rows: int | None = None
+    """Rows handed to the model for any question: never exceeded."""
+    findings: int | None = None
+    """Unique findings: the run is cut after the last one wanted."""
+    seconds: float | None = None
+    """Wall-clock time, checked between model calls, added up over resumes."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None:
+                continue
+            whole = field.name != "seconds"
+            number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+            if not number or not (0 < value < math.inf):
+                kind = "a whole number" if whole else "a number"
+                raise BudgetError(f"budget: {field.name} must be {kind} above 0, got {value!r}")

@@ -1,0 +1,91 @@
+"""What the command says and returns when something goes wrong: a few lines, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from evenhand.errors import EvenhandError
+
+FOUND, WRONG, INTERRUPTED, PIPE = 1, 2, 130, 141
+"""Exit states besides 0; the last is what a shell shows for a command whose reader has gone."""
+MOST_LINES = 3
+
+
+class Group(TyperGroup):
+    """Commands whose errors become messages and exit states."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except EvenhandError as error:
+            tell(message(error))
+            raise typer.Exit(WRONG) from None
+        except KeyboardInterrupt:
+            tell("evenhand: interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            _mute()
+            raise typer.Exit(PIPE) from None
+        except OSError as error:
+            tell(f"evenhand: {error.filename or 'the output'}: {error.strerror or error}")
+            raise typer.Exit(WRONG) from None
+        except (typer.Exit, typer.Abort, typer.TyperException):
+            raise
+        except Exception as error:
+            if os.environ.get("EVENHAND_TRACEBACK"):
+                raise
+            first = (str(error).splitlines() or [""])[0][:300]
+            tell(
+                f"evenhand: this should not have happened: {type(error).__name__}: {first}\n"
+                "please report it with what EVENHAND_TRACEBACK=1 in the environment shows"
+            )
+            raise typer.Exit(WRONG) from None
+
+
+def message(error: EvenhandError) -> str:
+    """Give an error and its notes in at most three lines.
+
+    >>> fault = EvenhandError("the model raised; look at it;", "")
+    >>> message(EvenhandError("no such file"))
+    'evenhand: no such file'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    notes = "; ".join(getattr(error, "__notes__", []))
+    if notes:
+        lines.append(f"({notes})")
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES - 1 :] = [" ".join(lines[MOST_LINES - 1 :])]
+    return "\n".join(["evenhand: " + lines[0], *lines[1:]])
+
+
+def tell(text: str) -> None:
+    """Write to the error stream, without anything that a terminal would obey."""
+    clean = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+    typer.echo(clean, err=True)
+
+
+def flushed(status: int) -> int:
+    """Write out what is left, and give the exit state; a full disk or a reader that has gone changes it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _mute()
+        return PIPE
+    except OSError as error:
+        _mute()
+        tell(f"evenhand: the output cannot be written: {error.strerror}")
+        return WRONG
+    return status
+
+
+def _mute() -> None:
+    """Let nothing more be written to standard output; Python would complain about it at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

@@ -1,0 +1,74 @@
+"""Every exception that evenhand raises on purpose, under one base class.
+
+Messages say what was got, what is allowed and what to do. The command line prints them without a traceback.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class EvenhandError(Exception):
+    """Base of all errors that a user can cause and mend.
+
+    Where one ends an audit, ``partial`` is the run as far as it came, so that nothing found is lost.
+
+    >>> issubclass(SpaceError, EvenhandError)
+    True
+    """
+
+    partial: Any = None
+
+
+class SpaceError(EvenhandError):
+    """The space of legal individuals is not one: wrong attribute, bounds, constraint or link."""
+
+
+class DataError(EvenhandError):
+    """Data rows or files that cannot be read as individuals of the space."""
+
+
+class ModelError(EvenhandError):
+    """The model cannot be called, or its answers are no answers (wrong length, NaN, an exception)."""
+
+
+class ModelTimeout(ModelError):
+    """One call of the model took longer than the user allows."""
+
+
+class FlakyModel(ModelError):
+    """The model answered the same rows differently.
+
+    ``noise`` is the share of rows that were asked twice and got two answers.
+    """
+
+    def __init__(self, message: str, noise: float) -> None:
+        super().__init__(message)
+        self.noise = noise
+
+
+class StrategyError(EvenhandError):
+    """An unknown strategy, a setting that it does not have, or a value that it does not allow."""
+
+
+class BudgetError(EvenhandError):
+    """A budget that can never be reached or is not a number."""
+
+
+class RunError(EvenhandError):
+    """A run directory that is foreign, damaged, locked or cannot be written."""
+
+
+class ReplayError(RunError):
+    """A replay that does not reproduce the stored run."""
+
+
+class MissingExtra(EvenhandError):
+    """An optional package is needed; the message names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'evenhand[{extra}]'")
+
+
+class ConfigError(EvenhandError):
+    """A configuration file with an unknown key or a wrong value."""

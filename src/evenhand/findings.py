@@ -1,0 +1,124 @@
+"""Findings in columns: pairs of individuals, what the model said of each, and the gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import ModelError
+from evenhand.space.individuals import Individuals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evenhand.space.tabular import Space
+
+
+class Decisions:
+    """A table of the decisions seen so far, so that findings keep small codes; numbers of a regression stay numbers.
+
+    >>> table = Decisions()
+    >>> table.encode(np.array(["no", "yes"])).tolist(), table.values
+    ([0, 1], ['no', 'yes'])
+    """
+
+    def __init__(self, values: Sequence[Any] = ()) -> None:
+        self.values: list[Any] = list(values)
+        self._codes = {_identity(value): code for code, value in enumerate(self.values)}
+
+    def encode(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Turn decisions into codes."""
+        import pandas as pd
+
+        if labels.dtype.kind == "f":
+            return labels.astype(np.float64)
+        inverse, uniques = pd.factorize(labels)
+        plain = [_plain(value) for value in uniques]
+        for value in plain:
+            if _identity(value) not in self._codes:
+                self._codes[_identity(value)] = len(self.values)
+                self.values.append(value)
+        if len(self.values) > 2**15:
+            raise ModelError(
+                "the model gave over 32,768 different labels; it looks like a regression: use eh.Gap(gamma)"
+            )
+        table = np.array([self._codes[_identity(value)] for value in plain], dtype=np.int16)
+        return table[inverse] if len(inverse) else np.zeros(0, dtype=np.int16)
+
+    def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Turn codes back into decisions."""
+        if codes.dtype.kind == "f":
+            return codes
+        table = np.empty(len(self.values), dtype=object)
+        table[:] = self.values
+        out: npt.NDArray[Any] = table[codes]
+        kinds = {type(v) for v in self.values}
+        return out.astype(kinds.pop()) if kinds in ({int}, {bool}, {float}) else out
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _identity(value: Any) -> Any:
+    # True == 1 and hashes alike, but is another decision to a reader.
+    return (type(value).__name__, value)
+
+
+@dataclass
+class Findings:
+    """Pairs found so far, kept as blocks; ``stored`` forms are ids where the space fits, rows otherwise."""
+
+    space: Space
+    decisions: Decisions = field(default_factory=Decisions)
+    blocks: list[dict[str, npt.NDArray[Any]]] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, block: dict[str, npt.NDArray[Any]]) -> None:
+        """Add a block with individual, counterpart, decision, counterpart_decision and perhaps gap."""
+        if len(block["individual"]):
+            self.blocks.append(block)
+            self.count += len(block["individual"])
+
+    def joined(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all blocks as one, and keep them so."""
+        if len(self.blocks) > 1:
+            self.blocks = [{key: np.concatenate([b[key] for b in self.blocks]) for key in self.blocks[0]}]
+        return self.blocks[0] if self.blocks else {}
+
+    def individuals(self, which: str = "individual", at: Any = slice(None)) -> Individuals:
+        """Return one side of the pairs as individuals."""
+        stored = self.joined()[which][at]
+        return Individuals(self.space, **{"ids" if self.space.coding.fits else "rows": stored})
+
+    def said(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:
+        """Return what the model said of one side."""
+        return self.decisions.decode(self.joined()[which][at])
+
+    def frame(self, at: Any = slice(None)) -> pd.DataFrame:
+        """Lay findings out in the user's own columns and values."""
+        import pandas as pd
+
+        space = self.space
+        changed = [name for j, name in enumerate(space.names) if j in self._changing()]
+        if not self.count:
+            empty = space.frame(np.empty((0, len(space.names)), dtype=np.int32))
+            others = empty[changed].add_prefix("counterpart_")
+            said = pd.DataFrame({"decision": [], "counterpart_decision": [], "gap": np.zeros(0)})
+            return pd.concat([empty, others, said], axis=1)
+        frame = space.frame(self.individuals("individual", at).rows)
+        others = space.frame(self.individuals("counterpart", at).rows)[changed].add_prefix("counterpart_")
+        frame = pd.concat([frame, others], axis=1)
+        frame["decision"] = self.said("decision", at)
+        frame["counterpart_decision"] = self.said("counterpart_decision", at)
+        frame["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
+        return frame
+
+    def _changing(self) -> set[int]:
+        linked = {j for dependents in self.space.link_tables.values() for j in dependents}
+        return set(self.space.protected_columns) | linked

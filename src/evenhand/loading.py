@@ -1,0 +1,85 @@
+"""Reads a run back from its directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from evenhand.budget import Budget, StopReason
+from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_json
+from evenhand.errors import RunError
+from evenhand.findings import Decisions, Findings
+from evenhand.log import frames
+from evenhand.run import Run
+from evenhand.space.attributes import KINDS
+from evenhand.space.tabular import Space
+
+
+def load(path: Path) -> Run:
+    """Read a run; one that was killed is read as far as its answers reach."""
+    identity = read_json(path / IDENTITY)
+    result = read_json(path / RESULT) if (path / RESULT).exists() else None
+    try:
+        space = space_from(identity["space"])
+        pairs, counted = _pairs(space, path / ANSWERS)
+        if result is None:
+            return Run(space, identity, Budget(), StopReason.INTERRUPTED, counted["tests"],
+                       {"test": counted["rows"], "label": 0, "score": 0, "gradient": 0}, 0.0,
+                       {"rows_checked": 0}, pairs, [(counted["tests"], counted["rows"], pairs.count)], {},
+                       path)  # fmt: skip
+        if pairs.count < result["findings"]:
+            raise RunError(f"{path} is damaged: {result['findings']} findings were recorded, {pairs.count} are there")
+        _cut(pairs, result["findings"])
+        return Run(
+            space,
+            {key: value for key, value in identity.items() if key != "format"},
+            Budget(**result["budget"]),
+            StopReason(result["stop"]),
+            result["tests"],
+            result["asked"],
+            result["seconds"],
+            result["counts"],
+            pairs,
+            [(p[0], p[1], p[2]) for p in result["curve"]],
+            result["versions"],
+            path,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path} cannot be read as a run ({error!r}); restore it from a copy") from error
+
+
+def space_from(described: dict[str, Any]) -> Space:
+    """Rebuild a space from its description."""
+    attributes = []
+    for fields in described["attributes"]:
+        kind = KINDS[fields["kind"]]
+        attributes.append(kind(**{key: value for key, value in fields.items() if key != "kind"}))
+    links = {
+        protected: {
+            dependent: {value: dict(map(tuple, pairs)) for value, pairs in table} for dependent, table in ds.items()
+        }
+        for protected, ds in described["links"].items()
+    }
+    return Space(attributes, described["protected"], described["constraints"], links, described["limit"])
+
+
+def _pairs(space: Space, answers: Path) -> tuple[Findings, dict[str, int]]:
+    pairs = Findings(space)
+    counted = {"tests": 0, "rows": 0}
+    if not answers.exists():
+        return pairs, counted
+    for frame, _ in frames(answers):
+        if frame.kind == "test":
+            pairs.decisions = Decisions(frame.header["decisions"])
+            pairs.add({k: v for k, v in frame.arrays.items() if k not in ("unfair", "places")})
+            counted["tests"] += frame.header["tests"]
+        counted["rows"] += frame.header.get("rows", 0)
+    return pairs, counted
+
+
+def _cut(pairs: Findings, count: int) -> None:
+    """Keep the first findings: a run cut by its budget has stored a few more."""
+    joined = pairs.joined()
+    if joined:
+        pairs.blocks = [{key: array[:count] for key, array in joined.items()}]
+        pairs.count = count

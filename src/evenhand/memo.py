@@ -1,0 +1,131 @@
+"""What was judged before: a set of keys with one verdict bit each, at eight bytes a test.
+
+Keys arrive with their lowest bit free; the memo keeps them in a few sorted segments with the verdict in that bit. Two
+small tables spare most searches: one of marks, where an empty place proves a key new, and one of recent keys, because
+most keys that a local search proposes were judged a moment ago.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.space.individuals import Keys
+
+Positions = npt.NDArray[np.int64]
+
+MARKS = 24
+"""log2 of the places for marks (one byte each)."""
+RECENT = 20
+"""log2 of the places for recent keys."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Memo:
+    """Judged keys and their verdicts.
+
+    >>> memo = Memo()
+    >>> memo.add(np.array([4, 8]), np.array([True, False]))
+    >>> memo.fresh(np.array([8, 6, 6, 4])).tolist()
+    [1]
+    >>> memo.unfair(np.array([4, 6, 8])).tolist()
+    [True, False, False]
+    """
+
+    def __init__(self) -> None:
+        self._segments: list[npt.NDArray[Any]] = []
+        self._marks = np.zeros(1 << MARKS, dtype=bool)
+        self._holder = np.zeros(1 << RECENT, dtype=np.int32)
+        self._recent: npt.NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._segments))
+
+    def fresh(self, keys: Keys) -> Positions:
+        """Return the positions of keys never judged, the first occurrence of each, in order."""
+        slots = _slots(keys)
+        if self._recent is None:
+            return _first(keys, np.arange(len(keys)))
+        left = np.flatnonzero(self._recent[slots >> (MARKS - RECENT)] != keys)
+        if len(left) < len(keys):
+            # Where a block repeats the past it tends to repeat itself.
+            left = left[self._mostly_first(keys[left], slots[left])]
+        doubtful = np.flatnonzero(self._marks[slots[left]])
+        if len(doubtful):
+            known = np.zeros(len(left), dtype=bool)
+            known[doubtful] = self._holds(keys[left[doubtful]])
+            left = left[~known]
+        return _first(keys[left], left)
+
+    def unfair(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Return the stored verdicts; False for keys never judged."""
+        out = np.zeros(len(keys), dtype=bool)
+        for segment in self._segments:
+            out |= _hits(segment, keys)[1]
+        return out
+
+    def add(self, keys: Keys, unfair: npt.NDArray[np.bool_]) -> None:
+        """Remember new keys and their verdicts."""
+        if not len(keys):
+            return
+        if self._recent is None:
+            self._recent = np.full(1 << RECENT, -1, dtype=keys.dtype)
+        slots = _slots(keys)
+        self._marks[slots] = True
+        self._recent[slots >> (MARKS - RECENT)] = keys
+        packed: npt.NDArray[Any] = keys + unfair * _one(keys)
+        packed.sort()
+        # Segments shrink towards the end by at least half, so there are few and each key is merged few times. The
+        # stable sort is a merge sort that finds the two sorted runs.
+        while self._segments and len(self._segments[-1]) < 2 * len(packed):
+            packed = np.concatenate([self._segments.pop(), packed])
+            packed.sort(kind="stable")
+        self._segments.append(packed)
+
+    def _mostly_first(self, keys: Keys, slots: Positions) -> Positions:
+        """Drop most keys that repeat an earlier one of the block: all but those that share a place with another."""
+        position = np.arange(len(keys), dtype=np.int32)
+        places = slots >> (MARKS - RECENT)
+        # Written backwards, so that the first occurrence is what stays.
+        self._holder[places[::-1]] = position[::-1]
+        holds = self._holder[places]
+        return np.flatnonzero((holds == position) | (keys[holds] != keys))
+
+    def _holds(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        order = np.argsort(keys)
+        ordered = keys[order]
+        known = np.zeros(len(keys), dtype=bool)
+        for segment in self._segments:
+            known |= _hits(segment, ordered)[0]
+        out = np.empty(len(keys), dtype=bool)
+        out[order] = known
+        return out
+
+
+def _one(keys: npt.NDArray[Any]) -> Any:
+    return 1j if keys.dtype.kind == "c" else 1
+
+
+def _slots(keys: Keys) -> Positions:
+    words = keys.view(np.uint64) if keys.dtype.kind != "c" else keys.real.astype(np.uint64)
+    return ((words * _SPREAD) >> np.uint64(64 - MARKS)).view(np.int64)
+
+
+def _first(keys: Keys, positions: Positions) -> Positions:
+    """Return the positions of the first occurrence of each key, in order."""
+    ordered = np.sort(keys)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return positions
+    order = np.argsort(keys, kind="stable")
+    new = np.ones(len(keys), dtype=bool)
+    new[order[1:]] = keys[order[1:]] != keys[order[:-1]]
+    return positions[new]
+
+
+def _hits(segment: npt.NDArray[Any], keys: Keys) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    at = np.searchsorted(segment, keys)
+    found = segment[np.minimum(at, len(segment) - 1)]
+    unfair = found == keys + _one(keys)
+    return unfair | (found == keys), unfair

@@ -1,0 +1,159 @@
+"""Checks that a model returned an answer: one comparable label, or one row of finite scores, per row."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from evenhand.errors import ModelError
+from evenhand.model.protocol import Array, Floats, some
+
+# Integers, booleans and text of a fixed width have no missing value and nothing else to check.
+PLAIN = frozenset("iubUS")
+NUMERIC = (numbers.Real, np.bool)
+SCORES = "use criterion=eh.Gap(0.1), or decide with eh.wrap(model, threshold=0.5)"
+
+
+def to_array(answer: Any, name: str) -> Array:
+    """Turn what a model returned (list, array, Series, tensor) into a NumPy array of one or more dimensions.
+
+    >>> to_array([1, "1"], "f")  # NumPy alone would make both of them text, and equal
+    array([1, '1'], dtype=object)
+    """
+    if isinstance(answer, np.ndarray):
+        if isinstance(answer, np.ma.MaskedArray) and np.ma.is_masked(answer):
+            raise ModelError(f"{name} returned a masked array with masked entries. Return one answer for every row.")
+        array = np.asarray(answer)
+    else:
+        array = _convert(answer, name)
+    if array.ndim == 0:
+        got = "None" if answer is None else f"one {type(answer).__name__}"
+        raise ModelError(
+            f"{name} returned {got} for the whole batch.\n"
+            "A model takes a batch and returns one answer per row, as an array, a list or a Series."
+        )
+    return array
+
+
+def _convert(answer: Any, name: str) -> Array:
+    if isinstance(answer, (list, tuple)):
+        types = set(map(type, answer))
+        # np.asarray would turn 1 and None beside text into text, and hide that they differ or are missing.
+        if len(types) > 1 and not all(issubclass(kind, NUMERIC) for kind in types):
+            return np.fromiter(answer, dtype=object, count=len(answer))
+    if hasattr(answer, "detach") and hasattr(answer, "cpu"):
+        answer = answer.detach().cpu()
+    try:
+        return np.asarray(answer)
+    except (ValueError, TypeError) as error:
+        raise ModelError(
+            f"{name} returned a {type(answer).__name__} that is no array ({_first_line(error)}).\n"
+            "Return one answer per row, all of the same shape."
+        ) from error
+
+
+def as_labels(answer: Any, n: int, name: str) -> Array:
+    """Return the answer as n labels, or raise ModelError.
+
+    >>> as_labels([[1.0], [0.0]], 2, "f")
+    array([1., 0.])
+    >>> as_labels([0.2, 0.8], 2, "f")
+    Traceback (most recent call last):
+    evenhand.errors.ModelError: f returned fractions (0.2, 0.8), which look like scores, not labels:
+    use criterion=eh.Gap(0.1), or decide with eh.wrap(model, threshold=0.5).
+    """
+    array = to_array(answer, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ModelError(
+            f"{name} returned labels of shape {array.shape}; one label per row is needed.\n"
+            "Of several outputs, wrap one: eh.wrap(lambda X: model.predict(X)[:, 0])."
+        )
+    _check_length(array, n, name)
+    kind = array.dtype.kind
+    if kind in PLAIN:
+        return array
+    if kind in "OTMm":
+        array = _check_objects(array, name)
+        kind = array.dtype.kind
+    if kind == "f":
+        _check_whole(array, name)
+    elif kind in "cV":
+        raise ModelError(f"{name} returned labels of type {array.dtype}. Return whole numbers, booleans or text.")
+    return array
+
+
+def _check_objects(array: Array, name: str) -> Array:
+    import pandas as pd
+
+    values = array.tolist()
+    types = set(map(type, values))
+    if types == {str}:
+        return array
+    absent = pd.isna(array)
+    if absent.any():
+        row = int(absent.argmax())
+        raise ModelError(
+            f"{name} returned no label for {int(absent.sum())} of {len(array)} rows "
+            f"(first: row {row}, {array[row]!r}). Return a label for every row."
+        )
+    unhashable = sorted(kind.__name__ for kind in types if kind.__hash__ is None)
+    if unhashable:
+        raise ModelError(
+            f"{name} returned labels of type {some(unhashable)}, which cannot be compared. Return numbers or text."
+        )
+    # Numbers in an object array (from a list, a nullable column) are checked as the numbers they are.
+    return np.asarray(values) if types and all(issubclass(kind, NUMERIC) for kind in types) else array
+
+
+def _check_whole(array: Array, name: str) -> None:
+    if not np.isfinite(array).all():
+        raise ModelError(f"{name} returned NaN or infinity as a label{_where(array)}. Return a label for every row.")
+    fractions = array[array != np.rint(array)]
+    if len(fractions):
+        shown = ", ".join(f"{value:.3g}" for value in fractions[:3])
+        raise ModelError(f"{name} returned fractions ({shown}), which look like scores, not labels:\n{SCORES}.")
+
+
+def as_scores(answer: Any, n: int, name: str) -> Floats:
+    """Return the answer as n rows of finite float64 scores, or raise ModelError.
+
+    >>> as_scores([0.25, 0.75], 2, "f")
+    array([[0.25],
+           [0.75]])
+    """
+    array = to_array(answer, name)
+    if array.dtype.kind == "O" and all(issubclass(kind, NUMERIC) for kind in set(map(type, array.ravel().tolist()))):
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        example = array.flat[0] if array.size else None
+        raise ModelError(
+            f"{name} was asked for scores and returned {array.dtype} values such as {example!r}.\n"
+            "Return numbers, or compare labels with criterion=eh.Flip()."
+        )
+    if array.ndim == 1:
+        array = array[:, np.newaxis]
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ModelError(f"{name} returned scores of shape {array.shape}; (rows,) or (rows, classes) is needed.")
+    _check_length(array, n, name)
+    scores = np.asarray(array, dtype=np.float64)
+    if not np.isfinite(scores).all():
+        raise ModelError(f"{name} returned NaN or infinity as a score{_where(scores)}. Return finite numbers.")
+    return scores
+
+
+def _check_length(array: Array, n: int, name: str) -> None:
+    if len(array) != n:
+        raise ModelError(f"{name}: got {len(array)} answers for {n} rows. Return one answer per row, in their order.")
+
+
+def _where(array: Array) -> str:
+    rows = np.atleast_1d(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
+    return f" for {int(rows.sum())} of {len(rows)} rows (first: row {int(rows.argmax())})"
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "")

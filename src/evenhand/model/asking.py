@@ -1,0 +1,111 @@
+"""Asks a model, and turns whatever goes wrong on its side into one clear error."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from evenhand.errors import EvenhandError, ModelError, ModelTimeout
+from evenhand.model.answers import as_labels, as_scores
+from evenhand.model.protocol import Array, Floats, Model, Rows, some
+
+
+class Asking:
+    """The one place where a model is called: answers come back checked, faults as `ModelError`.
+
+    Parameters
+    ----------
+    model : Model
+        What `wrap` returned.
+    timeout : float, optional
+        Seconds that one call may take; the model's own setting where not given. The call then runs in a
+        thread. A thread cannot be stopped from outside: a model that hangs is left behind, and does not keep
+        Python from exiting.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenhand.model import wrap
+    >>> asking = Asking(wrap(lambda X: X[:, 0] > 1, input="array"))
+    >>> asking.labels(np.array([[1.0], [2.0]]), 2)
+    array([False,  True])
+    """
+
+    def __init__(self, model: Model, timeout: float | None = None) -> None:
+        self.model = model
+        self.timeout = model.timeout if timeout is None else timeout
+
+    def labels(self, X: Rows, n: int) -> Array:
+        """Ask for the decisions of n rows."""
+        if self.model.regression:
+            raise ModelError(
+                f"{self.model.name} returns numbers, not labels. Compare them with criterion=eh.Gap(gamma),\n"
+                "or make them decisions with eh.wrap(model, threshold=...)."
+            )
+        return as_labels(self._ask(self.model.labels, X, n), n, self.model.name)
+
+    def scores(self, X: Rows, n: int) -> Floats:
+        """Ask for the score rows of n rows."""
+        if not self.model.has_scores:
+            raise ModelError(f"{self.model.name} gives labels only, no scores. Use criterion=eh.Flip().")
+        return as_scores(self._ask(self.model.scores, X, n), n, self.model.name)
+
+    def both(self, X: Rows, n: int) -> tuple[Floats, Array]:
+        """Ask for scores and decisions; with one call where the decisions follow from the scores.
+
+        A number without a threshold is its own decision.
+        """
+        scores = self.scores(X, n)
+        one_call = self.model.decides or self.model.regression
+        return scores, self.model.decide(scores) if one_call else self.labels(X, n)
+
+    def _ask(self, question: Callable[[Rows], Any], X: Rows, n: int) -> Any:
+        try:
+            return question(X) if self.timeout is None else self._ask_in_time(question, X, n)
+        except EvenhandError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ModelError(self._explain(error, X, n)) from error
+
+    def _ask_in_time(self, question: Callable[[Rows], Any], X: Rows, n: int) -> Any:
+        answers: list[Any] = []
+        faults: list[BaseException] = []
+        # The caller's context carries np.errstate and the like into the thread.
+        context = contextvars.copy_context()
+
+        def call() -> None:
+            try:
+                answers.append(context.run(question, X))
+            except BaseException as fault:  # raised again below, in the thread that asked
+                faults.append(fault)
+
+        thread = threading.Thread(target=call, name=f"evenhand asks {self.model.name}", daemon=True)
+        thread.start()
+        thread.join(self.timeout)
+        if faults:
+            raise faults[0]
+        if not answers:
+            raise ModelTimeout(
+                f"{self.model.name} did not answer {n} rows within {self.timeout:g} seconds. Allow more with "
+                "eh.wrap(model, timeout=...), or ask fewer rows at a time."
+            )
+        return answers[0]
+
+    def _explain(self, error: BaseException, X: Rows, n: int) -> str:
+        columns = list(X.columns) if hasattr(X, "columns") else None
+        fed = f"an array of {X.shape[1]} columns" if columns is None else f"a frame with columns {some(columns)}"
+        message = f"{self.model.name} raised {type(error).__name__}: {_gist(error)}\nIt was given {n} rows: {fed}."
+        if self.model.columns is None:
+            other = "frame" if columns is None else "array"
+            message += f' If it needs another kind of input: eh.wrap(model, input="{other}").'
+        return message
+
+
+def _gist(error: BaseException) -> str:
+    text = str(error).strip()
+    if "feature names" in text.lower() or "columns" in text.lower():
+        # scikit-learn lists the columns that it misses on lines of their own.
+        return " ".join(text.split())[:400]
+    return text.splitlines()[0][:400] if text else "(no message)"

@@ -1,0 +1,171 @@
+"""ONNX files, run by onnxruntime on the processor."""
+
+from __future__ import annotations
+
+import operator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.errors import MissingExtra, ModelError
+from evenhand.model.files import check_file
+from evenhand.model.protocol import Array, Floats, Model, Rows, some
+
+_DTYPES: dict[str, type] = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(int16)": np.int16,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+    "tensor(bool)": np.bool_,
+    "tensor(string)": object,
+}
+_FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
+
+
+class OnnxModel(Model):
+    """An ONNX graph that takes one matrix, or one input per column.
+
+    It may give labels, one score per class (a matrix, or the list of dicts that skl2onnx makes by default),
+    or both. A graph that gives scores alone decides for the highest, as 0, 1, 2. With a threshold the
+    decisions are 0 and 1 where the graph does not name its classes.
+
+    Parameters
+    ----------
+    path
+        The .onnx file.
+
+    Examples
+    --------
+    >>> OnnxModel("nowhere.onnx")
+    Traceback (most recent call last):
+    evenhand.errors.ModelError: nowhere.onnx: there is no such file. Check the path.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = check_file(Path(path)).absolute()
+        self.name = self.path.stem
+        self.source = _open(self.path)
+        inputs = self.source.get_inputs()
+        for part in inputs:
+            _check_input(part, alone=len(inputs) == 1, name=self.name)
+        self._inputs = [(part.name, _DTYPES[part.type], len(part.shape)) for part in inputs]
+        self._matrix = len(inputs) == 1
+        self._width = inputs[0].shape[-1] if self._matrix else None
+        text = self._matrix and self._inputs[0][1] is object
+        self.input = "array" if self._matrix and not text else "frame"
+        self.columns = None if self._matrix else tuple(part.name for part in inputs)
+        self._label, self._score = _find_outputs(self.source.get_outputs(), self.name)
+        self.has_scores = self._score is not None
+        # The label output may follow another rule than the highest score, and names the classes.
+        self.decides = self._label is None
+
+    def labels(self, X: Rows) -> Array:
+        """Return the graph's labels; without any, or with a threshold, decide from its scores."""
+        if self._label is None or self.threshold is not None:
+            return self.decide(self.scores(X))
+        return np.asarray(self._run(self._label, X)).ravel()
+
+    def scores(self, X: Rows) -> Floats:
+        """Return the graph's scores, one column per class."""
+        if self._score is None:
+            return super().scores(X)
+        answer = self._run(self._score, X)
+        if isinstance(answer, list):
+            # One dict per row, all with the same keys in the same order.
+            classes = tuple(answer[0])
+            answer = np.asarray(list(map(operator.itemgetter(*classes), answer))).reshape(-1, len(classes))
+            self.classes = np.asarray(classes)
+        scores = np.asarray(answer, dtype=np.float64)
+        return scores[:, np.newaxis] if scores.ndim == 1 else scores
+
+    def _run(self, output: str, X: Any) -> Any:
+        return self.source.run([output], self._feed(self.pick(X)))[0]
+
+    def _feed(self, X: Any) -> dict[str, Array]:
+        if not self._matrix:
+            feeds = {name: _cast(X[name], dtype, f"column {name!r}") for name, dtype, _ in self._inputs}
+            return {name: feeds[name].reshape((-1, 1)[:rank]) for name, _, rank in self._inputs}
+        name, dtype, _ = self._inputs[0]
+        if isinstance(self._width, int) and X.shape[1] != self._width:
+            raise ModelError(f"{self.name} takes {self._width} columns, but the space has {X.shape[1]}.")
+        return {name: _cast(X, dtype, "its input")}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Sessions cannot be sent to another process; the file can be opened there again.
+        return {**self.__dict__, "source": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, source=_open(state["path"]))
+
+
+def _open(path: Path) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtra("onnxruntime", "onnx", f"reading {path.name}") from error
+    options = onnxruntime.SessionOptions()
+    # onnxruntime would print what it also raises.
+    options.log_severity_level = 4
+    try:
+        # The processor gives the same answers on every machine; graphics cards round in their own ways.
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        reason = str(error).splitlines()[0].rpartition("failed:")[2].strip()[:200]
+        raise ModelError(f"{path}: it cannot be read as ONNX ({reason}). Export the model again.") from error
+
+
+def _check_input(part: Any, *, alone: bool, name: str) -> None:
+    got = f"{name} takes {part.name!r} as {part.type} of shape {part.shape}"
+    if part.type not in _DTYPES:
+        raise ModelError(f"{got}. Allowed are tensors of numbers or text.")
+    if part.shape and isinstance(part.shape[0], int):
+        raise ModelError(f"{got}: always {part.shape[0]} rows. Export it with a free first dimension.")
+    if alone and len(part.shape) != 2:
+        raise ModelError(f"{got}. A single input must have two dimensions, rows and columns.")
+    if not alone and (len(part.shape) not in (1, 2) or part.shape[1:] not in ([], [1])):
+        raise ModelError(f"{got}. Of several inputs, each must be one column: shape [rows, 1].")
+
+
+def _find_outputs(outputs: list[Any], name: str) -> tuple[str | None, str | None]:
+    """Name the output with the labels and the one with the scores."""
+    labels = [out.name for out in outputs if out.type in _DTYPES and out.type not in _FLOATS]
+    scores = [out.name for out in outputs if out.type in _FLOATS or out.type.startswith("seq(map(")]
+    if len(scores) > 1:
+        likely = [score for score in scores if "prob" in score.lower()]
+        scores = likely if len(likely) == 1 else []
+    if len(labels) > 1 or not (labels or scores):
+        listed = some([f"{out.name} ({out.type})" for out in outputs])
+        raise ModelError(
+            f"{name} gives {listed}; which of them decides is not clear.\n"
+            "Export it with one label output, one probability output, or both."
+        )
+    return labels[0] if labels else None, scores[0] if scores else None
+
+
+def _cast(values: Any, dtype: type, what: str) -> Array:
+    """Convert to the type that the graph declares, and refuse what would change a value on the way."""
+    if dtype is object:
+        array = np.array(values, dtype=object)
+        if not all(issubclass(kind, str) for kind in set(map(type, array.ravel().tolist()))):
+            raise ModelError(
+                f"The ONNX model wants text in {what}, which has missing values or numbers.\n"
+                "Make them texts in the space, or export the model with a number type for it."
+            )
+        return array
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"The ONNX model wants {dtype.__name__} in {what}, which has texts.") from error
+    with np.errstate(invalid="ignore"):
+        cast: Array = array.astype(dtype)
+    if not issubclass(dtype, np.floating) and not (cast == array).all():
+        raise ModelError(
+            f"The ONNX model wants {dtype.__name__} in {what}, which has fractions or missing values.\n"
+            "Make it an integer attribute in the space, or export the model with a float type for it."
+        )
+    return cast

@@ -1,0 +1,172 @@
+"""What the rest of evenhand asks of a model: labels for a batch and, where there are any, scores."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import ModelError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Input: TypeAlias = Literal["frame", "array"]
+Array: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Rows: TypeAlias = "pd.DataFrame | Floats"
+
+
+class Model(ABC):
+    """A decision maker that answers batches. Write a subclass when `wrap` does not know your kind of model.
+
+    Attributes
+    ----------
+    name : str
+        For people to read.
+    input : {"frame", "array"}
+        What `labels` and `scores` receive: a pandas frame with the user's own values, or a C-ordered float64
+        array in the space's column order.
+    columns : tuple of str or None
+        The names that the model was fitted on, where known. Other columns are dropped before it is called.
+    has_scores : bool
+        Whether `scores` may be asked. What a callable returns is not known before it is called: it says yes.
+    regression : bool
+        The answers are numbers, not decisions.
+    decides : bool
+        ``decide(scores(X))`` is what ``labels(X)`` would say (ties within a rounding error aside): one call
+        serves both questions.
+    classes : array or None
+        The labels that the score columns stand for, where known.
+    threshold : float or None
+        Decide for the second class where its score is at least this.
+    timeout : float or None
+        Seconds that one call may take.
+    source : object
+        What was wrapped: the estimator, the booster, the function.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> class Rule(Model):
+    ...     name = "rule"
+    ...
+    ...     def labels(self, X):
+    ...         return (X["hours"] > 40).to_numpy()
+    >>> Rule().labels(pd.DataFrame({"hours": [38, 45]}))
+    array([False,  True])
+    """
+
+    name: str = "model"
+    input: Input = "frame"
+    columns: tuple[str, ...] | None = None
+    has_scores: bool = False
+    regression: bool = False
+    decides: bool = False
+    classes: Array | None = None
+    threshold: float | None = None
+    timeout: float | None = None
+    source: Any = None
+
+    @abstractmethod
+    def labels(self, X: Rows) -> Array:
+        """Decide each row: an array of n comparable values."""
+
+    def scores(self, X: Rows) -> Floats:
+        """Score each row: n rows, one column per class, or a single column for one number."""
+        del X
+        raise ModelError(f"{self.name} gives labels only, no scores. Use criterion=eh.Flip().")
+
+    def decide(self, scores: Floats) -> Array:
+        """Turn score rows into decisions, with the threshold that is in use.
+
+        One column without a threshold is a number and stays one, unless two classes are known: then it is a
+        decision value, and above zero means the second class.
+        """
+        width = scores.shape[1]
+        if self.threshold is not None:
+            if width > 2:
+                raise ModelError(f"{self.name} gives {width} scores a row; a threshold needs one or two. Leave it out.")
+            return self._second(scores[:, -1] >= self.threshold)
+        if self.classes is not None and width == 1 and len(self.classes) == 2:
+            return self._second(scores[:, 0] > 0)
+        best: Array = scores.argmax(axis=1)
+        if self.classes is not None and width == len(self.classes):
+            return np.take(self.classes, best)
+        return scores[:, 0] if width == 1 else best
+
+    def with_options(
+        self,
+        *,
+        threshold: float | None = None,
+        input: Input | None = None,
+        timeout: float | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return this model with the options that are not None put in; the model itself stays as it is."""
+        given = {"threshold": threshold, "input": input, "timeout": timeout, "name": name}
+        given = {option: value for option, value in given.items() if value is not None}
+        if not given:
+            return self
+        changed = copy.copy(self)
+        for option, value in given.items():
+            setattr(changed, option, value)
+        changed.check()
+        if threshold is not None:
+            # Labels now come from scores by definition, and a number cut in two is a decision.
+            changed.threshold, changed.decides, changed.regression = float(threshold), True, False
+        return changed
+
+    def check(self) -> None:
+        """Raise ModelError where an option makes no sense for this model; adapters add what they know."""
+        if self.input not in ("frame", "array"):
+            raise ModelError(f'input={self.input!r}: a model takes "frame" or "array".')
+        if self.input == "array" and self.columns is not None:
+            raise ModelError(f'{self.name} was fitted on named columns. Leave out input="array".')
+        if self.timeout is not None and not (_is_number(self.timeout) and self.timeout > 0):
+            raise ModelError(f"timeout={self.timeout!r}: give a positive number of seconds, or None for no limit.")
+        if self.threshold is None:
+            return
+        if not _is_number(self.threshold):
+            raise ModelError(f"threshold={self.threshold!r}: give a finite number, such as 0.5.")
+        if not self.has_scores:
+            raise ModelError(f"{self.name} gives labels only, no scores to put a threshold on. Leave threshold out.")
+        if self.classes is not None and len(self.classes) != 2:
+            raise ModelError(
+                f"{self.name} knows {len(self.classes)} classes; a threshold needs two. Leave threshold out."
+            )
+
+    def pick(self, X: Any) -> Any:
+        """Return the rows with the columns that the model knows, in the order that it knows them."""
+        if self.columns is None or isinstance(X, np.ndarray) or tuple(X.columns) == self.columns:
+            return X
+        missing = [column for column in self.columns if column not in X.columns]
+        if missing:
+            raise ModelError(
+                f"{self.name} was fitted on columns that it is not given: {some(missing)}.\n"
+                f"It is given {some(list(X.columns))}. Add the missing ones to the space."
+            )
+        return X[list(self.columns)]
+
+    def _second(self, chosen: npt.NDArray[np.bool]) -> Array:
+        codes = chosen.astype(np.int64)
+        return codes if self.classes is None else np.take(self.classes, codes)
+
+
+def some(names: list[Any], most: int = 8) -> str:
+    """Join names for a message, the first few of many.
+
+    >>> some(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    shown = ", ".join(map(str, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return number and math.isfinite(value)

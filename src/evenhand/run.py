@@ -1,0 +1,304 @@
+"""The loop that drives a search, and what comes out of it."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenhand._version import __version__
+from evenhand.asker import Asker
+from evenhand.budget import Budget, StopReason
+from evenhand.check import confirm
+from evenhand.criterion import Criterion, Flip
+from evenhand.directory import Directory
+from evenhand.errors import EvenhandError, SpaceError, StrategyError
+from evenhand.findings import Findings
+from evenhand.log import Log
+from evenhand.model import wrap
+from evenhand.oracle import Clock, Oracle, Status, Stop
+from evenhand.search import Problem, Strategy
+from evenhand.space.tabular import Encoded, Space
+from evenhand.strategies import describe, make
+from evenhand.stream import Stream
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_TESTS = 100_000
+CHUNK = 32_768
+FIXED_ROWS = 64
+
+
+@dataclass
+class Run:
+    """What an audit found, what it spent, and everything needed to repeat it."""
+
+    space: Space
+    identity: dict[str, Any]
+    budget: Budget
+    stop: StopReason
+    tests: int
+    """Unique tests judged."""
+    asked: dict[str, int]
+    """Rows handed to the model, by kind of question."""
+    seconds: float
+    counts: dict[str, int]
+    """Repeats avoided, untestable individuals, data rows clipped and dropped, rows asked again to check."""
+    pairs: Findings = field(repr=False)
+    points: list[tuple[int, int, int]] = field(repr=False)
+    versions: dict[str, str] = field(repr=False)
+    directory: Path | None = None
+
+    @cached_property
+    def findings(self) -> pd.DataFrame:
+        """One row per finding: the individual, its counterpart's protected values, both decisions, the gap."""
+        return self.pairs.frame()
+
+    @property
+    def found(self) -> int:
+        """How many findings there are."""
+        return self.pairs.count
+
+    @property
+    def rows(self) -> int:
+        """Rows handed to the model for any question."""
+        return sum(self.asked.values())
+
+    @property
+    def rows_checked(self) -> int:
+        """Rows asked again to make sure of the findings, outside all budgets."""
+        return self.counts["rows_checked"]
+
+    @property
+    def success_rate(self) -> float:
+        """Findings per test: how well the search aims, not how common discrimination is."""
+        return self.found / self.tests if self.tests else 0.0
+
+    @property
+    def curve(self) -> pd.DataFrame:
+        """How findings grew: tests, rows, findings."""
+        import pandas as pd
+
+        return pd.DataFrame(self.points, columns=["tests", "rows", "findings"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the run in plain values, findings not included."""
+        return {
+            "identity": self.identity,
+            "budget": vars(self.budget),
+            "stop": self.stop.value,
+            "tests": self.tests,
+            "findings": self.found,
+            "success_rate": self.success_rate,
+            "rows": self.rows,
+            "asked": self.asked,
+            "seconds": self.seconds,
+            "counts": self.counts,
+            "curve": [list(point) for point in self.points],
+            "versions": self.versions,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Run: {self.found:,} of {self.tests:,} tests are treated differently ({self.success_rate:.2%}), "
+            f"{self.identity['strategy']['strategy']}, {self.rows:,} model rows, {self.seconds:.1f} s; "
+            f"{self.stop.words}"
+        )
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Run:
+        """Read a run from its directory, without the model.
+
+        The run as it was when it last ended; a run that was killed is read as far as its answers reach.
+        """
+        from evenhand.loading import load
+
+        return load(Path(directory))
+
+
+def audit(
+    model: Any,
+    space: Space,
+    strategy: str | Strategy = "kosei",
+    budget: Budget | None = None,
+    seed: int = 0,
+    criterion: Criterion | None = None,
+    data: Any = None,
+    directory: str | Path | None = None,
+    *,
+    chunk: int = CHUNK,
+    timeout: float | None = None,
+    progress: Callable[[Status], None] | None = None,
+) -> Run:
+    """Search a model's input space for individuals who are treated differently.
+
+    Parameters
+    ----------
+    model
+        Anything that ``wrap`` takes: a callable on a batch, an estimator, a model file.
+    space
+        The legal inputs, and which attributes are protected.
+    strategy
+        A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``).
+    budget
+        When to stop; by default after 100,000 tests.
+    seed
+        Same seed, same findings.
+    criterion
+        What counts as different; by default a changed decision.
+    data
+        Real rows, for strategies that start from them.
+    directory
+        Where to keep the run. The same call with the same directory continues an unfinished run and returns a finished
+        one; a larger budget extends it.
+    chunk
+        The most rows of one model call.
+    timeout
+        Seconds after which one model call is given up.
+    progress
+        Called with a ``Status`` after every model call.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected=["sex"])
+    >>> def refuse(frame):
+    ...     return (frame["age"] < 4) & (frame["sex"] == "F")
+    >>> run = eh.audit(refuse, space, strategy="themis")
+    >>> run.found, run.tests, run.stop.value
+    (3, 9, 'exhausted')
+    """
+    _check_arguments(space, seed, chunk)
+    chosen = make(strategy)
+    budget = budget or Budget(tests=DEFAULT_TESTS)
+    wrapped = wrap(model)
+    asker = Asker(wrapped, space, criterion or Flip(), timeout)
+    encoded = None if data is None else space.encode(data)
+    identity = _identity(asker, chosen, seed, chunk, encoded)
+    place = None if directory is None else Directory(directory, identity)
+    try:
+        if place is not None and (known := _finished(place, budget)) is not None:
+            return known
+        log = Log(None if place is None else place.answers)
+        oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress)
+        oracle.checked += FIXED_ROWS
+        problem = Problem(space, Stream(seed), None if encoded is None else encoded.individuals)
+        return _drive(chosen, problem, oracle, identity, encoded, place)
+    finally:
+        if place is not None:
+            place.close()
+
+
+def _drive(
+    strategy: Strategy,
+    problem: Problem,
+    oracle: Oracle,
+    identity: dict[str, Any],
+    encoded: Encoded | None,
+    place: Directory | None,
+) -> Run:
+    """Pass questions and answers between the search and the oracle until one of them ends it."""
+    search = strategy.search(problem)
+    stop = StopReason.FINISHED
+    try:
+        answer: Any = None
+        while True:
+            answer = oracle.answer(search.send(answer))
+    except StopIteration:
+        pass
+    except Stop as end:
+        stop = end.reason
+    except KeyboardInterrupt:
+        stop = StopReason.INTERRUPTED
+    except EvenhandError as error:
+        error.add_note(f"{oracle.tests:,} tests had been judged" + (f"; kept in {place.path}" if place else ""))
+        error.partial = _run(oracle, StopReason.INTERRUPTED, identity, encoded, place)
+        raise
+    finally:
+        search.close()
+        oracle.log.close()
+    if stop is not StopReason.INTERRUPTED:
+        oracle.checked += confirm(oracle.asker, oracle.findings, oracle.seed, oracle.chunk)
+    run = _run(oracle, stop, identity, encoded, place)
+    if place is not None:
+        place.finish(run.to_dict())
+    return run
+
+
+def _run(
+    oracle: Oracle, stop: StopReason, identity: dict[str, Any], encoded: Encoded | None, place: Directory | None
+) -> Run:
+    counts = {
+        "repeats": oracle.repeats,
+        "untestable": oracle.untestable,
+        "clipped": encoded.clipped if encoded else 0,
+        "dropped": encoded.dropped if encoded else 0,
+        "rows_checked": oracle.checked,
+        "rows_from_log": oracle.replayed_rows,
+    }
+    last = (oracle.tests, oracle.rows, oracle.findings.count)
+    points = oracle.curve if oracle.curve and oracle.curve[-1] == last else [*oracle.curve, last]
+    return Run(
+        oracle.space,
+        identity,
+        oracle.budget,
+        stop,
+        oracle.tests,
+        dict(oracle.asked),
+        oracle.clock.seconds,
+        counts,
+        oracle.findings,
+        points,
+        versions(),
+        None if place is None else place.path,
+    )
+
+
+def _finished(place: Directory, budget: Budget) -> Run | None:
+    """Return the run that a directory holds, if it ended under this very budget or can go no further."""
+    result = place.result
+    if result is None or result["stop"] == StopReason.INTERRUPTED.value or result["budget"] != vars(budget):
+        return None
+    return Run.load(place.path)
+
+
+def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: Encoded | None) -> dict[str, Any]:
+    """Everything that makes a run what it is; its budget is not part of it."""
+    individuals, _ = asker.space.sampler.deal(Stream(0), 0, FIXED_ROWS)
+    labels, scores = asker.both(individuals.rows)
+    said = [str(v) for v in labels] if scores is None else np.round(scores, 6).tolist()
+    return {
+        "space": asker.space.describe(),
+        "strategy": describe(strategy),
+        "seed": seed,
+        "criterion": repr(asker.criterion),
+        "chunk": chunk,
+        "data": None if encoded is None else hashlib.sha256(encoded.individuals.rows.tobytes()).hexdigest(),
+        "model": asker.model.name,
+        "answers": hashlib.sha256(repr(said).encode()).hexdigest(),
+    }
+
+
+def _check_arguments(space: object, seed: object, chunk: object) -> None:
+    if not isinstance(space, Space):
+        raise SpaceError(f"space must be an eh.Space, got {type(space).__name__}; eh.Space.infer(frame, ...) makes one")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise StrategyError(f"seed must be a whole number from 0 to 2**63 - 1, got {seed!r}")
+    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 2:
+        raise StrategyError(f"chunk must be a whole number of at least 2, got {chunk!r}")
+
+
+def versions() -> dict[str, str]:
+    """Say which versions made a run.
+
+    >>> "evenhand" in versions()
+    True
+    """
+    return {"evenhand": __version__, "python": platform.python_version(), "numpy": np.__version__}

@@ -1,0 +1,119 @@
+"""What passes between a search and the oracle.
+
+A strategy is a generator: it yields queries and receives answers. ``test``, ``label``, ``score``, ``gradient`` and
+``work`` are the questions it can ask, each used as ``answer = yield from test(individuals)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.space.individuals import Individuals
+from evenhand.stream import Stream
+
+if TYPE_CHECKING:
+    from evenhand.memo import Memo
+    from evenhand.space.tabular import Space
+
+Kind = Literal["test", "label", "score", "gradient", "work"]
+Search = Generator["Query", Any, None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question of a search about a block of individuals (or a piece of pure work)."""
+
+    kind: Kind
+    individuals: Individuals | None = None
+    limit: int | None = None
+    """The most fresh tests to judge; the block's rest stays unjudged."""
+    call: Callable[[], Any] | None = None
+
+
+class Verdicts:
+    """The oracle's answer to a test, in line with the query.
+
+    ``positions`` are the individuals judged now for the first time, in order, and ``judged`` their verdicts; ``found``
+    the positions of those that are unfair. ``fresh`` and ``unfair`` are masks over the whole block; repeats are
+    answered from the memo, and only when somebody looks.
+    """
+
+    def __init__(
+        self,
+        individuals: Individuals,
+        positions: npt.NDArray[np.int64],
+        judged: npt.NDArray[np.bool_],
+        memo: Memo,
+        partner: npt.NDArray[np.int64] | None = None,
+        gap: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        self._individuals, self._memo = individuals, memo
+        self.positions, self.judged = positions, judged
+        self.found = positions[judged]
+        self.partner, self.gap = partner, gap
+        """For each of ``found``: the witness's combination of protected values, and the gap."""
+
+    @cached_property
+    def fresh(self) -> npt.NDArray[np.bool_]:
+        """Which individuals were judged for the first time in this run."""
+        out = np.zeros(len(self._individuals), dtype=bool)
+        out[self.positions] = True
+        return out
+
+    @cached_property
+    def unfair(self) -> npt.NDArray[np.bool_]:
+        """Which individuals are treated differently, new or not."""
+        return self._memo.unfair(self._individuals.keys)
+
+
+def test(individuals: Individuals, limit: int | None = None) -> Generator[Query, Verdicts, Verdicts]:
+    """Judge whether each individual is treated differently from its counterparts."""
+    return (yield Query("test", individuals, limit))
+
+
+test.__test__ = False  # type: ignore[attr-defined]  # not a pytest test, whatever its name
+
+
+def label(individuals: Individuals) -> Generator[Query, npt.NDArray[Any], npt.NDArray[Any]]:
+    """Ask for the decisions of the individuals themselves."""
+    return (yield Query("label", individuals))
+
+
+def score(individuals: Individuals) -> Generator[Query, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Ask for the scores of the individuals themselves."""
+    return (yield Query("score", individuals))
+
+
+def work(call: Callable[[], T]) -> Generator[Query, T, T]:
+    """Hand out pure heavy work, a call that returns an array; its result is logged for resuming."""
+    return (yield Query("work", call=call))
+
+
+@dataclass
+class Problem:
+    """What a search is given: the space, the coded data rows (or none) and the random stream."""
+
+    space: Space
+    stream: Stream
+    data: Individuals | None = None
+    _dealt: int = field(default=0, repr=False)
+
+    def sample(self, n: int) -> Individuals:
+        """Return uniform legal individuals; fewer than ``n`` once a small space has been dealt out."""
+        individuals, self._dealt = self.space.sampler.deal(self.stream, self._dealt, n)
+        return individuals
+
+
+class Strategy(Protocol):
+    """A search: a frozen dataclass with one method. Its fields are its settings."""
+
+    def search(self, problem: Problem) -> Search:
+        """Yield queries, receive answers, until there is nothing left to ask."""
+        ...

@@ -1,0 +1,130 @@
+"""Constraints: conditions that every legal individual meets, written as text.
+
+The language is Python's way of writing conditions, with a few words more::
+
+    hours <= 60 or age >= 3                     numbers, + - * / // %, 18 <= age < 65
+    education >= "Bachelors"                    an ordinal attribute, by the order of its values
+    work in ["clerk", "nurse"]                  one of several values; also `not in`
+    income is missing                           also `is not missing` and missing(income)
+    if married then age >= 16                   also: married implies age >= 16
+    `marital-status` != "Widowed"               names that are no single word stand in backticks
+
+A comparison with a missing value is false, so ``not (x > 3)`` is true where x is missing. Arithmetic with a
+missing value, or without a finite result (a division by zero), is missing. Numbers are 64-bit floats.
+
+The text is parsed, checked against the attributes and kept as a small tree; no text is ever executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import SpaceError
+from evenhand.space.attributes import Attribute
+from evenhand.space.expressions import Condition, Rows
+from evenhand.space.grammar import Source, Walker, shown
+
+LONGEST = 10_000
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A condition on individuals.
+
+    Attributes
+    ----------
+    text
+        What the user wrote.
+    names
+        The attributes that it mentions, in the space's order.
+    tree
+        The condition as a tree of small frozen objects, checked, for whoever wants to translate it.
+    attributes
+        The attributes that it mentions.
+
+    Examples
+    --------
+    >>> from evenhand.space.attributes import Integer
+    >>> work = parse("hours <= 60 or age >= 3", [Integer("age", 1, 9), Integer("hours", 1, 99)])
+    >>> work.names
+    ('age', 'hours')
+    >>> work.holds({"age": np.array([1, 1, 5]), "hours": np.array([40, 80, 80])}).tolist()
+    [True, False, True]
+    """
+
+    text: str
+    names: tuple[str, ...]
+    tree: Condition
+    attributes: tuple[Attribute, ...] = field(repr=False)
+
+    def holds(self, columns: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+        """Tell for which rows the condition holds; ``columns`` are arrays of values by name.
+
+        A value that a listed attribute does not have counts as missing.
+
+        >>> from evenhand.space.attributes import Ordinal
+        >>> grade = Ordinal("grade", ["low", "high"], missing=True)
+        >>> parse("not grade < 'high'", [grade]).holds({"grade": np.array(["low", "high", None])}).tolist()
+        [False, True, True]
+        """
+        return self._evaluate(columns, coded=False)
+
+    def holds_codes(self, codes: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+        """Tell the same from arrays of codes by name; several times faster where attributes are listed.
+
+        >>> from evenhand.space.attributes import Nominal
+        >>> rule = parse("work != 'nurse'", [Nominal("work", ["clerk", "nurse"])])
+        >>> rule.holds_codes({"work": np.array([0, 1])}).tolist()
+        [True, False]
+        """
+        return self._evaluate(codes, coded=True)
+
+    def _evaluate(self, columns: Mapping[str, npt.NDArray[Any]], coded: bool) -> npt.NDArray[np.bool_]:
+        lacking = [name for name in self.names if name not in columns]
+        if lacking:
+            raise SpaceError(f"the constraint {shown(self.text)} needs the column {lacking[0]!r}; got {list(columns)}")
+        with np.errstate(all="ignore"):
+            truth = Rows(self.attributes, columns, coded).truth(self.tree)
+        return np.asarray(truth, dtype=bool)
+
+
+def parse(text: str, attributes: Sequence[Attribute]) -> Constraint:
+    """Read a constraint and check it against the attributes.
+
+    Parameters
+    ----------
+    text
+        The condition; the module says what may be written.
+    attributes
+        The attributes of the space.
+
+    Raises
+    ------
+    SpaceError
+        If the text is no condition on these attributes; the message names the position.
+
+    Examples
+    --------
+    >>> from evenhand.space.attributes import Integer
+    >>> parse("not 18 <= age", [Integer("age", 1, 99)]).tree
+    Not(part=Compare(op='<=', left=Literal(value=18), right=Column(name='age')))
+    """
+    if not isinstance(text, str):
+        raise SpaceError(f"a constraint is a text such as 'age >= 18', got {text!r}")
+    if len(text) > LONGEST:
+        got = f"the constraint {shown(text)} has {len(text):,} characters"
+        raise SpaceError(f"{got}; at most {LONGEST:,}: split it into several")
+    walker = Walker(Source(text), attributes)
+    try:
+        tree = walker.condition(walker.source.parsed())
+    except (RecursionError, MemoryError):
+        raise walker.source.error(0, "it is nested too deeply", "split it into several constraints") from None
+    names = tuple(a.name for a in attributes if a.name in walker.mentioned)
+    if not names:
+        raise walker.source.error(0, "it mentions no attribute", f"there are {', '.join(list(walker.attributes)[:8])}")
+    return Constraint(text, names, tree, tuple(walker.attributes[name] for name in names))

@@ -1,0 +1,178 @@
+"""Families: an individual and everyone who differs from it in protected attributes only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.space.individuals import Individuals, Rows
+from evenhand.stream import Stream, mix
+
+if TYPE_CHECKING:
+    from evenhand.space.tabular import Space
+
+
+class Families:
+    """The counterparts of ``n`` individuals, ``width`` places each.
+
+    ``legal`` says which places are asked (None: all); ``own`` is each individual's place in its family;
+    ``combinations`` names the protected values of a place, for all families alike or for each.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        individuals: Individuals,
+        combinations: npt.NDArray[np.int64],
+        own: npt.NDArray[np.int64],
+        rows: Rows | None = None,
+        legal: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.space, self.individuals = space, individuals
+        self.combinations, self.own, self.legal = combinations, own, legal
+        self.width = combinations.shape[-1]
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def __getitem__(self, which: npt.NDArray[Any]) -> Families:
+        """Return some of the families."""
+        return Families(
+            self.space,
+            self.individuals[which],
+            self.combinations if self.combinations.ndim == 1 else self.combinations[which],
+            self.own[which],
+            None if self._rows is None else self._rows[which],
+            None if self.legal is None else self.legal[which],
+        )
+
+    @property
+    def testable(self) -> npt.NDArray[np.bool_] | None:
+        """Which families have at least two legal members (None: all)."""
+        return None if self.legal is None else self.legal.sum(axis=1) >= 2
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """How many rows each family asks."""
+        return np.full(len(self), self.width) if self.legal is None else self.legal.sum(axis=1)
+
+    @property
+    def rows(self) -> Rows:
+        """Every place's codes, (n, width, attributes)."""
+        if self._rows is None:
+            self._rows = _expand(self.space, self.individuals.rows, self.combinations)
+        return self._rows
+
+    @property
+    def asked(self) -> Rows:
+        """The rows that the model is asked, family after family."""
+        flat = self.rows.reshape(-1, len(self.space.names))
+        return flat if self.legal is None else flat[self.legal.ravel()]
+
+    def array(self) -> npt.NDArray[np.float64]:
+        """The rows that the model is asked, as numbers."""
+        if self._rows is not None or self.combinations.ndim > 1:
+            return self.space.array(self.asked)
+        # Numbers are built once for each individual, then copied to its places.
+        out = np.repeat(self.space.array(self.individuals.rows), self.width, axis=0)
+        probe = np.zeros((self.width, len(self.space.names)), dtype=np.int32)
+        values = self.space.array(_expand(self.space, probe[:1], self.combinations)[0])
+        for place in range(self.width):
+            for j in self.space.protected_columns:
+                out[place :: self.width, j] = values[place, j]
+        return out
+
+    def spread(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Line answers up as (family, place, ...); a place that was not asked repeats the individual's own answer."""
+        shape = (len(self), self.width, *answers.shape[1:])
+        if self.legal is None:
+            return answers.reshape(shape)
+        position = np.cumsum(self.legal.ravel()).reshape(self.legal.shape) - 1
+        own = position[np.arange(len(self)), self.own]
+        return answers[np.where(self.legal, position, own[:, None])]
+
+    def members(self, which: npt.NDArray[np.int64], place: npt.NDArray[np.int64]) -> Individuals:
+        """Return one member of each of some families; a place that was not asked stands for the individual itself."""
+        if self.legal is not None:
+            place = np.where(self.legal[which, place], place, self.own[which])
+        if self._rows is not None or not self.space.coding.fits:
+            return Individuals(self.space, rows=self.rows[which, place])
+        ids = self.individuals.ids[which]
+        combinations = self.combinations[place] if self.combinations.ndim == 1 else self.combinations[which, place]
+        return Individuals(self.space, ids=ids - ids % self.space.coding.combinations + combinations)
+
+
+def families(space: Space, individuals: Individuals, seed: int) -> Families:
+    """Build the counterparts of individuals, over all combinations of protected values or a stated sample of them.
+
+    The sample is a function of (seed, key): one combination from each of ``limit`` equal strata, the individual's own
+    always among them.
+    """
+    own = _own(space, individuals)
+    combinations, own_place = _combinations(space, individuals, own, seed)
+    plain = Families(space, individuals, combinations, own_place)
+    if not (space.links or space.constraints):
+        return plain
+    rows = plain.rows
+    if space.links:
+        _follow(space, individuals.rows, rows, own_place)
+    if not space.constraints:
+        return Families(space, individuals, combinations, own_place, rows)
+    legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(len(individuals), plain.width)
+    here = np.arange(len(individuals))
+    if space.links:
+        # Linked counterparts are made from the individual itself, so an illegal one has none.
+        legal &= legal[here, own_place][:, None]
+    own_place = np.where(legal[here, own_place], own_place, legal.argmax(axis=1))
+    return Families(space, individuals, combinations, own_place, rows, legal)
+
+
+def _own(space: Space, individuals: Individuals) -> npt.NDArray[np.int64]:
+    if space.coding.fits:
+        return individuals.ids % space.coding.combinations
+    rows, out = individuals.rows, np.zeros(len(individuals), dtype=np.int64)
+    for j in space.protected_columns:
+        out = out * space.coding.sizes[j] + rows[:, j]
+    return out
+
+
+def _combinations(
+    space: Space, individuals: Individuals, own: npt.NDArray[np.int64], seed: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    total, limit = space.coding.combinations, space.limit
+    if total <= limit:
+        return np.arange(total), own
+    keys = np.ascontiguousarray(individuals.keys).view(np.uint64).reshape(len(individuals), -1)[:, 0]
+    place = np.arange(limit, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        draws = mix(mix(keys ^ Stream(seed).bits("counterp", 0, 0))[:, None] + place)
+    low = place.astype(np.int64) * total // limit
+    high = (place.astype(np.int64) + 1) * total // limit
+    combinations = low + (draws % (high - low).astype(np.uint64)).astype(np.int64)
+    own_place = np.searchsorted(high, own, side="right")
+    combinations[np.arange(len(own)), own_place] = own
+    return combinations, own_place
+
+
+def _expand(space: Space, rows: Rows, combinations: npt.NDArray[np.int64]) -> Rows:
+    width = combinations.shape[-1]
+    out = np.empty((len(rows), width, rows.shape[1]), dtype=np.int32)
+    out[:] = rows[:, None, :]
+    rest = combinations
+    for j in reversed(space.protected_columns):
+        rest, codes = np.divmod(rest, space.coding.sizes[j])
+        out[:, :, j] = codes
+    return out
+
+
+def _follow(space: Space, rows: Rows, expanded: Rows, own: npt.NDArray[np.int64]) -> None:
+    """Let linked attributes follow where a protected one has changed."""
+    for protected, dependents in space.link_tables.items():
+        changed = expanded[:, :, protected] != rows[:, None, protected]
+        for dependent, table in dependents.items():
+            followed = table[expanded[:, :, protected], expanded[:, :, dependent]]
+            expanded[:, :, dependent] = np.where(changed, followed, expanded[:, :, dependent])
+    expanded[np.arange(len(rows)), own] = rows

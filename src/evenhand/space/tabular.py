@@ -1,0 +1,395 @@
+"""The space of legal individuals with attributes in columns."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import DataError, SpaceError
+from evenhand.space import moves
+from evenhand.space.attributes import Attribute
+from evenhand.space.constraints import Constraint, parse
+from evenhand.space.counterparts import Families, families
+from evenhand.space.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
+from evenhand.space.sampling import Sampler
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evenhand.space.infer import Note
+
+Links = Mapping[str, Mapping[str, Mapping[Any, Mapping[Any, Any]]]]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Data rows as individuals, with what had to be done to them."""
+
+    individuals: Individuals
+    positions: npt.NDArray[np.int64]
+    """Where each individual stands in the user's data."""
+    clipped: int
+    """Rows with a value outside the bounds, moved to the nearest bound."""
+    dropped: int
+    """Rows left out: a value that the space does not have, or a broken constraint."""
+
+
+class Space:
+    """All legal inputs of a model, and which attributes must not matter.
+
+    Parameters
+    ----------
+    attributes
+        The columns, in the model's order.
+    protected
+        Names of the attributes that must not matter.
+    constraints
+        Conditions that every individual meets, as text: ``"hours <= 60 or age >= 3"``.
+    links
+        Attributes that follow a protected one: ``{"sex": {"relationship": {"Female": {"Husband": "Wife"}}}}`` reads
+        "when sex becomes Female, relationship Husband becomes Wife".
+    limit
+        The most counterparts that one individual is compared with; beyond it a sample of them, stated in the run.
+
+    Examples
+    --------
+    >>> from evenhand.space import Integer, Nominal
+    >>> space = Space([Integer("age", 1, 9), Nominal("sex", ["F", "M"])], protected=["sex"])
+    >>> space.tests, space.combinations
+    (9, 2)
+    """
+
+    def __init__(
+        self,
+        attributes: Iterable[Attribute],
+        protected: str | Sequence[str] | None = None,
+        constraints: Sequence[str] = (),
+        links: Links | None = None,
+        limit: int = 1000,
+        *,
+        sensitive_features: str | Sequence[str] | None = None,
+        notes: Sequence[Note] = (),
+    ) -> None:
+        self.attributes: tuple[Attribute, ...] = tuple(attributes)
+        self.names = tuple(a.name for a in self.attributes)
+        self._check_attributes()
+        self.protected = self._protected_names(protected if protected is not None else sensitive_features)
+        self.links: Links = links or {}
+        self.limit = limit
+        self.notes = tuple(notes)
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 2:
+            raise SpaceError(f"limit must be a whole number of at least 2, got {limit!r}")
+        self.protected_columns = [self.column(name) for name in self.protected]
+        self.free_columns = [j for j, name in enumerate(self.names) if name not in self.protected]
+        self.sizes = np.array([a.size for a in self.attributes], dtype=np.int64)
+        self.present = np.array([a.present for a in self.attributes], dtype=np.int64)
+        self.ordered = np.array([a.ordered for a in self.attributes])
+        self.coding = Coding([a.size for a in self.attributes], self.free_columns, self.protected_columns)
+        if isinstance(constraints, str):
+            constraints = [constraints]
+        self.constraints: tuple[Constraint, ...] = tuple(parse(text, self.attributes) for text in constraints)
+        self.link_tables = self._link_tables()
+        self.sampler = Sampler(self)
+
+    @property
+    def combinations(self) -> int:
+        """How many combinations of protected values there are."""
+        return self.coding.combinations
+
+    @property
+    def tests(self) -> int:
+        """How many combinations of free values there are, constraints not considered."""
+        return self.coding.total // self.coding.combinations
+
+    @property
+    def countable(self) -> bool:
+        """Whether ``tests`` is the number of tests that can be judged: no constraint and no link changes it."""
+        return not (self.constraints or self.links)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Names of the attributes that are not protected."""
+        return tuple(self.names[j] for j in self.free_columns)
+
+    def column(self, name: str) -> int:
+        """Return the position of an attribute, or raise with the nearest names.
+
+        >>> from evenhand.space import Boolean
+        >>> Space([Boolean("member"), Boolean("sex")], protected="sex").column("sex")
+        1
+        """
+        try:
+            return self.names.index(name)
+        except ValueError:
+            near = difflib.get_close_matches(str(name), self.names, n=3) or list(self.names[:8])
+            raise SpaceError(f"no attribute {name!r} in the space; did you mean {', '.join(near)}?") from None
+
+    @classmethod
+    def infer(
+        cls,
+        frame: Any,
+        protected: str | Sequence[str] | None = None,
+        target: str | None = None,
+        *,
+        sensitive_features: str | Sequence[str] | None = None,
+        overrides: Mapping[str, Attribute] | None = None,
+        exclude: Sequence[str] = (),
+        constraints: Sequence[str] = (),
+        links: Links | None = None,
+        limit: int = 1000,
+    ) -> Space:
+        """Infer a space from a frame: kinds, bounds and values of its columns; ``print`` it to see what and why.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"hours": [10, 60], "sex": ["F", "M"], "paid": [0, 1]})
+        >>> Space.infer(frame, protected=["sex"], target="paid").names
+        ('hours', 'sex')
+        """
+        from evenhand.space.infer import infer
+
+        names = protected if protected is not None else sensitive_features
+        if names is None:
+            raise SpaceError("name at least one protected attribute: protected=['sex']")
+        attributes, notes = infer(frame, names, target, overrides=overrides, exclude=exclude)
+        return cls(attributes, names, constraints, links, limit, notes=notes)
+
+    def save(self, path: str | Path) -> None:
+        """Write the space as TOML."""
+        from evenhand.space.toml import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Space:
+        """Read a space from TOML."""
+        from evenhand.space.toml import load
+
+        return load(path)
+
+    def describe(self) -> dict[str, Any]:
+        """Give everything that makes this space, in plain values."""
+        return {
+            "attributes": [a.describe() for a in self.attributes],
+            "protected": list(self.protected),
+            "constraints": [c.text for c in self.constraints],
+            "links": {p: {d: [[v, list(m.items())] for v, m in t.items()] for d, t in ds.items()}
+                      for p, ds in self.links.items()},
+            "limit": self.limit,
+        }  # fmt: skip
+
+    @cached_property
+    def digest(self) -> str:
+        """Identify the space: equal digests, equal spaces."""
+        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True, default=repr).encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        from evenhand.space.table import table
+
+        return table(self)
+
+    def individuals(self, rows: npt.ArrayLike) -> Individuals:
+        """Take rows of codes as individuals; raise if one is outside the space."""
+        codes = np.asarray(rows)
+        if codes.ndim != 2 or codes.shape[1] != len(self.names) or codes.dtype.kind not in "iu":
+            raise DataError(
+                f"rows must be whole codes of shape (n, {len(self.names)}), got {codes.dtype} {codes.shape}"
+            )
+        outside = (codes < 0) | (codes >= self.sizes)
+        if outside.any():
+            i, j = (int(v) for v in np.argwhere(outside)[0])
+            attribute = self.attributes[j]
+            raise DataError(
+                f"individual {i} is outside the space: {attribute.name!r} has code {codes[i, j]}; "
+                f"allowed: 0 to {attribute.size - 1} ({attribute.allowed()})"
+            )
+        return Individuals(self, rows=np.ascontiguousarray(codes, dtype=np.int32))
+
+    def encode(self, frame: Any, *, strict: bool = False) -> Encoded:
+        """Turn a frame of the user's values into individuals.
+
+        Values outside the bounds are clipped and counted; rows that cannot be mended (an unknown category, a missing
+        value where none is legal, a broken constraint) are dropped and counted. ``strict`` raises instead.
+        """
+        from evenhand.space.frames import columns_of
+
+        columns = columns_of(frame)
+        missing = [name for name in self.names if name not in columns]
+        if missing:
+            raise DataError(f"the data lacks {', '.join(map(repr, missing))}; it has {', '.join(list(columns)[:20])}")
+        n = len(columns[self.names[0]])
+        rows = np.empty((n, len(self.names)), dtype=np.int64)
+        clipped, bad = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+        for j, attribute in enumerate(self.attributes):
+            values = columns[attribute.name]
+            rows[:, j], outside = attribute.encode(values)
+            wrong = (rows[:, j] < 0) | outside
+            if strict and wrong.any():
+                i = int(np.flatnonzero(wrong)[0])
+                raise DataError(
+                    f"individual {i} is outside the space: {attribute.name} = {values[i]!r}; "
+                    f"allowed: {attribute.allowed()}"
+                )
+            clipped |= outside
+            bad |= rows[:, j] < 0
+        kept = np.flatnonzero(~bad)
+        codes = rows[kept].astype(np.int32)
+        legal = self.legal(codes)
+        if strict and not legal.all():
+            i = int(np.flatnonzero(~legal)[0])
+            broken = [c.text for c in self.constraints if not c.holds(self.values(codes[i : i + 1], c.names))[0]]
+            raise DataError(f"individual {i} breaks the constraint {broken[0]!r}; change its values or the constraint")
+        kept, codes = kept[legal], codes[legal]
+        return Encoded(
+            Individuals(self, rows=np.ascontiguousarray(codes)),
+            kept,
+            clipped=int(clipped[kept].sum()),
+            dropped=n - len(kept),
+        )
+
+    def values(self, rows: Rows, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+        """Decode some columns."""
+        return {name: self.attributes[j].decode(rows[:, j]) for name in names for j in [self.column(name)]}
+
+    def frame(self, rows: Rows) -> pd.DataFrame:
+        """Turn rows of codes into a frame with the user's own values and dtypes."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {a.name: a.column(rows[:, j]) for j, a in enumerate(self.attributes)}, copy=False, columns=list(self.names)
+        )
+
+    def array(self, rows: Rows) -> npt.NDArray[np.float64]:
+        """Turn rows of codes into a float array of the user's numbers, in the space's column order."""
+        offset, scale, tables = self._affine
+        out = rows.astype(np.float64)
+        if (scale != 1).any():
+            out *= scale
+        if offset.any():
+            out += offset
+        for j, table in tables.items():
+            out[:, j] = table[rows[:, j]]
+        return out
+
+    @cached_property
+    def _affine(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], dict[int, npt.NDArray[np.float64]]]:
+        """Columns as offset + scale * code where that is exact, as tables of values otherwise."""
+        offset, scale = np.zeros(len(self.names)), np.ones(len(self.names))
+        tables: dict[int, npt.NDArray[np.float64]] = {}
+        for j, attribute in enumerate(self.attributes):
+            if attribute.kind == "integer" and not attribute.has_missing:
+                offset[j], scale[j] = attribute.low, attribute.step  # type: ignore[attr-defined]
+                continue
+            try:
+                tables[j] = attribute.decode(np.arange(attribute.size)).astype(np.float64)
+            except (TypeError, ValueError):
+                raise SpaceError(
+                    f"the model takes an array of numbers, but {attribute.name!r} has values such as "
+                    f"{attribute.allowed()}; fit the model on a frame, or code the column as numbers"
+                ) from None
+        return offset, scale, tables
+
+    def legal(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Tell which rows meet every constraint."""
+        out = np.ones(len(rows), dtype=bool)
+        for constraint in self.constraints:
+            out &= constraint.holds(self.values(rows, constraint.names))
+        return out
+
+    def keys(self, individuals: Individuals) -> Keys:
+        """Identify each individual's test."""
+        if self.links:
+            return self._family_keys(individuals)
+        if self.coding.fits:
+            return individuals.ids // self.coding.combinations * 2
+        return hashed(individuals.rows[:, self.free_columns])
+
+    def _family_keys(self, individuals: Individuals) -> Keys:
+        """With links a test is the set of its family's members, whichever of them it was built from."""
+        plain = Individuals(self, rows=individuals.rows, keys=hashed(individuals.rows[:, self.unlinked_columns]))
+        family = families(self, plain, seed=0)
+        parts = (
+            hashed(family.rows.reshape(-1, len(self.names)))
+            .view(np.float64)
+            .astype(np.uint64)
+            .reshape(len(individuals), family.width, 2)
+        )
+        total = parts.sum(axis=1)
+        # The halves have 53 bits; shift the sums up so that packing keeps their lowest bits.
+        return complex_keys(total[:, 0] << np.uint64(11), total[:, 1] << np.uint64(11))
+
+    @cached_property
+    def unlinked_columns(self) -> list[int]:
+        """Free columns that follow no protected attribute."""
+        linked = {j for dependents in self.link_tables.values() for j in dependents}
+        return [j for j in self.free_columns if j not in linked]
+
+    def families(self, individuals: Individuals, seed: int) -> Families:
+        """Build everyone who differs from the individuals in protected attributes only."""
+        return families(self, individuals, seed)
+
+    def neighbours(self, individuals: Individuals) -> Individuals:
+        """Return all individuals one move away, parent by parent."""
+        return moves.neighbours(self, individuals)
+
+    def _check_attributes(self) -> None:
+        if not self.attributes:
+            raise SpaceError("a space needs attributes; got none")
+        for attribute in self.attributes:
+            if not isinstance(attribute, Attribute):
+                raise SpaceError(
+                    f"attributes must be Integer, Ordinal, Nominal, Boolean or Real, got {type(attribute).__name__}"
+                )
+            if not isinstance(attribute.name, str) or not attribute.name:
+                raise SpaceError(f"an attribute's name must be a text of at least one letter, got {attribute.name!r}")
+        twice = sorted({name for name in self.names if self.names.count(name) > 1})
+        if twice:
+            raise SpaceError(f"attribute names must differ; twice: {', '.join(twice)}")
+
+    def _protected_names(self, protected: str | Sequence[str] | None) -> tuple[str, ...]:
+        names = (protected,) if isinstance(protected, str) else tuple(protected or ())
+        if not names:
+            raise SpaceError("name at least one protected attribute: protected=['sex']")
+        for name in names:
+            attribute = self.attributes[self.column(name)]
+            if attribute.size < 2:
+                raise SpaceError(
+                    f"the protected attribute {name!r} has a single value ({attribute.allowed()}), so nothing can be "
+                    "compared; give it at least two values or protect another attribute"
+                )
+        if len(set(names)) < len(names):
+            raise SpaceError(f"each protected attribute once, got {', '.join(names)}")
+        if len(names) == len(self.names):
+            raise SpaceError("every attribute is protected; leave at least one free, or there is nobody to test")
+        return names
+
+    def _link_tables(self) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
+        tables: dict[int, dict[int, npt.NDArray[np.int32]]] = {}
+        for name, dependents in self.links.items():
+            if name not in self.protected:
+                raise SpaceError(f"links start at a protected attribute; {name!r} is none of {list(self.protected)}")
+            source = self.attributes[self.column(name)]
+            for dependent, by_value in dependents.items():
+                if dependent in self.protected:
+                    raise SpaceError(f"links end at a free attribute; {dependent!r} is protected")
+                target = self.attributes[self.column(dependent)]
+                table = np.tile(np.arange(target.size, dtype=np.int32), (source.size, 1))
+                for value, mapping in by_value.items():
+                    for old, new in mapping.items():
+                        table[source.code(value), target.code(old)] = target.code(new)
+                tables.setdefault(self.column(name), {})[self.column(dependent)] = table
+        return tables

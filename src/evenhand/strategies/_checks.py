@@ -1,0 +1,36 @@
+"""Checks of settings that several strategies share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from evenhand.errors import StrategyError
+
+
+def at_least(strategy: Any, least: int, *names: str) -> None:
+    """Raise unless the named settings are whole numbers of at least ``least``, or None where that is their default."""
+    for name in names:
+        value = getattr(strategy, name)
+        default = type(strategy).__dataclass_fields__[name].default
+        if value is None and default is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise StrategyError(
+                f"{type(strategy).__name__}: {name} must be a whole number of at least {least}, got {value!r}"
+            )
+
+
+def positive(strategy: Any, *names: str) -> None:
+    """Raise unless the named settings are positive finite numbers."""
+    for name in names:
+        value = getattr(strategy, name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not (0 < value < math.inf):
+            raise StrategyError(f"{type(strategy).__name__}: {name} must be a positive number, got {value!r}")
+
+
+def one_of(strategy: Any, name: str, allowed: tuple[str, ...]) -> None:
+    """Raise unless the named setting is one of the allowed words."""
+    value = getattr(strategy, name)
+    if value not in allowed:
+        raise StrategyError(f"{type(strategy).__name__}: {name} must be one of {', '.join(allowed)}, got {value!r}")

@@ -1,0 +1,115 @@
+"""AEQUITAS: random seeds, then walks whose probabilities learn where discrimination is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.search import Problem, Search, test
+from evenhand.space.individuals import Individuals, Rows
+from evenhand.space.moves import step
+from evenhand.space.tabular import Space
+from evenhand.strategies._checks import at_least, one_of, positive
+from evenhand.stream import Stream
+
+
+@dataclass(frozen=True)
+class Aequitas:
+    """Random individuals find seeds; from each seed a walk of small moves finds more.
+
+    Udeshi, Arora and Chattopadhyay, "Automated directed fairness testing", ASE 2018. The three variants differ in what
+    a step teaches: nothing (``random``), the direction of each attribute (``semi``), direction and choice of attribute
+    (``full``). Steps are clipped into the domain; one that changes nothing, or that would break a constraint, leaves
+    the walker in place and still counts as a step. ``width`` walkers step together on probabilities read at the start
+    of the step, and their updates are summed; ``width=1`` is the paper's schedule. A nominal attribute moves to a
+    random other value.
+
+    >>> Aequitas(variant="full").variant
+    'full'
+    """
+
+    variant: Literal["random", "semi", "full"] = "full"
+    samples: int = 1000
+    """Random individuals of the global phase."""
+    steps: int = 1000
+    """Steps of each walk."""
+    width: int = 256
+    """Walks that advance together."""
+    direction_rate: float = 0.001
+    """What one step changes in a direction's probability (the paper's delta_v)."""
+    choice_rate: float = 0.001
+    """What one step changes in an attribute's probability (the paper's delta_pr)."""
+
+    def __post_init__(self) -> None:
+        one_of(self, "variant", ("random", "semi", "full"))
+        at_least(self, 1, "samples", "steps", "width")
+        positive(self, "direction_rate", "choice_rate")
+
+    def search(self, problem: Problem) -> Search:
+        """Sample globally, then walk from every seed found."""
+        sample = problem.sample(self.samples)
+        verdicts = yield from test(sample)
+        seeds = sample[verdicts.found].rows
+        chances = Chances(problem.space)
+        for start in range(0, len(seeds), self.width):
+            walkers = np.arange(start, min(start + self.width, len(seeds)))
+            rows = seeds[walkers]
+            for step_number in range(self.steps):
+                attribute, down = chances.draw(problem.stream, walkers, step_number)
+                rows = _move(problem, rows, attribute, down, walkers, step_number)
+                verdicts = yield from test(Individuals(problem.space, rows=rows))
+                chances.learn(self, attribute, down, verdicts.unfair)
+
+
+def _move(
+    problem: Problem,
+    rows: Rows,
+    attribute: npt.NDArray[np.int64],
+    down: npt.NDArray[np.bool_],
+    walkers: npt.NDArray[np.int64],
+    step_number: int,
+) -> Rows:
+    columns = np.array(problem.space.free_columns)[attribute]
+    moved = step(problem.space, rows, columns, down, problem.stream.bits("jump", walkers, step_number))
+    if not problem.space.constraints:
+        return moved
+    return np.where(problem.space.legal(moved)[:, None], moved, rows)
+
+
+class Chances:
+    """The probabilities that all walks of a run share."""
+
+    def __init__(self, space: Space) -> None:
+        free = len(space.free_columns)
+        self.choice = np.full(free, 1 / free)
+        """How likely each free attribute is to be moved (the paper's sigma_pr)."""
+        self.down = np.full(free, 0.5)
+        """How likely a move of each goes down (the paper's sigma_v)."""
+
+    def draw(
+        self, stream: Stream, walkers: npt.NDArray[np.int64], step_number: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Choose an attribute and a direction for each walker."""
+        ends = np.cumsum(self.choice)
+        at = stream.unit("choice", walkers, step_number) * ends[-1]
+        attribute = np.minimum(np.searchsorted(ends, at, side="right"), len(ends) - 1)
+        return attribute, stream.unit("down", walkers, step_number) < self.down[attribute]
+
+    def learn(
+        self,
+        settings: Aequitas,
+        attribute: npt.NDArray[np.int64],
+        down: npt.NDArray[np.bool_],
+        found: npt.NDArray[np.bool_],
+    ) -> None:
+        """Make what worked likelier."""
+        if settings.variant == "random":
+            return
+        change = np.where(down == found, settings.direction_rate, -settings.direction_rate)
+        self.down = np.clip(self.down + np.bincount(attribute, change, len(self.down)), 0, 1)
+        if settings.variant == "full" and found.any():
+            self.choice = self.choice + settings.choice_rate * np.bincount(attribute[found], minlength=len(self.choice))
+            self.choice /= self.choice.sum()

@@ -1,0 +1,215 @@
+"""Findings in words: the few pairs that say most, as sentences in the user's own names and values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from evenhand.run import Run
+
+CANDIDATES = 5_000
+NEIGHBOURS = 1_000
+WIDEST, NEAREST = 0.1, 0.02
+"""The shares of candidates, by gap and by likeness to real people, among which pairs are spread."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An individual, what differs in the counterpart, and what the model said of each.
+
+    >>> pair = Pair({"age": 34, "sex": "Female"}, {"sex": "Male"}, "refused", "granted", 1.0)
+    >>> pair.sentence
+    'age 34, sex Female: refused. The same person with sex Male: granted.'
+    """
+
+    individual: dict[str, Any]
+    changes: dict[str, Any]
+    """The counterpart's values, where they are not the individual's."""
+    decision: Any
+    counterpart_decision: Any
+    gap: float
+    measured: bool = False
+    """Whether the gap is a difference of scores, and not just the mark of a changed decision."""
+
+    @property
+    def sentence(self) -> str:
+        """Say the pair in one or two sentences."""
+        who = ", ".join(phrase(name, value) for name, value in self.individual.items())
+        other = " and ".join(phrase(name, value) for name, value in self.changes.items())
+        by = f" (scores {plain(self.gap)} apart)" if self.measured else ""
+        said, other_said = plain(self.decision), plain(self.counterpart_decision)
+        return f"{who}: {said}. The same person with {other}: {other_said}{by}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the pair in values that JSON has; a missing value is None."""
+        return {
+            "individual": {name: _json(value) for name, value in self.individual.items()},
+            "changes": {name: _json(value) for name, value in self.changes.items()},
+            "decision": _json(self.decision),
+            "counterpart_decision": _json(self.counterpart_decision),
+            "gap": self.gap,
+            "sentence": self.sentence,
+        }
+
+
+def telling(run: Run, count: int = 3, data: Any = None) -> list[Pair]:
+    """Choose the pairs that tell most: large gaps, like real people where data is given, unlike each other.
+
+    Parameters
+    ----------
+    run
+        The run whose findings to choose from; its first 5,000 are looked at.
+    count
+        How many pairs, at most.
+    data
+        A frame of real rows: pairs that resemble them are preferred.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
+    >>> [pair.sentence for pair in telling(run, 1)]
+    ['age 3, sex F: True. The same person with sex M: False.']
+    """
+    found = min(run.found, CANDIDATES)
+    if found == 0 or count < 1:
+        return []
+    rows = run.pairs.individuals("individual", slice(found)).rows
+    gaps = _gaps(run, found)
+    order = np.arange(found)
+    if np.ptp(gaps):
+        order = _first(-gaps, WIDEST, count)
+    if data is not None:
+        order = order[_first(_distances(run, rows[order], data), NEAREST, count)]
+    chosen = order[_spread(rows[order][:, run.space.free_columns], _directions(run, found)[order], count)]
+    return pairs_at(run, chosen)
+
+
+def pairs_at(run: Run, positions: npt.NDArray[np.int64]) -> list[Pair]:
+    """Give the findings at some positions as pairs.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    >>> run = eh.audit(lambda f: f["member"], space, strategy="themis")
+    >>> pairs_at(run, np.array([0]))[0].changes
+    {'member': True}
+    """
+    if not len(positions):
+        return []
+    space, pairs = run.space, run.pairs
+    people = _records(space, pairs.individuals("individual", positions).rows)
+    others = _records(space, pairs.individuals("counterpart", positions).rows)
+    said, other_said = pairs.said("decision", positions), pairs.said("counterpart_decision", positions)
+    gaps = _gaps(run, run.found)[positions]
+    measured = "gap" in pairs.joined()
+    # What is protected comes first, then what follows it.
+    names = [*space.protected, *space.free]
+    return [
+        Pair(person, {name: other[name] for name in names if not _same(person[name], other[name])},
+             _native(said[i]), _native(other_said[i]), float(gaps[i]), measured)
+        for i, (person, other) in enumerate(zip(people, others, strict=True))
+    ]  # fmt: skip
+
+
+def phrase(name: str, value: Any) -> str:
+    """Say an attribute and its value.
+
+    >>> phrase("age", 34), phrase("work", None)
+    ('age 34', 'work missing')
+    """
+    return f"{plain(name)} {plain(value)}"
+
+
+def plain(value: Any) -> str:
+    r"""Write a value for a reader: short numbers, "missing" for none, nothing that a terminal would obey.
+
+    >>> plain(0.30000000000000004), plain(float("nan")), plain("a" + chr(27) + "b")
+    ('0.3', 'missing', 'a\\x1bb')
+    """
+    if _missing(value):
+        return "missing"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def _first(measure: npt.NDArray[np.float64], share: float, count: int) -> npt.NDArray[np.int64]:
+    """Find the smallest share, in order, and always some more than are wanted, so that there is a choice."""
+    return np.argsort(measure, kind="stable")[: max(10 * count, math.ceil(len(measure) * share))]
+
+
+def _gaps(run: Run, found: int) -> npt.NDArray[np.float64]:
+    gaps = run.pairs.joined().get("gap")
+    return np.ones(found) if gaps is None else gaps[:found]
+
+
+def _directions(run: Run, found: int) -> npt.NDArray[np.int64]:
+    """Give each a number for what was decided and for whom, so that refused women and refused men are two things."""
+    protected = run.pairs.individuals("individual", slice(found)).rows[:, run.space.protected_columns]
+    joined = run.pairs.joined()
+    said = [joined[name][:found] for name in ("decision", "counterpart_decision")]
+    # The numbers of a regression are all different: only which of the two is larger is a direction.
+    codes = [np.sign(said[0] - said[1])] if said[0].dtype.kind == "f" else said
+    _, numbers = np.unique(np.column_stack([protected, *codes]), axis=0, return_inverse=True)
+    return numbers.reshape(-1)
+
+
+def _distances(run: Run, rows: npt.NDArray[np.int32], data: Any) -> npt.NDArray[np.float64]:
+    """How far each row is from the nearest real one: attributes that differ, ordered ones by how much."""
+    space = run.space
+    real = space.encode(data).individuals.rows
+    if not len(real):
+        return np.zeros(len(rows))
+    real = real[:: max(1, len(real) // NEIGHBOURS)]
+    total = np.zeros((len(rows), len(real)), dtype=np.float32)
+    for j in range(len(space.names)):
+        mine, theirs = rows[:, j, None], real[None, :, j]
+        if space.ordered[j]:
+            # Half the sample's spread counts as much as another category.
+            scale = max(1.0, float(real[:, j].std()) * 2)
+            total += np.minimum(np.abs(mine - theirs) / scale, 1).astype(np.float32)
+        else:
+            total += mine != theirs
+    return np.asarray(total.min(axis=1), dtype=np.float64)
+
+
+def _spread(rows: npt.NDArray[np.int32], directions: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """Pick rows one by one: first a direction not seen yet, then the most attributes unlike all those picked."""
+    chosen = [0]
+    unlike = (rows != rows[0]).sum(axis=1)
+    while len(chosen) < min(count, len(rows)):
+        unseen = ~np.isin(directions, directions[chosen])
+        best = int(np.argmax(unlike + unseen * (rows.shape[1] + 1) * (unlike > 0)))
+        if unlike[best] == 0:
+            break
+        chosen.append(best)
+        unlike = np.minimum(unlike, (rows != rows[best]).sum(axis=1))
+    return np.array(chosen)
+
+
+def _records(space: Any, rows: npt.NDArray[np.int32]) -> list[dict[str, Any]]:
+    columns = space.values(rows, space.names)
+    return [{name: _native(columns[name][i]) for name in space.names} for i in range(len(rows))]
+
+
+def _native(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _same(left: Any, right: Any) -> bool:
+    return bool(left == right) or (_missing(left) and _missing(right))
+
+
+def _json(value: Any) -> Any:
+    if _missing(value):
+        return None
+    return value if isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,23 @@
+"""What several test files share."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from types import ModuleType
+
+import pytest
+
+
+def optional(name: str) -> ModuleType:
+    """Import an optional package; without it skip the test, or fail it where EVENHAND_REQUIRE_ALL is set."""
+    try:
+        with warnings.catch_warnings():
+            # What a package says while it is imported is not ours to mend.
+            warnings.simplefilter("ignore")
+            return importlib.import_module(name)
+    except ImportError as error:
+        if os.environ.get("EVENHAND_REQUIRE_ALL"):
+            pytest.fail(f"EVENHAND_REQUIRE_ALL is set, but {name} cannot be imported: {error}")
+        pytest.skip(f"{name} is not installed")

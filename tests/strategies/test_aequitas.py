@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evenhand as eh
+from evenhand.search import Problem
+from evenhand.stream import Stream
+from tests.worlds import World, random_world, worlds
+
+
+def sequential(world: World, variant: str, samples: int, steps: int, seed: int, rate: float) -> list[Any]:
+    """AEQUITAS as its paper states it: every individual visited, in order, one at a time.
+
+    The random numbers are the run's own, so that the two can be compared step by step.
+    """
+    space, stream = world.space, Stream(seed)
+    visited = []
+
+    def unfair(row: np.ndarray) -> bool:
+        labels = {int(world.table[space.coding.ids(m[None])[0]]) for m in world._members(row)}
+        return len(labels) > 1
+
+    seeds, known = [], set()
+    for row in space.sampler.deal(stream, 0, samples)[0].rows:
+        visited.append(row.tolist())
+        key = space.individuals(row[None]).keys[0].item()
+        if unfair(row) and key not in known:
+            seeds.append(row)
+        known.add(key)
+    free = space.free_columns
+    choice = [1 / len(free)] * len(free)
+    down = [0.5] * len(free)
+    for walker, start in enumerate(seeds):
+        row = start.copy()
+        for step in range(steps):
+            draw, p, total = stream.unit("choice", walker, step)[0] * np.cumsum(choice)[-1], 0, choice[0]
+            while draw >= total and p < len(free) - 1:
+                p += 1
+                total = np.cumsum(choice)[p]
+            goes_down = stream.unit("down", walker, step)[0] < down[p]
+            moved, j = row.copy(), free[p]
+            size = space.coding.sizes[j]
+            if space.ordered[j]:
+                moved[j] = min(max(row[j] + (-1 if goes_down else 1), 0), size - 1)
+            else:
+                moved[j] = (row[j] + 1 + int(stream.bits("jump", walker, step)[0] % np.uint64(size - 1))) % size
+            if space.legal(moved[None])[0]:
+                row = moved
+            visited.append(row.tolist())
+            found = unfair(row)
+            if variant != "random":
+                down[p] = min(down[p] + rate, 1) if goes_down == found else max(down[p] - rate, 0)
+            if variant == "full" and found:
+                choice[p] += rate
+                choice = [c / sum(choice) for c in choice]
+    return visited
+
+
+def visits(world: World, strategy: eh.Aequitas, seed: int) -> list[Any]:
+    """What a strategy asks about, in order, with verdicts from the table."""
+    from evenhand.memo import Memo
+    from evenhand.search import Verdicts
+
+    search = strategy.search(Problem(world.space, Stream(seed)))
+    visited: list[Any] = []
+    memo = Memo()
+    answer = None
+    while True:
+        try:
+            query = search.send(answer)
+        except StopIteration:
+            return visited
+        block = query.individuals
+        visited += block.rows.tolist()
+        fresh = memo.fresh(block.keys)
+        labels = [
+            {int(world.table[world.space.coding.ids(m[None])[0]]) for m in world._members(block.rows[i])} for i in fresh
+        ]
+        unfair = np.array([len(found) > 1 for found in labels], dtype=bool)
+        memo.add(block.keys[fresh], unfair)
+        answer = Verdicts(block, fresh, unfair, memo)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    worlds(constraints=True),
+    st.sampled_from(["random", "semi", "full"]),
+    st.integers(1, 12),
+    st.integers(1, 25),
+    st.integers(0, 9),
+    st.sampled_from([0.001, 0.2]),
+)
+def test_width_one_is_the_paper_step_by_step(
+    world: World, variant: Any, samples: int, steps: int, seed: int, rate: float
+) -> None:
+    strategy = eh.Aequitas(variant, samples, steps, width=1, direction_rate=rate, choice_rate=rate)
+    assert visits(world, strategy, seed) == sequential(world, variant, samples, steps, seed, rate)
+
+
+def test_random_walks_do_not_depend_on_the_width() -> None:
+    world = random_world(5, 5000)
+    narrow, wide = (
+        eh.audit(world.model, world.space, strategy=eh.Aequitas("random", 30, 40, width=w), budget=eh.Budget())
+        for w in (1, 64)
+    )
+    assert set(narrow.pairs.individuals().keys.tolist()) == set(wide.pairs.individuals().keys.tolist())
+
+
+def test_directed_walks_find_more_than_random_ones() -> None:
+    # Only a high first attribute discriminates: walks that learn not to lower it stay inside.
+    space = eh.Space([*(eh.Integer(f"a{j}", 0, 19) for j in range(4)), eh.Integer("sex", 0, 1)], protected="sex")
+    rows = space.coding.rows(np.arange(space.coding.total))
+    world = World(space, np.where(rows[:, 0] >= 16, rows[:, 4], 0))
+    strategies = [eh.Aequitas(v, 50, 400, direction_rate=0.01, choice_rate=0.001) for v in ("random", "semi", "full")]
+    random, semi, full = (
+        np.mean([eh.audit(world.model, space, s, eh.Budget(tests=3000), seed=i).success_rate for i in range(5)])
+        for s in strategies
+    )
+    assert random < semi
+    assert random < full
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"variant": "none"}, {"steps": 0}, {"width": 0}, {"samples": "9"}, {"direction_rate": 0}, {"choice_rate": -1.0}],
+)
+def test_wrong_settings_are_named(setting: dict[str, Any]) -> None:
+    with pytest.raises(eh.errors.StrategyError, match=next(iter(setting))):
+        eh.Aequitas(**setting)

@@ -1,0 +1,138 @@
+"""What every strategy must keep, whatever it does: one suite for all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evenhand as eh
+from evenhand.strategies import STRATEGIES
+from tests.worlds import World, keys_of, random_world, worlds
+
+EVERY = {
+    "themis": eh.Themis(block=50),
+    "aequitas-random": eh.Aequitas("random", samples=60, steps=30, width=16),
+    "aequitas-semi": eh.Aequitas("semi", samples=60, steps=30, width=16),
+    "aequitas-full": eh.Aequitas("full", samples=60, steps=30, width=7),
+    "kosei": eh.Kosei(samples=60, wave=16),
+    "kosei-limits": eh.Kosei(samples=60, per_seed=200, pops=300),
+}
+every_strategy = pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
+
+
+def test_every_registered_strategy_is_here() -> None:
+    assert {type(s) for s in EVERY.values()} == set(STRATEGIES.values())
+
+
+@every_strategy
+@settings(max_examples=25, deadline=None)
+@given(world=worlds(constraints=True), seed=st.integers(0, 3))
+def test_no_false_finding_and_no_duplicate(strategy: Any, world: World, seed: int) -> None:
+    run = eh.audit(world.model, world.space, strategy, seed=seed, chunk=64)
+    found = keys_of(run)
+    assert len(found) == len(set(found))
+    assert set(found) <= world.unfair_keys()
+    assert run.tests <= len(world.test_keys())
+    frame = run.findings
+    for side in ("", "counterpart_"):
+        rows = frame[list(world.space.names)].copy()
+        for name in world.space.protected:
+            rows[name] = frame[side + name]
+        encoded = world.space.encode(rows, strict=True).individuals.rows
+        assert (world(encoded) == frame[side + "decision"].to_numpy()).all()
+    assert (frame["decision"] != frame["counterpart_decision"]).all()
+
+
+@every_strategy
+def test_budgets_are_exact_and_smaller_ones_give_prefixes(strategy: Any) -> None:
+    world = random_world(30, 30_000)
+    full = eh.audit(world.model, world.space, strategy, eh.Budget(tests=2500), chunk=500)
+    combinations = world.space.combinations
+    for tests in (1, 7, 100, 499, 500, full.tests):
+        run = eh.audit(world.model, world.space, strategy, eh.Budget(tests=tests), chunk=500)
+        assert (run.tests, run.rows, run.asked["test"]) == (tests, tests * combinations, tests * combinations)
+        assert keys_of(run) == keys_of(full)[: run.found]
+    for rows in (combinations, combinations + 1, 1000, 1001):
+        run = eh.audit(world.model, world.space, strategy, eh.Budget(rows=rows), chunk=500)
+        assert run.rows == rows // combinations * combinations
+        assert run.stop is eh.StopReason.ROWS
+        assert keys_of(run) == keys_of(full)[: run.found]
+    for findings in (1, 5, 37):
+        run = eh.audit(world.model, world.space, strategy, eh.Budget(findings=findings), chunk=500)
+        assert run.found == findings
+        assert run.stop is eh.StopReason.FINDINGS
+        assert keys_of(run) == keys_of(full)[:findings]
+
+
+@every_strategy
+def test_rows_are_what_the_model_was_asked(strategy: Any) -> None:
+    world = random_world(31, 30_000)
+    run = eh.audit(world.model, world.space, strategy, eh.Budget(tests=1500), chunk=300)
+    assert world.rows == run.rows + run.rows_checked
+
+
+@every_strategy
+def test_same_seed_same_bytes_whatever_the_chunk(strategy: Any) -> None:
+    world = random_world(32, 30_000)
+    runs = [
+        eh.audit(world.model, world.space, strategy, eh.Budget(tests=1200), seed=9, chunk=chunk)
+        for chunk in (4096, 4096, 64)
+    ]
+    texts = {run.findings.to_csv() for run in runs}
+    assert len(texts) == 1
+    other = eh.audit(world.model, world.space, strategy, eh.Budget(tests=1200), seed=10)
+    assert other.findings.to_csv() not in texts
+
+
+class Killed(Exception):
+    """Stands for a process that dies."""
+
+
+@every_strategy
+@pytest.mark.parametrize("calls", [3, 5, 9])
+def test_a_killed_run_goes_on_where_it_was(strategy: Any, calls: int, tmp_path: Path) -> None:
+    world = random_world(33, 30_000)
+    budget = eh.Budget(tests=1500)
+    whole = eh.audit(world.model, world.space, strategy, budget, chunk=256, directory=tmp_path / "whole")
+    asked: list[bytes] = []
+
+    class Dying(World):
+        def __call__(self, X: Any) -> Any:
+            if self.calls >= calls:
+                raise KeyboardInterrupt
+            asked.append(np.asarray(X).tobytes())
+            return super().__call__(X)
+
+    dying = Dying(world.space, world.table)
+    partial = eh.audit(dying.model, world.space, strategy, budget, chunk=256, directory=tmp_path / "killed")
+    assert partial.stop is eh.StopReason.INTERRUPTED
+    again = World(world.space, world.table)
+    resumed = eh.audit(again.model, world.space, strategy, budget, chunk=256, directory=tmp_path / "killed")
+    assert resumed.findings.to_csv() == whole.findings.to_csv()
+    assert (resumed.tests, resumed.rows, resumed.stop) == (whole.tests, whole.rows, whole.stop)
+    answers = [(tmp_path / name / "answers.log").read_bytes() for name in ("whole", "killed")]
+    assert answers[0] == answers[1]
+    # What was answered before is not asked again.
+    assert again.rows == resumed.rows + resumed.rows_checked - resumed.counts["rows_from_log"]
+    assert resumed.counts["rows_from_log"] == partial.rows
+
+
+@every_strategy
+def test_a_larger_budget_extends_and_the_same_returns(strategy: Any, tmp_path: Path) -> None:
+    world = random_world(34, 30_000)
+    sizes = (100, 700, 300, 1100)
+    for tests in sizes:
+        run = eh.audit(world.model, world.space, strategy, eh.Budget(tests=tests), chunk=256, directory=tmp_path / "r")
+        plain = eh.audit(world.model, world.space, strategy, eh.Budget(tests=tests), chunk=256)
+        assert run.findings.to_csv() == plain.findings.to_csv()
+        assert (run.tests, run.rows) == (plain.tests, plain.rows)
+    before = world.rows
+    same = eh.audit(world.model, world.space, strategy, eh.Budget(tests=1100), chunk=256, directory=tmp_path / "r")
+    assert world.rows == before + 64  # the fixed rows that tell one model from another
+    assert same.findings.to_csv() == run.findings.to_csv()
+    assert (same.tests, same.rows, same.stop) == (run.tests, run.rows, run.stop)

@@ -30,15 +30,20 @@ class World:
     def model(self) -> Any:
         return eh.wrap(self, input="array", name="lookup")
 
-    def families(self) -> list[list[npt.NDArray[np.int32]]]:
-        """Every test's legal members, written out one by one."""
-        seen: dict[frozenset[tuple[int, ...]], list[npt.NDArray[np.int32]]] = {}
-        every = self.space.coding.rows(np.arange(self.space.coding.total))
-        for row in every:
+    def families(self) -> dict[Any, list[npt.NDArray[np.int32]]]:
+        """Every test's key and its legal members, written out one by one."""
+        out: dict[Any, list[npt.NDArray[np.int32]]] = {}
+        sets: dict[Any, frozenset[tuple[int, ...]]] = {}
+        for row in self.space.coding.rows(np.arange(self.space.coding.total)):
             members = self._members(row)
             if len(members) >= 2:
-                seen.setdefault(frozenset(tuple(m.tolist()) for m in members), members)
-        return list(seen.values())
+                key = self.space.individuals(row[None]).keys[0].item()
+                family = frozenset(tuple(m.tolist()) for m in members)
+                # One key, one family: whoever of it one starts from.
+                assert sets.setdefault(key, family) == family
+                out[key] = members
+        assert len(set(sets.values())) == len(sets)
+        return out
 
     def _members(self, row: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int32]]:
         """The individual and its counterparts, built with plain loops."""
@@ -62,14 +67,13 @@ class World:
     def unfair_keys(self) -> set[Any]:
         """The keys of all discriminatory tests, by enumeration."""
         found = set()
-        for members in self.families():
-            labels = {int(self.table[self.space.coding.ids(m[None])[0]]) for m in members}
-            if len(labels) > 1:
-                found.add(self.space.individuals(members[0][None]).keys[0].item())
+        for key, members in self.families().items():
+            if len({int(self.table[self.space.coding.ids(m[None])[0]]) for m in members}) > 1:
+                found.add(key)
         return found
 
     def test_keys(self) -> set[Any]:
-        return {self.space.individuals(members[0][None]).keys[0].item() for members in self.families()}
+        return set(self.families())
 
 
 def keys_of(run: eh.Run) -> list[Any]:

@@ -32,6 +32,12 @@ class Asker:
                     f"the space lacks; add to the space, or fit the model without"
                 )
 
+    @property
+    def cost(self) -> int:
+        """How often the model sees each row of a test: twice where its decisions do not follow from its scores."""
+        follows = self.model.decides or self.model.regression
+        return 2 if self.criterion.needs_scores and not follows else 1
+
     def inputs(self, rows: Rows) -> Any:
         """Build the frame or array that the model takes."""
         if self.model.input == "array":

@@ -81,7 +81,7 @@ class Flip(Criterion):
             return Judgement(unfair, outputs.own, 1 - outputs.own, unfair.astype(np.float64))
         own = labels[np.arange(len(labels)), outputs.own]
         differs = np.asarray(labels != own[:, None], dtype=bool)
-        unfair: Mask = np.any(differs, axis=1)
+        unfair = np.asarray(np.any(differs, axis=1), dtype=bool)
         return Judgement(unfair, outputs.own, differs.argmax(axis=1), unfair.astype(np.float64))
 
 

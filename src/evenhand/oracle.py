@@ -173,7 +173,12 @@ class Oracle:
         if self.budget.rows is not None:
             assert families is not None
             take = min(
-                take, int(np.searchsorted(np.cumsum(families.places), self.budget.rows - self.rows, side="right"))
+                take,
+                int(
+                    np.searchsorted(
+                        np.cumsum(families.places * self.asker.cost), self.budget.rows - self.rows, side="right"
+                    )
+                ),
             )
         if take == 0:
             raise Stop(StopReason.ROWS)
@@ -212,10 +217,10 @@ class Oracle:
         if self.asker.criterion.needs_scores:
             arrays["gap"] = judgement.gap[found]
         if families.legal is not None:
-            arrays["places"] = families.places
+            arrays["places"] = families.places * self.asker.cost
         header = {
             "tests": len(block),
-            "rows": int(families.places.sum()),
+            "rows": int(families.places.sum()) * self.asker.cost,
             "digest": digest,
             "decisions": list(decisions.values),
         }

@@ -1,8 +1,7 @@
-"""The file evenhand.toml: its tables, checked, with the command line's flags put over them."""
+"""The file evenhand.toml: its tables, checked, with the flags of the command line put over them."""
 
 from __future__ import annotations
 
-import os
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +9,161 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evenhand.errors import ConfigError
-from evenhand.model.files import is_file_name
 from evenhand.space.names import suggest
 
-LARGEST = 64 * 2**20
+MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
+LARGEST = 2**24
+Tables = dict[str, dict[str, Any]]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ModelTable(_Table):
+    """What is audited.
+
+    Whether it may be unpickled is said on the command line only: a file that somebody sent must not be able to.
+    """
+
+    path: str | None = None
+    threshold: float | None = None
+    timeout: float | None = None
+
+
+class DataTable(_Table):
+    """Real rows."""
+
+    path: str | None = None
+    target: str | None = None
+
+
+class SpaceTable(_Table):
+    """The legal individuals: a file, or how to infer them from the data."""
+
+    path: str | None = None
+    protected: list[str] = Field(default_factory=list)
+    exclude: list[str] = Field(default_factory=list)
+    constraints: list[str] = Field(default_factory=list)
+    limit: int | None = None
+
+
+class AuditTable(_Table):
+    """How to search, and where to keep the run."""
+
+    strategy: str = "kosei"
+    settings: dict[str, Any] = Field(default_factory=dict)
+    seed: int = 0
+    criterion: Literal["flip"] | float = "flip"
+    directory: str | None = None
+    chunk: int | None = None
+    fail_above: int | None = Field(default=None, ge=0)
+
+
+class BudgetTable(_Table):
+    """When to stop."""
+
+    tests: int | None = None
+    rows: int | None = None
+    findings: int | None = None
+    seconds: float | None = None
+
+
+class Config(_Table):
+    """A whole file.
+
+    >>> Config().audit.strategy
+    'kosei'
+    """
+
+    model: ModelTable = Field(default_factory=ModelTable)
+    data: DataTable = Field(default_factory=DataTable)
+    space: SpaceTable = Field(default_factory=SpaceTable)
+    audit: AuditTable = Field(default_factory=AuditTable)
+    budget: BudgetTable = Field(default_factory=BudgetTable)
+
+
+def read(path: Path | None, flags: Tables) -> Config:
+    """Read a file, or none, and put flags over it.
+
+    >>> read(None, {"audit": {"seed": 3}}).audit.seed
+    3
+    """
+    tables = {} if path is None else _parse(path)
+    source = "the flags" if path is None else str(path)
+    checked = _checked(tables, source)
+    given = checked.model_dump(exclude_unset=True)
+    if path is not None:
+        _settle(given, path.parent)
+    return _checked(_over(given, flags), source)
+
+
+def _over(tables: Tables, flags: Tables) -> Tables:
+    out = {name: dict(table) for name, table in tables.items()}
+    audit, wanted = out.get("audit", {}), flags.get("audit", {})
+    if "strategy" in wanted and wanted["strategy"] != audit.get("strategy", "kosei"):
+        # The file's settings are those of another strategy.
+        audit.pop("settings", None)
+    for name, table in flags.items():
+        here = out.setdefault(name, {})
+        for key, value in table.items():
+            here[key] = here.get(key, {}) | value if isinstance(value, dict) else value
+    return out
+
+
+def _settle(tables: Tables, folder: Path) -> None:
+    """Paths in a file are seen from the file."""
+    for table, key in (("data", "path"), ("space", "path"), ("audit", "directory"), ("model", "path")):
+        value = tables.get(table, {}).get(key)
+        if value is not None and (table != "model" or is_file(value)):
+            tables[table][key] = str(folder / value)
+
+
+def is_file(spec: str) -> bool:
+    """Tell a model's file from a module:attribute.
+
+    >>> is_file("model.onnx"), is_file("loans:decide")
+    (True, False)
+    """
+    return spec.lower().endswith(MODEL_FILES) or "/" in spec
+
+
+def _parse(path: Path) -> Tables:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ConfigError(f"{path}: {LARGEST // 2**20} MiB is the most for a configuration; is it the data?")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file; 'evenhand init' writes one") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: it cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: it is no UTF-8 text; give a TOML file, and data with --data") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: it is no TOML ({' '.join(str(error).split())[:200]}); mend that line") from None
+
+
+def _checked(tables: Any, source: str) -> Config:
+    try:
+        return Config.model_validate(tables)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_words(error.errors(include_url=False)[0])}") from None
+
+
+def _words(error: Any) -> str:
+    """Say what pydantic found wrong, with the key and what is allowed."""
+    # A union names its branch behind the key; the reader knows only keys.
+    where = [str(part) for part in error["loc"]][:2]
+    key = ".".join(where)
+    got = repr(error["input"])
+    got = got if len(got) <= 60 else got[:57] + "..."
+    if error["type"] == "extra_forbidden":
+        table = Config.model_fields[where[0]].annotation if len(where) > 1 else Config
+        assert table is not None
+        known = list(table.model_fields)
+        return f"unknown key {key!r}; {suggest(where[-1], known)}"
+    if key == "audit.criterion":
+        return f'{key} must be "flip" or a number (a gap of scores), got {got}'
+    if error["type"].startswith(("model_type", "model_attributes", "dict_type")):
+        return f"[{key}] must be a table, got {got}"
+    return f"{key} {error['msg'].replace('Input should', 'must', 1)}, got {got}"

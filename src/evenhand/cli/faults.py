@@ -51,9 +51,11 @@ class Group(TyperGroup):
 def message(error: EvenhandError) -> str:
     """Give an error and its notes in at most three lines.
 
-    >>> fault = EvenhandError("the model raised; look at it;", "")
-    >>> message(EvenhandError("no such file"))
-    'evenhand: no such file'
+    >>> error = EvenhandError("the model raised ValueError")
+    >>> error.add_note("200 tests had been judged")
+    >>> print(message(error))
+    evenhand: the model raised ValueError
+    (200 tests had been judged)
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     notes = "; ".join(getattr(error, "__notes__", []))

@@ -22,12 +22,13 @@ TESTS = 100_000
 
 @dataclass(frozen=True)
 class Demo:
-    """What is audited: a data set, a title, a note, and attributes that are held narrower than the data."""
+    """What is audited: a data set, a title, a note, and how its space is narrowed to people who can exist."""
 
     name: str
     title: str
     note: str
     narrowed: Sequence[Integer] = ()
+    constraints: Sequence[str] = ()
 
 
 DEMOS = (
@@ -38,6 +39,10 @@ DEMOS = (
         "as most are. When sex changes, a husband becomes a wife and a wife a husband.",
         # Drawn evenly, nearly everybody would have a capital gain that only a few hundred people really have.
         (Integer("capital_gain", 0, 0), Integer("capital_loss", 0, 0)),
+        (
+            'if relationship == "Husband" then sex == "Male"',
+            'if relationship == "Wife" then sex == "Female"',
+        ),
     ),
     Demo(
         "german",
@@ -70,7 +75,7 @@ def demo(which: Demo, seed: int = 0, tests: int = TESTS, progress: Callable[[Any
     """
     data = datasets.load(which.name)
     model = train(data, seed)
-    space = narrow(data.space(), which.narrowed)
+    space = narrow(data.space(), which)
     budget = Budget(tests=tests)
     run = audit(model, space, "kosei", budget, seed, data=data.train, progress=progress)
     baseline = audit(model, space, "themis", budget, seed, data=data.train, progress=progress)
@@ -93,9 +98,8 @@ def train(data: Dataset, seed: int = 0) -> Any:
     return make_pipeline(encode, forest).fit(data.train[list(data.features)], data.train[data.target])
 
 
-def narrow(space: Space, attributes: Sequence[Integer]) -> Space:
-    """Put narrower attributes in the place of those with their names."""
-    narrower = {attribute.name: attribute for attribute in attributes}
-    return Space(
-        [narrower.get(a.name, a) for a in space.attributes], space.protected, links=space.links, limit=space.limit
-    )
+def narrow(space: Space, which: Demo) -> Space:
+    """Put narrower attributes in the place of those with their names, and add constraints."""
+    narrower = {attribute.name: attribute for attribute in which.narrowed}
+    attributes = [narrower.get(attribute.name, attribute) for attribute in space.attributes]
+    return Space(attributes, space.protected, which.constraints, space.links, space.limit)

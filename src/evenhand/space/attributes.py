@@ -298,7 +298,7 @@ class _Listed(Attribute):
 
         if self.dtype == "category":
             codes = [*range(self.present)] + [-1] * self.missing
-            return pd.Categorical.from_codes(codes, categories=list(self.values), ordered=self.ordered)
+            return pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(self.values), self.ordered))
         return pd.Series(self._table, dtype=self.dtype).array
 
     def column(self, codes: npt.NDArray[Any]) -> Any:

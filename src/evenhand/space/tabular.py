@@ -80,8 +80,8 @@ class Space:
         notes: Sequence[Note] = (),
     ) -> None:
         self.attributes: tuple[Attribute, ...] = tuple(attributes)
-        self.names = tuple(a.name for a in self.attributes)
         self._check_attributes()
+        self.names = tuple(a.name for a in self.attributes)
         self.protected = self._protected_names(protected if protected is not None else sensitive_features)
         self.links: Links = links or {}
         self.limit = limit
@@ -241,7 +241,7 @@ class Space:
             if strict and wrong.any():
                 i = int(np.flatnonzero(wrong)[0])
                 raise DataError(
-                    f"individual {i} is outside the space: {attribute.name} = {values[i]!r}; "
+                    f"individual {i} is outside the space: {attribute.name} = {_shown(values[i])}; "
                     f"allowed: {attribute.allowed()}"
                 )
             clipped |= outside
@@ -356,7 +356,8 @@ class Space:
                 )
             if not isinstance(attribute.name, str) or not attribute.name:
                 raise SpaceError(f"an attribute's name must be a text of at least one letter, got {attribute.name!r}")
-        twice = sorted({name for name in self.names if self.names.count(name) > 1})
+        names = [attribute.name for attribute in self.attributes]
+        twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SpaceError(f"attribute names must differ; twice: {', '.join(twice)}")
 
@@ -393,3 +394,7 @@ class Space:
                         table[source.code(value), target.code(old)] = target.code(new)
                 tables.setdefault(self.column(name), {})[self.column(dependent)] = table
         return tables
+
+
+def _shown(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)

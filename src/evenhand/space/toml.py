@@ -89,7 +89,7 @@ def load(path: str | Path) -> Space:
 
 
 def dumps(space: Space) -> str:
-    """Write a space as text; equal spaces give equal texts.
+    """Write a space as text; equal spaces give equal texts, comments on what was inferred apart.
 
     >>> from evenhand.space import Boolean, Integer, Space
     >>> print(dumps(Space([Integer("age", 1, 9), Boolean("sex")], protected="sex", constraints=["age > 1"])))
@@ -110,7 +110,7 @@ def dumps(space: Space) -> str:
     kind = "boolean"
     <BLANKLINE>
     """
-    lines = [f"protected = {_literal(space.protected)}"]
+    lines = [f"protected = {_array(space.protected)}"]
     if space.constraints:
         texts = [f"    {_literal(constraint.text)}," for constraint in space.constraints]
         lines += ["constraints = [", *texts, "]"]
@@ -121,16 +121,18 @@ def dumps(space: Space) -> str:
         if attribute.name in reasons:
             lines.append("# " + re.sub(r"[\x00-\x1f\x7f]+", " ", reasons[attribute.name]))
         for key, value in _fields(attribute).items():
-            lines.append(f"{key} = {_literal(value, attribute.name)}")
+            written = _array(value, attribute.name) if key == "values" else _literal(value, attribute.name)
+            lines.append(f"{key} = {written}")
     lines += _link_lines(space)
     return "\n".join(lines) + "\n"
 
 
 def loads(text: str, source: str = "<text>") -> Space:
-    """Read a space from text; ``source`` names it in errors.
+    r"""Read a space from text; ``source`` names it in errors.
 
-    >>> table = '{name = "sex", kind = "boolean"}, {name = "age", kind = "integer", low = 1, high = 9}'
-    >>> loads(f'protected = ["sex"]; attribute = [{table}]'.replace("; ", chr(10))).names
+    >>> sex = '[[attribute]]\nname = "sex"\nkind = "boolean"\n'
+    >>> age = '[[attribute]]\nname = "age"\nkind = "integer"\nlow = 1\nhigh = 9\n'
+    >>> loads('protected = ["sex"]\n' + sex + age).names
     ('sex', 'age')
     """
     from evenhand.space.tabular import Space
@@ -369,12 +371,14 @@ def _literal(value: Any, name: str = "") -> str:
         return repr(value)
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(_literal(part, name) for part in value) + "]"
     raise ConfigError(
         f"{name!r} has the value {_short(value)} ({type(value).__name__}), which TOML cannot hold;\n"
         "use texts, numbers or truth values, and missing=True for no value"
     )
+
+
+def _array(values: Iterable[Any], name: str = "") -> str:
+    return "[" + ", ".join(_literal(value, name) for value in values) + "]"
 
 
 def _text(value: str) -> str:

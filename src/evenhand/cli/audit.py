@@ -1,0 +1,167 @@
+"""The command ``evenhand audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from evenhand.cli import options
+from evenhand.cli.faults import FOUND, INTERRUPTED, tell
+
+if TYPE_CHECKING:
+    from evenhand.cli.config import Tables
+    from evenhand.cli.plan import Plan
+    from evenhand.run import Run
+
+
+def audit(
+    config: options.ConfigFile = None,
+    model: options.Model = None,
+    data: options.Data = None,
+    target: options.Target = None,
+    protected: options.Protected = None,
+    exclude: options.Exclude = None,
+    space: options.Space = None,
+    strategy: options.Strategy = None,
+    settings: options.Settings = None,
+    budget_tests: options.Tests = None,
+    budget_rows: options.Rows = None,
+    budget_seconds: options.Seconds = None,
+    budget_findings: options.Wanted = None,
+    seed: options.Seed = None,
+    gamma: options.Gamma = None,
+    threshold: options.Threshold = None,
+    timeout: options.Timeout = None,
+    chunk: options.Chunk = None,
+    trust_pickle: options.TrustPickle = False,
+    trust: options.Trust = None,
+    directory: options.Directory = None,
+    resume: options.Resume = False,
+    fail_above: options.FailAbove = None,
+    as_json: options.Json = False,
+    findings: options.FindingsFile = None,
+    page: options.Page = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Search for people whom a model treats differently because of a protected attribute.
+
+    Exit status: 0 done, 1 more findings than --fail-above allows, 2 wrong usage or input, 130 interrupted.
+    """
+    flags: Tables = {
+        "model": {"path": model, "threshold": threshold, "timeout": timeout},
+        "data": {"path": data, "target": target},
+        "space": {"path": space, "protected": protected, "exclude": exclude},
+        "audit": {
+            "strategy": strategy,
+            "seed": seed,
+            "criterion": gamma,
+            "directory": directory,
+            "chunk": chunk,
+            "fail_above": _limit(fail_above),
+        },
+        "budget": {
+            "tests": budget_tests,
+            "rows": budget_rows,
+            "seconds": budget_seconds,
+            "findings": budget_findings,
+        },
+    }
+    _check_writable(findings, page)
+    from evenhand.cli.config import read
+    from evenhand.cli.plan import Trust, make_plan
+    from evenhand.cli.settings import parse
+
+    flags = {name: {k: v for k, v in table.items() if v not in (None, [])} for name, table in flags.items()}
+    chosen = read(config, flags)
+    if settings:
+        flags["audit"]["settings"] = parse(chosen.audit.strategy, settings)
+        chosen = read(config, flags)
+    plan = make_plan(chosen, Trust(trust_pickle, trust or ()), resume, quiet)
+    run = _search(plan, shown=not (quiet or as_json))
+    _report(run, plan, as_json, quiet, findings, page, chosen.audit.fail_above)
+
+
+def _search(plan: Plan, shown: bool) -> Run:
+    from evenhand.cli.progress import progress
+    from evenhand.run import audit as search
+
+    most = plan.space.tests if plan.space.countable else None
+    with progress(shown, most) as show:
+        return search(
+            plan.model,
+            plan.space,
+            plan.strategy,
+            plan.budget,
+            plan.seed,
+            plan.criterion,
+            plan.data,
+            plan.directory,
+            chunk=plan.chunk,
+            timeout=plan.timeout,
+            progress=show,
+        )
+
+
+def _report(
+    run: Run,
+    plan: Plan,
+    as_json: bool,
+    quiet: bool,
+    findings: Path | None,
+    page: Path | None,
+    fail_above: int | None,
+) -> None:
+    """Say what was found, write the files that were asked for, and end with the status that fits."""
+    from evenhand.budget import StopReason
+    from evenhand.cli import summary
+    from evenhand.words import telling
+
+    pairs = telling(run, data=plan.data)
+    exceeded = fail_above is not None and run.found > fail_above
+    if as_json:
+        extra: dict[str, Any] = {
+            "pairs": [pair.to_dict() for pair in pairs],
+            "directory": None if run.directory is None else str(run.directory),
+            "fail_above": fail_above,
+            "exceeded": exceeded,
+        }
+        summary.emit(run.to_dict() | extra)
+    elif not quiet:
+        summary.show(run, pairs)
+    if findings is not None:
+        summary.write_findings(run, findings)
+    if page is not None:
+        from evenhand.page import Section, write
+
+        write(page, [Section(f"{plan.model.name}, by {', '.join(plan.space.protected)}", run, pairs)])
+    if run.stop is StopReason.INTERRUPTED:
+        kept = "nothing is kept without --directory"
+        if run.directory is not None:
+            kept = f"kept in {run.directory}; the same command again goes on"
+        tell(f"evenhand: interrupted after {run.tests:,} tests; {kept}")
+        raise typer.Exit(INTERRUPTED)
+    if exceeded:
+        if not quiet:
+            tell(f"evenhand: {run.found:,} findings, more than the {fail_above:,} that --fail-above allows")
+        raise typer.Exit(FOUND)
+
+
+def _limit(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if text.endswith("%"):
+        raise typer.BadParameter(
+            "a rate comes with the estimates of a later version; give a number of findings", param_hint="--fail-above"
+        )
+    if not (text.isascii() and text.isdigit()):
+        raise typer.BadParameter(f"give a number of findings, 0 or more, got {text!r}", param_hint="--fail-above")
+    return int(text)
+
+
+def _check_writable(*paths: Path | None) -> None:
+    """Find out before the search, not after it, that a file has no place."""
+    for path in paths:
+        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            raise typer.BadParameter(f"{path} cannot be a file there; name one in a folder that exists")

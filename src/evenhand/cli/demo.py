@@ -1,0 +1,42 @@
+"""The command ``evenhand demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    directory: Annotated[Path, typer.Option(metavar="DIR", help="Where the page goes.")] = Path("evenhand-demo"),
+    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same findings.")] = 0,
+    no_page: Annotated[bool, typer.Option("--no-page", help="Write no HTML page.")] = False,
+) -> None:
+    """Train models on two public data sets, audit them, and show who is treated differently."""
+    from evenhand.cli import summary
+    from evenhand.cli.progress import progress
+    from evenhand.demo import DEMOS
+    from evenhand.demo import demo as show
+    from evenhand.page import Section, write
+
+    out = summary.console()
+    sections = []
+    for which in DEMOS:
+        out.print(which.title, style="bold")
+        out.print(which.note)
+        with progress(wanted=True) as status:
+            done = show(which, seed, progress=status)
+        run, baseline = done.run, done.baseline
+        out.print(
+            f"\nThe model is right on {done.accuracy:.1%} of people it was not trained on. In {run.tests:,} tests, "
+            f"kosei finds {run.found:,} people who would be treated differently if only their "
+            f"{' and '.join(run.space.protected)} were different; random testing (themis) finds {baseline.found:,}.\n"
+            "That is how well a search aims, not how common discrimination is. Three of the pairs:\n"
+        )
+        summary.show_pairs(done.pairs, out)
+        out.print()
+        sections.append(Section(which.title, run, done.pairs, which.note, [baseline]))
+    if not no_page:
+        path = write(directory / "index.html", sections, title="evenhand demo")
+        typer.echo(f"The same as a page: {path}")

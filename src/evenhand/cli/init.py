@@ -1,0 +1,92 @@
+"""The command ``evenhand init``: a configuration to start from."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evenhand.cli import options
+from evenhand.errors import ConfigError
+
+TEMPLATE = """\
+# Run with: evenhand audit {name}
+# Paths are seen from this file. Options of the command override what is said here.
+
+[model]
+# An .onnx or .skops file, a .joblib or .pkl file (needs --trust-pickle), or "module:attribute" for any
+# object in a Python module in the current directory: an estimator, or a function that takes a frame.
+path = "model.skops"
+# threshold = 0.5           # decide for the second class from this score on
+# timeout = 60.0            # seconds for one call of the model
+
+[data]
+path = {data}
+{target}
+
+[space]
+# The people who can be asked about. Edit that file: bounds, values, what is protected, constraints
+# such as "hours <= 60 or age >= 30", attributes that follow a protected one.
+path = {space}
+
+[audit]
+strategy = "kosei"          # evenhand strategies lists them
+seed = 0                    # same seed, same findings
+criterion = "flip"          # the decision changes; or a number: scores more than that apart
+# directory = "run"         # keep the run, to resume and replay it
+# fail_above = 0            # exit with 1 if there are more findings
+
+[audit.settings]
+# samples = 2000            # settings of the strategy
+
+[budget]                    # the first limit to be reached ends the run
+tests = 100000
+# rows = 1000000
+# findings = 1000
+# seconds = 60.0
+"""
+
+
+def init(
+    data: options.DataFile,
+    protected: Annotated[
+        list[str], typer.Option(metavar="NAME", help="An attribute that must not matter; repeatable.")
+    ],
+    target: options.Target = None,
+    exclude: options.Exclude = None,
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("evenhand.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+) -> None:
+    """Look at data, and write an editable configuration: OUTPUT, and the space of legal people beside it."""
+    from evenhand.space.frames import read_frame
+    from evenhand.space.tabular import Space
+    from evenhand.space.toml import dumps
+
+    beside = output.with_suffix(".space.toml")
+    for path in (output, beside):
+        if path.exists() and not force:
+            raise ConfigError(f"{path} is there already; --force overwrites it, --output names another")
+    space = Space.infer(read_frame(data), protected, target, exclude=exclude or [])
+    text = TEMPLATE.format(
+        name=output,
+        data=_quoted(os.path.relpath(data, output.parent)),
+        target=f"target = {_quoted(target)}"
+        if target
+        else '# target = "..."           # the column that the model predicts',
+        space=_quoted(beside.name),
+    )
+    for path, content in ((beside, dumps(space)), (output, text)):
+        try:
+            path.write_text(content, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot write {path}: {error.strerror}; choose another place: --output") from error
+    typer.echo(repr(space))
+    typer.echo(f"\nWrote {output} and {beside}. Put your model's path into the first, then: evenhand audit {output}")
+
+
+def _quoted(text: str) -> str:
+    """Write a TOML string; JSON's are TOML's, except for one character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

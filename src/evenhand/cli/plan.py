@@ -1,0 +1,137 @@
+"""From a checked configuration to everything that an audit is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenhand.budget import Budget
+from evenhand.cli.config import Config, SpaceTable
+from evenhand.cli.faults import tell
+from evenhand.criterion import Criterion, Flip, Gap
+from evenhand.directory import IDENTITY
+from evenhand.errors import ConfigError, RunError
+from evenhand.model import Model, wrap
+from evenhand.model.files import load_model
+from evenhand.run import CHUNK, DEFAULT_TESTS
+from evenhand.search import Strategy
+from evenhand.space.frames import read_frame
+from evenhand.space.tabular import Space
+from evenhand.strategies import make
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PICKLES = (".joblib", ".pkl", ".pickle")
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What the user trusts; said on the command line, never in a file."""
+
+    pickle: bool = False
+    types: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arguments of an audit."""
+
+    model: Model
+    space: Space
+    strategy: Strategy
+    budget: Budget
+    seed: int
+    criterion: Criterion
+    data: pd.DataFrame | None
+    directory: Path | None
+    chunk: int
+    timeout: float | None
+
+
+def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = False) -> Plan:
+    """Check and load everything that an audit needs, what is quick to check first."""
+    audit = config.audit
+    strategy = make(audit.strategy, **audit.settings)
+    limits = config.budget.model_dump(exclude_none=True)
+    budget = Budget(**limits) if limits else Budget(tests=DEFAULT_TESTS)
+    criterion = Flip() if audit.criterion == "flip" else Gap(float(audit.criterion))
+    directory = None if audit.directory is None else Path(audit.directory)
+    if resume:
+        check_resumable(directory)
+    if config.model.path is None:
+        raise ConfigError("no model to audit; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
+    data = None if config.data.path is None else read_frame(config.data.path)
+    model = get_model(config.model.path, trust, config.model.threshold, quiet)
+    space = _space(config, data, model)
+    return Plan(
+        model,
+        space,
+        strategy,
+        budget,
+        audit.seed,
+        criterion,
+        data,
+        directory,
+        CHUNK if audit.chunk is None else audit.chunk,
+        config.model.timeout,
+    )
+
+
+def check_resumable(directory: Path | None) -> None:
+    """Raise unless there is a run to go on with."""
+    if directory is None:
+        raise ConfigError("--resume needs the directory of the run: --directory DIR, or directory in [audit]")
+    if not (directory / IDENTITY).exists():
+        raise RunError(f"{directory} holds no run to resume; leave --resume out to start one there")
+
+
+def get_model(spec: str, trust: Trust, threshold: float | None = None, quiet: bool = False) -> Model:
+    """Load a model, with a warning where that runs code."""
+    if trust.pickle and spec.lower().endswith(PICKLES) and not quiet:
+        tell(f"evenhand: warning: unpickling {spec} runs whatever code is in it, because of --trust-pickle")
+    return wrap(load_model(spec, trust_pickle=trust.pickle, trust=trust.types), threshold=threshold)
+
+
+def _space(config: Config, data: Any, model: Model) -> Space:
+    table = config.space
+    if table.path is not None:
+        return _changed(Space.load(table.path), table)
+    if data is None:
+        raise ConfigError("no space to search; give --space FILE, or --data FILE and --protected NAME to infer one")
+    if not table.protected:
+        raise ConfigError(
+            f"no protected attribute; name one: --protected NAME; the data has {', '.join(map(str, data.columns[:12]))}"
+        )
+    exclude = [*table.exclude, *_unseen(data, model, config)]
+    limit: dict[str, Any] = {} if table.limit is None else {"limit": table.limit}
+    return Space.infer(
+        data, table.protected, config.data.target, exclude=exclude, constraints=table.constraints, **limit
+    )
+
+
+def _unseen(data: Any, model: Model, config: Config) -> list[str]:
+    """Columns that the model never sees are no attributes: to vary them would find the same pair again and again."""
+    if model.columns is None:
+        return []
+    known = {*model.columns, *config.space.protected, *config.space.exclude, config.data.target}
+    return [name for name in data.columns if name not in known]
+
+
+def _changed(space: Space, table: SpaceTable) -> Space:
+    """Put what the configuration says over a space from a file; links of what is no longer protected go."""
+    if not (table.protected or table.constraints or table.exclude or table.limit):
+        return space
+    protected = table.protected or list(space.protected)
+    for name in table.exclude:
+        space.column(name)
+    kept = [a for a in space.attributes if a.name not in table.exclude]
+    links = {
+        name: {free: by for free, by in dependents.items() if free not in (*protected, *table.exclude)}
+        for name, dependents in space.links.items()
+        if name in protected
+    }
+    constraints = [*(c.text for c in space.constraints), *table.constraints]
+    return Space(kept, protected, constraints, links, table.limit or space.limit)

@@ -1,0 +1,82 @@
+"""A line of progress on the error stream while a search runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evenhand.oracle import Status
+
+PAUSE = 0.1
+
+
+@contextmanager
+def progress(wanted: bool, most: int | None = None) -> Iterator[Callable[[Status], None] | None]:
+    """Show how far a run is; give what ``audit`` calls, or None where nobody would see it.
+
+    ``most`` is how many tests the space has, where that can end the run.
+    """
+    if not wanted or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    console = Console(stderr=True, highlight=False)
+    text = TextColumn("{task.fields[text]}", markup=False)
+    with Progress(BarColumn(bar_width=24), text, console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0, text="asking the model")
+        shown = 0.0
+
+        def show(status: Status) -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if now - shown >= PAUSE:
+                shown = now
+                bar.update(task, completed=done(status, most), text=line(status, most))
+
+        yield show
+
+
+def done(status: Status, most: int | None = None) -> float:
+    """Give the share of the nearest limit that is spent.
+
+    >>> from evenhand.budget import Budget
+    >>> from evenhand.oracle import Status
+    >>> done(Status(tests=50, findings=5, rows=100, seconds=1.0, budget=Budget(tests=100, findings=50)))
+    0.5
+    """
+    limits = vars(status.budget)
+    shares = [getattr(status, name) / limit for name, limit in limits.items() if limit is not None]
+    if most is not None:
+        shares.append(status.tests / most)
+    return min(1.0, max(shares, default=0.0))
+
+
+def line(status: Status, most: int | None = None) -> str:
+    """Say how far a run is.
+
+    >>> from evenhand.budget import Budget
+    >>> from evenhand.oracle import Status
+    >>> line(Status(tests=50, findings=5, rows=100, seconds=2.0, budget=Budget(tests=100)))
+    '50 tests, 25/s, 5 found (10.0% of tests), 2 s left'
+    """
+    seconds = max(status.seconds, 1e-9)
+    share = done(status, most)
+    left = f", {_span(seconds * (1 - share) / share)} left" if share else ""
+    rate = status.findings / status.tests if status.tests else 0.0
+    return (
+        f"{status.tests:,} tests, {status.tests / seconds:,.0f}/s, "
+        f"{status.findings:,} found ({rate:.1%} of tests){left}"
+    )
+
+
+def _span(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"

@@ -1,0 +1,118 @@
+"""What the command prints about a run, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from evenhand.errors import RunError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evenhand.run import Run
+    from evenhand.words import Pair
+
+BLOCK = 100_000
+
+
+def console() -> Console:
+    """Give the terminal, or whatever standard output is."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+
+
+def facts(run: Run) -> list[tuple[str, str]]:
+    """List what a reader should know of a run.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    >>> dict(facts(eh.audit(lambda f: f["age"] > 3, space, strategy="themis")))["tests"]
+    '9'
+    """
+    counts, space = run.counts, run.space
+    rows = [
+        (
+            "search",
+            f"{run.identity['strategy']['strategy']}, seed {run.identity['seed']}, by {', '.join(space.protected)}",
+        ),
+        ("tests", f"{run.tests:,}"),
+        ("findings", f"{run.found:,}"),
+        (
+            "success rate",
+            f"{run.success_rate:.2%} of tests: how well the search aims, not how common discrimination is",
+        ),
+        ("model rows", f"{run.rows:,}, and {run.rows_checked:,} to check"),
+        ("seconds", f"{run.seconds:.1f}"),
+        ("ended", f"because {run.stop.words}"),
+        ("repeats avoided", f"{counts.get('repeats', 0):,}"),
+    ]
+    if counts.get("untestable"):
+        rows.append(("no test", f"{counts['untestable']:,} individuals with fewer than two legal counterparts"))
+    if counts.get("clipped") or counts.get("dropped"):
+        text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
+        rows.append(("data rows", text))
+    if space.combinations > space.limit:
+        text = f"{space.limit:,} of {space.combinations:,} for each individual, sampled: some pairs may be missed"
+        rows.append(("counterparts", text))
+    if run.directory is not None:
+        rows.append(("kept in", str(run.directory)))
+    return rows
+
+
+def show(run: Run, pairs: Sequence[Pair]) -> None:
+    """Print a run: a table, then pairs in plain words."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=box.SIMPLE, pad_edge=False)
+    for name, value in facts(run):
+        table.add_row(Text(name, style="dim"), Text(value))
+    out = console()
+    out.print(table)
+    show_pairs(pairs, out)
+
+
+def show_pairs(pairs: Sequence[Pair], out: Console) -> None:
+    """Print pairs, numbered, as wide as the terminal allows."""
+    if not pairs:
+        out.print("Nobody was found to be treated differently.")
+    for number, pair in enumerate(pairs, 1):
+        first, rest = f"{number}. ", "   "
+        width = max(40, min(out.width, 110))
+        out.print(
+            textwrap.fill(
+                pair.sentence,
+                width,
+                initial_indent=first,
+                subsequent_indent=rest,
+                break_on_hyphens=False,
+                break_long_words=False,
+            ),
+            soft_wrap=True,
+        )
+
+
+def emit(values: dict[str, Any]) -> None:
+    """Print values as JSON."""
+    typer.echo(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def write_findings(run: Run, path: Path) -> None:
+    """Write every finding as a line of CSV, a block at a time."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            for start in range(0, max(run.found, 1), BLOCK):
+                block = run.pairs.frame(slice(start, start + BLOCK))
+                block.to_csv(file, index=False, header=start == 0)
+    except OSError as error:
+        kept = f"the run is kept in {run.directory}" if run.directory else "the run itself was printed"
+        raise RunError(f"cannot write the findings to {path}: {error.strerror}; {kept}") from error

@@ -1,0 +1,119 @@
+"""Replay: every finding of a stored run, asked again."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.asker import Asker
+from evenhand.check import TOLERANCE, holds
+from evenhand.criterion import Both, Criterion, Either, Flip, Gap, Outputs
+from evenhand.errors import RunError
+from evenhand.model import wrap
+from evenhand.run import CHUNK, Run
+
+CRITERIA: dict[str, type[Criterion]] = {kind.__name__: kind for kind in (Flip, Gap, Both, Either)}
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How many findings of a run the model confirms."""
+
+    run: Run = field(repr=False)
+    confirmed: int
+    refuted: int
+    positions: npt.NDArray[np.int64] = field(repr=False)
+    """Where the refuted ones stand in the run's findings."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every finding was confirmed."""
+        return self.refuted == 0
+
+
+def replay(
+    directory: str | Path, model: Any, threshold: float | None = None, *, timeout: float | None = None
+) -> Replay:
+    """Ask a model again about every finding of a stored run; the search itself is not needed.
+
+    Parameters
+    ----------
+    directory
+        Where the run is kept.
+    model
+        Anything that ``wrap`` takes.
+    threshold
+        The decision threshold, if the run was made with one.
+    timeout
+        Seconds after which one model call is given up.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    >>> def refuse(frame):
+    ...     return (frame["age"] < 4) & (frame["sex"] == "F")
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     run = eh.audit(refuse, space, strategy="themis", directory=directory)
+    ...     replay(directory, refuse)
+    Replay(confirmed=3, refuted=0)
+    """
+    run = Run.load(directory)
+    criterion = criterion_of(str(run.identity.get("criterion")))
+    asker = Asker(wrap(model, threshold=threshold), run.space, criterion, timeout)
+    chunk = run.identity.get("chunk", CHUNK)
+    every = np.arange(run.found)
+    held = np.zeros(0, dtype=bool)
+    if run.found:
+        held = holds(asker, run.pairs, every, chunk)
+        if criterion.needs_scores:
+            held &= _still_unfair(asker, run, chunk)
+    return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held))
+
+
+def _still_unfair(asker: Asker, run: Run, chunk: int) -> npt.NDArray[np.bool_]:
+    """Judge each pair by its scores; one at the very edge of gamma counts if its gap is the stored one."""
+    out = np.zeros(run.found, dtype=bool)
+    stored = run.pairs.joined()["gap"]
+    for start in range(0, run.found, chunk):
+        at = slice(start, start + chunk)
+        sides = [asker.both(run.pairs.individuals(side, at).rows) for side in ("individual", "counterpart")]
+        labels = np.stack([labels for labels, _ in sides], axis=1)
+        scores = np.stack([s for _, s in sides if s is not None], axis=1)
+        judged = asker.criterion.judge(Outputs(labels, scores, np.zeros(len(labels), dtype=np.int64)))
+        out[at] = judged.unfair | (np.abs(judged.gap - stored[at]) <= TOLERANCE)
+    return out
+
+
+def criterion_of(text: str) -> Criterion:
+    """Read a criterion back from how it prints; the text is parsed, never executed.
+
+    >>> criterion_of("Both(left=Flip(), right=Gap(gamma=0.2))")
+    Both(left=Flip(), right=Gap(gamma=0.2))
+    """
+    try:
+        return _build(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise RunError(
+            f"the run was judged by {text[:80]!r}, which cannot be read back; known: {', '.join(CRITERIA)}"
+        ) from None
+
+
+def _build(node: ast.expr) -> Criterion:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in CRITERIA:
+        raise ValueError("no criterion")
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise ValueError("no criterion")
+    args = [_argument(value) for value in node.args]
+    named = {str(keyword.arg): _argument(keyword.value) for keyword in node.keywords}
+    return CRITERIA[node.func.id](*args, **named)
+
+
+def _argument(node: ast.expr) -> Any:
+    return _build(node) if isinstance(node, ast.Call) else ast.literal_eval(node)

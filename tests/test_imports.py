@@ -1,0 +1,67 @@
+"""Imports point one way, and the package stays light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
+
+LAYERS = [
+    {"errors", "_version", "budget", "stream"},
+    {"space", "criterion", "memo", "log", "directory"},
+    {"search", "model", "findings"},
+    {"strategies", "datasets", "asker"},
+    {"oracle", "check"},
+    {"run", "loading", "replay"},
+    {"words", "page", "demo"},
+    {"cli", "__init__", "__main__"},
+]
+"""From the ground up; a module imports from its own layer and those before it."""
+
+HEAVY = {"pandas", "sklearn", "scipy", "matplotlib", "rich", "jinja2", "onnxruntime", "polars", "torch", "pydantic"}
+
+
+def layer(name: str) -> int:
+    for number, names in enumerate(LAYERS):
+        if name in names:
+            return number
+    raise AssertionError(f"say in which layer {name} is")
+
+
+def unit(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_point_one_way(path: Path) -> None:
+    lazy: set[ast.AST] = set()
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            lazy |= set(ast.walk(node))
+    for node in ast.walk(tree):
+        modules = []
+        if isinstance(node, ast.ImportFrom) and node.module and node not in lazy:
+            modules = [node.module] if node.module != "evenhand" else [f"evenhand.{a.name}" for a in node.names]
+        for module in modules:
+            parts = module.split(".")
+            if parts[0] == "evenhand" and len(parts) > 1:
+                assert layer(parts[1]) <= layer(unit(path)), f"{path.name} imports {module}"
+
+
+def test_strategies_know_neither_models_nor_the_oracle() -> None:
+    for path in (SOURCE / "strategies").glob("*.py"):
+        text = path.read_text()
+        assert "evenhand.model" not in text
+        assert "evenhand.oracle" not in text
+
+
+def test_import_is_light() -> None:
+    code = f"import evenhand, evenhand.cli, sys; print(sorted({HEAVY!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

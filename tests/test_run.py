@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import evenhand as eh
+from evenhand.errors import DataError, FlakyModel, ModelError, ModelTimeout, RunError, SpaceError, StrategyError
+from tests.worlds import World, random_world
+
+
+@pytest.fixture
+def space() -> eh.Space:
+    return eh.Space([eh.Integer("age", 1, 50), eh.Nominal("sex", ["F", "M"])], protected="sex")
+
+
+def rule(frame: pd.DataFrame) -> Any:
+    return np.where((frame["age"] < 20) & (frame["sex"] == "F"), "no", "yes")
+
+
+def applicants(n: int = 400) -> tuple[pd.DataFrame, pd.Series]:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "income": rng.normal(3000, 900, n).round(2),
+            "years": rng.integers(0, 30, n),
+            "city": rng.choice(["Ankara", "Bern", "Cuzco"], n),
+            "sex": rng.choice(["female", "male"], n),
+            "owner": rng.choice([True, False], n),
+        }
+    )
+    wanted = frame["income"] + 800 * (frame["sex"] == "male") + rng.normal(0, 300, n)
+    frame.loc[rng.random(n) < 0.1, "city"] = None
+    frame.loc[rng.random(n) < 0.1, "years"] = None
+    return frame, pd.Series(np.where(wanted > 3400, "paid", "refused"), name="outcome")
+
+
+def test_a_users_own_pipeline_in_five_lines() -> None:
+    frame, outcome = applicants()
+    columns = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["city", "sex"]),
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["income", "years", "owner"]),
+    )
+    model = make_pipeline(columns, LogisticRegression()).fit(frame, outcome)
+
+    space = eh.Space.infer(frame.assign(outcome=outcome), protected=["sex"], target="outcome")
+    run = eh.audit(model, space, strategy="kosei", budget=eh.Budget(tests=20_000), seed=0)
+
+    findings = run.findings
+    assert run.found > 100
+    assert findings[frame.columns].dtypes.to_dict() == frame.dtypes.to_dict()
+    assert (findings["sex"] != findings["counterpart_sex"]).all()
+    other = findings[frame.columns].assign(sex=findings["counterpart_sex"])
+    assert (model.predict(findings[frame.columns]) == findings["decision"]).all()
+    assert (model.predict(other) == findings["counterpart_decision"]).all()
+    assert findings["city"].isna().any()
+
+
+def test_categories_reach_the_model_as_categories() -> None:
+    frame, outcome = applicants()
+    frame = frame.astype({"city": "category", "sex": "category"})
+    model = HistGradientBoostingClassifier(max_iter=10, categorical_features="from_dtype").fit(frame, outcome)
+    space = eh.Space.infer(frame, protected="sex")
+    run = eh.audit(model, space, strategy="themis", budget=eh.Budget(tests=5000))
+    assert run.findings["city"].dtype == frame["city"].dtype
+    assert (model.predict(run.findings[frame.columns]) == run.findings["decision"]).all()
+
+
+def test_regression_needs_a_gamma() -> None:
+    frame, _ = applicants()
+    model = RandomForestRegressor(5, random_state=0).fit(frame[["income", "owner"]].astype(float), frame["income"] / 10)
+    space = eh.Space.infer(frame[["income", "owner"]], protected="owner")
+    with pytest.raises(ModelError, match="eh.Gap"):
+        eh.audit(model, space)
+    run = eh.audit(model, space, "themis", criterion=eh.Gap(1.0), budget=eh.Budget(tests=3000))
+    found = run.findings
+    assert (np.abs(found["decision"] - found["counterpart_decision"]) > 1.0).all()
+    assert np.allclose(np.abs(found["decision"] - found["counterpart_decision"]), found["gap"])
+
+
+def test_scores_and_a_threshold(space: eh.Space) -> None:
+    def score(frame: pd.DataFrame) -> Any:
+        return frame["age"] / 100 + 0.25 * (frame["sex"] == "M")
+
+    by_gap = eh.audit(score, space, "themis", criterion=eh.Gap(0.2))
+    assert (by_gap.found, by_gap.tests) == (50, 50)
+    assert np.allclose(by_gap.findings["gap"], 0.25)
+    assert eh.audit(score, space, "themis", criterion=eh.Gap(0.3)).found == 0
+    cut = eh.wrap(score, threshold=0.3)
+    flips = eh.audit(cut, space, "themis").findings
+    assert sorted(flips["age"]) == list(range(5, 30))
+    both = eh.audit(cut, space, "themis", criterion=eh.Flip() & eh.Gap(0.3))
+    assert both.found == 0
+
+
+def test_multi_class_and_any_label_type() -> None:
+    space = eh.Space([eh.Integer("x", 0, 9), eh.Integer("age", 0, 2)], protected="age")
+    for values in (["low", "mid", "high"], [0, 1, 2], [3.0, 1.0, 2.0], [True, False, True], [b"a", b"b", b"c"]):
+        table = np.array(values, dtype=object) if isinstance(values[0], bytes) else np.array(values)
+        run = eh.audit(lambda f, t=table: t[f["age"].to_numpy() * (f["x"].to_numpy() > 4)], space, "themis")
+        assert run.found == 5
+        assert sorted(run.findings["x"]) == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "words"),
+    [
+        (lambda f: 1 / 0, ModelError, "ZeroDivisionError"),
+        (lambda f: f["missing"], ModelError, "missing"),
+        (lambda f: [1], ModelError, "1 answers? for"),
+        (lambda f: np.full(len(f), np.nan), ModelError, "NaN|missing"),
+        (lambda f: [{}] * len(f), ModelError, "compare"),
+        (lambda f: f["age"] / 100, ModelError, "Gap|threshold"),
+        (42, ModelError, "int"),
+        ("nowhere.onnx", ModelError, "nowhere.onnx"),
+    ],
+)
+def test_models_that_are_none(model: Any, error: type[Exception], words: str, space: eh.Space) -> None:
+    with pytest.raises(error, match=words):
+        eh.audit(model, space)
+
+
+def test_a_model_that_hangs_is_given_up(space: eh.Space) -> None:
+    never = threading.Event()
+    with pytest.raises(ModelTimeout, match="0.05"):
+        eh.audit(lambda f: never.wait() or rule(f), space, timeout=0.05)
+    never.set()
+
+
+def test_a_flaky_model_is_named_and_measured(space: eh.Space) -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(FlakyModel) as caught:
+        eh.audit(lambda f: rng.random(len(f)) < 0.5, space)
+    assert 0.3 < caught.value.noise < 0.7
+
+
+def test_a_model_that_looks_at_the_batch_is_caught_at_the_end() -> None:
+    world = random_world(2, 20_000)
+
+    def by_batch(X: Any) -> Any:
+        # Says something else of a row when it comes in a small batch, as a layer in training mode does.
+        return 1 - world(X) if len(X) > 2000 else world(X)
+
+    with pytest.raises(FlakyModel, match="other rows of the batch"):
+        eh.audit(eh.wrap(by_batch, input="array"), world.space, "themis", eh.Budget(tests=1500), chunk=5000)
+
+
+def test_what_was_found_survives_an_error(space: eh.Space) -> None:
+    calls = 0
+
+    def dies(frame: pd.DataFrame) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 6:
+            raise RuntimeError("out of memory")
+        return rule(frame)
+
+    with pytest.raises(ModelError, match="out of memory") as caught:
+        eh.audit(dies, space, eh.Themis(block=10), chunk=20)
+    partial = caught.value.partial
+    assert 0 < partial.tests < 50
+    assert partial.stop is eh.StopReason.INTERRUPTED
+    assert len(partial.findings) == partial.found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"space": "space"}, SpaceError, "got str"),
+        ({"strategy": "genetic"}, StrategyError, "there are themis"),
+        ({"strategy": eh.Kosei}, StrategyError, "names: themis"),
+        ({"seed": -1}, StrategyError, "seed"),
+        ({"seed": 1.5}, StrategyError, "seed"),
+        ({"chunk": 1}, StrategyError, "chunk"),
+        ({"data": pd.DataFrame({"age": [1]})}, DataError, "lacks 'sex'"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], error: type[Exception], words: str, space: eh.Space) -> None:
+    with pytest.raises(error, match=words):
+        eh.audit(**{"model": rule, "space": space, **arguments})
+
+
+def test_a_column_that_the_space_lacks_is_named() -> None:
+    frame, outcome = applicants()
+    numbers = frame[["income", "owner"]].astype(float)
+    model = LogisticRegression().fit(numbers.assign(extra=0.0), outcome)
+    space = eh.Space.infer(frame[["income", "owner"]], protected="owner")
+    with pytest.raises(DataError, match="'extra'"):
+        eh.audit(model, space)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tests": 0}, {"rows": -1}, {"findings": 1.5}, {"seconds": float("nan")}, {"tests": True}]
+)
+def test_wrong_budgets(wrong: dict[str, Any]) -> None:
+    with pytest.raises(eh.errors.BudgetError, match=next(iter(wrong))):
+        eh.Budget(**wrong)
+
+
+def test_seconds_end_a_run_and_add_up(tmp_path: Path) -> None:
+    world = random_world(40, 100_000)
+    ticks = iter(range(10_000))
+    from evenhand import oracle
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(oracle.time, "monotonic", lambda: next(ticks) / 10)
+        run = eh.audit(world.model, world.space, "themis", eh.Budget(seconds=5), chunk=64, directory=tmp_path / "r")
+    assert run.stop is eh.StopReason.SECONDS
+    assert 0 < run.tests < world.space.tests
+    again = eh.audit(world.model, world.space, "themis", eh.Budget(seconds=5), chunk=64, directory=tmp_path / "r")
+    assert (again.tests, again.findings.to_csv()) == (run.tests, run.findings.to_csv())
+
+
+def test_a_run_is_read_back_without_the_model(tmp_path: Path) -> None:
+    frame, outcome = applicants()
+    frame = frame.astype({"city": "category"})
+    model = HistGradientBoostingClassifier(max_iter=5, categorical_features=["city", "sex"]).fit(
+        frame.astype({"sex": "category"}), outcome
+    )
+    space = eh.Space.infer(
+        frame,
+        protected=["sex"],
+        constraints=["years is missing or income > 1000"],
+        links={"sex": {"city": {"male": {"Bern": "Cuzco"}}}},
+    )
+    wrapped = eh.wrap(lambda f: model.predict(f.astype({"sex": "category"})))
+    run = eh.audit(wrapped, space, "themis", eh.Budget(tests=2000), directory=tmp_path / "r", data=frame)
+    loaded = eh.Run.load(tmp_path / "r")
+    pd.testing.assert_frame_equal(loaded.findings, run.findings)
+    assert loaded.space == space
+    assert loaded.to_dict() == json.loads(json.dumps(run.to_dict()))
+    assert repr(loaded) == repr(run)
+
+
+def test_directories_that_are_no_place_for_the_run(tmp_path: Path, space: eh.Space) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "letter.txt").write_text("dear")
+    with pytest.raises(RunError, match=r"letter\.txt"):
+        eh.audit(rule, space, directory=foreign)
+    assert [p.name for p in foreign.iterdir() if p.name != "lock"] == ["letter.txt"]
+    with pytest.raises(RunError, match="cannot use"):
+        eh.audit(rule, space, directory=foreign / "letter.txt" / "x")
+    mine = tmp_path / "mine"
+    eh.audit(rule, space, directory=mine)
+    for other in ({"seed": 1}, {"strategy": "themis"}, {"criterion": eh.Gap(0.1)}, {"chunk": 64}):
+        with pytest.raises(RunError, match="another run"):
+            eh.audit(lambda f: (f["age"] < 20) & (f["sex"] == "F"), space, directory=mine, **other)  # type: ignore[arg-type]
+    with pytest.raises(RunError, match="another run: .*answers"):
+        eh.audit(lambda f: np.where(f["age"] < 30, "no", "yes"), space, directory=mine)
+    (mine / "identity.json").write_text("{")
+    with pytest.raises(RunError, match="cannot be read"):
+        eh.audit(rule, space, directory=mine)
+    with pytest.raises(RunError, match="no run's directory"):
+        eh.Run.load(tmp_path)
+
+
+def test_a_damaged_log_is_never_read_as_answers(tmp_path: Path) -> None:
+    world = random_world(41, 20_000)
+    eh.audit(world.model, world.space, "themis", eh.Budget(tests=500), chunk=64, directory=tmp_path / "r")
+    log = tmp_path / "r" / "answers.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 255
+    log.write_bytes(bytes(data))
+    with pytest.raises(RunError, match="damaged"):
+        eh.audit(world.model, world.space, "themis", eh.Budget(tests=600), chunk=64, directory=tmp_path / "r")
+    with pytest.raises(RunError, match="damaged"):
+        eh.Run.load(tmp_path / "r")
+
+
+def test_two_processes_cannot_share_a_directory(tmp_path: Path, space: eh.Space) -> None:
+    def nested(frame: pd.DataFrame) -> Any:
+        with pytest.raises(RunError, match="in use"):
+            eh.audit(rule, space, directory=tmp_path / "r")
+        return rule(frame)
+
+    calls = 0
+
+    def model(frame: pd.DataFrame) -> Any:
+        nonlocal calls
+        calls += 1
+        return nested(frame) if calls == 2 else rule(frame)
+
+    assert eh.audit(model, space, directory=tmp_path / "r").found == 19
+
+
+KILLED = """
+import sys, numpy as np, evenhand as eh
+from tests.worlds import random_world
+world = random_world(33, 60_000)
+print("ready", flush=True)
+class Slow(type(world)):
+    def __call__(self, X):
+        with open(sys.argv[2], "ab") as file:
+            file.write(world.space.coding.ids(X.astype(np.int32)).tobytes())
+        return super().__call__(X)
+slow = Slow(world.space, world.table)
+run = eh.audit(slow.model, world.space, eh.Kosei(samples=50, wave=32), eh.Budget(tests=4000), chunk=64, directory=sys.argv[1])
+run.findings.to_csv(sys.argv[3])
+"""
+
+
+def test_kill_minus_nine_loses_nothing(tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    world = random_world(33, 60_000)
+    whole = eh.audit(world.model, world.space, eh.Kosei(samples=50, wave=32), eh.Budget(tests=4000), chunk=64)
+    expected = whole.findings.to_csv()
+    rng = random.Random(0)
+    for attempt in range(3):
+        directory, side, out = tmp_path / f"r{attempt}", tmp_path / f"asked{attempt}", tmp_path / f"out{attempt}.csv"
+        command = [sys.executable, "-c", KILLED, str(directory), str(side), str(out)]
+        process = subprocess.Popen(command, env=environment, cwd=root, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        # Die once a random number of rows has been asked, wherever the program then is.
+        target = rng.randrange(600, 30_000) * 8
+        while process.poll() is None and (side.stat().st_size if side.exists() else 0) < target:
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        before = np.fromfile(side, dtype=np.int64)
+        side.unlink()
+        subprocess.run(command, env=environment, cwd=root, check=True, stdout=subprocess.DEVNULL)
+        assert out.read_text() == expected.replace("\r\n", "\n")
+        after = np.fromfile(side, dtype=np.int64)
+        run = eh.Run.load(directory)
+        asked_now = run.rows - run.counts["rows_from_log"]
+        assert len(after) == asked_now + run.rows_checked
+        # Of what the killed process asked (after its 64 fixed and 2 x 64 doubled rows), only the last block comes again.
+        repeated = set(before.tolist()) & set(after[64 : 64 + asked_now].tolist())
+        assert len(repeated) <= 64 + 64 + 64

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,15 @@ from benchmarks.subjects import DATA, SMALL_FOREST, SVM_ROWS, fit, load
 SEEDS = 10
 TESTS = 50_000
 SVM_TESTS = 4_000
-GLOBAL = 2_000
+GLOBAL = 5_000
 """Random individuals of the global phase, for every search that has one."""
+SVM_GLOBAL = 2_000
 FINDINGS = 10_000
+FINDINGS_GLOBAL = 20_000
+"""A wide global phase, because walks that advance together are cheap."""
 PATIENCE = 30.0
-"""Wall seconds after which a search is not waited for any longer."""
-MODELS = ("tree", "MLP", "forest", "ensemble", "SVM")
+"""CPU seconds after which a search is not waited for any longer."""
+MODELS = ("tree", "forest", "MLP", "ensemble", "SVM")
 VARIANTS = {"aequitas random": "random", "aequitas semi": "semi", "aequitas full": "full"}
 SEARCHES = ("themis", *VARIANTS, "kosei")
 LIMIT = 2_000
@@ -32,13 +36,13 @@ LIMITED = ("tree", "forest", "MLP")
 LIMITED_SEEDS = 3
 
 
-def strategy(search: str) -> Any:
+def strategy(search: str, samples: int) -> Any:
     """Make a search that only the budget ends (or, for a local one, the lack of anything to start from)."""
     if search == "themis":
         return eh.Themis()
     if search == "kosei":
-        return eh.Kosei(samples=GLOBAL)
-    return eh.Aequitas(VARIANTS[search], samples=GLOBAL, steps=10**9)  # type: ignore[arg-type]
+        return eh.Kosei(samples=samples)
+    return eh.Aequitas(VARIANTS[search], samples=samples, steps=10**9)  # type: ignore[arg-type]
 
 
 def limited(search: str) -> Any:
@@ -75,8 +79,14 @@ def repeated(model: Any, space: eh.Space, search: Any, budget: eh.Budget, seeds:
 
 def until(model: Any, space: eh.Space, search: Any) -> dict[str, Any]:
     """Run one search until it has found enough, or for as long as anyone would wait."""
-    budget = eh.Budget(findings=FINDINGS, seconds=PATIENCE)
-    run, seconds = cpu(lambda: eh.audit(model, space, search, budget, seed=0))
+    start = time.process_time()
+
+    def watch(_: eh.Status) -> None:
+        if time.process_time() - start > PATIENCE:
+            raise KeyboardInterrupt  # What was found until then is kept, as with Ctrl-C.
+
+    budget = eh.Budget(findings=FINDINGS)
+    run, seconds = cpu(lambda: eh.audit(model, space, search, budget, seed=0, progress=watch))
     return {"findings": run.found, "tests": run.tests, "cpu_seconds": short(seconds), "stop": run.stop.value}
 
 
@@ -104,7 +114,7 @@ class Results:
         print(question, key, answer, flush=True)
 
 
-def compare(results: Results, data: str, name: str, tests: int) -> None:
+def compare(results: Results, data: str, name: str) -> None:
     """Answer the three questions for one data set and model."""
     questions = [("equal", s) for s in SEARCHES] + [("until", s) for s in SEARCHES]
     if name in LIMITED:
@@ -114,14 +124,15 @@ def compare(results: Results, data: str, name: str, tests: int) -> None:
         return
     space, table = load(data)
     model = fit(name, table)
+    svm = name == "SVM"
     for question, search, key in missing:
         if question == "equal":
-            answer = repeated(model, space, strategy(search), eh.Budget(tests=tests), SEEDS)
+            chosen = strategy(search, SVM_GLOBAL if svm else GLOBAL)
+            answer = repeated(model, space, chosen, eh.Budget(tests=SVM_TESTS if svm else TESTS), SEEDS)
         elif question == "until":
-            answer = until(model, space, strategy(search))
+            answer = until(model, space, strategy(search, SVM_GLOBAL if svm else FINDINGS_GLOBAL))
         else:
-            budget = eh.Budget(seconds=10 * PATIENCE)
-            answer = repeated(model, space, limited(search), budget, LIMITED_SEEDS)
+            answer = repeated(model, space, limited(search), eh.Budget(tests=10**9), LIMITED_SEEDS)
         results.add(question, key, answer)
 
 
@@ -136,6 +147,8 @@ def main(arguments: list[str] | None = None) -> None:
         "tests": TESTS,
         "svm_tests": SVM_TESTS,
         "global": GLOBAL,
+        "svm_global": SVM_GLOBAL,
+        "findings_global": FINDINGS_GLOBAL,
         "findings": FINDINGS,
         "patience": PATIENCE,
         "limit": LIMIT,
@@ -145,9 +158,8 @@ def main(arguments: list[str] | None = None) -> None:
     }
     results = Results(given.out, given.fresh, settings)
     for name in given.models:
-        tests = SVM_TESTS if name == "SVM" else TESTS
         for data in given.data:
-            compare(results, data, name, tests)
+            compare(results, data, name)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 
 LAYERS = [
-    {"errors", "_version", "budget", "stream"},
+    {"errors", "_version", "budget", "stream", "clock"},
     {"space", "criterion", "memo", "log", "directory"},
     {"search", "model", "findings"},
     {"strategies", "datasets", "asker"},

@@ -36,7 +36,7 @@ def test_agrees_with_a_dict(kind: str, blocks: list[list[int]]) -> None:
 
 def test_exact_where_every_place_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     # With one place for all, the tables tell nothing and only the sorted segments are right.
-    monkeypatch.setattr(memo_module, "_slots", lambda keys: np.zeros(len(keys), dtype=np.int64))
+    monkeypatch.setattr(memo_module, "_places", lambda keys, bits: np.zeros(len(keys), dtype=np.int64))
     rng = np.random.default_rng(0)
     memo, known = Memo(), set()
     for _ in range(50):

@@ -22,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import evenhand as eh
 from evenhand.errors import DataError, FlakyModel, ModelError, ModelTimeout, RunError, SpaceError, StrategyError
-from tests.worlds import World, random_world
+from tests.worlds import random_world
 
 
 @pytest.fixture
@@ -216,10 +216,10 @@ def test_wrong_budgets(wrong: dict[str, Any]) -> None:
 def test_seconds_end_a_run_and_add_up(tmp_path: Path) -> None:
     world = random_world(40, 100_000)
     ticks = iter(range(10_000))
-    from evenhand import oracle
+    from evenhand import clock
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(oracle.time, "monotonic", lambda: next(ticks) / 10)
+        patch.setattr(clock.time, "monotonic", lambda: next(ticks) / 10)
         run = eh.audit(world.model, world.space, "themis", eh.Budget(seconds=5), chunk=64, directory=tmp_path / "r")
     assert run.stop is eh.StopReason.SECONDS
     assert 0 < run.tests < world.space.tests
@@ -311,7 +311,8 @@ class Slow(type(world)):
             file.write(world.space.coding.ids(X.astype(np.int32)).tobytes())
         return super().__call__(X)
 slow = Slow(world.space, world.table)
-run = eh.audit(slow.model, world.space, eh.Kosei(samples=50, wave=32), eh.Budget(tests=4000), chunk=64, directory=sys.argv[1])
+strategy, budget = eh.Kosei(samples=50, wave=32), eh.Budget(tests=4000)
+run = eh.audit(slow.model, world.space, strategy, budget, chunk=64, directory=sys.argv[1])
 run.findings.to_csv(sys.argv[3])
 """
 
@@ -344,6 +345,24 @@ def test_kill_minus_nine_loses_nothing(tmp_path: Path) -> None:
         run = eh.Run.load(directory)
         asked_now = run.rows - run.counts["rows_from_log"]
         assert len(after) == asked_now + run.rows_checked
-        # Of what the killed process asked (after its 64 fixed and 2 x 64 doubled rows), only the last block comes again.
+        # Of what the killed process asked (64 fixed and 2 x 64 doubled rows first), only the last block comes again.
         repeated = set(before.tolist()) & set(after[64 : 64 + asked_now].tolist())
         assert len(repeated) <= 64 + 64 + 64
+
+
+def test_untestable_individuals_are_counted_once_and_end_a_search() -> None:
+    # Only women may have children here, so parents have no counterpart.
+    space = eh.Space(
+        [eh.Integer("children", 0, 4), eh.Integer("x", 0, 9), eh.Nominal("sex", ["F", "M"])],
+        protected="sex",
+        constraints=["sex == 'F' or children == 0"],
+    )
+    run = eh.audit(lambda f: f["sex"] == "F", space, "themis", chunk=4)
+    assert (run.tests, run.found, run.counts["untestable"]) == (10, 10, 40)
+    wide = eh.Space(
+        [*(eh.Integer(f"a{j}", 0, 99) for j in range(8)), eh.Nominal("sex", ["F", "M"])],
+        protected="sex",
+        constraints=["sex == 'F'"],
+    )
+    run = eh.audit(lambda f: f["sex"] == "F", wide, eh.Themis(block=500))
+    assert (run.tests, run.stop) == (0, eh.StopReason.STALLED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -33,7 +35,7 @@ def confirm(asker: Asker, findings: Findings, seed: int, chunk: int) -> int:
             "does not depend on the other rows of the batch",
             noise,
         )
-    return 2 * len(chosen)
+    return 2 * len(chosen) * asker.cost
 
 
 def holds(asker: Asker, findings: Findings, chosen: npt.NDArray[np.int64], chunk: int) -> npt.NDArray[np.bool_]:
@@ -44,15 +46,17 @@ def holds(asker: Asker, findings: Findings, chosen: npt.NDArray[np.int64], chunk
         ok = np.ones(len(at), dtype=bool)
         for side, said in (("individual", "decision"), ("counterpart", "counterpart_decision")):
             labels, _ = asker.both(findings.individuals(side, at).rows)
-            ok &= _same(labels, findings.joined()[said][at], findings)
+            ok &= same(findings.decisions.encode(labels), findings.joined()[said][at])
         out[start : start + chunk] = ok
     return out
 
 
-def _same(
-    labels: npt.NDArray[np.generic], stored: npt.NDArray[np.generic], findings: Findings
-) -> npt.NDArray[np.bool_]:
-    if stored.dtype.kind == "f":
-        scale = np.maximum(np.abs(stored.astype(np.float64)), 1)
-        return np.asarray(np.abs(labels.astype(np.float64) - stored.astype(np.float64)) <= TOLERANCE * scale)
-    return np.asarray(findings.decisions.encode(labels) == stored)
+def same(labels: npt.NDArray[Any], before: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Tell which decisions are the same; numbers may differ by what the order of a sum changes.
+
+    >>> same(np.array([1.0, 2.0]), np.array([1.0 + 1e-12, 2.1])).tolist()
+    [True, False]
+    """
+    if before.dtype.kind == "f" and labels.dtype.kind == "f":
+        return np.asarray(np.isclose(labels, before, rtol=TOLERANCE, atol=TOLERANCE))
+    return np.asarray(labels == before, dtype=bool)

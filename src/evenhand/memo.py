@@ -45,14 +45,14 @@ class Memo:
 
     def fresh(self, keys: Keys) -> Positions:
         """Return the positions of keys never judged, the first occurrence of each, in order."""
-        slots = _slots(keys)
         if self._recent is None:
             return _first(keys, np.arange(len(keys)))
-        left = np.flatnonzero(self._recent[slots >> (MARKS - RECENT)] != keys)
+        places = _places(keys, RECENT)
+        left = np.flatnonzero(self._recent[places] != keys)
         if len(left) < len(keys):
             # Where a block repeats the past it tends to repeat itself.
-            left = left[self._mostly_first(keys[left], slots[left])]
-        doubtful = np.flatnonzero(self._marks[slots[left]])
+            left = left[self._mostly_first(keys[left], places[left])]
+        doubtful = np.flatnonzero(self._marks[_places(keys[left], MARKS)])
         if len(doubtful):
             known = np.zeros(len(left), dtype=bool)
             known[doubtful] = self._holds(keys[left[doubtful]])
@@ -72,9 +72,8 @@ class Memo:
             return
         if self._recent is None:
             self._recent = np.full(1 << RECENT, -1, dtype=keys.dtype)
-        slots = _slots(keys)
-        self._marks[slots] = True
-        self._recent[slots >> (MARKS - RECENT)] = keys
+        self._marks[_places(keys, MARKS)] = True
+        self._recent[_places(keys, RECENT)] = keys
         packed: npt.NDArray[Any] = keys + unfair * _one(keys)
         packed.sort()
         # Segments shrink towards the end by at least half, so there are few and each key is merged few times. The
@@ -84,10 +83,9 @@ class Memo:
             packed.sort(kind="stable")
         self._segments.append(packed)
 
-    def _mostly_first(self, keys: Keys, slots: Positions) -> Positions:
+    def _mostly_first(self, keys: Keys, places: Positions) -> Positions:
         """Drop most keys that repeat an earlier one of the block: all but those that share a place with another."""
         position = np.arange(len(keys), dtype=np.int32)
-        places = slots >> (MARKS - RECENT)
         # Written backwards, so that the first occurrence is what stays.
         self._holder[places[::-1]] = position[::-1]
         holds = self._holder[places]
@@ -108,9 +106,12 @@ def _one(keys: npt.NDArray[Any]) -> Any:
     return 1j if keys.dtype.kind == "c" else 1
 
 
-def _slots(keys: Keys) -> Positions:
+def _places(keys: Keys, bits: int) -> Positions:
+    """Spread keys over a table of 2**bits places."""
     words = keys.view(np.uint64) if keys.dtype.kind != "c" else keys.real.astype(np.uint64)
-    return ((words * _SPREAD) >> np.uint64(64 - MARKS)).view(np.int64)
+    words = words * _SPREAD
+    words >>= np.uint64(64 - bits)
+    return words.view(np.int64)
 
 
 def _first(keys: Keys, positions: Positions) -> Positions:

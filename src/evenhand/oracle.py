@@ -6,7 +6,6 @@ once, applies the criterion and logs the answer.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,8 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
+from evenhand.check import same
+from evenhand.clock import Clock
 from evenhand.errors import FlakyModel, StrategyError
 from evenhand.findings import Findings
 from evenhand.log import Frame, Log, digest_of
@@ -47,28 +48,6 @@ class Status:
     rows: int
     seconds: float
     budget: Budget
-
-
-class Clock:
-    """Seconds spent on a run, added up over resumes; answers from the log bring their own time."""
-
-    def __init__(self, stored: npt.NDArray[np.float64]) -> None:
-        self._stored = stored
-        self._frames = 0
-        self._start = time.monotonic()
-        self._before = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """Time spent on this run until now."""
-        return self._before + (time.monotonic() - self._start)
-
-    def replayed(self) -> None:
-        """Set the clock to where it stood when the next stored answer was given."""
-        if self._frames < len(self._stored):
-            self._before = float(self._stored[self._frames])
-        self._frames += 1
-        self._start = time.monotonic()
 
 
 class Oracle:
@@ -116,7 +95,6 @@ class Oracle:
         self._check_budget()
         fresh = self.memo.fresh(individuals.keys)
         self.repeats += len(individuals) - len(fresh)
-        self._watch_stall(0 if len(fresh) else len(individuals))
         judged: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]] = []
         left = query.limit
         at = 0
@@ -127,11 +105,13 @@ class Oracle:
                 left -= len(positions)
         positions = np.concatenate([p for p, _ in judged]) if judged else fresh[:0]
         verdicts = np.concatenate([u for _, u in judged]) if judged else np.zeros(0, dtype=bool)
+        self._watch_stall(0 if len(positions) else len(individuals))
         return Verdicts(individuals, positions, verdicts, self.memo)
 
-    def _watch_stall(self, repeats: int) -> None:
+    def _watch_stall(self, wasted: int) -> None:
+        """Stop a search that has asked about nothing but repeats and untestable individuals for long."""
         blocks, total = self._idle
-        self._idle = (blocks + 1, total + repeats) if repeats else (0, 0)
+        self._idle = (blocks + 1, total + wasted) if wasted else (0, 0)
         if self._idle[0] >= STALL_BLOCKS and self._idle[1] >= STALL_REPEATS:
             raise Stop(StopReason.STALLED)
 
@@ -141,45 +121,35 @@ class Oracle:
         """Judge the next fresh tests with one model call; return them, their verdicts and where to go on."""
         width = min(self.space.combinations, self.space.limit)
         positions = fresh[at : at + max(1, self.chunk // width)]
-        stored = self.log.upcoming
+        behind = at + len(positions)
         block = individuals[positions]
         families = None
-        if stored is None or self.space.constraints:
+        if self.log.upcoming is None or self.space.constraints:
             families = self.space.families(block, self.seed)
         if families is not None and families.testable is not None:
             able = np.flatnonzero(families.testable)
-            self.untestable += len(positions) - len(able)
-            behind = at + len(positions)
             positions, block, families = positions[able], block[able], families[able]
-            if not len(positions):
-                return positions, np.zeros(0, dtype=bool), behind
-        else:
-            behind = at + len(positions)
-        take = self._affordable(families, len(positions), left, stored)
+        take = self._affordable(families, len(positions), left) if len(positions) else 0
         if take < len(positions):
             behind = int(np.searchsorted(fresh, positions[take - 1])) + 1
             positions, block = positions[:take], block[:take]
             families = None if families is None else families[np.arange(take)]
-        frame = self._frame(block, families)
-        return positions, self._account(block, frame), behind
+        self.untestable += behind - at - len(positions)
+        if not len(positions):
+            return positions, np.zeros(0, dtype=bool), behind
+        return positions, self._account(block, self._frame(block, families)), behind
 
-    def _affordable(self, families: Families | None, most: int, left: int | None, stored: Frame | None) -> int:
+    def _affordable(self, families: Families | None, most: int, left: int | None) -> int:
         """How many of the next tests may be judged; a stored block is taken as it was."""
-        if stored is not None:
-            return min(most, int(stored.header.get("tests", most)))
+        if self.log.upcoming is not None:
+            return min(most, int(self.log.upcoming.header.get("tests", most)))
         take = most if left is None else min(most, left)
         if self.budget.tests is not None:
             take = min(take, self.budget.tests - self.tests)
         if self.budget.rows is not None:
             assert families is not None
-            take = min(
-                take,
-                int(
-                    np.searchsorted(
-                        np.cumsum(families.places * self.asker.cost), self.budget.rows - self.rows, side="right"
-                    )
-                ),
-            )
+            cost = np.cumsum(families.places * self.asker.cost)
+            take = min(take, int(np.searchsorted(cost, self.budget.rows - self.rows, side="right")))
         if take == 0:
             raise Stop(StopReason.ROWS)
         return take
@@ -231,8 +201,8 @@ class Oracle:
         rows = families[np.arange(min(len(families), TWICE))].asked[:TWICE]
         # The same rows in the same order: what differs now is the model's own noise.
         first, again = self.asker.both(rows)[0], self.asker.both(rows)[0]
-        self.checked += 2 * len(rows)
-        noise = float(np.mean(np.asarray(first != again)))
+        self.checked += 2 * len(rows) * self.asker.cost
+        noise = float(np.mean(~same(first, again)))
         if noise:
             raise FlakyModel(
                 f"the model gave two answers to {noise:.1%} of {len(rows)} rows that were asked twice; switch off what "

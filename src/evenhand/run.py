@@ -16,14 +16,16 @@ from evenhand._version import __version__
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
 from evenhand.check import confirm
+from evenhand.clock import Clock
 from evenhand.criterion import Criterion, Flip
 from evenhand.directory import Directory
 from evenhand.errors import EvenhandError, SpaceError, StrategyError
 from evenhand.findings import Findings
 from evenhand.log import Log
 from evenhand.model import wrap
-from evenhand.oracle import Clock, Oracle, Status, Stop
+from evenhand.oracle import Oracle, Status, Stop
 from evenhand.search import Problem, Strategy
+from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Encoded, Space
 from evenhand.strategies import describe, make
 from evenhand.stream import Stream
@@ -188,7 +190,7 @@ def audit(
             return known
         log = Log(None if place is None else place.answers)
         oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress)
-        oracle.checked += FIXED_ROWS
+        oracle.checked += len(fixed_individuals(space)) * asker.cost
         problem = Problem(space, Stream(seed), None if encoded is None else encoded.individuals)
         return _drive(chosen, problem, oracle, identity, encoded, place)
     finally:
@@ -271,8 +273,7 @@ def _finished(place: Directory, budget: Budget) -> Run | None:
 
 def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: Encoded | None) -> dict[str, Any]:
     """Everything that makes a run what it is; its budget is not part of it."""
-    individuals, _ = asker.space.sampler.deal(Stream(0), 0, FIXED_ROWS)
-    labels, scores = asker.both(individuals.rows)
+    labels, scores = asker.both(fixed_individuals(asker.space).rows)
     said = [str(v) for v in labels] if scores is None else np.round(scores, 6).tolist()
     return {
         "space": asker.space.describe(),
@@ -284,6 +285,11 @@ def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: 
         "model": asker.model.name,
         "answers": hashlib.sha256(repr(said).encode()).hexdigest(),
     }
+
+
+def fixed_individuals(space: Space) -> Individuals:
+    """Return the individuals whose answers tell one model from another."""
+    return space.sampler.deal(Stream(0), 0, FIXED_ROWS)[0]
 
 
 def _check_arguments(space: object, seed: object, chunk: object) -> None:

@@ -51,14 +51,10 @@ class Verdicts:
         positions: npt.NDArray[np.int64],
         judged: npt.NDArray[np.bool_],
         memo: Memo,
-        partner: npt.NDArray[np.int64] | None = None,
-        gap: npt.NDArray[np.float64] | None = None,
     ) -> None:
         self._individuals, self._memo = individuals, memo
         self.positions, self.judged = positions, judged
         self.found = positions[judged]
-        self.partner, self.gap = partner, gap
-        """For each of ``found``: the witness's combination of protected values, and the gap."""
 
     @cached_property
     def fresh(self) -> npt.NDArray[np.bool_]:

@@ -238,6 +238,7 @@ AGE = 'protected = ["sex"]\n[[attribute]]\nname = "sex"\nkind = "boolean"\n[[att
         (AGE + "kind = 'integer'\nlow = true\nhigh = 3", "'low' in attribute 'age' must be a number"),
         (AGE + "kind = 'integer'\nlow = -inf\nhigh = 3", "'low' in attribute 'age' must be a number"),
         (AGE + "kind = 'real'\nlow = nan\nhigh = 3", "'low' in attribute 'age' must be a number"),
+        (AGE + "kind = 'real'\nlow = 1" + "0" * 400 + "\nhigh = 3", "attribute 'age' of kind real cannot be made"),
         (AGE + "kind = 'nominal'", "'values' is missing"),
         (AGE + "kind = 'nominal'\nvalues = 'a'", "'values' in attribute 'age' must be a list, got 'a'"),
         (AGE + "kind = 'nominal'\nvalues = [[1]]", "'values' in attribute 'age' must be texts"),

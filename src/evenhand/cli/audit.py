@@ -45,7 +45,9 @@ def audit(
     page: options.Page = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Search for people whom a model treats differently because of a protected attribute.
+    """Search for people whom a model treats differently.
+
+    With a configuration file, with options alone, or with both: options override the file.
 
     Exit status: 0 done, 1 more findings than --fail-above allows, 2 wrong usage or input, 130 interrupted.
     """

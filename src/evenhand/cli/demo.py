@@ -13,7 +13,10 @@ def demo(
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same findings.")] = 0,
     no_page: Annotated[bool, typer.Option("--no-page", help="Write no HTML page.")] = False,
 ) -> None:
-    """Train models on two public data sets, audit them, and show who is treated differently."""
+    """Audit models of two public data sets, end to end.
+
+    Trains them, searches, prints who is treated differently, and writes a page about it.
+    """
     from evenhand.cli import summary
     from evenhand.cli.progress import progress
     from evenhand.demo import DEMOS

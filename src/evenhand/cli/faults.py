@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from evenhand.cli.hints import for_options
 from evenhand.errors import EvenhandError
 
 FOUND, WRONG, INTERRUPTED, PIPE = 1, 2, 130, 141
@@ -57,7 +58,7 @@ def message(error: EvenhandError) -> str:
     evenhand: the model raised ValueError
     (200 tests had been judged)
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    lines = [line.strip() for line in for_options(str(error)).splitlines() if line.strip()] or [type(error).__name__]
     notes = "; ".join(getattr(error, "__notes__", []))
     if notes:
         lines.append(f"({notes})")

@@ -60,7 +60,10 @@ def init(
     output: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("evenhand.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:
-    """Look at data, and write an editable configuration: OUTPUT, and the space of legal people beside it."""
+    """Write an editable configuration for your data.
+
+    It says how to audit; a second file beside it says which people can be asked about, as inferred from the data.
+    """
     from evenhand.space.frames import read_frame
     from evenhand.space.tabular import Space
     from evenhand.space.toml import dumps

@@ -10,7 +10,7 @@ from typer import Argument, Option
 Texts = list[str] | None
 
 ConfigFile = Annotated[
-    Path | None, Argument(metavar="[CONFIG]", help="A file that 'evenhand init' wrote; options override it.")
+    Path | None, Argument(metavar="CONFIG", help="A file that 'evenhand init' wrote; options override it.")
 ]
 DataFile = Annotated[Path, Argument(metavar="DATA", help="Real rows: .csv, .tsv, .parquet, .json or .jsonl.")]
 RunDirectory = Annotated[Path, Argument(metavar="DIR", help="The directory of a run.")]

@@ -26,7 +26,12 @@ def console() -> Console:
     """Give the terminal, or whatever standard output is."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the process with 1, which means something else here.
+            raise BrokenPipeError
+
+    return Output(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def facts(run: Run) -> list[tuple[str, str]]:

@@ -42,6 +42,7 @@ DEMOS = (
         (
             'if relationship == "Husband" then sex == "Male"',
             'if relationship == "Wife" then sex == "Female"',
+            'if relationship in ["Husband", "Wife"] then marital_status == "Married-civ-spouse"',
         ),
     ),
     Demo(

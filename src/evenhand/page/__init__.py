@@ -53,11 +53,11 @@ def render(sections: Sequence[Section], title: str = "evenhand audit") -> str:
         lstrip_blocks=True,
     )
     environment.filters["plain"] = plain
-    return environment.get_template("page.html").render(
-        title=title,
-        version=__version__,
-        sections=[{"of": s, "runs": [s.run, *s.others], "chart": discovery([s.run, *s.others])} for s in sections],
-    )
+    shown = []
+    for number, section in enumerate(sections):
+        runs = [section.run, *section.others]
+        shown.append({"of": section, "runs": runs, "chart": discovery(runs, salt=str(number))})
+    return environment.get_template("page.html").render(title=title, version=__version__, sections=shown)
 
 
 def write(path: str | Path, sections: Sequence[Section], **settings: Any) -> Path:

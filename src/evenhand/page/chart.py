@@ -17,8 +17,10 @@ STYLES = ("-", "--", ":", "-.")
 MOST = 400
 
 
-def discovery(runs: Sequence[Run]) -> str:
+def discovery(runs: Sequence[Run], salt: str = "") -> str:
     """Draw findings against tests, one line a run, in the page's own text colour.
+
+    ``salt`` tells the ids of one chart from those of the others on a page.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
@@ -29,7 +31,9 @@ def discovery(runs: Sequence[Run]) -> str:
     from matplotlib.figure import Figure
 
     # The salt makes ids, and so pages, the same each time; texts stay texts, for readers and search.
-    with matplotlib.rc_context({"svg.hashsalt": "evenhand", "svg.fonttype": "none", "font.family": "sans-serif"}):
+    with matplotlib.rc_context(
+        {"svg.hashsalt": f"evenhand {salt}", "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}
+    ):
         figure = Figure(figsize=(6.4, 2.8), layout="constrained")
         axes = figure.add_subplot()
         for number, run in enumerate(runs):
@@ -50,13 +54,14 @@ def discovery(runs: Sequence[Run]) -> str:
         axes.legend(frameon=False, labelcolor=INK)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = out.getvalue().replace(INK, "currentColor")
-    # Without the XML preamble and with a size that follows the page.
-    return re.sub(r'^.*?<svg\b(.*?) width="[^"]*" height="[^"]*"', r"<svg\1", _bare(text), count=1, flags=re.S)
+    return _inline(out.getvalue())
 
 
-def _bare(svg: str) -> str:
-    return svg[svg.index("<svg") :]
+def _inline(svg: str) -> str:
+    """Make an SVG file part of a page: no preamble, no ids that two charts share, a size that follows the page."""
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    return re.sub(r' (width|height)="[0-9.]+pt"', "", svg, count=2)
 
 
 def _points(run: Run) -> tuple[list[int], list[int]]:

@@ -156,7 +156,7 @@ def _attribute(series: pd.Series[Any], values: npt.NDArray[Any], max_nominal: in
         raise column.error("has no values, only missing ones")
     make, reason = _kind(column)
     attribute = _with_dtype(make, series)
-    if attribute.present == 1:
+    if attribute.size == 1:
         reason += ", constant"
     if column.missing:
         reason += f", {int(absent.sum()):,} missing"
@@ -188,7 +188,7 @@ def _category(column: _Column, dtype: pd.CategoricalDtype) -> tuple[Make, str]:
         raise _date_error(column)
     unused = len(values) - len(pd.unique(column.present))
     reason = ("ordered category column" if dtype.ordered else "category column") + (
-        f", {unused} of them not in the data" if unused else ""
+        f", {unused} of its values not in the data" if unused else ""
     )
     return partial(Ordinal if dtype.ordered else Nominal, column.name, values, column.missing), reason
 
@@ -210,6 +210,8 @@ def _fits(low: float, high: float) -> bool:
 
 
 def _floats(column: _Column) -> tuple[Make, str]:
+    import pandas as pd
+
     values = column.present
     if not np.isfinite(values).all():
         count = int((~np.isfinite(values)).sum())
@@ -220,7 +222,8 @@ def _floats(column: _Column) -> tuple[Make, str]:
     low, high = float(values.min()), float(values.max())
     if (values == np.rint(values)).all() and _fits(low, high):
         make = partial(Integer, column.name, int(low), int(high), missing=column.missing)
-        return make, "float column of whole numbers"
+        integers = pd.api.types.is_integer_dtype(column.series.dtype)
+        return make, "integer column" if integers else "float column of whole numbers"
     decimals = _decimals(values, low, high)
     if decimals is not None:
         step = float(f"1e-{decimals}")
@@ -265,12 +268,16 @@ def _objects(column: _Column, content: str) -> tuple[Make, str]:
     if content == "string":
         values.sort()
         numeric = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all()
-        reason = f"{len(values):,} different texts" + (" that read as numbers; kept as texts" if numeric else "")
+        reason = _count(len(values), "text") + (" that read as numbers; kept as texts" if numeric else "")
     else:
         values.sort(key=lambda value: (type(value).__name__, str(value)))
         kinds = sorted({type(value).__name__ for value in values})
-        reason = f"{len(values):,} different values of mixed types ({', '.join(kinds)})"
+        reason = f"{_count(len(values), 'value')} of mixed types ({', '.join(kinds)})"
     return partial(Nominal, column.name, values, column.missing), reason
+
+
+def _count(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number:,} different {noun}s"
 
 
 def _date_error(column: _Column) -> DataError:

@@ -29,7 +29,7 @@ class Kosei:
     """Local tests judged, for each seed that the global phase found."""
     pops: int | None = None
     """Individuals taken from the worklist."""
-    wave: int = 4096
+    wave: int = 8192
     """How many individuals are taken from the worklist at a time; it changes speed and memory, not findings."""
 
     def __post_init__(self) -> None:

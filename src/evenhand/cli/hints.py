@@ -1,0 +1,34 @@
+"""Errors name the remedy in Python; here it becomes the option that does the same."""
+
+from __future__ import annotations
+
+import re
+
+HINTS = (
+    (r"(?:criterion=)?eh\.Gap\(([^)]*)\)", r"--gamma \1"),
+    (r"criterion=eh\.Flip\(\)", "no --gamma"),
+    (r"eh\.wrap\(model, threshold=([^)]*)\)", r"--threshold \1"),
+    (
+        r"eh\.wrap\(model, timeout=\.\.\.\), or ask fewer rows at a time",
+        "--timeout, or ask fewer rows at a time: --chunk",
+    ),
+    (r"exclude=\[('[^']*')\]", r"--exclude \1"),
+    (r"overrides=\{.*?\}", "a space file, --space"),
+    (r"protected=\['sex'\]", "--protected sex"),
+    (
+        r"evenhand\.model\.load_model\(path, trust_pickle=True\), or --trust-pickle on the command line",
+        "--trust-pickle",
+    ),
+    (r"evenhand\.model\.load_model\(path, trust=\[(.*?)\]\)", r"--trust for each of \1"),
+)
+
+
+def for_options(text: str) -> str:
+    """Put options in the place of Python.
+
+    >>> for_options("use criterion=eh.Gap(0.1), or decide with eh.wrap(model, threshold=0.5)")
+    'use --gamma 0.1, or decide with --threshold 0.5'
+    """
+    for pattern, option in HINTS:
+        text = re.sub(pattern, option, text)
+    return text

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import MODELS, Command
+
+
+def test_summary_counts_and_pairs(audit: Command) -> None:
+    done = audit("refuse")
+    assert done.exit_code == 0
+    text = " ".join(done.stdout.split())
+    # 26 ages by 31 hours by 3 kinds of work, of which the ages below 30 are findings.
+    assert "findings 930" in text
+    assert "not how common discrimination is" in text
+    assert "age 20, hours 40, work clerk, sex F: refused. The same person with sex M: granted." in text
+    assert done.stderr == ""
+
+
+def test_json_is_the_run_with_pairs(audit: Command) -> None:
+    done = audit("refuse", "--strategy", "themis", "--seed", 7, "--json", "--fail-above", 1000)
+    values = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert (values["findings"], values["tests"], values["stop"]) == (930, 26 * 31 * 3, "exhausted")
+    assert values["identity"]["seed"] == 7
+    assert values["exceeded"] is False
+    assert len(values["pairs"]) == 3
+    assert values["pairs"][0]["changes"].keys() == {"sex"}
+
+
+@pytest.mark.parametrize(("limit", "status"), [("930", 0), ("929", 1), ("0", 1)])
+def test_fail_above(audit: Command, limit: str, status: int) -> None:
+    assert audit("refuse", "--strategy", "themis", "--fail-above", limit).exit_code == status
+
+
+def test_quiet_prints_nothing(audit: Command) -> None:
+    done = audit("refuse", "--quiet", "--fail-above", 0)
+    assert (done.exit_code, done.output) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "key"),
+    [("--budget-tests", 50, "tests"), ("--budget-rows", 60, "rows"), ("--budget-findings", 7, "findings")],
+)
+def test_budgets_are_kept(audit: Command, option: str, value: int, key: str) -> None:
+    values = json.loads(audit("refuse", option, value, "--json").stdout)
+    assert values[key] == value
+    assert values["stop"] == key
+
+
+def test_gamma_compares_scores(audit: Command) -> None:
+    assert json.loads(audit("score", "--gamma", 0.05, "--json").stdout)["success_rate"] == 1
+    assert json.loads(audit("score", "--gamma", 0.2, "--json").stdout)["findings"] == 0
+
+
+def test_threshold_decides(audit: Command) -> None:
+    values = json.loads(audit("score", "--threshold", 0.3, "--strategy", "themis", "--json").stdout)
+    # Women of 20 to 29 are lifted over 0.3 by their sex alone.
+    assert values["findings"] == 10 * 31 * 3
+
+
+def test_settings_are_typed(audit: Command) -> None:
+    values = json.loads(audit("refuse", "--set", "samples=5", "--set", "per_seed=none", "--json").stdout)
+    assert values["identity"]["strategy"]["samples"] == 5
+    assert values["identity"]["strategy"]["per_seed"] is None
+
+
+def test_findings_and_page_are_written(audit: Command, tmp_path: Path) -> None:
+    findings, page = tmp_path / "findings.csv", tmp_path / "page.html"
+    done = audit("refuse", "--strategy", "themis", "--findings", findings, "--page", page)
+    assert done.exit_code == 0
+    frame = pd.read_csv(findings)
+    assert len(frame) == 930
+    assert set(frame["decision"]) == {"refused", "granted"}
+    assert "refused" in page.read_text()
+
+
+def test_findings_of_a_fair_model_have_only_a_header(audit: Command, tmp_path: Path) -> None:
+    done = audit("fair", "--findings", tmp_path / "none.csv")
+    assert "Nobody was found" in done.stdout
+    assert (tmp_path / "none.csv").read_text().startswith("age,hours,work,sex,counterpart_sex")
+
+
+def test_space_file_alone_needs_no_data(evenhand: Command, people: Path, tmp_path: Path) -> None:
+    assert (
+        evenhand("init", people, "--protected", "sex", "--target", "paid", "--output", tmp_path / "e.toml").exit_code
+        == 0
+    )
+    done = evenhand("audit", "--model", f"{MODELS}:refuse", "--space", tmp_path / "e.space.toml", "--json")
+    assert json.loads(done.stdout)["identity"]["data"] is None
+
+
+def test_protected_over_a_space_file(evenhand: Command, people: Path, tmp_path: Path) -> None:
+    evenhand("init", people, "--protected", "sex", "--target", "paid", "--output", tmp_path / "e.toml")
+    space = ["--space", tmp_path / "e.space.toml", "--protected", "work", "--exclude", "hours"]
+    values = json.loads(evenhand("audit", "--model", f"{MODELS}:refuse", *space, "--json").stdout)
+    assert values["identity"]["space"]["protected"] == ["work"]
+    assert [a["name"] for a in values["identity"]["space"]["attributes"]] == ["age", "work", "sex"]
+    assert values["findings"] == 0
+
+
+def test_sampled_counterparts_are_said(evenhand: Command, tmp_path: Path) -> None:
+    space = tmp_path / "space.toml"
+    space.write_text(
+        'protected = ["age", "sex"]\nlimit = 5\n[[attribute]]\nname = "age"\nkind = "integer"\nlow = 20\nhigh = 45\n'
+        '[[attribute]]\nname = "sex"\nkind = "nominal"\nvalues = ["F", "M"]\n'
+        '[[attribute]]\nname = "hours"\nkind = "integer"\nlow = 1\nhigh = 9\n'
+    )
+    done = evenhand("audit", "--model", f"{MODELS}:refuse", "--space", space)
+    assert "5 of 52 for each individual, sampled" in " ".join(done.stdout.split())
+
+
+def test_columns_that_the_model_never_sees_are_no_attributes(
+    evenhand: Command, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import joblib
+    from sklearn.linear_model import LogisticRegression
+
+    frame = pd.read_csv(people)
+    joblib.dump(LogisticRegression().fit(frame[["age", "hours"]], frame["paid"]), tmp_path / "model.joblib")
+    given = ["--data", people, "--target", "paid", "--protected", "sex", "--trust-pickle", "--json"]
+    done = evenhand("audit", "--model", tmp_path / "model.joblib", *given)
+    assert "runs whatever code" in done.stderr
+    names = [a["name"] for a in json.loads(done.stdout)["identity"]["space"]["attributes"]]
+    assert names == ["age", "hours", "sex"]
+
+
+def test_a_directory_is_continued_and_can_be_asked_for(audit: Command, tmp_path: Path) -> None:
+    kept = ["--directory", tmp_path / "run", "--json", "--strategy", "themis"]
+    assert json.loads(audit("refuse", *kept, "--budget-tests", 100).stdout)["tests"] == 100
+    values = json.loads(audit("refuse", *kept, "--budget-tests", 200, "--resume").stdout)
+    assert values["tests"] == 200
+    assert values["counts"]["rows_from_log"] == 200

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import evenhand as eh
+from tests.cli.conftest import MODELS, Command
+
+
+def test_init_then_audit(evenhand: Command, people: Path, tmp_path: Path) -> None:
+    output = tmp_path / "conf" / "loans.toml"
+    output.parent.mkdir()
+    done = evenhand("init", people, "--protected", "sex", "--target", "paid", "--exclude", "hours", "--output", output)
+    assert done.exit_code == 0
+    assert "whole numbers 20 to 45  (integer column)" in done.stdout
+    space = eh.Space.load(tmp_path / "conf" / "loans.space.toml")
+    assert (space.names, space.protected) == (("age", "work", "sex"), ("sex",))
+    # The file is seen from where it lies, not from where the command runs.
+    assert tomllib.loads(output.read_text())["data"] == {"path": "../people.csv", "target": "paid"}
+    values = json.loads(evenhand("audit", output, "--model", f"{MODELS}:refuse", "--json").stdout)
+    assert values["findings"] == 30
+    assert values["identity"]["data"] is not None
+
+
+def test_two_protected_attributes_and_no_target(evenhand: Command, people: Path, tmp_path: Path) -> None:
+    output = tmp_path / "e.toml"
+    assert evenhand("init", people, "--protected", "sex", "--protected", "work", "--output", output).exit_code == 0
+    assert eh.Space.load(tmp_path / "e.space.toml").protected == ("sex", "work")
+    assert "target" not in tomllib.loads(output.read_text())["data"]
+
+
+@pytest.mark.parametrize("name", ['a "quoted".csv', "a\\b.csv", "\x7fü.csv"])
+def test_odd_file_names_survive(evenhand: Command, people: Path, tmp_path: Path, name: str) -> None:
+    people.rename(tmp_path / name)
+    output = tmp_path / "e.toml"
+    assert evenhand("init", tmp_path / name, "--protected", "sex", "--output", output).exit_code == 0
+    assert tomllib.loads(output.read_text())["data"]["path"] == name
+
+
+def test_every_line_that_is_commented_out_is_legal(evenhand: Command, people: Path, tmp_path: Path) -> None:
+    output = tmp_path / "e.toml"
+    evenhand("init", people, "--protected", "sex", "--target", "paid", "--output", output)
+    lines = [line.removeprefix("# ") if " = " in line else line for line in output.read_text().splitlines()]
+    output.write_text("\n".join(lines))
+    done = evenhand("audit", output, "--model", f"{MODELS}:score", "--threshold", "0.3", "--json")
+    assert done.exit_code == 1, done.output
+    assert json.loads(done.stdout)["budget"] == {"tests": 100000, "rows": 1000000, "findings": 1000, "seconds": 60.0}
+    assert (tmp_path / "run" / "identity.json").exists()

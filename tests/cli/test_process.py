@@ -1,0 +1,117 @@
+"""What only a process of its own can show: signals, pipes, full disks, time."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import MODELS
+
+ROOT = Path(__file__).parent.parent.parent
+# A test run in the background may have been told to ignore Ctrl-C, and would hand that on.
+START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from evenhand.cli import main; main()"
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-c", START, *map(str, arguments)]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), **extra}
+
+
+def call(*arguments: object, **extra: Any) -> subprocess.CompletedProcess[str]:
+    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment(), **extra}
+    return subprocess.run(command(*arguments), check=False, timeout=120, **settings)
+
+
+def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on(people: Path) -> None:
+    run, whole = people.parent / "run", people.parent / "whole"
+    arguments = ["audit", "--model", f"{MODELS}:waits", "--data", people, "--target", "paid", "--protected", "sex"]
+    arguments += ["--chunk", 64]
+    started = subprocess.Popen(
+        command(*arguments, "--directory", run),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(WAIT_AT="20"),
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "waiting\n"
+    started.send_signal(signal.SIGINT)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 130, err
+    assert f"kept in {run}; the same command again goes on" in err
+    assert "Traceback" not in err
+    assert "it was interrupted" in out
+    assert call(*arguments, "--directory", run, "--resume").returncode == 0
+    assert call(*arguments, "--directory", whole).returncode == 0
+    assert (run / "answers.log").read_bytes() == (whole / "answers.log").read_bytes()
+
+
+def test_ctrl_c_without_a_directory_says_that_nothing_is_kept(people: Path) -> None:
+    started = subprocess.Popen(
+        command("audit", "--model", f"{MODELS}:waits", "--data", people, "--protected", "sex", "--quiet"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(WAIT_AT="0"),
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "waiting\n"
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=60)
+    assert (started.returncode, err) == (130, "evenhand: interrupted\n")
+
+
+def test_wrong_input_leaves_no_traceback(tmp_path: Path) -> None:
+    done = call("audit", tmp_path / "gone.toml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"evenhand: {tmp_path}/gone.toml: there is no such file; 'evenhand init' writes one\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_behind_the_output() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = call("strategies", stdout=full)
+    assert done.returncode == 2
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = call("strategies", stdout=writing)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_names_that_the_terminal_cannot_write(people: Path) -> None:
+    people.write_text(people.read_text().replace("nurse", "säugling"))
+    arguments = ["audit", "--model", f"{MODELS}:refuse", "--data", people, "--target", "paid", "--protected", "sex"]
+    done = call(*arguments, env=environment(PYTHONIOENCODING="ascii"))
+    assert done.returncode == 0, done.stderr
+    assert call("audit", "--data", "ü.csv", "--model", "x:y", env=environment(PYTHONIOENCODING="ascii")).returncode == 2
+
+
+def test_help_is_quick(tmp_path: Path) -> None:
+    # Elsewhere than in the tree, with its compiled files, as an installed command has them.
+    extra = {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
+    spent = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert call("--help", env=environment(**extra)).returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    # The first one compiles.
+    assert min(spent[1:]) < 0.5

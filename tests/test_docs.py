@@ -1,0 +1,219 @@
+"""Every page is true: its code runs, its commands work, its links lead somewhere, its tables match the program."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import inspect
+import io
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evenhand as eh
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+LANGUAGES = {"python", "console", "toml", "json", "text", "sh"}
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# file: (\S+)\n")
+_EXIT = re.compile(r"# exit (\d+)\n")
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    line: int
+    follows: str
+    """The language of the block before it."""
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text, before = page.read_text("utf-8"), ""
+    for found in _FENCE.finditer(text):
+        yield Block(found[1], found[2], text[: found.start(2)].count("\n"), before)
+        before = found[1]
+
+
+def prose(page: Path) -> str:
+    return _FENCE.sub("", page.read_text("utf-8"))
+
+
+def matches(expected: str, got: str) -> bool:
+    return not expected.strip() or doctest.OutputChecker().check_output(expected, got, _FLAGS)
+
+
+class Reader:
+    """Does what a page says, block by block, in an empty directory."""
+
+    def __init__(self, page: Path, folder: Path) -> None:
+        self.page, self.folder = page, folder
+        self.names: dict[str, Any] = {"__name__": "__main__"}
+        self.printed = ""
+
+    def do(self, block: Block) -> None:
+        where = f"{self.page.relative_to(ROOT)}:{block.line}"
+        assert block.language in LANGUAGES, f"{where}: name the block's language, one of {sorted(LANGUAGES)}"
+        named = _FILE.match(block.text)
+        if block.language == "toml":
+            tomllib.loads(block.text)
+        if named is not None:
+            (self.folder / named[1]).write_text(block.text)
+        elif block.language == "python":
+            self._execute(block)
+        elif block.language == "console":
+            self._type(block, where)
+        elif block.language == "text" and block.follows == "python":
+            assert matches(block.text, self.printed), f"{where}: the page and the program differ:\n{self.printed}"
+
+    def _execute(self, block: Block) -> None:
+        # Empty lines in front, so that a traceback names the page's line.
+        code = compile("\n" * block.line + block.text, str(self.page), "exec")
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(code, self.names)
+        self.printed = out.getvalue()
+
+    def _type(self, block: Block, where: str) -> None:
+        status = _EXIT.match(block.text)
+        wanted = int(status[1]) if status else 0
+        env = os.environ | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "100",
+            "PYTHONWARNINGS": "",
+        }
+        text = block.text[status.end() :] if status else block.text
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            while command.endswith("\\"):
+                more, _, expected = expected.partition("\n")
+                command += "\n" + more
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=self.folder,
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=120,
+            )
+            assert done.returncode == wanted, f"{where}: $ {command}\nexit {done.returncode}\n{done.stdout}"
+            assert matches(expected, done.stdout), f"{where}: $ {command}\nit printed\n{done.stdout}"
+
+
+@every_page
+def test_what_a_page_shows_works(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    known = set(sys.modules)
+    reader = Reader(page, tmp_path)
+    try:
+        for block in blocks(page):
+            reader.do(block)
+    finally:
+        for name in set(sys.modules) - known:
+            if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+                del sys.modules[name]
+
+
+@every_page
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(prose(page)):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(there), f"{page.name} links to {target}; there are {sorted(anchors(there))}"
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_the_map_names_every_page() -> None:
+    linked = {(DOCS / link.partition("#")[0]).resolve() for link in _LINK.findall(prose(DOCS / "index.md"))}
+    assert set(DOCS.rglob("*.md")) - {DOCS / "index.md"} <= linked
+
+
+def test_pictures_are_small() -> None:
+    for picture in (DOCS / "images").iterdir():
+        assert picture.stat().st_size < 300_000, picture.name
+
+
+def test_the_makefile_has_what_the_pages_name() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        name for page in PAGES for b in blocks(page) if b.language == "sh" for name in re.findall(r"make (\w+)", b.text)
+    }
+    assert {"demo", "test", "lint"} <= named
+    assert named <= targets
+
+
+PYTHON = DOCS / "reference" / "python.md"
+
+
+def sections(page: Path, marks: str) -> dict[str, str]:
+    """The text under each heading of a level, by the first word in backticks."""
+    parts = re.split(rf"^{marks} `([^`]+)`.*$", page.read_text("utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    words = set(re.findall(r"eh\.(\w+)", PYTHON.read_text("utf-8")))
+    assert set(eh.__all__) <= words, set(eh.__all__) - words
+
+
+def takes_settings(name: str) -> bool:
+    thing = getattr(eh, name)
+    if not callable(thing) or name in ("Model", "Problem", "Query", "Run", "Status", "StopReason", "Verdicts"):
+        return False
+    return any(p.name != "self" for p in inspect.signature(thing).parameters.values())
+
+
+def test_the_reference_shows_every_signature() -> None:
+    shown = sections(PYTHON, "###")
+    for name in filter(takes_settings, eh.__all__):
+        assert f"eh.{name}" in shown, f"a section on eh.{name} is missing"
+    for name, text in shown.items():
+        rows = re.findall(r"^\| `(\w+)` \| (?:`([^`]*)`)? *\|", text, re.MULTILINE)
+        if "| parameter |" in text:
+            assert rows == signature(name), name
+
+
+def signature(name: str) -> list[tuple[str, str]]:
+    thing: Any = eh
+    for part in name.removeprefix("eh.").split("."):
+        thing = getattr(thing, part)
+    parameters = inspect.signature(thing).parameters.values()
+    return [(p.name, "" if p.default is p.empty else repr(p.default)) for p in parameters]
+
+
+def test_the_reference_of_commands_shows_every_option() -> None:
+    from typer.main import get_command
+
+    from evenhand.cli.app import app
+
+    shown = sections(DOCS / "reference" / "command-line.md", "##")
+    group: Any = get_command(app)
+    assert set(shown) == {f"evenhand {name}" for name in group.commands}
+    for name, command in group.commands.items():
+        options = {o for p in command.params if p.param_type_name == "option" for o in p.opts} - {"--help", "-h"}
+        listed = re.findall(r"^\| (`-.*?) \|", shown[f"evenhand {name}"], re.MULTILINE)
+        assert {o for cell in listed for o in re.findall(r"`(-[\w-]+)", cell)} == options, name

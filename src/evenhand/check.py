@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.asker import Asker
+from evenhand.criterion import Outputs
 from evenhand.errors import FlakyModel
 from evenhand.findings import Findings
 
@@ -39,16 +40,25 @@ def confirm(asker: Asker, findings: Findings, seed: int, chunk: int) -> int:
 
 
 def holds(asker: Asker, findings: Findings, chosen: npt.NDArray[np.int64], chunk: int) -> npt.NDArray[np.bool_]:
-    """Tell which of the chosen findings the model still answers as recorded."""
-    out = np.zeros(len(chosen), dtype=bool)
-    for start in range(0, len(chosen), chunk):
-        at = chosen[start : start + chunk]
-        ok = np.ones(len(at), dtype=bool)
-        for side, said in (("individual", "decision"), ("counterpart", "counterpart_decision")):
-            labels, _ = asker.both(findings.individuals(side, at).rows)
-            ok &= same(findings.decisions.encode(labels), findings.joined()[said][at])
-        out[start : start + chunk] = ok
-    return out
+    """Tell which of the chosen findings the model still answers as recorded, and still treats differently."""
+    parts = [_holds(asker, findings, chosen[i : i + chunk]) for i in range(0, len(chosen), chunk)]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
+
+
+def _holds(asker: Asker, findings: Findings, at: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    stored = findings.joined()
+    sides = [asker.both(findings.individuals(side, at).rows) for side in ("individual", "counterpart")]
+    ok = np.ones(len(at), dtype=bool)
+    for (labels, _), said in zip(sides, ("decision", "counterpart_decision"), strict=True):
+        ok &= same(findings.decisions.encode(labels), stored[said][at])
+    scores = [scores for _, scores in sides if scores is not None]
+    if scores:
+        labels = np.stack([labels for labels, _ in sides], axis=1)
+        own = np.zeros(len(at), dtype=np.int64)
+        judged = asker.criterion.judge(Outputs(labels, np.stack(scores, axis=1), own))
+        # A pair at the very edge of gamma counts if its gap is the stored one.
+        ok &= judged.unfair | np.isclose(judged.gap, stored["gap"][at], rtol=TOLERANCE, atol=TOLERANCE)
+    return ok
 
 
 def same(labels: npt.NDArray[Any], before: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

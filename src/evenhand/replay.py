@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.asker import Asker
-from evenhand.check import TOLERANCE, holds
-from evenhand.criterion import Both, Criterion, Either, Flip, Gap, Outputs
+from evenhand.check import holds
+from evenhand.criterion import Both, Criterion, Either, Flip, Gap
 from evenhand.errors import RunError
 from evenhand.model import wrap
 from evenhand.run import CHUNK, Run
@@ -67,28 +67,8 @@ def replay(
     run = Run.load(directory)
     criterion = criterion_of(str(run.identity.get("criterion")))
     asker = Asker(wrap(model, threshold=threshold), run.space, criterion, timeout)
-    chunk = run.identity.get("chunk", CHUNK)
-    every = np.arange(run.found)
-    held = np.zeros(0, dtype=bool)
-    if run.found:
-        held = holds(asker, run.pairs, every, chunk)
-        if criterion.needs_scores:
-            held &= _still_unfair(asker, run, chunk)
+    held = holds(asker, run.pairs, np.arange(run.found), run.identity.get("chunk", CHUNK))
     return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held))
-
-
-def _still_unfair(asker: Asker, run: Run, chunk: int) -> npt.NDArray[np.bool_]:
-    """Judge each pair by its scores; one at the very edge of gamma counts if its gap is the stored one."""
-    out = np.zeros(run.found, dtype=bool)
-    stored = run.pairs.joined()["gap"]
-    for start in range(0, run.found, chunk):
-        at = slice(start, start + chunk)
-        sides = [asker.both(run.pairs.individuals(side, at).rows) for side in ("individual", "counterpart")]
-        labels = np.stack([labels for labels, _ in sides], axis=1)
-        scores = np.stack([s for _, s in sides if s is not None], axis=1)
-        judged = asker.criterion.judge(Outputs(labels, scores, np.zeros(len(labels), dtype=np.int64)))
-        out[at] = judged.unfair | (np.abs(judged.gap - stored[at]) <= TOLERANCE)
-    return out
 
 
 def criterion_of(text: str) -> Criterion:

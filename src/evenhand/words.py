@@ -170,9 +170,9 @@ def _distances(run: Run, rows: npt.NDArray[np.int32], data: Any) -> npt.NDArray[
     for j in range(len(space.names)):
         mine, theirs = rows[:, j, None], real[None, :, j]
         if space.ordered[j]:
-            # Half the sample's spread counts as much as another category.
-            scale = max(1.0, float(real[:, j].std()) * 2)
-            total += np.minimum(np.abs(mine - theirs) / scale, 1).astype(np.float32)
+            # Two standard deviations of the real people count as much as another category.
+            scale = max(1.0, float(real[:, j].std()) * 2, (space.sizes[j] - 1) / 20)
+            total += (np.abs(mine - theirs) / scale).astype(np.float32)
         else:
             total += mine != theirs
     return np.asarray(total.min(axis=1), dtype=np.float64)

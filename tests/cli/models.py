@@ -50,6 +50,10 @@ def nan(frame: pd.DataFrame) -> Any:
     return np.full(len(frame), np.nan)
 
 
+def odd(frame: pd.DataFrame) -> Any:
+    return [{"yes": True}] * len(frame)
+
+
 def flaky(frame: pd.DataFrame) -> Any:
     return np.full(len(frame), next(_calls) % 2)
 

@@ -21,6 +21,7 @@ from tests.cli.conftest import MODELS, PEOPLE, Command
         ("raises", [], ["raises raised ZeroDivisionError: no such"]),
         ("short", [], ["short"]),
         ("nan", [], ["nan"]),
+        ("odd", [], ["odd", "dict"]),
         ("flaky", [], ["asked twice", "100"]),
         ("score", [], ["--gamma", "--threshold"]),
         ("refuse", ["--gamma", "0.1"], ["scores", "no --gamma"]),

@@ -187,7 +187,7 @@ def test_decimal_grids(low, step, steps, decimals):
     assert attribute.encode(values)[0].tolist() == codes.tolist()
 
 
-plain = st.text(max_size=4) | st.integers() | st.floats(allow_nan=False) | st.booleans()
+plain = st.text(max_size=4) | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.booleans()
 
 
 @given(st.lists(plain, min_size=1, max_size=10, unique=True), st.booleans(), st.data())

@@ -50,7 +50,8 @@ def one(values, dtype=None, **options):
         ([0.25, 0.5, NAN], None, Real("x", 0.25, 0.5, step=0.01, missing=True), "grid of 0.01, 1 missing"),
         ([0.1, 0.7], "float32", Real("x", 0.1, 0.7, step=0.1, dtype="float32"), "grid of 0.1"),
         ([0.0, 99.99], None, Real("x", 0.0, 99.99, step=0.01), "grid of 0.01"),
-        ([0.01, 100.01], None, Real("x", 0.01, 100.01), "100 steps"),
+        ([0.01, 100.01], None, Real("x", 0.01, 100.01, step=0.01), "grid of 0.01"),
+        ([0.01, 100.02], None, Real("x", 0.01, 100.02), "100 steps"),
         ([1e-7, 3e-7], None, Real("x", 1e-7, 3e-7, step=1e-7), "grid of 1e-07"),
         ([0.0, math.pi], None, Real("x", 0.0, math.pi), "100 steps"),
         ([0.5, 0.5], None, Real("x", 0.5, 0.5, step=0.1), "constant"),
@@ -224,9 +225,11 @@ def test_it_prints():
 cells = {
     "int": st.integers(-(10**6), 10**6),
     "bool": st.booleans(),
-    "text": st.text(max_size=5),
+    "text": st.text("abc ä'\n0", max_size=5),
     "cents": st.integers(-4000, 4000).map(lambda i: i / 100),
-    "mixed": st.one_of(st.integers(0, 5), st.text(max_size=2), st.tuples(st.integers(0, 3)), st.floats(0.1, 0.9)),
+    "mixed": st.one_of(
+        st.integers(0, 5), st.text("abä", max_size=2), st.tuples(st.integers(0, 3)), st.sampled_from([0.5, 0.25])
+    ),
 }
 
 

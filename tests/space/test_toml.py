@@ -317,7 +317,7 @@ def attributes(draw, name):
         values = draw(st.lists(scalars.filter(lambda v: v == v), min_size=2, max_size=6, unique=True))
         return kind(name, values, missing, dtype=draw(st.sampled_from([None, "category", "object"])))
     if kind is Integer:
-        low, step, size = draw(st.integers()), draw(st.integers(1, 1000)), draw(st.integers(1, 1000))
+        low, step, size = draw(st.integers(-(2**52), 2**52)), draw(st.integers(1, 1000)), draw(st.integers(1, 1000))
         return Integer(name, low, low + step * size, step, missing)
     low, size = draw(st.floats(-1e100, 1e100)), draw(st.floats(0.5, 1e100))
     high = low + size if low + size > low else low + abs(low) + 1

@@ -13,7 +13,7 @@ HINTS = (
         "--timeout, or ask fewer rows at a time: --chunk",
     ),
     (r"exclude=\[('[^']*')\]", r"--exclude \1"),
-    (r"overrides=\{.*?\}", "a space file, --space"),
+    (r"overrides=\{.*?\}", "--space FILE"),
     (r"protected=\['sex'\]", "--protected sex"),
     (
         r"evenhand\.model\.load_model\(path, trust_pickle=True\), or --trust-pickle on the command line",

@@ -119,5 +119,5 @@ def write_findings(run: Run, path: Path) -> None:
                 block = run.pairs.frame(slice(start, start + BLOCK))
                 block.to_csv(file, index=False, header=start == 0)
     except OSError as error:
-        kept = f"the run is kept in {run.directory}" if run.directory else "the run itself was printed"
+        kept = f"the run is kept in {run.directory}" if run.directory else "--directory would keep the run"
         raise RunError(f"cannot write the findings to {path}: {error.strerror}; {kept}") from error

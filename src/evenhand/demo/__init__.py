@@ -58,6 +58,7 @@ class Audited:
     """One demo, done."""
 
     demo: Demo
+    model: Any
     run: Run
     """The directed search."""
     baseline: Run
@@ -81,7 +82,7 @@ def demo(which: Demo, seed: int = 0, tests: int = TESTS, progress: Callable[[Any
     run = audit(model, space, "kosei", budget, seed, data=data.train, progress=progress)
     baseline = audit(model, space, "themis", budget, seed, data=data.train, progress=progress)
     accuracy = float(model.score(data.test[list(data.features)], data.test[data.target]))
-    return Audited(which, run, baseline, telling(run, data=data.train), accuracy)
+    return Audited(which, model, run, baseline, telling(run, data=data.train), accuracy)
 
 
 def train(data: Dataset, seed: int = 0) -> Any:

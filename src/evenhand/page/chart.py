@@ -60,6 +60,7 @@ def discovery(runs: Sequence[Run], salt: str = "") -> str:
 def _inline(svg: str) -> str:
     """Make an SVG file part of a page: no preamble, no ids that two charts share, a size that follows the page."""
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
     return re.sub(r' (width|height)="[0-9.]+pt"', "", svg, count=2)
 

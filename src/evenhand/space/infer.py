@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_NOMINAL = 1_000
-MAX_GRID = 10_000
+MAX_STEPS = 10_000
 _EXACT = 2**53
 _DATES = ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period")
 
@@ -240,9 +240,11 @@ def _decimals(values: npt.NDArray[Any], low: float, high: float) -> int | None:
     # A single-precision 0.1 is another number than 0.1, but the same after rounding to single precision.
     wide = values.astype(np.float64)
     for decimals in range(1, 16):
-        if (high - low) * 10.0**decimals > MAX_GRID - 0.5:
+        if (high - low) * 10.0**decimals > MAX_STEPS + 0.5:
             return None
-        if (np.round(wide, decimals).astype(values.dtype) == values).all():
+        rounded = np.round(wide, decimals)
+        near = np.abs(rounded - wide) < 10.0**-decimals / 100
+        if ((rounded.astype(values.dtype) == values) & near).all():
             return decimals
     return None
 

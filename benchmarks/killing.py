@@ -125,7 +125,8 @@ def disturbed(folder: Path, whole: Whole, name: str, moment: float) -> dict[str,
     process = start(directory, before)
     time.sleep(moment)
     process.send_signal(signal.SIGKILL)
-    if process.wait() != -signal.SIGKILL or (directory / "run.json").exists():
+    process.communicate()
+    if process.returncode != -signal.SIGKILL or (directory / "run.json").exists():
         return None
     log = directory / "answers.log"
     stored = sum(1 for _ in frames(log)) if log.exists() else 0

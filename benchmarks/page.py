@@ -26,8 +26,9 @@ All times are CPU seconds of one thread unless a line says otherwise, so that a 
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Lay out a table, the first column to the left."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    """Lay out a table, words to the left and numbers to the right."""
+    words = ("", "model", "search", "subject")
+    lines = [head, ["---" if name in words else "---:" for name in head], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -140,7 +141,8 @@ def comparison(result: dict[str, Any], papers: dict[str, Any]) -> str:
         f"Equal tests, {s['seeds']} seeds: {s['tests']:,} tests ({s['svm_tests']:,} for the SVM), of which the global "
         f"phase of AEQUITAS and KOSEI has {s['global']:,} ({s['svm_global']:,}); walks go on until the tests are used "
         f"up. Models are fitted on the papers' coding: forests of {s['trees']} trees, an MLP (30, 20, 15, 10, 5), an "
-        f"SVM with an RBF kernel on standardised codes of {s['svm_rows']:,} rows, a voting ensemble of forest and tree.",
+        f"SVM with an RBF kernel on standardised codes of {s['svm_rows']:,} rows, a voting ensemble of forest and "
+        "tree.",
         "Success is the share of unique tests that are findings (mean and standard deviation over the seeds): how well "
         "a search aims, not how common discrimination is. Repeats avoided is the share of proposed tests that were "
         f"judged before. CPU seconds to {s['findings']:,} findings are of one seed with a global phase of "
@@ -242,8 +244,9 @@ def _limits(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
         )
     return [
         f"{s['limit']:,} random individuals, then {s['limit']:,} steps (AEQUITAS) or judged tests (KOSEI) for each "
-        f"seed found, no other budget; means of {s['limited_seeds']} seeds / what KOSEI's table I reports (other models, "
-        "another machine; its duplicates are evaluations that AEQUITAS's program made again, ours were not made).",
+        f"seed found, no other budget; means of {s['limited_seeds']} seeds / what KOSEI's table I reports (other "
+        "models, another machine; its duplicates are evaluations that AEQUITAS's program made again; ours were "
+        "not made).",
         table(["subject", "search", "tests", "findings", "success %", "seconds", "repeats %"], rows),
     ]
 

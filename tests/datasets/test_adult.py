@@ -45,9 +45,7 @@ def test_weight_and_twin_are_no_features(adult):
 
 def test_sex_turns_a_husband_into_a_wife_and_back(adult):
     space = adult.space()
-    married = adult.frame[adult.frame["relationship"].isin(["Husband", "Wife"])].drop_duplicates(
-        "relationship"
-    )
+    married = adult.frame[adult.frame["relationship"].isin(["Husband", "Wife"])].drop_duplicates("relationship")
     family = space.families(space.encode(married).individuals, seed=0)
     people = space.frame(family.asked)[["sex", "relationship"]].drop_duplicates()
     assert sorted(people.itertuples(index=False, name=None)) == [("Female", "Wife"), ("Male", "Husband")]
@@ -69,9 +67,7 @@ def test_paper_frame(adult):
         [3, 0, 10, 3, 1, 6, 3, 0, 1, 0, 0, 40, 0, 0],
     ]
     outside = {"workclass": (0, 100), "fnlwgt": (0, 74), "occupation": (0, 100), "capital_loss": (0, 43)}
-    ranges = (
-        PAPER_DOMAINS | outside | {"native_country": (0, 100), "hours_per_week": (1, 99), "income": (0, 1)}
-    )
+    ranges = PAPER_DOMAINS | outside | {"native_country": (0, 100), "hours_per_week": (1, 99), "income": (0, 1)}
     assert {name: (column.min(), column.max()) for name, column in frame.items()} == ranges
 
 

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import SpaceError
@@ -318,6 +318,7 @@ def test_not_a_text(text):
         parse(text, ATTRIBUTES)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text):
     with contextlib.suppress(SpaceError):
@@ -330,6 +331,7 @@ WORDS = (
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=12))
 def test_any_words_are_read_or_refused(words):
     try:
@@ -504,6 +506,7 @@ def _plain(value):
     return None if value != value else value
 
 
+@settings(deadline=None)
 @given(conditions, st.integers(0, 2**32 - 1))
 def test_vectorised_equals_row_by_row(condition, seed):
     text, judge = condition

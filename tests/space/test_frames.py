@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import gzip
-import importlib.util
 import json
 import lzma
 import math
@@ -13,15 +12,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import DataError, MissingExtra
 from evenhand.space import files
 from evenhand.space.frames import as_pandas, columns_of, read_frame
-
-HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
-needs_arrow = pytest.mark.skipif(not HAS_ARROW, reason="pyarrow is not installed")
+from tests.helpers import optional
 
 
 def packed(content):
@@ -130,9 +127,8 @@ def test_polars_columns():
         columns_of(frame["text"])
 
 
-@needs_arrow
 def test_arrow_columns():
-    pa = pytest.importorskip("pyarrow")
+    pa = optional("pyarrow")
     frame = pa.table(
         {
             "integer": pa.array([1, None], type=pa.int8()),
@@ -237,8 +233,8 @@ def test_json_keeps_what_it_says(tmp_path):
     assert read_frame(path).to_dict("records") == [{"code": "007", "date": "2020-01-01"}]
 
 
-@needs_arrow
 def test_parquet(tmp_path):
+    optional("pyarrow")
     path = tmp_path / "a.parquet"
     pd.DataFrame({"age": [20, 30]}).to_parquet(path)
     check(columns_of(read_frame(path))["age"], [20, 30], "int64")
@@ -326,6 +322,7 @@ def test_too_large(tmp_path, monkeypatch):
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=8)
 
 
+@settings(deadline=None)
 @given(st.lists(texts, min_size=1, max_size=20))
 def test_texts_survive_a_csv_file(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("csv") / "texts.csv"
@@ -334,6 +331,7 @@ def test_texts_survive_a_csv_file(tmp_path_factory, values):
     assert columns_of(read_frame(path))["x"].tolist() == values
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from([".csv", ".tsv", ".csv.gz", ".csv.xz", ".json", ".jsonl"]))
 def test_junk_is_read_or_refused(tmp_path_factory, content, ending):
     path = tmp_path_factory.mktemp("junk") / f"junk{ending}"

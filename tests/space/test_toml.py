@@ -8,7 +8,7 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import ConfigError, EvenhandError, SpaceError
@@ -199,8 +199,6 @@ def test_files(tmp_path):
         Nominal("x", [(1, 2)]),
         Nominal("x", [datetime.date(2020, 1, 1)]),
         Nominal("x", [b"a"]),
-        Nominal("x", [None, "a"]),
-        Nominal("x", [float("nan")]),
         Nominal("x", ["\ud800"]),
         Nominal("\ud800", ["a"]),
     ],
@@ -238,7 +236,6 @@ AGE = 'protected = ["sex"]\n[[attribute]]\nname = "sex"\nkind = "boolean"\n[[att
         (AGE + "kind = 'integer'\nlow = true\nhigh = 3", "'low' in attribute 'age' must be a number"),
         (AGE + "kind = 'integer'\nlow = -inf\nhigh = 3", "'low' in attribute 'age' must be a number"),
         (AGE + "kind = 'real'\nlow = nan\nhigh = 3", "'low' in attribute 'age' must be a number"),
-        (AGE + "kind = 'real'\nlow = 1" + "0" * 400 + "\nhigh = 3", "attribute 'age' of kind real cannot be made"),
         (AGE + "kind = 'nominal'", "'values' is missing"),
         (AGE + "kind = 'nominal'\nvalues = 'a'", "'values' in attribute 'age' must be a list, got 'a'"),
         (AGE + "kind = 'nominal'\nvalues = [[1]]", "'values' in attribute 'age' must be texts"),
@@ -273,6 +270,7 @@ def test_wrong_files(text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (AGE + "kind = 'real'\nlow = 1" + "0" * 400 + "\nhigh = 3", "low must be a finite number"),
         (AGE + "kind = 'integer'\nlow = 3\nhigh = 0", "low <= high"),
         (AGE + "kind = 'integer'\nlow = 0.5\nhigh = 3", "whole number"),
         (AGE + "kind = 'nominal'\nvalues = []", "no values"),
@@ -297,6 +295,7 @@ def test_short_forms():
     assert space.limit == 1000
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_is_read_or_refused(text):
     with pytest.raises(EvenhandError):
@@ -343,6 +342,7 @@ def spaces(draw):
     return Space(columns, protected, constraints, links, draw(st.integers(2, 10**6)))
 
 
+@settings(deadline=None)
 @given(spaces())
 def test_round_trip(space):
     text = same(space)

@@ -7,7 +7,8 @@ missing value, where there is one, is the last code.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import reprlib
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,6 +20,9 @@ from evenhand.errors import SpaceError
 
 Codes = npt.NDArray[np.int32]
 LARGEST = 2**31 - 1
+"""The most values of an attribute."""
+EXACT = 2**53
+"""Whole numbers up to this are exact as floats, which is how they are encoded."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +158,7 @@ class Integer(_Grid):
 
     def __post_init__(self) -> None:
         for key in ("low", "high", "step"):
-            value = getattr(self, key)
-            if isinstance(value, bool) or not (isinstance(value, int | float | np.number) and value == int(value)):
-                raise SpaceError(f"{self.name!r}: {key} must be a whole number, got {value!r}")
-            object.__setattr__(self, key, int(value))
+            object.__setattr__(self, key, _whole(self.name, key, getattr(self, key)))
         if self.high < self.low or self.step < 1:
             raise SpaceError(
                 f"{self.name!r}: got {self.low} to {self.high} by {self.step}; need low <= high, step >= 1"
@@ -200,16 +201,14 @@ class Real(_Grid):
     kind: ClassVar[str] = "real"
 
     def __post_init__(self) -> None:
-        for key in ("low", "high"):
-            value = float(getattr(self, key))
-            if not math.isfinite(value):
-                raise SpaceError(f"{self.name!r}: {key} must be a finite number, got {value!r}")
-            object.__setattr__(self, key, value)
-        if self.high < self.low:
-            raise SpaceError(f"{self.name!r}: got {self.low} to {self.high}; need low <= high")
-        step = (self.high - self.low) / 100 or 1.0 if self.step is None else float(self.step)
-        if not (math.isfinite(step) and step > 0):
-            raise SpaceError(f"{self.name!r}: step must be a positive number, got {self.step!r}")
+        low, high = _number(self.name, "low", self.low), _number(self.name, "high", self.high)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+        if high < low:
+            raise SpaceError(f"{self.name!r}: got {low} to {high}; need low <= high")
+        step = (high - low) / 100 or 1.0 if self.step is None else _number(self.name, "step", self.step)
+        if step <= 0 or not math.isfinite((high - low) / step):
+            raise SpaceError(f"{self.name!r}: step must be a positive number that fits the range, got {self.step!r}")
         object.__setattr__(self, "step", step)
         self._check_size()
 
@@ -255,12 +254,17 @@ class _Listed(Attribute):
     def __init__(self, name: str, values: Iterable[Any], missing: bool = False, *, dtype: str | None = None) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "dtype", dtype)
-        if isinstance(values, str):
-            raise SpaceError(f"{name!r}: values must be a list, got the text {values!r}")
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise SpaceError(f"{name!r}: values must be a list, got {values!r}")
         object.__setattr__(self, "values", tuple(_plain(v) for v in values))
         object.__setattr__(self, "missing", bool(missing))
         if not self.values:
             raise SpaceError(f"{name!r} has no values; give at least one")
+        for value in self.values:
+            if not isinstance(value, Hashable):
+                raise SpaceError(f"{name!r}: {value!r} cannot be a value; use texts, numbers or truth values")
+            if value is None or value != value:
+                raise SpaceError(f"{name!r}: {value!r} is no value; leave it out and say missing=True")
         if len(self._index) != len(self.values):
             twice = sorted({str(v) for v in self.values if self.values.count(v) > 1})
             raise SpaceError(f"{name!r} lists {', '.join(twice)} more than once; list each value once")
@@ -299,6 +303,9 @@ class _Listed(Attribute):
         if self.dtype == "category":
             codes = [*range(self.present)] + [-1] * self.missing
             return pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(self.values), self.ordered))
+        if self.dtype == "object":
+            # pandas would look into a bare array of objects and make it an array of texts.
+            return pd.Index(self._table, dtype=object)
         return pd.Series(self._table, dtype=self.dtype).array
 
     def column(self, codes: npt.NDArray[Any]) -> Any:
@@ -369,6 +376,22 @@ class Boolean(_Listed):
     def describe(self) -> dict[str, Any]:
         """Give the fields that rebuild this attribute."""
         return {"name": self.name, "kind": self.kind} | self._options()
+
+
+def _number(name: str, key: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(value, bool | str) or not math.isfinite(number):
+        raise SpaceError(f"{name!r}: {key} must be a finite number, got {reprlib.repr(value)}")
+    return number
+
+
+def _whole(name: str, key: str, value: Any) -> int:
+    if isinstance(value, bool) or not (number := _number(name, key, value)).is_integer() or abs(number) > EXACT:
+        raise SpaceError(f"{name!r}: {key} must be a whole number, got {reprlib.repr(value)}; at most 2**53 either way")
+    return int(value)
 
 
 KINDS: dict[str, type[Attribute]] = {kind.kind: kind for kind in (Integer, Ordinal, Nominal, Boolean, Real)}

@@ -147,11 +147,11 @@ def _legal_table(space: Space, columns: tuple[int, ...]) -> npt.NDArray[np.int32
     """List the legal combinations of some columns."""
     sizes = [space.coding.sizes[j] for j in columns]
     codes = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1)
-    values = {space.names[j]: space.attributes[j].decode(codes[i]) for i, j in enumerate(columns)}
+    by_name = {space.names[j]: codes[i] for i, j in enumerate(columns)}
     legal = np.ones(codes.shape[1], dtype=bool)
     for constraint in space.constraints:
-        if set(constraint.names) <= values.keys():
-            legal &= constraint.holds(values)
+        if set(constraint.names) <= by_name.keys():
+            legal &= constraint.holds_codes(by_name)
     return np.ascontiguousarray(codes[:, legal].T)
 
 

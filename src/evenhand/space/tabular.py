@@ -307,7 +307,7 @@ class Space:
         """Tell which rows meet every constraint."""
         out = np.ones(len(rows), dtype=bool)
         for constraint in self.constraints:
-            out &= constraint.holds(self.values(rows, constraint.names))
+            out &= constraint.holds_codes({name: rows[:, self.column(name)] for name in constraint.names})
         return out
 
     def keys(self, individuals: Individuals) -> Keys:

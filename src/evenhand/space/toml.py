@@ -211,10 +211,7 @@ class _Reader:
         for value in options.get("values", []):
             if not isinstance(value, str | int | float) or value != value:
                 raise self.error(f"'values' in {where} must be texts, numbers, true or false, got {_short(value)}")
-        try:
-            return KINDS[kind](name, **options)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise self.error(f"{where} of kind {kind} cannot be made ({_reason(error)})") from None
+        return KINDS[kind](name, **options)
 
     def _check_dtype(self, dtype: str | None, where: str) -> None:
         if dtype is None:

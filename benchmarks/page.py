@@ -142,7 +142,7 @@ def comparison(result: dict[str, Any], papers: dict[str, Any]) -> str:
         f"phase of AEQUITAS and KOSEI has {s['global']:,} ({s['svm_global']:,}); walks go on until the tests are used "
         f"up. Models are fitted on the papers' coding: forests of {s['trees']} trees, an MLP (30, 20, 15, 10, 5), an "
         f"SVM with an RBF kernel on standardised codes of {s['svm_rows']:,} rows, a voting ensemble of forest and "
-        "tree.",
+        "tree with one vote each.",
         "Success is the share of unique tests that are findings (mean and standard deviation over the seeds): how well "
         "a search aims, not how common discrimination is. Repeats avoided is the share of proposed tests that were "
         f"judged before. CPU seconds to {s['findings']:,} findings are of one seed with a global phase of "
@@ -242,12 +242,14 @@ def _limits(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
                 f"{percent(r['repeats'])} / {avoided if avoided else '-'}",
             ]
         )
+    stalled = [key for key, r in result["limits"].items() if "stalled" in r["stops"]]
     return [
         f"{s['limit']:,} random individuals, then {s['limit']:,} steps (AEQUITAS) or judged tests (KOSEI) for each "
         f"seed found, no other budget; means of {s['limited_seeds']} seeds / what KOSEI's table I reports (other "
         "models, another machine; its duplicates are evaluations that AEQUITAS's program made again; ours were "
         "not made).",
         table(["subject", "search", "tests", "findings", "success %", "seconds", "repeats %"], rows),
+        "Stalled before its end (50 steps in a row without a new test): " + (", ".join(stalled) or "none") + ".",
     ]
 
 

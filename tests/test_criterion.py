@@ -21,16 +21,33 @@ def test_all_criteria_agree_with_plain_loops(data: st.DataObject, n: int, m: int
     flip, gap = eh.Flip().judge(outputs), eh.Gap(0.35).judge(outputs)
     both, either = (eh.Flip() & eh.Gap(0.35)).judge(outputs), (eh.Flip() | eh.Gap(0.35)).judge(outputs)
     for i in range(n):
-        flips = any(a != b for a, b in itertools.combinations(labels[i], 2))
-        widest = max(abs(scores[i, a, c] - scores[i, b, c]) for a in range(m) for b in range(m) for c in range(k))
-        assert (flip.unfair[i], gap.unfair[i]) == (flips, widest > 0.35)
-        assert gap.gap[i] == pytest.approx(widest)
-        assert both.unfair[i] == (flips and widest > 0.35)
-        assert either.unfair[i] == (flips or widest > 0.35)
+        pairs = list(itertools.permutations(range(m), 2))
+        flips = {(a, b) for a, b in pairs if labels[i, a] != labels[i, b]}
+        gaps = {(a, b): np.abs(scores[i, a] - scores[i, b]).max() for a, b in pairs}
+        wide = {pair for pair in pairs if gaps[pair] > 0.35}
+        for judged, shows in ((flip, flips), (gap, wide), (both, flips & wide), (either, flips | wide)):
+            assert judged.unfair[i] == bool(shows)
+            if shows:
+                pair = (judged.first[i], judged.second[i])
+                assert pair in shows
+                assert judged.gap[i] == pytest.approx(gaps[pair])
         if flips:
             assert flip.first[i] == own[i]
-            assert labels[i, flip.first[i]] != labels[i, flip.second[i]]
-        assert np.abs(scores[i, gap.first[i]] - scores[i, gap.second[i]]).max() == pytest.approx(widest)
+        assert gap.gap[i] == pytest.approx(max(gaps.values()))
+        if flips & wide:
+            assert both.gap[i] == pytest.approx(max(gaps[pair] for pair in flips))
+
+
+def test_without_scores_the_gap_of_a_flip_is_one() -> None:
+    judged = eh.Flip().judge(Outputs(np.array([[1, 2]]), None, np.array([1])))
+    assert (judged.first[0], judged.second[0], judged.gap[0]) == (1, 0, 1.0)
+
+
+def test_criteria_distribute() -> None:
+    nested = (eh.Flip() | eh.Gap(0.5)) & eh.Gap(0.2)
+    assert [(c.flip, c.gamma) for c in nested.clauses] == [(True, 0.2), (False, 0.5)]
+    assert not eh.Flip().needs_scores
+    assert nested.needs_scores
 
 
 @pytest.mark.parametrize("gamma", [-0.1, float("nan"), float("inf"), "x", None])

@@ -17,7 +17,7 @@ LAYERS = [
     {"search", "model", "findings"},
     {"strategies", "datasets", "asker"},
     {"oracle", "check"},
-    {"run", "loading", "replay"},
+    {"run", "loading", "replaying"},
     {"words", "page", "demo"},
     {"cli", "__init__", "__main__"},
 ]

@@ -10,8 +10,9 @@ from evenhand import datasets, errors
 from evenhand._version import __version__
 from evenhand.budget import Budget, StopReason
 from evenhand.criterion import Flip, Gap
-from evenhand.model import Model, wrap
+from evenhand.model import Model, load_model, wrap
 from evenhand.oracle import Status
+from evenhand.replaying import Replay, replay
 from evenhand.run import Run, audit
 from evenhand.search import Problem, Query, Verdicts, label, score, test, work
 from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
@@ -31,6 +32,7 @@ __all__ = [
     "Problem",
     "Query",
     "Real",
+    "Replay",
     "Run",
     "Space",
     "Status",
@@ -42,6 +44,8 @@ __all__ = [
     "datasets",
     "errors",
     "label",
+    "load_model",
+    "replay",
     "score",
     "test",
     "work",

@@ -23,7 +23,7 @@ class StopReason(enum.Enum):
     EXHAUSTED = "exhausted"
     """All legal tests were judged."""
     STALLED = "stalled"
-    """Fifty blocks in a row, and ten thousand individuals, held no fresh test."""
+    """Fifty blocks in a row, and a million individuals, held no fresh test."""
     FINISHED = "finished"
     """The search itself ended."""
     INTERRUPTED = "interrupted"

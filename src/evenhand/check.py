@@ -46,18 +46,17 @@ def holds(asker: Asker, findings: Findings, chosen: npt.NDArray[np.int64], chunk
 
 
 def _holds(asker: Asker, findings: Findings, at: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    stored = findings.joined()
     sides = [asker.both(findings.individuals(side, at).rows) for side in ("individual", "counterpart")]
     ok = np.ones(len(at), dtype=bool)
     for (labels, _), said in zip(sides, ("decision", "counterpart_decision"), strict=True):
-        ok &= same(findings.decisions.encode(labels), stored[said][at])
+        ok &= same(findings.decisions.encode(labels), findings.taken(said, at))
     scores = [scores for _, scores in sides if scores is not None]
     if scores:
         labels = np.stack([labels for labels, _ in sides], axis=1)
         own = np.zeros(len(at), dtype=np.int64)
         judged = asker.criterion.judge(Outputs(labels, np.stack(scores, axis=1), own))
         # A pair at the very edge of gamma counts if its gap is the stored one.
-        ok &= judged.unfair | np.isclose(judged.gap, stored["gap"][at], rtol=TOLERANCE, atol=TOLERANCE)
+        ok &= judged.unfair | np.isclose(judged.gap, findings.taken("gap", at), rtol=TOLERANCE, atol=TOLERANCE)
     return ok
 
 

@@ -41,15 +41,39 @@ class Judgement:
     gap: npt.NDArray[np.float64]
 
 
-class Criterion:
-    """Base of all criteria; a subclass says which outputs it needs and judges them."""
+@dataclass(frozen=True)
+class Clause:
+    """What one pair of a family must show: another decision, scores more than ``gamma`` apart, or both."""
 
-    needs_labels: bool = False
-    needs_scores: bool = False
+    flip: bool
+    gamma: float | None
+
+
+class Criterion:
+    """Base of all criteria. Each is a list of clauses; a family is treated differently if a pair meets one of them."""
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """What a pair must show, in order of preference for the witness."""
+        raise NotImplementedError
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether scores are looked at, not decisions alone."""
+        return any(clause.gamma is not None for clause in self.clauses)
 
     def judge(self, outputs: Outputs) -> Judgement:
-        """Judge whole families."""
-        raise NotImplementedError
+        """Judge whole families; the witness is the first clause's pair that shows it."""
+        first, *rest = [_judge(clause, outputs) for clause in self.clauses]
+        for other in rest:
+            use = other.unfair & ~first.unfair
+            first = Judgement(
+                first.unfair | other.unfair,
+                np.where(use, other.first, first.first),
+                np.where(use, other.second, first.second),
+                np.where(use, other.gap, first.gap),
+            )
+        return first
 
     def __and__(self, other: Criterion) -> Criterion:
         return Both(self, other)
@@ -62,27 +86,17 @@ class Criterion:
 class Flip(Criterion):
     """The decision changes.
 
-    The witness is the individual itself and the first counterpart with another decision; the gap is 1.
+    The witness is the individual itself and the first counterpart with another decision. Without scores the gap is 1.
 
     >>> labels = np.array([["no", "yes"], ["no", "no"]])
     >>> Flip().judge(Outputs(labels, None, np.array([0, 0]))).unfair.tolist()
     [True, False]
     """
 
-    needs_labels = True
-
-    def judge(self, outputs: Outputs) -> Judgement:
-        """Compare every counterpart's decision with the individual's own."""
-        assert outputs.labels is not None
-        labels = outputs.labels
-        if labels.shape[1] == 2:
-            # Two counterparts are by far the commonest case; one comparison settles it.
-            unfair = np.asarray(labels[:, 0] != labels[:, 1], dtype=bool)
-            return Judgement(unfair, outputs.own, 1 - outputs.own, unfair.astype(np.float64))
-        own = labels[np.arange(len(labels)), outputs.own]
-        differs = np.asarray(labels != own[:, None], dtype=bool)
-        unfair = np.asarray(np.any(differs, axis=1), dtype=bool)
-        return Judgement(unfair, outputs.own, differs.argmax(axis=1), unfair.astype(np.float64))
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """Another decision."""
+        return (Clause(True, None),)
 
 
 @dataclass(frozen=True)
@@ -96,73 +110,114 @@ class Gap(Criterion):
 
     gamma: float
 
-    needs_scores = True
-
     def __post_init__(self) -> None:
         if not (isinstance(self.gamma, int | float) and math.isfinite(self.gamma) and self.gamma >= 0):
             raise StrategyError(f"gamma must be a number of at least 0, got {self.gamma!r}")
 
-    def judge(self, outputs: Outputs) -> Judgement:
-        """Find each family's most distant pair."""
-        assert outputs.scores is not None
-        scores = outputs.scores
-        spread = scores.max(axis=1) - scores.min(axis=1)
-        widest = spread.argmax(axis=1)
-        here = np.arange(len(scores))
-        column = scores[here, :, widest]
-        return Judgement(
-            spread[here, widest] > self.gamma, column.argmin(axis=1), column.argmax(axis=1), spread[here, widest]
-        )
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """Scores far apart."""
+        return (Clause(False, self.gamma),)
 
 
 @dataclass(frozen=True)
-class _Pair(Criterion):
+class Both(Criterion):
+    """One pair meets both criteria.
+
+    >>> (Flip() & Gap(0.2)).clauses
+    (Clause(flip=True, gamma=0.2),)
+    """
+
     left: Criterion
     right: Criterion
 
     @property
-    def needs_labels(self) -> bool:  # type: ignore[override]
-        """Whether either part looks at decisions."""
-        return self.left.needs_labels or self.right.needs_labels
-
-    @property
-    def needs_scores(self) -> bool:  # type: ignore[override]
-        """Whether either part looks at scores."""
-        return self.left.needs_scores or self.right.needs_scores
-
-    def _judge(self, outputs: Outputs, unfair: Any) -> Judgement:
-        left, right = self.left.judge(outputs), self.right.judge(outputs)
-        # The witness and the gap are the right part's where it is unfair: the one with the finer measure by custom.
-        use = right.unfair
-        return Judgement(
-            unfair(left.unfair, right.unfair),
-            np.where(use, right.first, left.first),
-            np.where(use, right.second, left.second),
-            np.where(use, right.gap, left.gap),
+    def clauses(self) -> tuple[Clause, ...]:
+        """Every clause of one joined with every clause of the other."""
+        return tuple(
+            Clause(a.flip or b.flip, max((g for g in (a.gamma, b.gamma) if g is not None), default=None))
+            for a in self.left.clauses
+            for b in self.right.clauses
         )
 
 
 @dataclass(frozen=True)
-class Both(_Pair):
-    """Unfair by both criteria; the witness is the second one's.
+class Either(Criterion):
+    """A pair meets at least one of two criteria.
 
-    >>> (Flip() & Gap(0.2)).needs_scores
-    True
+    >>> (Flip() | Gap(0.2)).clauses
+    (Clause(flip=True, gamma=None), Clause(flip=False, gamma=0.2))
     """
 
-    def judge(self, outputs: Outputs) -> Judgement:
-        """Judge by both."""
-        return self._judge(outputs, np.logical_and)
+    left: Criterion
+    right: Criterion
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """The clauses of both."""
+        return self.left.clauses + self.right.clauses
 
 
-@dataclass(frozen=True)
-class Either(_Pair):
-    """Unfair by at least one of two criteria.
+def _judge(clause: Clause, outputs: Outputs) -> Judgement:
+    if clause.gamma is None:
+        return _flipped(outputs)
+    pair = _widest_flip(outputs) if clause.flip else _widest(outputs)
+    return Judgement(pair.unfair & (pair.gap > clause.gamma), pair.first, pair.second, pair.gap)
 
-    >>> (Flip() | Gap(0.2)).needs_labels
-    True
+
+def _flipped(outputs: Outputs) -> Judgement:
+    """Compare every counterpart's decision with the individual's own."""
+    assert outputs.labels is not None
+    labels = outputs.labels
+    if labels.shape[1] == 2:
+        # Two counterparts are by far the commonest case; one comparison settles it.
+        unfair, second = np.asarray(labels[:, 0] != labels[:, 1], dtype=bool), 1 - outputs.own
+    else:
+        own = labels[np.arange(len(labels)), outputs.own]
+        differs = np.asarray(labels != own[:, None], dtype=bool)
+        unfair, second = np.asarray(np.any(differs, axis=1), dtype=bool), differs.argmax(axis=1)
+    gap = unfair.astype(np.float64)
+    if outputs.scores is not None:
+        here = np.arange(len(labels))
+        gap = np.abs(outputs.scores[here, outputs.own] - outputs.scores[here, second]).max(axis=1)
+    return Judgement(unfair, outputs.own, second, gap)
+
+
+def _widest(outputs: Outputs) -> Judgement:
+    """Find each family's most distant pair of scores."""
+    assert outputs.scores is not None
+    scores = outputs.scores
+    spread = scores.max(axis=1) - scores.min(axis=1)
+    widest = spread.argmax(axis=1)
+    here = np.arange(len(scores))
+    column = scores[here, :, widest]
+    return Judgement(
+        np.ones(len(scores), dtype=bool), column.argmin(axis=1), column.argmax(axis=1), spread[here, widest]
+    )
+
+
+def _widest_flip(outputs: Outputs) -> Judgement:
+    """Find each family's most distant pair of scores among those with different decisions.
+
+    In each class such a pair has the highest or the lowest score of the family on one side: swap the other one in, and
+    either the gap grows or the decisions were alike.
     """
-
-    def judge(self, outputs: Outputs) -> Judgement:
-        """Judge by either."""
-        return self._judge(outputs, np.logical_or)
+    assert outputs.labels is not None
+    assert outputs.scores is not None
+    labels, here = outputs.labels, np.arange(len(outputs.labels))
+    best = Judgement(np.zeros(len(here), dtype=bool), outputs.own, outputs.own, np.full(len(here), -np.inf))
+    for k in range(outputs.scores.shape[2]):
+        scores = outputs.scores[:, :, k]
+        for end, sign in ((scores.argmax(axis=1), 1), (scores.argmin(axis=1), -1)):
+            differs = np.asarray(labels != labels[here, end][:, None], dtype=bool)
+            distance = np.where(differs, sign * (scores[here, end][:, None] - scores), -np.inf)
+            other = distance.argmax(axis=1)
+            gap = distance[here, other]
+            use = gap > best.gap
+            best = Judgement(
+                best.unfair | differs.any(axis=1),
+                np.where(use, end, best.first),
+                np.where(use, other, best.second),
+                np.where(use, gap, best.gap),
+            )
+    return best

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from pathlib import Path
 from typing import IO, Any
 
 from evenhand.errors import RunError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks; two processes on one directory are then the user's own care.
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 IDENTITY, RESULT, ANSWERS, LOCK = "identity.json", "run.json", "answers.log", "lock"
@@ -29,7 +33,8 @@ class Directory:
         except OSError as error:
             raise RunError(f"cannot use {self.path} as a run's directory: {error.strerror}; choose another") from error
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._lock.close()
             raise RunError(f"{self.path} is in use by another process; wait for it or choose another") from None

@@ -32,11 +32,9 @@ class Decisions:
 
     def encode(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Turn decisions into codes."""
-        import pandas as pd
-
         if labels.dtype.kind == "f":
             return labels.astype(np.float64)
-        inverse, uniques = pd.factorize(labels)
+        inverse, uniques = _factorised(labels)
         plain = [_plain(value) for value in uniques]
         for value in plain:
             if _identity(value) not in self._codes:
@@ -58,6 +56,18 @@ class Decisions:
         out: npt.NDArray[Any] = table[codes]
         kinds = {type(v) for v in self.values}
         return out.astype(kinds.pop()) if kinds in ({int}, {bool}, {float}) else out
+
+
+def _factorised(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return each label's position among the different ones, and those."""
+    if labels.dtype.kind in "iu" and len(labels) and labels.min() >= 0 and labels.max() < 256:
+        # Small class numbers are their own positions in a table; this is the commonest case by far.
+        counts = np.bincount(labels, minlength=256)
+        return (np.cumsum(counts > 0) - 1)[labels], np.flatnonzero(counts)
+    import pandas as pd
+
+    inverse, uniques = pd.factorize(labels)
+    return inverse, np.asarray(uniques)
 
 
 def _plain(value: Any) -> Any:
@@ -88,17 +98,30 @@ class Findings:
     def joined(self) -> dict[str, npt.NDArray[Any]]:
         """Return all blocks as one, and keep them so."""
         if len(self.blocks) > 1:
-            self.blocks = [{key: np.concatenate([b[key] for b in self.blocks]) for key in self.blocks[0]}]
+            # Column by column, and each block lets go of its part, so that the pairs never take twice their space.
+            keys, blocks = list(self.blocks[0]), self.blocks
+            self.blocks = [{key: np.concatenate([block.pop(key) for block in blocks]) for key in keys}]
         return self.blocks[0] if self.blocks else {}
+
+    def taken(self, column: str, at: Any = slice(None)) -> npt.NDArray[Any]:
+        """Return one column at some places; a few sorted positions are picked without joining the blocks."""
+        if len(self.blocks) < 2 or isinstance(at, slice):
+            return np.asarray(self.joined()[column][at])
+        ends = np.cumsum([len(block["individual"]) for block in self.blocks])
+        cuts = np.searchsorted(at, ends)
+        starts = [0, *cuts[:-1].tolist()]
+        offsets = [0, *ends[:-1].tolist()]
+        parts = zip(self.blocks, starts, cuts.tolist(), offsets, strict=True)
+        return np.concatenate([block[column][at[start:end] - offset] for block, start, end, offset in parts])
 
     def individuals(self, which: str = "individual", at: Any = slice(None)) -> Individuals:
         """Return one side of the pairs as individuals."""
-        stored = self.joined()[which][at]
+        stored = self.taken(which, at)
         return Individuals(self.space, **{"ids" if self.space.coding.fits else "rows": stored})
 
     def said(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:
         """Return what the model said of one side."""
-        return self.decisions.decode(self.joined()[which][at])
+        return self.decisions.decode(self.taken(which, at))
 
     def frame(self, at: Any = slice(None)) -> pd.DataFrame:
         """Lay findings out in the user's own columns and values."""

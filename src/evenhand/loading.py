@@ -10,7 +10,8 @@ from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_json
 from evenhand.errors import RunError
 from evenhand.findings import Decisions, Findings
 from evenhand.log import frames
-from evenhand.run import Run
+from evenhand.oracle import QUESTIONS
+from evenhand.run import COUNTS, Run
 from evenhand.space.attributes import KINDS
 from evenhand.space.tabular import Space
 
@@ -18,21 +19,19 @@ from evenhand.space.tabular import Space
 def load(path: Path) -> Run:
     """Read a run; one that was killed is read as far as its answers reach."""
     identity = read_json(path / IDENTITY)
+    identity.pop("format", None)
     result = read_json(path / RESULT) if (path / RESULT).exists() else None
     try:
         space = space_from(identity["space"])
         pairs, counted = _pairs(space, path / ANSWERS)
         if result is None:
-            return Run(space, identity, Budget(), StopReason.INTERRUPTED, counted["tests"],
-                       {"test": counted["rows"], "label": 0, "score": 0, "gradient": 0}, 0.0,
-                       {"rows_checked": 0}, pairs, [(counted["tests"], counted["rows"], pairs.count)], {},
-                       path)  # fmt: skip
+            return _killed(space, identity, pairs, counted, path)
         if pairs.count < result["findings"]:
             raise RunError(f"{path} is damaged: {result['findings']} findings were recorded, {pairs.count} are there")
         _cut(pairs, result["findings"])
         return Run(
             space,
-            {key: value for key, value in identity.items() if key != "format"},
+            identity,
             Budget(**result["budget"]),
             StopReason(result["stop"]),
             result["tests"],
@@ -46,6 +45,16 @@ def load(path: Path) -> Run:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path} cannot be read as a run ({error!r}); restore it from a copy") from error
+
+
+def _killed(space: Space, identity: dict[str, Any], pairs: Findings, counted: dict[str, int], path: Path) -> Run:
+    """A run that never came to write its result: what its answers tell."""
+    asked = {**dict.fromkeys(QUESTIONS, 0), "test": counted["rows"]}
+    points = [(counted["tests"], counted["rows"], pairs.count)]
+    counts = dict.fromkeys(COUNTS, 0)
+    return Run(
+        space, identity, Budget(), StopReason.INTERRUPTED, counted["tests"], asked, 0.0, counts, pairs, points, {}, path
+    )
 
 
 def space_from(described: dict[str, Any]) -> Space:

@@ -66,6 +66,9 @@ def frames(path: Path) -> Iterator[tuple[Frame, int]]:
                 return
             magic, header_length, body_length, checksum = _HEAD.unpack(head)
             if magic != MAGIC:
+                if not any(head) and not any(file.read()):
+                    # After a power cut a file may have its new length but zeros for what was not yet written.
+                    return
                 raise RunError(f"{path} is damaged at byte {start}: no frame begins there; restore it from a copy")
             end = start + _HEAD.size + header_length + body_length
             if end > size:

@@ -16,10 +16,13 @@ from evenhand.space.individuals import Keys
 
 Positions = npt.NDArray[np.int64]
 
-MARKS = 24
-"""log2 of the places for marks (one byte each)."""
+MARKS = 27
+"""log2 of the places for marks (one bit each)."""
 RECENT = 20
 """log2 of the places for recent keys."""
+LARGEST = 2**21
+"""Keys from which on a segment is merged no more."""
+_BITS = (1 << np.arange(8)).astype(np.uint8)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -36,7 +39,7 @@ class Memo:
 
     def __init__(self) -> None:
         self._segments: list[npt.NDArray[Any]] = []
-        self._marks = np.zeros(1 << MARKS, dtype=bool)
+        self._marks = np.zeros(1 << (MARKS - 3), dtype=np.uint8)
         self._holder = np.zeros(1 << RECENT, dtype=np.int32)
         self._recent: npt.NDArray[Any] | None = None
 
@@ -50,14 +53,16 @@ class Memo:
         places = _places(keys, RECENT)
         left = np.flatnonzero(self._recent[places] != keys)
         if len(left) < len(keys):
-            # Where a block repeats the past it tends to repeat itself.
-            left = left[self._mostly_first(keys[left], places[left])]
-        doubtful = np.flatnonzero(self._marks[_places(keys[left], MARKS)])
+            # Where a block repeats the past it tends to repeat itself, and scattering is the quicker way to see that.
+            left = left[self._scattered_first(keys[left], places[left])]
+        else:
+            left = _first(keys, left)
+        doubtful = np.flatnonzero(self._marked(keys[left]))
         if len(doubtful):
             known = np.zeros(len(left), dtype=bool)
             known[doubtful] = self._holds(keys[left[doubtful]])
             left = left[~known]
-        return _first(keys[left], left)
+        return left
 
     def unfair(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """Return the stored verdicts; False for keys never judged."""
@@ -72,24 +77,41 @@ class Memo:
             return
         if self._recent is None:
             self._recent = np.full(1 << RECENT, -1, dtype=keys.dtype)
-        self._marks[_places(keys, MARKS)] = True
+        self._mark(keys)
         self._recent[_places(keys, RECENT)] = keys
         packed: npt.NDArray[Any] = keys + unfair * _one(keys)
         packed.sort()
-        # Segments shrink towards the end by at least half, so there are few and each key is merged few times. The
-        # stable sort is a merge sort that finds the two sorted runs.
-        while self._segments and len(self._segments[-1]) < 2 * len(packed):
+        # Segments shrink towards the end by at least half, so there are few and each key is merged few times; the
+        # largest are left alone, so that merging never takes much space. The stable sort is a merge sort that finds the
+        # two sorted runs.
+        while self._segments and len(self._segments[-1]) < min(2 * len(packed), LARGEST):
             packed = np.concatenate([self._segments.pop(), packed])
             packed.sort(kind="stable")
         self._segments.append(packed)
 
-    def _mostly_first(self, keys: Keys, places: Positions) -> Positions:
-        """Drop most keys that repeat an earlier one of the block: all but those that share a place with another."""
+    def _mark(self, keys: Keys) -> None:
+        places = _places(keys, MARKS)
+        which = (places & 7).astype(np.uint8)
+        places >>= 3
+        for bit in range(8):
+            # One bit at a time: a byte that comes twice is then written twice alike.
+            self._marks[places[which == bit]] |= _BITS[bit]
+
+    def _marked(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        places = _places(keys, MARKS)
+        return np.asarray((self._marks[places >> 3] & _BITS[places & 7]) != 0, dtype=bool)
+
+    def _scattered_first(self, keys: Keys, places: Positions) -> Positions:
+        """Return the positions of the first occurrence of each key; only keys that share a place are sorted."""
         position = np.arange(len(keys), dtype=np.int32)
         # Written backwards, so that the first occurrence is what stays.
         self._holder[places[::-1]] = position[::-1]
         holds = self._holder[places]
-        return np.flatnonzero((holds == position) | (keys[holds] != keys))
+        first = holds == position
+        rest = np.flatnonzero(~first)
+        rest = rest[keys[holds[rest]] != keys[rest]]
+        first[_first(keys[rest], rest)] = True
+        return np.flatnonzero(first)
 
     def _holds(self, keys: Keys) -> npt.NDArray[np.bool_]:
         order = np.argsort(keys)

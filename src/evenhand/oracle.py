@@ -25,8 +25,9 @@ from evenhand.search import Query, Verdicts
 from evenhand.space.counterparts import Families
 from evenhand.space.individuals import Individuals
 
-STALL_BLOCKS, STALL_REPEATS = 50, 10_000
-"""A run stalls after so many blocks in a row, holding so many repeats, without a fresh test."""
+STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
+"""A run stalls after so many blocks in a row, holding so many individuals, without a fresh test."""
+QUESTIONS = ("test", "label", "score", "gradient")
 TWICE = 256
 CURVE = 4096
 
@@ -69,7 +70,7 @@ class Oracle:
         self.memo = Memo()
         self.findings = Findings(asker.space)
         self.tests = self.repeats = self.untestable = self.checked = self.replayed_rows = 0
-        self.asked = {"test": 0, "label": 0, "score": 0, "gradient": 0}
+        self.asked = dict.fromkeys(QUESTIONS, 0)
         self.curve: list[tuple[int, int, int]] = []
         self._stride, self._frames = 1, 0
         self._idle = (0, 0)

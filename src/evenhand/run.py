@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 DEFAULT_TESTS = 100_000
 CHUNK = 32_768
 FIXED_ROWS = 64
+COUNTS = ("repeats", "untestable", "clipped", "dropped", "rows_checked", "rows_from_log")
 
 
 @dataclass
@@ -237,14 +238,9 @@ def _drive(
 def _run(
     oracle: Oracle, stop: StopReason, identity: dict[str, Any], encoded: Encoded | None, place: Directory | None
 ) -> Run:
-    counts = {
-        "repeats": oracle.repeats,
-        "untestable": oracle.untestable,
-        "clipped": encoded.clipped if encoded else 0,
-        "dropped": encoded.dropped if encoded else 0,
-        "rows_checked": oracle.checked,
-        "rows_from_log": oracle.replayed_rows,
-    }
+    clipped, dropped = (encoded.clipped, encoded.dropped) if encoded else (0, 0)
+    counted = (oracle.repeats, oracle.untestable, clipped, dropped, oracle.checked, oracle.replayed_rows)
+    counts = dict(zip(COUNTS, counted, strict=True))
     last = (oracle.tests, oracle.rows, oracle.findings.count)
     points = oracle.curve if oracle.curve and oracle.curve[-1] == last else [*oracle.curve, last]
     return Run(
@@ -264,7 +260,7 @@ def _run(
 
 
 def _finished(place: Directory, budget: Budget) -> Run | None:
-    """Return the run that a directory holds, if it ended under this very budget or can go no further."""
+    """Return the run that a directory holds, if it ended under this very budget."""
     result = place.result
     if result is None or result["stop"] == StopReason.INTERRUPTED.value or result["budget"] != vars(budget):
         return None
@@ -273,6 +269,9 @@ def _finished(place: Directory, budget: Budget) -> Run | None:
 
 def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: Encoded | None) -> dict[str, Any]:
     """Everything that makes a run what it is; its budget is not part of it."""
+    data = None
+    if encoded is not None and getattr(strategy, "uses_data", True):
+        data = hashlib.sha256(encoded.individuals.rows.tobytes()).hexdigest()
     labels, scores = asker.both(fixed_individuals(asker.space).rows)
     said = [str(v) for v in labels] if scores is None else np.round(scores, 6).tolist()
     return {
@@ -281,7 +280,7 @@ def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: 
         "seed": seed,
         "criterion": repr(asker.criterion),
         "chunk": chunk,
-        "data": None if encoded is None else hashlib.sha256(encoded.individuals.rows.tobytes()).hexdigest(),
+        "data": data,
         "model": asker.model.name,
         "answers": hashlib.sha256(repr(said).encode()).hexdigest(),
     }

@@ -108,7 +108,11 @@ class Problem:
 
 
 class Strategy(Protocol):
-    """A search: a frozen dataclass with one method. Its fields are its settings."""
+    """A search: a frozen dataclass with one method. Its fields are its settings.
+
+    A class attribute ``uses_data = False`` says that it never looks at ``problem.data``, so that runs with and without
+    data are the same run.
+    """
 
     def search(self, problem: Problem) -> Search:
         """Yield queries, receive answers, until there is nothing left to ask."""

@@ -24,7 +24,7 @@ def replay(
     """
     from evenhand.cli import summary
     from evenhand.cli.plan import Trust, get_model
-    from evenhand.replay import replay as again
+    from evenhand.replaying import replay as again
     from evenhand.words import pairs_at
 
     done = again(directory, get_model(model, Trust(trust_pickle, trust or ()), quiet=quiet), threshold, timeout=timeout)

@@ -22,7 +22,8 @@ class Individuals:
 
     Where the space has fewer than 2**62 individuals, one is an integer ``id`` (mixed radix, the protected attributes
     lowest) and its test's key is what is left without them; so a move is an addition, and rows are built only for
-    individuals that are really asked about. Larger spaces, and spaces with links, keep the rows and hash the keys.
+    individuals that are really asked about. Larger spaces keep the rows and hash the keys; with links the key is a
+    hash of the whole family.
 
     Keys leave their lowest bit free for the verdict (see ``memo``).
     """
@@ -45,7 +46,8 @@ class Individuals:
             self.space,
             ids=None if self._ids is None else self._ids[which],
             rows=None if self._rows is None else self._rows[which],
-            keys=None if self._keys is None else self._keys[which],
+            # Keys of ids are quickly made again; only hashes are worth carrying along.
+            keys=None if self._keys is None or self._keys.dtype.kind != "c" else self._keys[which],
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,8 @@ class Aequitas:
     """What one step changes in a direction's probability (the paper's delta_v)."""
     choice_rate: float = 0.001
     """What one step changes in an attribute's probability (the paper's delta_pr)."""
+
+    uses_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         one_of(self, "variant", ("random", "semi", "full"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import ClassVar
 
 from evenhand.search import Problem, Search, test
 from evenhand.space.individuals import Individuals
@@ -31,6 +32,8 @@ class Kosei:
     """Individuals taken from the worklist."""
     wave: int = 8192
     """How many individuals are taken from the worklist at a time; it changes speed and memory, not findings."""
+
+    uses_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         at_least(self, 1, "samples", "per_seed", "pops", "wave")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from evenhand.search import Problem, Search, test
 from evenhand.strategies._checks import at_least
@@ -23,6 +24,8 @@ class Themis:
     """The most individuals to draw; None: until the budget or the space ends."""
     block: int = 32_768
     """How many are drawn at a time."""
+
+    uses_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         at_least(self, 1, "samples", "block")

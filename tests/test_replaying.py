@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.criterion import Both, Either
 from evenhand.errors import EvenhandError, ModelError, RunError
-from evenhand.replay import criterion_of, replay
+from evenhand.replaying import criterion_of, replay
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

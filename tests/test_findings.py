@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import evenhand as eh
+from evenhand.errors import ModelError
+from evenhand.findings import Decisions, Findings
+
+SPACE = eh.Space([eh.Integer("x", 0, 9999), eh.Boolean("b")], protected="b")
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.data())
+def test_picking_needs_no_joining(sizes: list[int], data: st.DataObject) -> None:
+    findings = Findings(SPACE)
+    total = sum(sizes)
+    every = np.arange(total) * 3
+    for part in np.split(every, np.cumsum(sizes)[:-1]):
+        findings.add({"individual": part, "counterpart": part + 1})
+    at = np.array(sorted(data.draw(st.sets(st.integers(0, total - 1)))), dtype=np.int64)
+    assert findings.taken("individual", at).tolist() == every[at].tolist()
+    assert len(findings.blocks) == len(sizes)
+    assert findings.taken("individual").tolist() == every.tolist()
+    assert findings.taken("counterpart", at).tolist() == (every[at] + 1).tolist()
+    assert len(findings.blocks) == 1
+
+
+@given(st.lists(st.lists(st.sampled_from([0, 1, 7, 300, -1, "a", "b", "1"]), max_size=6), max_size=5))
+def test_decisions_keep_their_values(blocks: list[list[object]]) -> None:
+    table = Decisions()
+    coded = []
+    for block in blocks:
+        labels = np.empty(len(block), dtype=object)
+        labels[:] = block
+        coded.append(table.encode(labels))
+    for block, codes in zip(blocks, coded, strict=True):
+        assert table.decode(codes).tolist() == block
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint16", "bool", "U3"])
+def test_typed_labels_come_back(dtype: str) -> None:
+    labels = np.array([1, 0, 1, 1]).astype(dtype)
+    table = Decisions()
+    assert (table.decode(table.encode(labels)) == labels).all()
+    assert (table.decode(table.encode(labels[::-1])) == labels[::-1]).all()
+
+
+def test_too_many_labels_look_like_a_regression() -> None:
+    with pytest.raises(ModelError, match="regression"):
+        Decisions().encode(np.arange(40_000))

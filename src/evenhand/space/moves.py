@@ -14,44 +14,50 @@ if TYPE_CHECKING:
     from evenhand.space.tabular import Space
 
 
-def neighbours(space: Space, individuals: Individuals) -> Individuals:
-    """Return all individuals one move away, parent by parent.
+class Moves:
+    """All moves of a space, one a column: which attribute, and how its code changes.
 
     Attribute by attribute in the space's order; an ordered one goes a step down, then a step up; a nominal one goes to
     every other value. Steps out of the domain are left out; a missing value of an ordered attribute does not move.
     """
-    rows = individuals.rows
-    columns = [np.full(_moves(space, j), j) for j in space.free_columns]
-    inside = np.concatenate([_inside(space, rows, j) for j in space.free_columns], axis=1)
-    if space.coding.fits:
-        parts = [individuals.ids[:, None] + _shifts(space, rows, j) * space.coding.radix[j] for j in space.free_columns]
-        return Individuals(space, ids=np.concatenate(parts, axis=1)[inside])
-    shifts = [np.broadcast_to(_shifts(space, rows, j), (len(rows), _moves(space, j))) for j in space.free_columns]
+
+    def __init__(self, space: Space) -> None:
+        moves = [
+            (j, bool(space.ordered[j]), change)
+            for j in space.free_columns
+            for change in ((-1, 1) if space.ordered[j] else range(int(space.sizes[j]) - 1))
+        ]
+        self.columns = np.array([j for j, _, _ in moves], dtype=np.int64)
+        self.ordered = np.array([ordered for _, ordered, _ in moves], dtype=bool)
+        self.changes = np.array([change for _, _, change in moves], dtype=np.int64)
+        self.present = space.present[self.columns]
+        self.radix = np.array([space.coding.radix[j] for j in self.columns]) if space.coding.fits else None
+
+    def shifts(self, codes: Rows) -> npt.NDArray[np.int64]:
+        """Changes of code, one row for each individual, or one for all where no attribute is nominal."""
+        if self.ordered.all():
+            return self.changes[None, :]
+        # The change of a nominal attribute counts its other values: those from its own on are one further.
+        others = self.changes + (self.changes >= codes)
+        return np.where(self.ordered, self.changes, others - codes)
+
+    def inside(self, codes: Rows) -> npt.NDArray[np.bool_]:
+        """Which moves stay in the domain."""
+        room = np.where(self.changes < 0, codes > 0, codes < self.present - 1)
+        return ~self.ordered | (room & (codes < self.present))
+
+
+def neighbours(space: Space, individuals: Individuals) -> Individuals:
+    """Return all individuals one move away, parent by parent."""
+    moves = space.move_table
+    codes = individuals.rows[:, moves.columns]
+    shifts, inside = moves.shifts(codes), moves.inside(codes)
+    if moves.radix is not None:
+        return Individuals(space, ids=(individuals.ids[:, None] + shifts * moves.radix)[inside])
     parent, move = np.nonzero(inside)
-    out = rows[parent]
-    out[np.arange(len(out)), np.concatenate(columns)[move]] += np.concatenate(shifts, axis=1)[inside].astype(np.int32)
+    out = individuals.rows[parent]
+    out[np.arange(len(out)), moves.columns[move]] += np.broadcast_to(shifts, inside.shape)[inside].astype(np.int32)
     return Individuals(space, rows=out)
-
-
-def _moves(space: Space, j: int) -> int:
-    return 2 if space.ordered[j] else int(space.sizes[j]) - 1
-
-
-def _shifts(space: Space, rows: Rows, j: int) -> npt.NDArray[np.int64]:
-    """Changes of code of one attribute, one column per move; one row for all where they do not depend on the code."""
-    if space.ordered[j]:
-        return np.array([[-1, 1]])
-    others, code = np.arange(space.sizes[j] - 1), rows[:, j, None].astype(np.int64)
-    return others + (others >= code) - code
-
-
-def _inside(space: Space, rows: Rows, j: int) -> npt.NDArray[np.bool_]:
-    """Which moves of one attribute stay in its domain."""
-    code = rows[:, j]
-    if not space.ordered[j]:
-        return np.ones((len(rows), _moves(space, j)), dtype=bool)
-    last = int(space.present[j]) - 1
-    return np.stack([(code > 0) & (code <= last), code < last], axis=1)
 
 
 def step(space: Space, rows: Rows, columns: npt.NDArray[np.int64], down: npt.NDArray[np.bool_], bits: Bits) -> Rows:

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, SpaceError
-from evenhand.space import moves
 from evenhand.space.attributes import Attribute
 from evenhand.space.constraints import Constraint, parse
 from evenhand.space.counterparts import Families, families
 from evenhand.space.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
+from evenhand.space.moves import Moves, neighbours
 from evenhand.space.sampling import Sampler
 
 if TYPE_CHECKING:
@@ -338,13 +338,18 @@ class Space:
         linked = {j for dependents in self.link_tables.values() for j in dependents}
         return [j for j in self.free_columns if j not in linked]
 
+    @cached_property
+    def move_table(self) -> Moves:
+        """All moves of the free attributes."""
+        return Moves(self)
+
     def families(self, individuals: Individuals, seed: int) -> Families:
         """Build everyone who differs from the individuals in protected attributes only."""
         return families(self, individuals, seed)
 
     def neighbours(self, individuals: Individuals) -> Individuals:
         """Return all individuals one move away, parent by parent."""
-        return moves.neighbours(self, individuals)
+        return neighbours(self, individuals)
 
     def _check_attributes(self) -> None:
         if not self.attributes:

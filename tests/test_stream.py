@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evenhand.stream import Stream
+from evenhand.stream import Stream, _mixed, mix
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 10**9), st.integers(0, 10**6))
@@ -41,3 +41,8 @@ def test_a_shuffle_has_no_favourites() -> None:
 def test_below_is_uniform() -> None:
     counts = np.bincount(Stream(0).below(6, "sample", np.arange(60_000), 0), minlength=6)
     assert stats.chisquare(counts).pvalue > 1e-3
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_one_number_is_mixed_as_an_array_is(word: int) -> None:
+    assert _mixed(word) == int(mix(np.array([word], dtype=np.uint64))[0])

@@ -54,3 +54,16 @@ def test_many_blocks_stay_in_few_segments() -> None:
         memo.add(np.arange(start, start + 1000) * 2, np.zeros(1000, dtype=bool))
     assert len(memo._segments) <= 10
     assert len(memo) == 100_000
+
+
+def test_marks_move_to_a_larger_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memo_module, "MARKS", 4)
+    monkeypatch.setattr(memo_module, "MOST_MARKS", 8)
+    memo = Memo()
+    every = np.arange(500) * 2
+    for part in np.split(every, 50):
+        assert memo.fresh(part).tolist() == list(range(10))
+        memo.add(part, part % 4 == 0)
+        assert len(memo.fresh(every[: int(part[-1]) // 2 + 1])) == 0
+    assert len(memo._marks) == 256
+    assert memo.unfair(every).tolist() == (every % 4 == 0).tolist()

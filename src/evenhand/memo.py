@@ -16,13 +16,12 @@ from evenhand.space.individuals import Keys
 
 Positions = npt.NDArray[np.int64]
 
-MARKS = 27
-"""log2 of the places for marks (one bit each)."""
+MARKS, MOST_MARKS = 21, 25
+"""log2 of the places for marks, one byte each: at first and at most."""
 RECENT = 20
 """log2 of the places for recent keys."""
 LARGEST = 2**21
 """Keys from which on a segment is merged no more."""
-_BITS = (1 << np.arange(8)).astype(np.uint8)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -39,7 +38,8 @@ class Memo:
 
     def __init__(self) -> None:
         self._segments: list[npt.NDArray[Any]] = []
-        self._marks = np.zeros(1 << (MARKS - 3), dtype=np.uint8)
+        self._bits = MARKS
+        self._marks = np.zeros(1 << MARKS, dtype=bool)
         self._holder = np.zeros(1 << RECENT, dtype=np.int32)
         self._recent: npt.NDArray[Any] | None = None
 
@@ -57,7 +57,7 @@ class Memo:
             left = left[self._scattered_first(keys[left], places[left])]
         else:
             left = _first(keys, left)
-        doubtful = np.flatnonzero(self._marked(keys[left]))
+        doubtful = np.flatnonzero(self._marks[_places(keys[left], self._bits)])
         if len(doubtful):
             known = np.zeros(len(left), dtype=bool)
             known[doubtful] = self._holds(keys[left[doubtful]])
@@ -90,16 +90,13 @@ class Memo:
         self._segments.append(packed)
 
     def _mark(self, keys: Keys) -> None:
-        places = _places(keys, MARKS)
-        which = (places & 7).astype(np.uint8)
-        places >>= 3
-        for bit in range(8):
-            # One bit at a time: a byte that comes twice is then written twice alike.
-            self._marks[places[which == bit]] |= _BITS[bit]
-
-    def _marked(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        places = _places(keys, MARKS)
-        return np.asarray((self._marks[places >> 3] & _BITS[places & 7]) != 0, dtype=bool)
+        """Mark new keys; when an eighth of the places is taken, first spread all marks over a larger table."""
+        if 8 * (len(self) + len(keys)) > len(self._marks) and self._bits < MOST_MARKS:
+            self._bits += 2
+            self._marks = np.zeros(1 << self._bits, dtype=bool)
+            for segment in self._segments:
+                self._marks[_places(segment, self._bits)] = True
+        self._marks[_places(keys, self._bits)] = True
 
     def _scattered_first(self, keys: Keys, places: Positions) -> Positions:
         """Return the positions of the first occurrence of each key; only keys that share a place are sorted."""
@@ -129,9 +126,9 @@ def _one(keys: npt.NDArray[Any]) -> Any:
 
 
 def _places(keys: Keys, bits: int) -> Positions:
-    """Spread keys over a table of 2**bits places."""
-    words = keys.view(np.uint64) if keys.dtype.kind != "c" else keys.real.astype(np.uint64)
-    words = words * _SPREAD
+    """Spread keys over a table of 2**bits places; the lowest bit, where the verdict is, makes no difference."""
+    words = keys.view(np.uint64) >> np.uint64(1) if keys.dtype.kind != "c" else keys.real.astype(np.uint64)
+    words *= _SPREAD
     words >>= np.uint64(64 - bits)
     return words.view(np.int64)
 

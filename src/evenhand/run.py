@@ -7,6 +7,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -306,4 +307,7 @@ def versions() -> dict[str, str]:
     >>> "evenhand" in versions()
     True
     """
-    return {"evenhand": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    found = {"evenhand": __version__, "python": platform.python_version()}
+    for package in ("numpy", "pandas", "scipy", "scikit-learn"):
+        found[package] = metadata.version(package)
+    return found

@@ -249,7 +249,7 @@ def _limits(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
         "models, another machine; its duplicates are evaluations that AEQUITAS's program made again; ours were "
         "not made).",
         table(["subject", "search", "tests", "findings", "success %", "seconds", "repeats %"], rows),
-        "Stalled before its end (50 steps in a row without a new test): " + (", ".join(stalled) or "none") + ".",
+        "Stalled before its end (50 blocks and a million individuals without a new test): " + (", ".join(stalled) or "none") + ".",
     ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import RESULTS
+from evenhand.oracle import STALL_BLOCKS, STALL_REPEATS
 
 PAGE = RESULTS.parents[1] / "docs" / "benchmarks.md"
 PAPERS = RESULTS.parent / "papers.json"
@@ -249,7 +250,8 @@ def _limits(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
         "models, another machine; its duplicates are evaluations that AEQUITAS's program made again; ours were "
         "not made).",
         table(["subject", "search", "tests", "findings", "success %", "seconds", "repeats %"], rows),
-        "Stalled before its end (50 blocks and a million individuals without a new test): " + (", ".join(stalled) or "none") + ".",
+        f"Stalled before its end ({STALL_BLOCKS} blocks and {STALL_REPEATS:,} individuals without a new test): "
+        f"{', '.join(stalled) or 'none'}.",
     ]
 
 

@@ -89,10 +89,6 @@ def test_same_seed_same_bytes_whatever_the_chunk(strategy: Any) -> None:
     assert other.findings.to_csv() not in texts
 
 
-class Killed(Exception):
-    """Stands for a process that dies."""
-
-
 @every_strategy
 @pytest.mark.parametrize("calls", [3, 5, 9])
 def test_a_killed_run_goes_on_where_it_was(strategy: Any, calls: int, tmp_path: Path) -> None:
@@ -136,3 +132,17 @@ def test_a_larger_budget_extends_and_the_same_returns(strategy: Any, tmp_path: P
     assert world.rows == before + 64  # the fixed rows that tell one model from another
     assert same.findings.to_csv() == run.findings.to_csv()
     assert (same.tests, same.rows, same.stop) == (run.tests, run.rows, run.stop)
+
+
+@every_strategy
+def test_any_budgets_in_any_order_on_one_directory(strategy: Any, tmp_path: Path) -> None:
+    world = random_world(35, 30_000)
+    rng = np.random.default_rng(0)
+    for _ in range(14):
+        kind = str(rng.choice(["tests", "rows", "findings"]))
+        budget = eh.Budget(**{kind: int(rng.integers(1, 120 if kind == "findings" else 1500))})
+        kept = eh.audit(world.model, world.space, strategy, budget, chunk=256, directory=tmp_path / "r")
+        plain = eh.audit(world.model, world.space, strategy, budget, chunk=256)
+        assert kept.findings.to_csv() == plain.findings.to_csv()
+        assert (kept.tests, kept.stop) == (plain.tests, plain.stop)
+        assert budget.rows is None or kept.rows <= budget.rows

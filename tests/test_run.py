@@ -364,5 +364,99 @@ def test_untestable_individuals_are_counted_once_and_end_a_search() -> None:
         protected="sex",
         constraints=["sex == 'F'"],
     )
-    run = eh.audit(lambda f: f["sex"] == "F", wide, eh.Themis(block=500))
-    assert (run.tests, run.stop) == (0, eh.StopReason.STALLED)
+    with pytest.raises(SpaceError, match="has two counterparts"):
+        eh.audit(lambda f: f["sex"] == "F", wide, eh.Themis(block=40_000))
+
+
+def test_a_sample_of_counterparts_is_said_to_be_one() -> None:
+    space = eh.Space([eh.Integer("k", 0, 3), eh.Real("income", 0, 1, step=1e-4)], protected="income")
+    run = eh.audit(lambda f: f["income"] > 0.99995, space, "themis")
+    assert run.sampled
+    assert run.to_dict()["sampled"]
+    assert "each against a sample of 1,000 counterparts" in repr(run)
+
+
+def test_columns_of_the_user_are_never_overwritten() -> None:
+    names = ("decision", "gap", "counterpart_sex")
+    space = eh.Space([*(eh.Integer(name, 0, 3) for name in names), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    for rule_ in (lambda f: (f["gap"] > 1) & (f["sex"] == "F"), lambda f: f["gap"] > 1):
+        found = eh.audit(rule_, space, "themis").findings
+        assert list(found.columns) == [
+            *space.names,
+            "counterpart_sex_",
+            "decision_",
+            "counterpart_decision",
+            "gap_",
+        ]
+        assert ((found["gap"] > 1) & (found["sex"] == "F") == found["decision_"]).all()
+
+
+def test_what_was_found_survives_a_failed_confirmation(tmp_path: Path) -> None:
+    world = random_world(2, 20_000)
+
+    def turns(X: Any) -> Any:
+        return 1 - world(X) if world.calls > 8 else world(X)
+
+    with pytest.raises(FlakyModel) as caught:
+        eh.audit(eh.wrap(turns, input="array"), world.space, "themis", eh.Budget(tests=200), chunk=100)
+    assert caught.value.partial.found > 0
+
+    def interrupted(X: Any) -> Any:
+        if world.calls > calls:
+            raise KeyboardInterrupt
+        return world(X)
+
+    calls = world.calls + 9
+    run = eh.audit(eh.wrap(interrupted, input="array"), world.space, "themis", eh.Budget(tests=200), chunk=200)
+    assert run.stop is eh.StopReason.INTERRUPTED
+    assert run.found > 0
+
+
+def test_numbers_of_numpy_are_numbers(space: eh.Space) -> None:
+    budget = eh.Budget(tests=np.int64(30), seconds=np.float32(60))  # type: ignore[arg-type]
+    strategy = eh.Kosei(samples=np.int32(20))  # type: ignore[arg-type]
+    run = eh.audit(rule, space, strategy, budget, seed=np.int64(1), chunk=np.int16(64))  # type: ignore[arg-type]
+    assert run.budget == eh.Budget(tests=30, seconds=60)
+    assert eh.Gap(np.float32(0.5)).gamma == 0.5  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"budget": 100}, "eh.Budget"),
+        ({"budget": {"tests": 3}}, "eh.Budget"),
+        ({"criterion": "flip"}, "eh.Flip"),
+        ({"criterion": eh.Flip}, "eh.Flip"),
+        ({"timeout": -1}, "timeout"),
+        ({"timeout": "5"}, "timeout"),
+        ({"progress": 5}, "progress"),
+        ({"directory": 5}, "directory"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(arguments: dict[str, Any], words: str, space: eh.Space) -> None:
+    with pytest.raises(eh.errors.EvenhandError, match=words):
+        eh.audit(rule, space, **arguments)
+
+
+def test_huge_labels(space: eh.Space) -> None:
+    run = eh.audit(lambda f: [10**30 if s == "F" else 1 for s in f["sex"]], space, "themis")
+    assert set(run.findings["decision"]) == {10**30, 1}
+
+
+def test_values_that_a_directory_cannot_keep(tmp_path: Path) -> None:
+    space = eh.Space([eh.Nominal("v", [(1, 2), (2, 3)]), eh.Boolean("b")], protected="b")
+    assert eh.audit(lambda f: f["b"], space, "themis").found == 2
+    tuples = eh.audit(lambda f: f["b"], space, "themis", directory=tmp_path / "a")
+    assert tuples.found == 2
+    dates = eh.Space([eh.Nominal("v", [pd.Timestamp("2020-01-01")]), eh.Boolean("b")], protected="b")
+    with pytest.raises(RunError, match="cannot be kept"):
+        eh.audit(lambda f: f["b"], dates, "themis", directory=tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_another_format_is_refused(tmp_path: Path, space: eh.Space) -> None:
+    eh.audit(rule, space, directory=tmp_path / "r")
+    identity = tmp_path / "r" / "identity.json"
+    identity.write_text(identity.read_text().replace('"format": 1', '"format": 99'))
+    with pytest.raises(RunError, match="another version"):
+        eh.Run.load(tmp_path / "r")

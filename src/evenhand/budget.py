@@ -4,9 +4,28 @@ from __future__ import annotations
 
 import enum
 import math
+import numbers
 from dataclasses import dataclass, fields
 
 from evenhand.errors import BudgetError
+
+
+def whole(value: object) -> bool:
+    """Tell a whole number, of Python or NumPy, from anything else.
+
+    >>> whole(3), whole(True), whole(3.0)
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def number(value: object) -> bool:
+    """Tell a finite number, of Python or NumPy, from anything else.
+
+    >>> number(0.5), number(float("nan")), number("1")
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 class StopReason(enum.Enum):
@@ -21,7 +40,7 @@ class StopReason(enum.Enum):
     FINDINGS = "findings"
     SECONDS = "seconds"
     EXHAUSTED = "exhausted"
-    """All legal tests were judged."""
+    """All tests were judged, in a space without constraints and links."""
     STALLED = "stalled"
     """Fifty blocks in a row, and a million individuals, held no fresh test."""
     FINISHED = "finished"
@@ -65,8 +84,9 @@ class Budget:
             value = getattr(self, field.name)
             if value is None:
                 continue
-            whole = field.name != "seconds"
-            number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-            if not number or not (0 < value < math.inf):
-                kind = "a whole number" if whole else "a number"
+            seconds = field.name == "seconds"
+            if not (number(value) if seconds else whole(value)) or not value > 0:
+                kind = "a number" if seconds else "a whole number"
                 raise BudgetError(f"budget: {field.name} must be {kind} above 0, got {value!r}")
+            # Plain numbers, whatever library's number it was, so that budgets compare and are stored alike.
+            object.__setattr__(self, field.name, float(value) if seconds else int(value))

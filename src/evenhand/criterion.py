@@ -6,13 +6,13 @@ A criterion looks at the outputs of whole families at once. Criteria compose: ``
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.budget import number
 from evenhand.errors import StrategyError
 
 Mask = npt.NDArray[np.bool_]
@@ -75,11 +75,11 @@ class Criterion:
             )
         return first
 
-    def __and__(self, other: Criterion) -> Criterion:
-        return Both(self, other)
+    def __and__(self, other: object) -> Criterion:
+        return Both(self, other) if isinstance(other, Criterion) else NotImplemented
 
-    def __or__(self, other: Criterion) -> Criterion:
-        return Either(self, other)
+    def __or__(self, other: object) -> Criterion:
+        return Either(self, other) if isinstance(other, Criterion) else NotImplemented
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,9 @@ class Gap(Criterion):
     gamma: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.gamma, int | float) and math.isfinite(self.gamma) and self.gamma >= 0):
+        if not number(self.gamma) or self.gamma < 0:
             raise StrategyError(f"gamma must be a number of at least 0, got {self.gamma!r}")
+        object.__setattr__(self, "gamma", float(self.gamma))
 
     @property
     def clauses(self) -> tuple[Clause, ...]:

@@ -26,6 +26,9 @@ class Directory:
     """
 
     def __init__(self, path: str | Path, identity: dict[str, Any]) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise RunError(f"directory must be a path, got {path!r}")
+        identity = _plain(identity)
         self.path = Path(path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -91,7 +94,13 @@ def _difference(key: str, stored: dict[str, Any], wanted: dict[str, Any]) -> str
 
 
 def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=repr))
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError) as error:
+        raise RunError(
+            f"this run cannot be kept in a directory ({error}); use texts, numbers and truth values as values of "
+            "attributes and settings, or run without a directory"
+        ) from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -112,7 +121,7 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     temporary = path.with_suffix(".tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, sort_keys=True, default=repr)
+            json.dump(value, file, indent=1, sort_keys=True)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -55,7 +55,8 @@ class Decisions:
         table[:] = self.values
         out: npt.NDArray[Any] = table[codes]
         kinds = {type(v) for v in self.values}
-        return out.astype(kinds.pop()) if kinds in ({int}, {bool}, {float}) else out
+        small = all(abs(v) < 2**63 for v in self.values) if kinds in ({int}, {bool}, {float}) else False
+        return out.astype(kinds.pop()) if small else out
 
 
 def _factorised(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -116,8 +117,7 @@ class Findings:
 
     def individuals(self, which: str = "individual", at: Any = slice(None)) -> Individuals:
         """Return one side of the pairs as individuals."""
-        stored = self.taken(which, at)
-        return Individuals(self.space, **{"ids" if self.space.coding.fits else "rows": stored})
+        return Individuals.from_stored(self.space, self.taken(which, at))
 
     def said(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:
         """Return what the model said of one side."""
@@ -131,16 +131,24 @@ class Findings:
         changed = [name for j, name in enumerate(space.names) if j in self._changing()]
         if not self.count:
             empty = space.frame(np.empty((0, len(space.names)), dtype=np.int32))
-            others = empty[changed].add_prefix("counterpart_")
-            said = pd.DataFrame({"decision": [], "counterpart_decision": [], "gap": np.zeros(0)})
+            others = self._counterpart_columns(empty[changed])
+            names = [self._own_name(name) for name in ("decision", "counterpart_decision", "gap")]
+            said = pd.DataFrame({name: np.zeros(0) for name in names})
             return pd.concat([empty, others, said], axis=1)
         frame = space.frame(self.individuals("individual", at).rows)
-        others = space.frame(self.individuals("counterpart", at).rows)[changed].add_prefix("counterpart_")
+        others = self._counterpart_columns(space.frame(self.individuals("counterpart", at).rows)[changed])
         frame = pd.concat([frame, others], axis=1)
-        frame["decision"] = self.said("decision", at)
-        frame["counterpart_decision"] = self.said("counterpart_decision", at)
-        frame["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
+        for name in ("decision", "counterpart_decision"):
+            frame[self._own_name(name)] = self.said(name, at)
+        frame[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
         return frame
+
+    def _own_name(self, name: str) -> str:
+        """A column of ours beside the user's; one that the user has already gets an underscore."""
+        return f"{name}_" if name in self.space.names else name
+
+    def _counterpart_columns(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.set_axis([self._own_name(f"counterpart_{name}") for name in frame.columns], axis=1)
 
     def _changing(self) -> set[int]:
         linked = {j for dependents in self.space.link_tables.values() for j in dependents}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.budget import Budget, StopReason
-from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_json
+from evenhand.directory import ANSWERS, FORMAT, IDENTITY, RESULT, read_json
 from evenhand.errors import RunError
 from evenhand.findings import Decisions, Findings
 from evenhand.log import frames
@@ -19,7 +19,8 @@ from evenhand.space.tabular import Space
 def load(path: Path) -> Run:
     """Read a run; one that was killed is read as far as its answers reach."""
     identity = read_json(path / IDENTITY)
-    identity.pop("format", None)
+    if identity.pop("format", None) != FORMAT:
+        raise RunError(f"{path} was written by another version of evenhand; read it with that one")
     result = read_json(path / RESULT) if (path / RESULT).exists() else None
     try:
         space = space_from(identity["space"])

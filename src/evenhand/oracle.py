@@ -216,12 +216,13 @@ class Oracle:
         tests = int(frame.header["tests"])
         unfair = np.unpackbits(frame.arrays["unfair"], count=tests).astype(bool)
         pairs = {name: array for name, array in frame.arrays.items() if name not in ("unfair", "places")}
-        cut, rows = self._within(frame, tests)
+        cut, rows, reason = self._within(frame, tests)
         self.asked["test"] += rows
         wanted = self.budget.findings
         if wanted is not None and self.findings.count + int(unfair[:cut].sum()) >= wanted:
             # Judged tests behind the last wanted finding do not count; their rows do.
             cut = int(np.flatnonzero(unfair)[wanted - self.findings.count - 1]) + 1
+            reason = StopReason.FINDINGS
         if cut < tests:
             unfair = unfair[:cut]
             pairs = {name: array[: int(unfair.sum())] for name, array in pairs.items()}
@@ -230,21 +231,27 @@ class Oracle:
         self.tests += cut
         self._point()
         self._check_budget()
+        if cut < tests:
+            raise Stop(reason)
         return unfair
 
-    def _within(self, frame: Frame, tests: int) -> tuple[int, int]:
-        """How many tests and rows of a block fit the budget; fewer than all only in a block stored by a larger one."""
+    def _within(self, frame: Frame, tests: int) -> tuple[int, int, StopReason]:
+        """How many tests and rows of a block fit the budget, and what ends it if not all do.
+
+        Fewer than all fit only in a block that was stored under a larger budget.
+        """
         places = frame.arrays.get("places")
         if places is None:
             places = np.full(tests, int(frame.header["rows"]) // tests)
-        total, cut = np.cumsum(places), tests
+        total, cut, reason = np.cumsum(places), tests, StopReason.TESTS
         if self.budget.tests is not None:
             cut = min(cut, self.budget.tests - self.tests)
         if self.budget.rows is not None:
-            cut = min(cut, int(np.searchsorted(total, self.budget.rows - self.rows, side="right")))
+            fitting = int(np.searchsorted(total, self.budget.rows - self.rows, side="right"))
+            cut, reason = (fitting, StopReason.ROWS) if fitting < cut else (cut, reason)
         if cut == 0:
             raise Stop(StopReason.ROWS)
-        return cut, int(total[cut - 1])
+        return cut, int(total[cut - 1]), reason
 
     def _check_budget(self) -> None:
         if self.space.countable and self.tests >= self.space.tests:

@@ -15,12 +15,12 @@ import numpy as np
 
 from evenhand._version import __version__
 from evenhand.asker import Asker
-from evenhand.budget import Budget, StopReason
+from evenhand.budget import Budget, StopReason, number, whole
 from evenhand.check import confirm
 from evenhand.clock import Clock
 from evenhand.criterion import Criterion, Flip
 from evenhand.directory import Directory
-from evenhand.errors import EvenhandError, SpaceError, StrategyError
+from evenhand.errors import BudgetError, EvenhandError, ModelError, SpaceError, StrategyError
 from evenhand.findings import Findings
 from evenhand.log import Log
 from evenhand.model import wrap
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 DEFAULT_TESTS = 100_000
 CHUNK = 32_768
 FIXED_ROWS = 64
+UNTESTABLE = 1000
 COUNTS = ("repeats", "untestable", "clipped", "dropped", "rows_checked", "rows_from_log")
 
 
@@ -81,6 +82,11 @@ class Run:
         return self.counts["rows_checked"]
 
     @property
+    def sampled(self) -> bool:
+        """Whether individuals were compared with a sample of their counterparts, so that some pairs may be missed."""
+        return self.space.combinations > self.space.limit
+
+    @property
     def success_rate(self) -> float:
         """Findings per test: how well the search aims, not how common discrimination is."""
         return self.found / self.tests if self.tests else 0.0
@@ -101,6 +107,7 @@ class Run:
             "tests": self.tests,
             "findings": self.found,
             "success_rate": self.success_rate,
+            "sampled": self.sampled,
             "rows": self.rows,
             "asked": self.asked,
             "seconds": self.seconds,
@@ -114,6 +121,7 @@ class Run:
             f"Run: {self.found:,} of {self.tests:,} tests are treated differently ({self.success_rate:.2%}), "
             f"{self.identity['strategy']['strategy']}, {self.rows:,} model rows, {self.seconds:.1f} s; "
             f"{self.stop.words}"
+            + (f", each against a sample of {self.space.limit:,} counterparts" if self.sampled else "")
         )
 
     @classmethod
@@ -179,7 +187,7 @@ def audit(
     >>> run.found, run.tests, run.stop.value
     (3, 9, 'exhausted')
     """
-    _check_arguments(space, seed, chunk)
+    seed, chunk = _check_arguments(space, seed, chunk, budget, criterion, timeout, progress)
     chosen = make(strategy)
     budget = budget or Budget(tests=DEFAULT_TESTS)
     wrapped = wrap(model)
@@ -209,16 +217,10 @@ def _drive(
     place: Directory | None,
 ) -> Run:
     """Pass questions and answers between the search and the oracle until one of them ends it."""
-    search = strategy.search(problem)
-    stop = StopReason.FINISHED
     try:
-        answer: Any = None
-        while True:
-            answer = oracle.answer(search.send(answer))
-    except StopIteration:
-        pass
-    except Stop as end:
-        stop = end.reason
+        stop = _search(strategy, problem, oracle)
+        _check_testable(oracle, problem)
+        oracle.checked += confirm(oracle.asker, oracle.findings, oracle.seed, oracle.chunk)
     except KeyboardInterrupt:
         stop = StopReason.INTERRUPTED
     except EvenhandError as error:
@@ -226,14 +228,35 @@ def _drive(
         error.partial = _run(oracle, StopReason.INTERRUPTED, identity, encoded, place)
         raise
     finally:
-        search.close()
         oracle.log.close()
-    if stop is not StopReason.INTERRUPTED:
-        oracle.checked += confirm(oracle.asker, oracle.findings, oracle.seed, oracle.chunk)
     run = _run(oracle, stop, identity, encoded, place)
     if place is not None:
         place.finish(run.to_dict())
     return run
+
+
+def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
+    """Let a search ask and the oracle answer until one of them ends it."""
+    search = strategy.search(problem)
+    try:
+        answer: Any = None
+        while True:
+            answer = oracle.answer(search.send(answer))
+    except StopIteration:
+        return StopReason.FINISHED
+    except Stop as end:
+        return end.reason
+    finally:
+        search.close()
+
+
+def _check_testable(oracle: Oracle, problem: Problem) -> None:
+    """Raise where the constraints leave nobody to compare; a few unlucky draws prove nothing yet."""
+    if not oracle.tests and (oracle.untestable >= UNTESTABLE or (oracle.untestable and problem.dealt_out)):
+        raise SpaceError(
+            f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "
+            f"can be compared; loosen the constraints on {', '.join(map(repr, oracle.space.protected))}"
+        )
 
 
 def _run(
@@ -263,7 +286,7 @@ def _run(
 def _finished(place: Directory, budget: Budget) -> Run | None:
     """Return the run that a directory holds, if it ended under this very budget."""
     result = place.result
-    if result is None or result["stop"] == StopReason.INTERRUPTED.value or result["budget"] != vars(budget):
+    if result is None or result.get("stop") == StopReason.INTERRUPTED.value or result.get("budget") != vars(budget):
         return None
     return Run.load(place.path)
 
@@ -292,13 +315,25 @@ def fixed_individuals(space: Space) -> Individuals:
     return space.sampler.deal(Stream(0), 0, FIXED_ROWS)[0]
 
 
-def _check_arguments(space: object, seed: object, chunk: object) -> None:
+def _check_arguments(
+    space: Any, seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any
+) -> tuple[int, int]:
+    """Raise in words where an argument is of the wrong kind; return seed and chunk as plain numbers."""
     if not isinstance(space, Space):
         raise SpaceError(f"space must be an eh.Space, got {type(space).__name__}; eh.Space.infer(frame, ...) makes one")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+    if not whole(seed) or not 0 <= seed < 2**63:
         raise StrategyError(f"seed must be a whole number from 0 to 2**63 - 1, got {seed!r}")
-    if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 2:
+    if not whole(chunk) or chunk < 2:
         raise StrategyError(f"chunk must be a whole number of at least 2, got {chunk!r}")
+    if budget is not None and not isinstance(budget, Budget):
+        raise BudgetError(f"budget must be an eh.Budget, such as eh.Budget(tests=1000), got {budget!r}")
+    if criterion is not None and not isinstance(criterion, Criterion):
+        raise StrategyError(f"criterion must be eh.Flip(), eh.Gap(gamma) or made of them, got {criterion!r}")
+    if timeout is not None and not (number(timeout) and timeout > 0):
+        raise ModelError(f"timeout must be a positive number of seconds, or None for no limit, got {timeout!r}")
+    if progress is not None and not callable(progress):
+        raise StrategyError(f"progress must be a function of an eh.Status, got {progress!r}")
+    return int(seed), int(chunk)
 
 
 def versions() -> dict[str, str]:

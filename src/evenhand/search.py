@@ -101,6 +101,11 @@ class Problem:
     data: Individuals | None = None
     _dealt: int = field(default=0, repr=False)
 
+    @property
+    def dealt_out(self) -> bool:
+        """Whether every legal individual of a small space has been dealt."""
+        return self.space.sampler.deck and self._dealt >= self.space.sampler.count
+
     def sample(self, n: int) -> Individuals:
         """Return uniform legal individuals; fewer than ``n`` once a small space has been dealt out."""
         individuals, self._dealt = self.space.sampler.deal(self.stream, self._dealt, n)

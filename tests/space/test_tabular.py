@@ -199,6 +199,12 @@ def test_data_outside_the_space_is_clipped_or_dropped_and_counted() -> None:
         ({"links": {"sex": {"race": {"Male": {"a": "zz"}}}}}, "'zz' is not a value of 'race'"),
         ({"links": {"sex": {"sex": {"Male": {}}}}}, "protected"),
         ({"limit": 1}, "limit"),
+        ({"protected": 5}, "got 5"),
+        ({"links": [1]}, "links must be"),
+        ({"links": {"sex": {"race": 5}}}, "got 5 inside"),
+        ({"links": {"sex": {"race": {"Male": 5}}}}, "got 5 inside"),
+        ({"protected": ["sex", "race"], "limit": 5, "links": LINKS}, "links need all 6 counterparts"),
+        ({"sensitive_features": "race"}, "two names of one thing"),
     ],
 )
 def test_wrong_spaces_say_what_to_do(wrong: dict[str, Any], words: str | None) -> None:

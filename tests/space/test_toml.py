@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import tomllib
 
 import numpy as np
@@ -277,7 +278,7 @@ def test_wrong_files(text, message):
         (AGE + "kind = 'nominal'\nvalues = ['a', 'a']", "more than once"),
         ("constraints = ['agee > 3']\n" + AGE + "kind = 'boolean'", "did you mean 'age'"),
         ("limit = 1\n" + AGE + "kind = 'boolean'", "limit"),
-        (AGE.replace('["sex"]', '["sexx"]') + "kind = 'boolean'", "did you mean sex"),
+        (AGE.replace('["sex"]', '["sexx"]') + "kind = 'boolean'", "did you mean 'sex'"),
         (AGE + "kind = 'boolean'\n[links.sex.age.True]\nTrue = 'x'", "'x' is not a value of 'age'"),
         (AGE + "kind = 'boolean'\n[links.age.sex.True]\nTrue = false", "links start at a protected attribute"),
     ],
@@ -339,7 +340,9 @@ def spaces(draw):
     constraints = [
         f"`{a.name.replace('`', '``')}` is not missing" for a in columns if draw(st.booleans()) and not a.missing
     ]
-    return Space(columns, protected, constraints, links, draw(st.integers(2, 10**6)))
+    # Links want every counterpart.
+    least = 2 if not links else max(2, math.prod(c.size for c in columns if c.name in protected))
+    return Space(columns, protected, constraints, links, draw(st.integers(least, least + 10**6)))
 
 
 @settings(deadline=None)

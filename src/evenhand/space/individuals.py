@@ -75,8 +75,13 @@ class Individuals:
 
     @property
     def stored(self) -> npt.NDArray[Any]:
-        """The form that is kept on disk and in findings: ids where they fit, else rows."""
-        return self.ids if self.space.coding.fits else self.rows
+        """The form that is kept in findings and on disk: ids where they fit, else rows of the narrowest integers."""
+        return self.ids if self.space.coding.fits else self.rows.astype(self.space.coding.narrowest)
+
+    @classmethod
+    def from_stored(cls, space: Space, stored: npt.NDArray[Any]) -> Individuals:
+        """Take individuals back from their stored form."""
+        return cls(space, ids=stored) if space.coding.fits else cls(space, rows=stored)
 
     @staticmethod
     def join(parts: list[Individuals]) -> Individuals:
@@ -102,6 +107,7 @@ class Coding:
             self.radix[j] = self.total
             self.total *= sizes[j]
         self.fits = self.total < 2**62
+        self.narrowest = np.min_scalar_type(max(sizes) - 1)
         self._limbs = _limbs(self.order, sizes) if self.fits else []
 
     def ids(self, rows: Rows) -> Ids:

@@ -31,6 +31,7 @@ class Moves:
         self.ordered = np.array([ordered for _, ordered, _ in moves], dtype=bool)
         self.changes = np.array([change for _, _, change in moves], dtype=np.int64)
         self.present = space.present[self.columns]
+        self.count = max(1, len(moves))
         self.radix = np.array([space.coding.radix[j] for j in self.columns]) if space.coding.fits else None
 
     def shifts(self, codes: Rows) -> npt.NDArray[np.int64]:

@@ -20,7 +20,8 @@ def table(space: Space) -> str:
     counterparts = f"{space.combinations:,} counterparts each"
     if space.combinations > space.limit:
         counterparts = f"{space.limit:,} counterparts each, sampled from {space.combinations:,}"
-    lines = [f"Space: {len(space.names)} attributes, {_count(space.tests)} tests of {counterparts}"]
+    tests = "tests" if space.countable else "combinations of free values"
+    lines = [f"Space: {len(space.names)} attributes, {_count(space.tests)} {tests} of {counterparts}"]
     name_width = max(map(len, space.names))
     kind_width = max(len(a.kind) for a in space.attributes)
     why = {note.name: note.reason for note in space.notes}

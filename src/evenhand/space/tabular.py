@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from evenhand.space.constraints import Constraint, parse
 from evenhand.space.counterparts import Families, families
 from evenhand.space.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
 from evenhand.space.moves import Moves, neighbours
+from evenhand.space.names import suggest
 from evenhand.space.sampling import Sampler
 
 if TYPE_CHECKING:
@@ -55,8 +55,10 @@ class Space:
     constraints
         Conditions that every individual meets, as text: ``"hours <= 60 or age >= 3"``.
     links
-        Attributes that follow a protected one: ``{"sex": {"relationship": {"Female": {"Husband": "Wife"}}}}`` reads
-        "when sex becomes Female, relationship Husband becomes Wife".
+        Attributes that follow a protected one: ``{"sex": {"relationship": {"Female": {"Husband": "Wife"}, "Male":
+        {"Wife": "Husband"}}}}`` reads "when sex becomes Female, relationship Husband becomes Wife", and back. Where a
+        link has no way back (only women have pregnancies), a family depends on whom it is built from, and families of
+        different people are different tests.
     limit
         The most counterparts that one individual is compared with; beyond it a sample of them, stated in the run.
 
@@ -82,7 +84,7 @@ class Space:
         self.attributes: tuple[Attribute, ...] = tuple(attributes)
         self._check_attributes()
         self.names = tuple(a.name for a in self.attributes)
-        self.protected = self._protected_names(protected if protected is not None else sensitive_features)
+        self.protected = self._protected_names(_one_of_two(protected, sensitive_features))
         self.links: Links = links or {}
         self.limit = limit
         self.notes = tuple(notes)
@@ -130,8 +132,7 @@ class Space:
         try:
             return self.names.index(name)
         except ValueError:
-            near = difflib.get_close_matches(str(name), self.names, n=3) or list(self.names[:8])
-            raise SpaceError(f"no attribute {name!r} in the space; did you mean {', '.join(near)}?") from None
+            raise SpaceError(f"no attribute {name!r} in the space; {suggest(str(name), self.names)}") from None
 
     @classmethod
     def infer(
@@ -156,7 +157,7 @@ class Space:
         """
         from evenhand.space.infer import infer
 
-        names = protected if protected is not None else sensitive_features
+        names = _one_of_two(protected, sensitive_features)
         if names is None:
             raise SpaceError("name at least one protected attribute: protected=['sex']")
         attributes, notes = infer(frame, names, target, overrides=overrides, exclude=exclude)
@@ -367,6 +368,8 @@ class Space:
             raise SpaceError(f"attribute names must differ; twice: {', '.join(twice)}")
 
     def _protected_names(self, protected: str | Sequence[str] | None) -> tuple[str, ...]:
+        if protected is not None and not isinstance(protected, Iterable):
+            raise SpaceError(f"protected must be a name or a list of names, got {protected!r}")
         names = (protected,) if isinstance(protected, str) else tuple(protected or ())
         if not names:
             raise SpaceError("name at least one protected attribute: protected=['sex']")
@@ -385,6 +388,13 @@ class Space:
 
     def _link_tables(self) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
         tables: dict[int, dict[int, npt.NDArray[np.int32]]] = {}
+        _check_links(self.links)
+        if self.links and self.combinations > self.limit:
+            # A sampled family depends on who is asked about, so one test would count many times.
+            raise SpaceError(
+                f"links need all {self.combinations:,} counterparts, but the limit is {self.limit:,}; raise limit, or "
+                "protect fewer attributes"
+            )
         for name, dependents in self.links.items():
             if name not in self.protected:
                 raise SpaceError(f"links start at a protected attribute; {name!r} is none of {list(self.protected)}")
@@ -399,6 +409,24 @@ class Space:
                         table[source.code(value), target.code(old)] = target.code(new)
                 tables.setdefault(self.column(name), {})[self.column(dependent)] = table
         return tables
+
+
+def _one_of_two(protected: Any, sensitive_features: Any) -> Any:
+    if protected is not None and sensitive_features is not None:
+        raise SpaceError("protected and sensitive_features are two names of one thing; give one of them")
+    return protected if protected is not None else sensitive_features
+
+
+def _check_links(links: Any) -> None:
+    """Raise unless links are {protected: {free: {value: {old: new}}}}."""
+    level = [links]
+    for _ in range(4):
+        if not all(isinstance(mapping, Mapping) for mapping in level):
+            wrong = next(mapping for mapping in level if not isinstance(mapping, Mapping))
+            raise SpaceError(
+                f"links must be {{protected: {{free attribute: {{new value: {{old: new}}}}}}}}, got {wrong!r} inside"
+            )
+        level = [inner for mapping in level for inner in mapping.values()]
 
 
 def _shown(value: Any) -> str:

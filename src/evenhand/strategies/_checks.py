@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from evenhand.budget import number, whole
 from evenhand.errors import StrategyError
 
 
@@ -15,7 +15,7 @@ def at_least(strategy: Any, least: int, *names: str) -> None:
         default = type(strategy).__dataclass_fields__[name].default
         if value is None and default is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if not whole(value) or value < least:
             raise StrategyError(
                 f"{type(strategy).__name__}: {name} must be a whole number of at least {least}, got {value!r}"
             )
@@ -25,7 +25,7 @@ def positive(strategy: Any, *names: str) -> None:
     """Raise unless the named settings are positive finite numbers."""
     for name in names:
         value = getattr(strategy, name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not (0 < value < math.inf):
+        if not number(value) or value <= 0:
             raise StrategyError(f"{type(strategy).__name__}: {name} must be a positive number, got {value!r}")
 
 

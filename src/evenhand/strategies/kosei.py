@@ -10,6 +10,9 @@ from evenhand.search import Problem, Search, test
 from evenhand.space.individuals import Individuals
 from evenhand.strategies._checks import at_least
 
+NEIGHBOURS = 2**20
+"""The most individuals that one wave proposes."""
+
 
 @dataclass(frozen=True)
 class Kosei:
@@ -45,8 +48,10 @@ class Kosei:
         worklist = Worklist(sample[verdicts.found])
         tests = None if self.per_seed is None else self.per_seed * len(worklist)
         pops = self.pops
+        # A space with many values has many neighbours; a wave is cut so that they fit into memory.
+        wave = max(1, min(self.wave, NEIGHBOURS // problem.space.move_table.count))
         while len(worklist) and tests != 0 and pops != 0:
-            popped = worklist.pop(self.wave if pops is None else min(pops, self.wave))
+            popped = worklist.pop(wave if pops is None else min(pops, wave))
             neighbours = problem.space.neighbours(popped)
             verdicts = yield from test(neighbours, limit=tests)
             worklist.append(neighbours[verdicts.found])
@@ -67,8 +72,8 @@ class Worklist:
         return self._length
 
     def append(self, block: Individuals) -> None:
-        """Put a block at the end."""
-        self._blocks.append(block)
+        """Put a block at the end, in the form that takes the least memory."""
+        self._blocks.append(Individuals.from_stored(block.space, block.stored))
         self._length += len(block)
 
     def pop(self, most: int) -> Individuals:

@@ -6,6 +6,7 @@ A criterion looks at the outputs of whole families at once. Criteria compose: ``
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,13 +50,26 @@ class Clause:
     gamma: float | None
 
 
-class Criterion:
-    """Base of all criteria. Each is a list of clauses; a family is treated differently if a pair meets one of them."""
+class Criterion(ABC):
+    """Base of all criteria: judges whole families from what the model said of them."""
 
     @property
+    def needs_scores(self) -> bool:
+        """Whether scores are looked at, not decisions alone."""
+        return False
+
+    @abstractmethod
+    def judge(self, outputs: Outputs) -> Judgement:
+        """Judge whole families."""
+
+
+class Pairwise(Criterion):
+    """Criteria made of clauses: a family is treated differently if a pair of it meets one of them. They compose."""
+
+    @property
+    @abstractmethod
     def clauses(self) -> tuple[Clause, ...]:
         """What a pair must show, in order of preference for the witness."""
-        raise NotImplementedError
 
     @property
     def needs_scores(self) -> bool:
@@ -75,15 +89,15 @@ class Criterion:
             )
         return first
 
-    def __and__(self, other: object) -> Criterion:
-        return Both(self, other) if isinstance(other, Criterion) else NotImplemented
+    def __and__(self, other: object) -> Pairwise:
+        return Both(self, other) if isinstance(other, Pairwise) else NotImplemented
 
-    def __or__(self, other: object) -> Criterion:
-        return Either(self, other) if isinstance(other, Criterion) else NotImplemented
+    def __or__(self, other: object) -> Pairwise:
+        return Either(self, other) if isinstance(other, Pairwise) else NotImplemented
 
 
 @dataclass(frozen=True)
-class Flip(Criterion):
+class Flip(Pairwise):
     """The decision changes.
 
     The witness is the individual itself and the first counterpart with another decision. Without scores the gap is 1.
@@ -100,7 +114,7 @@ class Flip(Criterion):
 
 
 @dataclass(frozen=True)
-class Gap(Criterion):
+class Gap(Pairwise):
     """The scores of a family differ by more than ``gamma``: max - min, of the class where that is largest.
 
     >>> scores = np.array([[[0.1], [0.5]], [[0.1], [0.2]]])
@@ -122,15 +136,15 @@ class Gap(Criterion):
 
 
 @dataclass(frozen=True)
-class Both(Criterion):
+class Both(Pairwise):
     """One pair meets both criteria.
 
     >>> (Flip() & Gap(0.2)).clauses
     (Clause(flip=True, gamma=0.2),)
     """
 
-    left: Criterion
-    right: Criterion
+    left: Pairwise
+    right: Pairwise
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
@@ -143,15 +157,15 @@ class Both(Criterion):
 
 
 @dataclass(frozen=True)
-class Either(Criterion):
+class Either(Pairwise):
     """A pair meets at least one of two criteria.
 
     >>> (Flip() | Gap(0.2)).clauses
     (Clause(flip=True, gamma=None), Clause(flip=False, gamma=0.2))
     """
 
-    left: Criterion
-    right: Criterion
+    left: Pairwise
+    right: Pairwise
 
     @property
     def clauses(self) -> tuple[Clause, ...]:

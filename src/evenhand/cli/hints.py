@@ -12,6 +12,10 @@ HINTS = (
         r"eh\.wrap\(model, timeout=\.\.\.\), or ask fewer rows at a time",
         "--timeout, or ask fewer rows at a time: --chunk",
     ),
+    (
+        r'eh\.wrap\(model, input="(\w+)"\)',
+        r'--model module:attribute, where the attribute is eh.wrap(model, input="\1")',
+    ),
     (r"exclude=\[('[^']*')\]", r"--exclude \1"),
     (r"overrides=\{.*?\}", "--space FILE"),
     (r"protected=\['sex'\]", "--protected sex"),

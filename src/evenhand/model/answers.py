@@ -58,7 +58,7 @@ def as_labels(answer: Any, n: int, name: str) -> Array:
     """Return the answer as n labels, or raise ModelError.
 
     >>> as_labels([[1.0], [0.0]], 2, "f")
-    array([1., 0.])
+    array([1, 0])
     >>> as_labels([0.2, 0.8], 2, "f")
     Traceback (most recent call last):
     evenhand.errors.ModelError: f returned fractions (0.2, 0.8), which look like scores, not labels:
@@ -81,6 +81,8 @@ def as_labels(answer: Any, n: int, name: str) -> Array:
         kind = array.dtype.kind
     if kind == "f":
         _check_whole(array, name)
+        # 2 and 2.0 are one decision, also when a model returns whole numbers now as this and now as that.
+        array = array.astype(np.int64) if np.abs(array).max(initial=0) < 2**53 else array
     elif kind in "cV":
         raise ModelError(f"{name} returned labels of type {array.dtype}. Return whole numbers, booleans or text.")
     return array

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,7 +27,7 @@ EXACT = 2**53
 
 
 @dataclass(frozen=True)
-class Attribute:
+class Attribute(ABC):
     """What every kind has: a name, codes, and how codes become values and back."""
 
     name: str
@@ -37,9 +38,9 @@ class Attribute:
     ordered: ClassVar[bool] = True
 
     @property
+    @abstractmethod
     def present(self) -> int:
         """How many values there are, the missing one not counted."""
-        raise NotImplementedError
 
     @property
     def has_missing(self) -> bool:
@@ -51,9 +52,9 @@ class Attribute:
         """How many codes there are."""
         return self.present + self.has_missing
 
+    @abstractmethod
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Turn codes into the user's values."""
-        raise NotImplementedError
 
     def column(self, codes: npt.NDArray[Any]) -> Any:
         """Turn codes into a frame's column: the values, in the dtype that the user's frame had."""
@@ -62,9 +63,9 @@ class Attribute:
         values = self.decode(codes)
         return values if self.dtype is None else pd.Series(values, dtype=self.dtype).array
 
+    @abstractmethod
     def encode(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Turn values into codes: the codes (-1: no such value), and which were clipped into the bounds."""
-        raise NotImplementedError
 
     def code(self, value: object) -> int:
         """Return the code of one value, or raise if it is none of this attribute's.
@@ -79,9 +80,9 @@ class Attribute:
             raise SpaceError(f"{value!r} is not a value of {self.name!r}; allowed: {self.allowed()}")
         return int(codes[0])
 
+    @abstractmethod
     def allowed(self) -> str:
         """Say in a few words which values are legal."""
-        raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
         """Give the fields that rebuild this attribute, for TOML and identity."""
@@ -107,8 +108,8 @@ def missing_mask(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 class _Grid(Attribute):
     """Numbers from ``low`` to ``high`` in equal steps."""
 
-    def _grid(self) -> tuple[float, float]:
-        raise NotImplementedError
+    @abstractmethod
+    def _grid(self) -> tuple[float, float]: ...
 
     def _numbers(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         absent = missing_mask(values)

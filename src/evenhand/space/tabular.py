@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, SpaceError
-from evenhand.space.attributes import Attribute
+from evenhand.space.attributes import Attribute, Integer
 from evenhand.space.constraints import Constraint, parse
 from evenhand.space.counterparts import Families, families
 from evenhand.space.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
@@ -292,8 +292,8 @@ class Space:
         offset, scale = np.zeros(len(self.names)), np.ones(len(self.names))
         tables: dict[int, npt.NDArray[np.float64]] = {}
         for j, attribute in enumerate(self.attributes):
-            if attribute.kind == "integer" and not attribute.has_missing:
-                offset[j], scale[j] = attribute.low, attribute.step  # type: ignore[attr-defined]
+            if isinstance(attribute, Integer) and not attribute.has_missing:
+                offset[j], scale[j] = attribute.low, attribute.step
                 continue
             try:
                 tables[j] = attribute.decode(np.arange(attribute.size)).astype(np.float64)

@@ -36,8 +36,8 @@ DEMOS = (
         "adult",
         "Adult: who earns more than 50,000 dollars?",
         "A random forest trained on the 1994 census sample, audited by sex, on people without capital gains or losses, "
-        "as most are. Husbands are married men and wives married women; when sex changes, a husband becomes a wife and a "
-        "wife a husband.",
+        "as most are. Husbands are married men and wives married women; when sex changes, a husband becomes a wife and "
+        "a wife a husband.",
         # Drawn evenly, nearly everybody would have a capital gain that only a few hundred people really have.
         (Integer("capital_gain", 0, 0), Integer("capital_loss", 0, 0)),
         (

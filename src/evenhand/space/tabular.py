@@ -18,6 +18,7 @@ from evenhand.space.attributes import Attribute, Integer
 from evenhand.space.constraints import Constraint, parse
 from evenhand.space.counterparts import Families, families
 from evenhand.space.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
+from evenhand.space.links import Links, link_tables
 from evenhand.space.moves import Moves, neighbours
 from evenhand.space.names import suggest
 from evenhand.space.sampling import Sampler
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from evenhand.space.infer import Note
-
-Links = Mapping[str, Mapping[str, Mapping[Any, Mapping[Any, Any]]]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class Space:
         if isinstance(constraints, str):
             constraints = [constraints]
         self.constraints: tuple[Constraint, ...] = tuple(parse(text, self.attributes) for text in constraints)
-        self.link_tables = self._link_tables()
+        self.link_tables = link_tables(self)
         self.sampler = Sampler(self)
 
     @property
@@ -386,47 +385,11 @@ class Space:
             raise SpaceError("every attribute is protected; leave at least one free, or there is nobody to test")
         return names
 
-    def _link_tables(self) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
-        tables: dict[int, dict[int, npt.NDArray[np.int32]]] = {}
-        _check_links(self.links)
-        if self.links and self.combinations > self.limit:
-            # A sampled family depends on who is asked about, so one test would count many times.
-            raise SpaceError(
-                f"links need all {self.combinations:,} counterparts, but the limit is {self.limit:,}; raise limit, or "
-                "protect fewer attributes"
-            )
-        for name, dependents in self.links.items():
-            if name not in self.protected:
-                raise SpaceError(f"links start at a protected attribute; {name!r} is none of {list(self.protected)}")
-            source = self.attributes[self.column(name)]
-            for dependent, by_value in dependents.items():
-                if dependent in self.protected:
-                    raise SpaceError(f"links end at a free attribute; {dependent!r} is protected")
-                target = self.attributes[self.column(dependent)]
-                table = np.tile(np.arange(target.size, dtype=np.int32), (source.size, 1))
-                for value, mapping in by_value.items():
-                    for old, new in mapping.items():
-                        table[source.code(value), target.code(old)] = target.code(new)
-                tables.setdefault(self.column(name), {})[self.column(dependent)] = table
-        return tables
-
 
 def _one_of_two(protected: Any, sensitive_features: Any) -> Any:
     if protected is not None and sensitive_features is not None:
         raise SpaceError("protected and sensitive_features are two names of one thing; give one of them")
     return protected if protected is not None else sensitive_features
-
-
-def _check_links(links: Any) -> None:
-    """Raise unless links are {protected: {free: {value: {old: new}}}}."""
-    level = [links]
-    for _ in range(4):
-        if not all(isinstance(mapping, Mapping) for mapping in level):
-            wrong = next(mapping for mapping in level if not isinstance(mapping, Mapping))
-            raise SpaceError(
-                f"links must be {{protected: {{free attribute: {{new value: {{old: new}}}}}}}}, got {wrong!r} inside"
-            )
-        level = [inner for mapping in level for inner in mapping.values()]
 
 
 def _shown(value: Any) -> str:

@@ -5,9 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
+from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+needs_dev_full = pytest.mark.skipif(
+    not Path("/dev/full").exists() and not os.environ.get("EVENHAND_REQUIRE_ALL"), reason="there is no /dev/full here"
+)
+"""A disk that is always full, as Linux has it."""
 
 
 def optional(name: str) -> ModuleType:

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cli.conftest import MODELS
+from tests.helpers import needs_dev_full
 
 ROOT = Path(__file__).parent.parent.parent
 # A test run in the background may have been told to ignore Ctrl-C, and would hand that on.
@@ -77,7 +76,7 @@ def test_wrong_input_leaves_no_traceback(tmp_path: Path) -> None:
     assert done.stderr == f"evenhand: {tmp_path}/gone.toml: there is no such file; 'evenhand init' writes one\n"
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@needs_dev_full
 def test_a_full_disk_behind_the_output() -> None:
     with Path("/dev/full").open("w") as full:
         done = call("strategies", stdout=full)

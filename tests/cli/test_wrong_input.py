@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli import models
 from tests.cli.conftest import MODELS, PEOPLE, Command
+from tests.helpers import needs_dev_full
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,7 @@ def test_outputs_are_checked_before_the_search(audit: Command, refused: Command,
         refused(audit("raises", option, tmp_path / "none" / "file"), "cannot be a file")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@needs_dev_full
 @pytest.mark.parametrize("option", ["--findings", "--page"])
 def test_a_full_disk(audit: Command, refused: Command, option: str) -> None:
     refused(audit("refuse", option, "/dev/full", "--quiet"), "/dev/full", "No space left")

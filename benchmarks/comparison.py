@@ -7,14 +7,12 @@ Results are kept after every configuration; a second call does only what is miss
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 import evenhand as eh
-from benchmarks.machine import cpu, facts, parser, save, short
+from benchmarks.machine import Results, cpu, parser, short
 from benchmarks.subjects import DATA, SMALL_FOREST, SVM_ROWS, fit, load
 
 SEEDS = 10
@@ -90,30 +88,6 @@ def until(model: Any, space: eh.Space, search: Any) -> dict[str, Any]:
     return {"findings": run.found, "tests": run.tests, "cpu_seconds": short(seconds), "stop": run.stop.value}
 
 
-class Results:
-    """What is known so far, on disk after every answer."""
-
-    def __init__(self, path: Path, fresh: bool, settings: dict[str, Any]) -> None:
-        self.path = path
-        self.all: dict[str, Any] = {"machine": facts(), "settings": settings, "equal": {}, "until": {}, "limits": {}}
-        if path.exists() and not fresh:
-            stored = json.loads(path.read_text())
-            if stored["settings"] != settings:
-                raise SystemExit(f"{path.name} has other settings; start again with --fresh")
-            self.all = stored
-
-    def lacks(self, question: str, key: str) -> bool:
-        """Tell whether an answer is missing."""
-        return key not in self.all[question]
-
-    def add(self, question: str, key: str, answer: dict[str, Any]) -> None:
-        """Keep an answer."""
-        self.all[question][key] = answer
-        self.all["load_after"] = facts()["load"]
-        save(self.path, self.all)
-        print(question, key, answer, flush=True)
-
-
 def compare(results: Results, data: str, name: str) -> None:
     """Answer the three questions for one data set and model."""
     questions = [("equal", s) for s in SEARCHES] + [("until", s) for s in SEARCHES]
@@ -156,7 +130,7 @@ def main(arguments: list[str] | None = None) -> None:
         "trees": SMALL_FOREST,
         "svm_rows": SVM_ROWS,
     }
-    results = Results(given.out, given.fresh, settings)
+    results = Results(given.out, given.fresh, settings, ("equal", "until", "limits"))
     for name in given.models:
         for data in given.data:
             compare(results, data, name)

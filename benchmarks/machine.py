@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,3 +61,27 @@ def save(path: Path, result: dict[str, Any]) -> None:
 def short(value: float) -> float:
     """Round to four significant digits: more are noise."""
     return float(f"{value:.4g}")
+
+
+class Results:
+    """What is known so far of several questions, on disk after every answer."""
+
+    def __init__(self, path: Path, fresh: bool, settings: dict[str, Any], questions: Sequence[str]) -> None:
+        self.path = path
+        self.all: dict[str, Any] = {"machine": facts(), "settings": settings, **{name: {} for name in questions}}
+        if path.exists() and not fresh:
+            stored = json.loads(path.read_text())
+            if stored["settings"] != settings:
+                raise SystemExit(f"{path.name} has other settings; start again with --fresh")
+            self.all |= stored
+
+    def lacks(self, question: str, key: str) -> bool:
+        """Tell whether an answer is missing."""
+        return key not in self.all[question]
+
+    def add(self, question: str, key: str, answer: Any) -> None:
+        """Keep an answer."""
+        self.all[question][key] = answer
+        self.all["load_after"] = facts()["load"]
+        save(self.path, self.all)
+        print(question, key, answer, flush=True)

@@ -15,7 +15,7 @@ LAYERS = [
     {"errors", "_version", "budget", "stream", "clock"},
     {"space", "criterion", "memo", "log", "directory"},
     {"search", "model", "findings"},
-    {"strategies", "datasets", "asker"},
+    {"strategies", "datasets", "asker", "slopes", "rivals"},
     {"oracle", "check"},
     {"run", "loading", "replaying"},
     {"words", "page", "demo"},

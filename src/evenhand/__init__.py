@@ -14,14 +14,16 @@ from evenhand.model import Model, load_model, wrap
 from evenhand.oracle import Status
 from evenhand.replaying import Replay, replay
 from evenhand.run import Run, audit
-from evenhand.search import Problem, Query, Verdicts, label, score, test, work
+from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
 from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
-from evenhand.strategies import Aequitas, Kosei, Themis
+from evenhand.strategies import Adf, Aequitas, Kosei, Themis
 
 __all__ = [
+    "Adf",
     "Aequitas",
     "Boolean",
     "Budget",
+    "Contrasts",
     "Flip",
     "Gap",
     "Integer",
@@ -41,8 +43,10 @@ __all__ = [
     "Verdicts",
     "__version__",
     "audit",
+    "contrast",
     "datasets",
     "errors",
+    "gradient",
     "label",
     "load_model",
     "replay",

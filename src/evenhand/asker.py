@@ -11,6 +11,7 @@ from evenhand.criterion import Criterion, Outputs
 from evenhand.errors import DataError, ModelError
 from evenhand.model import Model
 from evenhand.model.asking import Asking
+from evenhand.slopes import Slopes, Source
 from evenhand.space.counterparts import Families
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
@@ -19,9 +20,20 @@ from evenhand.space.tabular import Space
 class Asker:
     """Turns rows of codes into what the model takes, and its answers into what a criterion looks at."""
 
-    def __init__(self, model: Model, space: Space, criterion: Criterion, timeout: float | None = None) -> None:
-        self.model, self.space, self.criterion = model, space, criterion
+    def __init__(
+        self,
+        model: Model,
+        space: Space,
+        criterion: Criterion,
+        timeout: float | None = None,
+        gradient: Source | None = None,
+    ) -> None:
+        self.model, self.space, self.criterion, self.timeout = model, space, criterion, timeout
         self._asking = Asking(model, timeout=timeout)
+        self.slopes = None if gradient is None else Slopes(self, gradient)
+        """Where a search asks for gradients: how they come about."""
+        self.scored = criterion.needs_scores or gradient is not None
+        """Whether scores are asked, not decisions alone."""
         if criterion.needs_scores and not model.has_scores:
             raise ModelError(f"{criterion} needs scores, but {model.name} gives labels only; use criterion=eh.Flip()")
         if model.columns is not None:
@@ -36,7 +48,7 @@ class Asker:
     def cost(self) -> int:
         """How often the model sees each row of a test: twice where its decisions do not follow from its scores."""
         follows = self.model.decides or self.model.regression
-        return 2 if self.criterion.needs_scores and not follows else 1
+        return 2 if self.scored and not follows else 1
 
     def inputs(self, rows: Rows) -> Any:
         """Build the frame or array that the model takes."""
@@ -55,11 +67,11 @@ class Asker:
         return self._asking.scores(self.inputs(rows), len(rows))
 
     def both(self, rows: Rows) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
-        """Ask for decisions, and for scores where the criterion looks at them; one model call where that suffices."""
+        """Ask for decisions, and for scores where they are looked at; one model call where that suffices."""
         return self._both(self.inputs(rows))
 
     def _both(self, inputs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
-        if not self.criterion.needs_scores:
+        if not self.scored:
             return self._asking.labels(inputs, len(inputs)), None
         scores, labels = self._asking.both(inputs, len(inputs))
         return labels, scores

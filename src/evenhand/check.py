@@ -51,7 +51,7 @@ def _holds(asker: Asker, findings: Findings, at: npt.NDArray[np.int64]) -> npt.N
     for (labels, _), said in zip(sides, ("decision", "counterpart_decision"), strict=True):
         ok &= same(findings.decisions.encode(labels), findings.taken(said, at))
     scores = [scores for _, scores in sides if scores is not None]
-    if scores:
+    if scores and asker.criterion.needs_scores:
         labels = np.stack([labels for labels, _ in sides], axis=1)
         own = np.zeros(len(at), dtype=np.int64)
         judged = asker.criterion.judge(Outputs(labels, np.stack(scores, axis=1), own))

@@ -193,8 +193,10 @@ def _flipped(outputs: Outputs) -> Judgement:
         unfair, second = np.asarray(np.any(differs, axis=1), dtype=bool), differs.argmax(axis=1)
     gap = unfair.astype(np.float64)
     if outputs.scores is not None:
-        here = np.arange(len(labels))
-        gap = np.abs(outputs.scores[here, outputs.own] - outputs.scores[here, second]).max(axis=1)
+        # Of those alone that are treated differently: the others' gaps are never looked at.
+        here = np.flatnonzero(unfair)
+        apart = outputs.scores[here, outputs.own[here]] - outputs.scores[here, second[here]]
+        gap[here] = np.abs(apart).max(axis=1)
     return Judgement(unfair, outputs.own, second, gap)
 
 

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
     from evenhand.space.tabular import Space
 
+PAIRS = ("individual", "counterpart", "decision", "counterpart_decision", "gap")
+"""What is kept of a finding; the gap only where scores were asked."""
+SMALL = 256
+"""Class numbers below this are looked up in a table."""
+
 
 class Decisions:
     """A table of the decisions seen so far, so that findings keep small codes; numbers of a regression stay numbers.
@@ -29,23 +34,35 @@ class Decisions:
     def __init__(self, values: Sequence[Any] = ()) -> None:
         self.values: list[Any] = list(values)
         self._codes = {_identity(value): code for code, value in enumerate(self.values)}
+        self._small = np.full(SMALL, -1, dtype=np.int16)
 
     def encode(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Turn decisions into codes."""
         if labels.dtype.kind == "f":
             return labels.astype(np.float64)
+        if labels.dtype.kind in "iu" and (known := self._small_codes(labels)) is not None:
+            return known
         inverse, uniques = _factorised(labels)
         plain = [_plain(value) for value in uniques]
         for value in plain:
             if _identity(value) not in self._codes:
                 self._codes[_identity(value)] = len(self.values)
                 self.values.append(value)
+            if type(value) is int and 0 <= value < SMALL:
+                self._small[value] = self._codes[_identity(value)]
         if len(self.values) > 2**15:
             raise ModelError(
                 "the model gave over 32,768 different labels; it looks like a regression: use eh.Gap(gamma)"
             )
         table = np.array([self._codes[_identity(value)] for value in plain], dtype=np.int16)
         return table[inverse] if len(inverse) else np.zeros(0, dtype=np.int16)
+
+    def _small_codes(self, labels: npt.NDArray[Any]) -> npt.NDArray[np.int16] | None:
+        """Look class numbers up that were all seen before; this is the commonest case by far."""
+        if not len(labels) or labels.min() < 0 or labels.max() >= len(self._small):
+            return None
+        codes = self._small[labels]
+        return None if codes.min() < 0 else codes
 
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Turn codes back into decisions."""
@@ -61,10 +78,6 @@ class Decisions:
 
 def _factorised(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return each label's position among the different ones, and those."""
-    if labels.dtype.kind in "iu" and len(labels) and labels.min() >= 0 and labels.max() < 256:
-        # Small class numbers are their own positions in a table; this is the commonest case by far.
-        counts = np.bincount(labels, minlength=256)
-        return (np.cumsum(counts > 0) - 1)[labels], np.flatnonzero(counts)
     import pandas as pd
 
     inverse, uniques = pd.factorize(labels)

@@ -8,7 +8,7 @@ from typing import Any
 from evenhand.budget import Budget, StopReason
 from evenhand.directory import ANSWERS, FORMAT, IDENTITY, RESULT, read_json
 from evenhand.errors import RunError
-from evenhand.findings import Decisions, Findings
+from evenhand.findings import PAIRS, Decisions, Findings
 from evenhand.log import frames
 from evenhand.oracle import QUESTIONS
 from evenhand.run import COUNTS, Run
@@ -50,8 +50,8 @@ def load(path: Path) -> Run:
 
 def _killed(space: Space, identity: dict[str, Any], pairs: Findings, counted: dict[str, int], path: Path) -> Run:
     """A run that never came to write its result: what its answers tell."""
-    asked = {**dict.fromkeys(QUESTIONS, 0), "test": counted["rows"]}
-    points = [(counted["tests"], counted["rows"], pairs.count)]
+    asked = {question: counted.get(question, 0) for question in QUESTIONS}
+    points = [(counted["tests"], sum(asked.values()), pairs.count)]
     counts = dict.fromkeys(COUNTS, 0)
     return Run(
         space, identity, Budget(), StopReason.INTERRUPTED, counted["tests"], asked, 0.0, counts, pairs, points, {}, path
@@ -75,15 +75,16 @@ def space_from(described: dict[str, Any]) -> Space:
 
 def _pairs(space: Space, answers: Path) -> tuple[Findings, dict[str, int]]:
     pairs = Findings(space)
-    counted = {"tests": 0, "rows": 0}
+    counted = {"tests": 0}
     if not answers.exists():
         return pairs, counted
     for frame, _ in frames(answers):
         if frame.kind == "test":
             pairs.decisions = Decisions(frame.header["decisions"])
-            pairs.add({k: v for k, v in frame.arrays.items() if k not in ("unfair", "places")})
+            pairs.add({name: frame.arrays[name] for name in PAIRS if name in frame.arrays})
             counted["tests"] += frame.header["tests"]
-        counted["rows"] += frame.header.get("rows", 0)
+        question = "score" if frame.kind == "contrast" else frame.kind
+        counted[question] = counted.get(question, 0) + frame.header.get("rows", 0)
     return pairs, counted
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
 from evenhand.check import same
 from evenhand.clock import Clock
+from evenhand.criterion import Outputs
 from evenhand.errors import FlakyModel, StrategyError
-from evenhand.findings import Findings
+from evenhand.findings import PAIRS, Findings
 from evenhand.log import Frame, Log, digest_of
 from evenhand.memo import Memo
-from evenhand.search import Query, Verdicts
+from evenhand.rivals import Recall, rivals_of
+from evenhand.search import Contrasts, Query, Verdicts
+from evenhand.slopes import Slopes
 from evenhand.space.counterparts import Families
 from evenhand.space.individuals import Individuals
 
@@ -30,6 +34,7 @@ STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
 QUESTIONS = ("test", "label", "score", "gradient")
 TWICE = 256
 CURVE = 4096
+Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Stop(Exception):
@@ -51,6 +56,15 @@ class Status:
     budget: Budget
 
 
+@dataclass(frozen=True)
+class Judged:
+    """A block of fresh tests, their verdicts, and what was stored with them."""
+
+    positions: npt.NDArray[np.int64]
+    unfair: npt.NDArray[np.bool_]
+    answer: Arrays
+
+
 class Oracle:
     """Answers the queries of one search."""
 
@@ -68,6 +82,7 @@ class Oracle:
         self.seed, self.chunk, self.log, self.clock = seed, chunk, log, clock
         self._progress = progress
         self.memo = Memo()
+        self.recall = Recall()
         self.findings = Findings(asker.space)
         self.tests = self.repeats = self.untestable = self.checked = self.replayed_rows = 0
         self.asked = dict.fromkeys(QUESTIONS, 0)
@@ -86,28 +101,126 @@ class Oracle:
             return self._judge(query)
         if query.kind == "work":
             return self._work(query)
+        if query.kind == "contrast":
+            return self._contrast(query)
         if query.kind == "gradient":
-            raise StrategyError("this model gives no gradients; use strategy='kosei', which needs labels only")
+            return self._gradient(query)
         return self._ask(query)
 
     def _judge(self, query: Query) -> Verdicts:
-        individuals = query.individuals
-        assert individuals is not None
+        assert query.individuals is not None
+        judged = self._blocks(query.individuals, query.limit)
+        return self._verdicts(query.individuals, judged)
+
+    def _verdicts(self, individuals: Individuals, judged: list[Judged]) -> Verdicts:
+        positions = np.concatenate([block.positions for block in judged]) if judged else np.zeros(0, dtype=np.int64)
+        unfair = np.concatenate([block.unfair for block in judged]) if judged else np.zeros(0, dtype=bool)
+        return Verdicts(individuals, positions, unfair, self.memo)
+
+    def _blocks(self, individuals: Individuals, limit: int | None) -> list[Judged]:
+        """Judge the fresh ones among individuals, chunk by chunk."""
         self._check_budget()
         fresh = self.memo.fresh(individuals.keys)
         self.repeats += len(individuals) - len(fresh)
-        judged: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]] = []
-        left = query.limit
-        at = 0
-        while at < len(fresh) and left != 0:
-            positions, unfair, at = self._chunk(individuals, fresh, at, left)
-            judged.append((positions, unfair))
-            if left is not None:
-                left -= len(positions)
-        positions = np.concatenate([p for p, _ in judged]) if judged else fresh[:0]
-        verdicts = np.concatenate([u for _, u in judged]) if judged else np.zeros(0, dtype=bool)
-        self._watch_stall(0 if len(positions) else len(individuals))
-        return Verdicts(individuals, positions, verdicts, self.memo)
+        judged: list[Judged] = []
+        at = tests = 0
+        while at < len(fresh) and tests != limit:
+            block, at = self._chunk(individuals, fresh, at, None if limit is None else limit - tests)
+            judged.append(block)
+            tests += len(block.positions)
+        self._watch_stall(0 if tests else len(individuals))
+        return judged
+
+    def _contrast(self, query: Query) -> Contrasts:
+        """Judge individuals; of those judged before ask the family again, unless they were met lately."""
+        individuals = query.individuals
+        assert individuals is not None
+        self._slopes()
+        judged = self._blocks(individuals, None)
+        verdicts = self._verdicts(individuals, judged)
+        others, classes = individuals.stored.copy(), np.zeros(len(individuals), dtype=np.int64)
+        for block in judged:
+            self._met(individuals, block.positions, block.answer, others, classes)
+        again = np.flatnonzero(~verdicts.fresh)
+        if len(again) and self.space.coding.fits:
+            known, rivals, said = self.recall.find(individuals.ids[again])
+            others[again[known]], classes[again[known]] = rivals[known], said[known]
+            again = again[~known]
+        for at in self._cut(again):
+            self._met(individuals, at, self._contrast_again(individuals[at]), others, classes)
+        return Contrasts(verdicts, self.space.with_protected(individuals, others), classes)
+
+    def _met(
+        self,
+        individuals: Individuals,
+        at: npt.NDArray[np.int64],
+        answer: Arrays,
+        others: npt.NDArray[Any],
+        classes: npt.NDArray[np.int64],
+    ) -> None:
+        """Put rivals and classes where they belong, and remember them."""
+        if not len(at):
+            return
+        others[at], classes[at] = answer["rival"], answer["class"]
+        if self.space.coding.fits:
+            self.recall.add(individuals.ids[at], answer["rival"], answer["class"])
+
+    def _cut(self, positions: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+        """Cut positions into pieces whose families fit one model call."""
+        size = max(1, self.chunk // min(self.space.combinations, self.space.limit))
+        return [positions[i : i + size] for i in range(0, len(positions), size)]
+
+    def _contrast_again(self, block: Individuals) -> Arrays:
+        families = self.space.families(block, self.seed)
+        rows = int(families.places.sum()) * self.asker.cost
+        ask = partial(self._ask_rivals, families)
+        return self._stored("contrast", "score", block, rows, ask).arrays
+
+    def _ask_rivals(self, families: Families) -> Arrays:
+        return self._rivals(families, self.asker.outputs(families))
+
+    def _rivals(self, families: Families, outputs: Outputs) -> Arrays:
+        classes, places = rivals_of(self.asker.model, outputs)
+        members = families.members(np.arange(len(families)), places)
+        return {"rival": members.stored, "class": classes.astype(np.int16)}
+
+    def _gradient(self, query: Query) -> npt.NDArray[np.float32]:
+        individuals, classes, slopes = query.individuals, query.classes, self._slopes()
+        assert individuals is not None
+        assert classes is not None
+        rows = len(individuals) * slopes.cost
+
+        def ask() -> Arrays:
+            return {"answer": slopes.ask(individuals.rows, classes, query.jumps, self.chunk)}
+
+        return self._stored("gradient", "gradient", individuals, rows, ask).arrays["answer"]
+
+    def _slopes(self) -> Slopes:
+        if self.asker.slopes is None:
+            raise StrategyError(
+                "a search that asks for contrasts or gradients has the class attribute uses_gradient = True"
+            )
+        return self.asker.slopes
+
+    def _stored(
+        self, kind: str, question: str, block: Individuals, rows: int, ask: Callable[[], Arrays], **header: Any
+    ) -> Frame:
+        """Return the stored answer to a question, or ask the model and store it; stop where there are no rows left."""
+        self._check_budget()
+        if self.budget.rows is not None and self.rows + rows > self.budget.rows:
+            raise Stop(StopReason.ROWS)
+        digest = self._digest(block)
+        frame = self.log.take(kind, digest)
+        if frame is None:
+            arrays = ask()
+            frame = Frame(kind, {"digest": digest, "rows": rows, **header}, arrays)
+            self._store(frame)
+        else:
+            self.clock.replayed()
+            self.replayed_rows += rows
+        self.asked[question] += rows
+        self._point()
+        return frame
 
     def _watch_stall(self, wasted: int) -> None:
         """Stop a search that has asked about nothing but repeats and untestable individuals for long."""
@@ -118,8 +231,8 @@ class Oracle:
 
     def _chunk(
         self, individuals: Individuals, fresh: npt.NDArray[np.int64], at: int, left: int | None
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int]:
-        """Judge the next fresh tests with one model call; return them, their verdicts and where to go on."""
+    ) -> tuple[Judged, int]:
+        """Judge the next fresh tests with one model call; return them and where to go on."""
         width = min(self.space.combinations, self.space.limit)
         positions = fresh[at : at + max(1, self.chunk // width)]
         behind = at + len(positions)
@@ -137,8 +250,9 @@ class Oracle:
             families = None if families is None else families[np.arange(take)]
         self.untestable += behind - at - len(positions)
         if not len(positions):
-            return positions, np.zeros(0, dtype=bool), behind
-        return positions, self._account(block, self._frame(block, families)), behind
+            return Judged(positions, np.zeros(0, dtype=bool), {}), behind
+        frame = self._frame(block, families)
+        return Judged(positions, self._account(block, frame), frame.arrays), behind
 
     def _affordable(self, families: Families | None, most: int, left: int | None) -> int:
         """How many of the next tests may be judged; a stored block is taken as it was."""
@@ -185,8 +299,10 @@ class Oracle:
             "decision": decisions.encode(outputs.labels[found, first]),
             "counterpart_decision": decisions.encode(outputs.labels[found, second]),
         }
-        if self.asker.criterion.needs_scores:
+        if outputs.scores is not None:
             arrays["gap"] = judgement.gap[found]
+        if self.asker.slopes is not None:
+            arrays |= self._rivals(families, outputs)
         if families.legal is not None:
             arrays["places"] = families.places * self.asker.cost
         header = {
@@ -201,9 +317,12 @@ class Oracle:
         """Ask some rows of the first block again: a model that answers them differently cannot be judged."""
         rows = families[np.arange(min(len(families), TWICE))].asked[:TWICE]
         # The same rows in the same order: what differs now is the model's own noise.
-        first, again = self.asker.both(rows)[0], self.asker.both(rows)[0]
+        (first, scores), (again, others) = self.asker.both(rows), self.asker.both(rows)
         self.checked += 2 * len(rows) * self.asker.cost
-        noise = float(np.mean(~same(first, again)))
+        agree = same(first, again)
+        if scores is not None and others is not None:
+            agree &= same(scores, others).all(axis=1)
+        noise = float(np.mean(~agree))
         if noise:
             raise FlakyModel(
                 f"the model gave two answers to {noise:.1%} of {len(rows)} rows that were asked twice; switch off what "
@@ -215,7 +334,7 @@ class Oracle:
         """Book a judged block: memo, findings, counts, budgets."""
         tests = int(frame.header["tests"])
         unfair = np.unpackbits(frame.arrays["unfair"], count=tests).astype(bool)
-        pairs = {name: array for name, array in frame.arrays.items() if name not in ("unfair", "places")}
+        pairs = {name: frame.arrays[name] for name in PAIRS if name in frame.arrays}
         cut, rows, reason = self._within(frame, tests)
         self.asked["test"] += rows
         wanted = self.budget.findings
@@ -267,27 +386,21 @@ class Oracle:
 
     def _ask(self, query: Query) -> npt.NDArray[Any]:
         """Answer a question about the individuals themselves."""
-        assert query.individuals is not None
-        self._check_budget()
-        rows = query.individuals.rows
-        digest = self._digest(query.individuals)
-        frame = self.log.take(query.kind, digest)
-        if frame is None:
-            if self.budget.rows is not None and self.rows + len(rows) > self.budget.rows:
-                raise Stop(StopReason.ROWS)
-            ask = self.asker.labels if query.kind == "label" else self.asker.scores
-            parts = [ask(rows[i : i + self.chunk]) for i in range(0, len(rows), self.chunk)]
+        individuals = query.individuals
+        assert individuals is not None
+        one = self.asker.labels if query.kind == "label" else self.asker.scores
+        values: list[Any] = []
+
+        def ask() -> Arrays:
+            rows = individuals.rows
+            parts = [one(rows[i : i + self.chunk]) for i in range(0, len(rows), self.chunk)]
             answer = np.concatenate(parts) if parts else np.zeros(0)
-            values: list[Any] = []
             if answer.dtype.kind not in "biuf":
-                values, answer = _coded(answer)
-            frame = Frame(query.kind, {"digest": digest, "rows": len(rows), "values": values}, {"answer": answer})
-            self._store(frame)
-        else:
-            self.clock.replayed()
-            self.replayed_rows += len(rows)
-        self.asked[query.kind] += len(rows)
-        self._point()
+                known, answer = _coded(answer)
+                values.extend(known)
+            return {"answer": answer}
+
+        frame = self._stored(query.kind, query.kind, individuals, len(individuals), ask, values=values)
         answer = frame.arrays["answer"]
         return np.array(frame.header["values"], dtype=object)[answer] if frame.header["values"] else answer
 

@@ -87,6 +87,12 @@ class Run:
         return self.space.combinations > self.space.limit
 
     @property
+    def gradient(self) -> str | None:
+        """How the gradients of a search that asks for them came about; None for other searches."""
+        source = self.identity.get("gradient")
+        return None if source is None else str(source)
+
+    @property
     def success_rate(self) -> float:
         """Findings per test: how well the search aims, not how common discrimination is."""
         return self.found / self.tests if self.tests else 0.0
@@ -119,7 +125,9 @@ class Run:
     def __repr__(self) -> str:
         return (
             f"Run: {self.found:,} of {self.tests:,} tests are treated differently ({self.success_rate:.2%}), "
-            f"{self.identity['strategy']['strategy']}, {self.rows:,} model rows, {self.seconds:.1f} s; "
+            f"{self.identity['strategy']['strategy']}"
+            + (f" by {self.gradient}" if self.gradient else "")
+            + f", {self.rows:,} model rows, {self.seconds:.1f} s; "
             f"{self.stop.words}"
             + (f", each against a sample of {self.space.limit:,} counterparts" if self.sampled else "")
         )
@@ -191,7 +199,8 @@ def audit(
     chosen = make(strategy)
     budget = budget or Budget(tests=DEFAULT_TESTS)
     wrapped = wrap(model)
-    asker = Asker(wrapped, space, criterion or Flip(), timeout)
+    gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
+    asker = Asker(wrapped, space, criterion or Flip(), timeout, gradient)
     encoded = None if data is None else space.encode(data)
     identity = _identity(asker, chosen, seed, chunk, encoded)
     place = None if directory is None else Directory(directory, identity)
@@ -297,8 +306,10 @@ def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: 
     if encoded is not None and getattr(strategy, "uses_data", True):
         data = hashlib.sha256(encoded.individuals.rows.tobytes()).hexdigest()
     labels, scores = asker.both(fixed_individuals(asker.space).rows)
+    if scores is not None and asker.slopes is not None:
+        asker.slopes.check(scores)
     said = [str(v) for v in labels] if scores is None else np.round(scores, 6).tolist()
-    return {
+    identity = {
         "space": asker.space.describe(),
         "strategy": describe(strategy),
         "seed": seed,
@@ -308,6 +319,7 @@ def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: 
         "model": asker.model.name,
         "answers": hashlib.sha256(repr(said).encode()).hexdigest(),
     }
+    return identity if asker.slopes is None else {**identity, "gradient": asker.slopes.source}
 
 
 def fixed_individuals(space: Space) -> Individuals:

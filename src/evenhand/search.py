@@ -1,7 +1,7 @@
 """What passes between a search and the oracle.
 
-A strategy is a generator: it yields queries and receives answers. ``test``, ``label``, ``score``, ``gradient`` and
-``work`` are the questions it can ask, each used as ``answer = yield from test(individuals)``.
+A strategy is a generator: it yields queries and receives answers. ``test``, ``label``, ``score``, ``contrast``,
+``gradient`` and ``work`` are the questions it can ask, each used as ``answer = yield from test(individuals)``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.space.individuals import Individuals
+from evenhand.space.individuals import Individuals, Rows
 from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     from evenhand.memo import Memo
     from evenhand.space.tabular import Space
 
-Kind = Literal["test", "label", "score", "gradient", "work"]
+Kind = Literal["test", "label", "score", "contrast", "gradient", "work"]
 Search = Generator["Query", Any, None]
 T = TypeVar("T")
 
@@ -35,6 +35,10 @@ class Query:
     limit: int | None = None
     """The most fresh tests to judge; the block's rest stays unjudged."""
     call: Callable[[], Any] | None = None
+    classes: npt.NDArray[np.int64] | None = None
+    """Of a gradient: the class whose loss is differentiated, for each individual."""
+    jumps: Rows | None = None
+    """Of a gradient: the value of each nominal attribute that counts as one step away."""
 
 
 class Verdicts:
@@ -69,6 +73,19 @@ class Verdicts:
         return self._memo.unfair(self._individuals.keys)
 
 
+@dataclass(frozen=True)
+class Contrasts:
+    """Verdicts, and for each individual the counterpart whose output differs most from its own.
+
+    A counterpart with another decision comes before those with the same one.
+    """
+
+    verdicts: Verdicts
+    rivals: Individuals
+    classes: npt.NDArray[np.int64]
+    """What the model decides for each individual, as a column of its scores."""
+
+
 def test(individuals: Individuals, limit: int | None = None) -> Generator[Query, Verdicts, Verdicts]:
     """Judge whether each individual is treated differently from its counterparts."""
     return (yield Query("test", individuals, limit))
@@ -85,6 +102,21 @@ def label(individuals: Individuals) -> Generator[Query, npt.NDArray[Any], npt.ND
 def score(individuals: Individuals) -> Generator[Query, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Ask for the scores of the individuals themselves."""
     return (yield Query("score", individuals))
+
+
+def contrast(individuals: Individuals) -> Generator[Query, Contrasts, Contrasts]:
+    """Judge each individual, and ask which of its counterparts differs most from it."""
+    return (yield Query("contrast", individuals))
+
+
+def gradient(
+    individuals: Individuals, classes: npt.NDArray[np.int64], jumps: Rows | None = None
+) -> Generator[Query, npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Ask how one step of each attribute changes the loss of the named classes: (individuals, attributes).
+
+    A step of a nominal attribute goes to the value that ``jumps`` has for it.
+    """
+    return (yield Query("gradient", individuals, classes=classes, jumps=jumps))
 
 
 def work(call: Callable[[], T]) -> Generator[Query, T, T]:
@@ -116,7 +148,8 @@ class Strategy(Protocol):
     """A search: a frozen dataclass with one method. Its fields are its settings.
 
     A class attribute ``uses_data = False`` says that it never looks at ``problem.data``, so that runs with and without
-    data are the same run.
+    data are the same run. One that asks for contrasts and gradients says so by a class attribute ``uses_gradient =
+    True``, so that a model without any is refused before it is asked.
     """
 
     def search(self, problem: Problem) -> Search:

@@ -59,6 +59,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("ended", f"because {run.stop.words}"),
         ("repeats avoided", f"{counts.get('repeats', 0):,}"),
     ]
+    if run.gradient is not None:
+        rows.insert(1, ("gradient", run.gradient))
     if counts.get("untestable"):
         rows.append(("no test", f"{counts['untestable']:,} individuals with fewer than two legal counterparts"))
     if counts.get("clipped") or counts.get("dropped"):

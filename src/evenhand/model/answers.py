@@ -134,7 +134,7 @@ def as_scores(answer: Any, n: int, name: str) -> Floats:
         example = array.flat[0] if array.size else None
         raise ModelError(
             f"{name} was asked for scores and returned {array.dtype} values such as {example!r}.\n"
-            "Return numbers, or compare labels with criterion=eh.Flip()."
+            "Return numbers, or use what needs labels only: criterion=eh.Flip() and strategy='kosei'."
         )
     if array.ndim == 1:
         array = array[:, np.newaxis]
@@ -145,6 +145,20 @@ def as_scores(answer: Any, n: int, name: str) -> Floats:
     if not np.isfinite(scores).all():
         raise ModelError(f"{name} returned NaN or infinity as a score{_where(scores)}. Return finite numbers.")
     return scores
+
+
+def as_gradients(answer: Any, shape: tuple[int, ...], name: str) -> Floats:
+    """Return the answer as finite gradients of the given shape, or raise ModelError.
+
+    >>> as_gradients([[0.5, -1.0]], (1, 2), "f")
+    array([[ 0.5, -1. ]])
+    """
+    gradients = np.asarray(to_array(answer, name), dtype=np.float64)
+    if gradients.shape != shape:
+        raise ModelError(f"{name} returned gradients of shape {gradients.shape}; {shape} is needed, as the rows have.")
+    if not np.isfinite(gradients).all():
+        raise ModelError(f"{name} returned NaN or infinity as a gradient{_where(gradients)}. Return finite numbers.")
+    return gradients
 
 
 def _check_length(array: Array, n: int, name: str) -> None:

@@ -7,8 +7,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from evenhand.errors import EvenhandError, ModelError, ModelTimeout
-from evenhand.model.answers import as_labels, as_scores
+from evenhand.model.answers import as_gradients, as_labels, as_scores
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
 
 
@@ -61,6 +64,11 @@ class Asking:
         one_call = self.model.decides or self.model.regression
         return scores, self.model.decide(scores) if one_call else self.labels(X, n)
 
+    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
+        """Ask for the gradients of the loss of each row's class, by the row's columns."""
+        answer = self._ask(lambda rows: self.model.gradients(rows, classes), X, len(X))
+        return as_gradients(answer, X.shape, self.model.name)
+
     def _ask(self, question: Callable[[Rows], Any], X: Rows, n: int) -> Any:
         try:
             return question(X) if self.timeout is None else self._ask_in_time(question, X, n)
@@ -97,7 +105,7 @@ class Asking:
         columns = list(X.columns) if hasattr(X, "columns") else None
         fed = f"an array of {X.shape[1]} columns" if columns is None else f"a frame with columns {some(columns)}"
         message = f"{self.model.name} raised {type(error).__name__}: {_gist(error)}\nIt was given {n} rows: {fed}."
-        if self.model.columns is None:
+        if self.model.columns is None and self.model.gradient_source != "autograd":
             other = "frame" if columns is None else "array"
             message += f' If it needs another kind of input: eh.wrap(model, input="{other}").'
         return message

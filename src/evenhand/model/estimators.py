@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.errors import ModelError
 from evenhand.model.boosters import catboost_decides
+from evenhand.model.closed_form import derive
 from evenhand.model.fitted import BOOSTERS, fitted_on, package_of
 from evenhand.model.protocol import Array, Floats, Input, Model, Rows
 
@@ -54,6 +56,8 @@ class EstimatorModel(Model):
         self.has_scores = self._scoring is not None
         self.regression = _kind(estimator) == "regressor"
         self.decides = self._scoring == "predict" or (self.classes is not None and _follows_scores(estimator))
+        self._form = derive(estimator)
+        self.gradient_source = None if self._form is None else "closed form"
         fitted = fitted_on(estimator)
         self.input, self.columns, self._prepare = input or fitted.input, fitted.columns, fitted.prepare
         self.check()
@@ -74,6 +78,10 @@ class EstimatorModel(Model):
             return super().scores(X)
         answer = np.asarray(getattr(self.source, self._scoring)(self._feed(X)), dtype=np.float64)
         return answer[:, np.newaxis] if answer.ndim == 1 else answer
+
+    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
+        """Return gradients in closed form, where `derive` finds one; it says of which loss."""
+        return super().gradients(X, classes) if self._form is None else self._form(self.pick(X), classes)
 
     def check(self) -> None:
         """Refuse a threshold that no probability can be on either side of."""

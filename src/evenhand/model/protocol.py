@@ -1,4 +1,4 @@
-"""What the rest of evenhand asks of a model: labels for a batch and, where there are any, scores."""
+"""What the rest of evenhand asks of a model: labels for a batch and, where there are any, scores and gradients."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ class Model(ABC):
         Decide for the second class where its score is at least this.
     timeout : float or None
         Seconds that one call may take.
+    gradient_source : str or None
+        How `gradients` come about ("autograd", "closed form"), for people to read; None where there are none.
     source : object
         What was wrapped: the estimator, the booster, the function.
 
@@ -70,6 +72,7 @@ class Model(ABC):
     classes: Array | None = None
     threshold: float | None = None
     timeout: float | None = None
+    gradient_source: str | None = None
     source: Any = None
 
     @abstractmethod
@@ -81,6 +84,15 @@ class Model(ABC):
         del X
         raise ModelError(f"{self.name} gives labels only, no scores. Use criterion=eh.Flip().")
 
+    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
+        """Differentiate each row's loss by each of its columns: an array of the shape of ``X``.
+
+        The loss is the cross-entropy of the class that ``classes`` names for the row, as a column of the scores
+        (where a row has a single score: 1 for what it speaks for, 0 for the other).
+        """
+        del X, classes
+        raise ModelError(f"{self.name} gives no gradients. Use strategy='kosei', which needs labels only.")
+
     def decide(self, scores: Floats) -> Array:
         """Turn score rows into decisions, with the threshold that is in use.
 
@@ -88,16 +100,23 @@ class Model(ABC):
         decision value, and above zero means the second class.
         """
         width = scores.shape[1]
+        named = self.classes is not None and len(self.classes) in (width, 2 if width == 1 else width)
+        if width == 1 and self.threshold is None and not named:
+            return scores[:, 0]
+        chosen = self.choose(scores)
+        return np.take(self.classes, chosen) if self.classes is not None and named else chosen
+
+    def choose(self, scores: Floats) -> npt.NDArray[np.int64]:
+        """Name the score column that each row decides for; of a single score, 1 for what it speaks for and 0 else."""
+        width = scores.shape[1]
         if self.threshold is not None:
             if width > 2:
                 raise ModelError(f"{self.name} gives {width} scores a row; a threshold needs one or two. Leave it out.")
-            return self._second(scores[:, -1] >= self.threshold)
-        if self.classes is not None and width == 1 and len(self.classes) == 2:
-            return self._second(scores[:, 0] > 0)
-        best: Array = scores.argmax(axis=1)
-        if self.classes is not None and width == len(self.classes):
-            return np.take(self.classes, best)
-        return scores[:, 0] if width == 1 else best
+            return (scores[:, -1] >= self.threshold).astype(np.int64)
+        if width == 1 and (self.classes is None or len(self.classes) > 1):
+            return (scores[:, 0] > 0).astype(np.int64)
+        highest: npt.NDArray[np.int64] = scores.argmax(axis=1)
+        return highest
 
     def with_options(
         self,
@@ -151,10 +170,6 @@ class Model(ABC):
                 f"It is given {some(list(X.columns))}. Add the missing ones to the space."
             )
         return X[list(self.columns)]
-
-    def _second(self, chosen: npt.NDArray[np.bool]) -> Array:
-        codes = chosen.astype(np.int64)
-        return codes if self.classes is None else np.take(self.classes, codes)
 
 
 def some(names: list[Any], most: int = 8) -> str:

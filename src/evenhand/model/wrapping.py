@@ -9,11 +9,13 @@ from evenhand.errors import ModelError
 from evenhand.model.boosters import BoosterModel, is_native
 from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
+from evenhand.model.keras_models import KerasModel, is_keras
 from evenhand.model.protocol import Input, Model
+from evenhand.model.torch_modules import TorchModel, is_torch
 
 ALLOWED = (
     "a function on a batch, a fitted scikit-learn estimator or pipeline, an XGBoost, LightGBM or CatBoost "
-    "model, the path of an .onnx or .skops file"
+    "model, a torch module, a Keras model, the path of an .onnx or .skops file"
 )
 _METHODS = ("predict", "predict_proba", "decision_function")
 
@@ -32,14 +34,15 @@ def wrap(
     ----------
     model
         A callable on a batch; a fitted estimator or pipeline; a native XGBoost, LightGBM or CatBoost model;
-        the path of an .onnx or .skops file; "module:attribute"; or a `Model`, which is returned with the
-        options put in.
+        a torch module; a Keras 3 model; the path of an .onnx or .skops file; "module:attribute"; or a `Model`,
+        which is returned with the options put in.
     threshold
         The decision threshold that is really in use: decide for the second class where its probability, its
         decision value or the single score is at least this.
     input
         "frame" for a pandas frame with the space's columns and the user's values, "array" for float64 in the
-        space's column order. By default what the model was fitted on; a frame for a callable.
+        space's column order. By default what the model was fitted on; a frame for a callable, an array for a
+        network.
     timeout
         Seconds that one call may take.
     name
@@ -71,6 +74,11 @@ def _adapt(model: Any, input: Input | None) -> Model:
         raise ModelError(f"Got the class {model.__name__}, not an object of it. Make one, fit it, then wrap it.")
     if is_native(model):
         return BoosterModel(model, input=input)
+    if is_keras(model):
+        # Before torch: on its backend Keras models are modules too.
+        return KerasModel(model)
+    if is_torch(model):
+        return TorchModel(model)
     if callable(getattr(model, "predict", None)):
         return EstimatorModel(model, input=input)
     if callable(model):

@@ -78,8 +78,7 @@ class Families:
             return self.space.array(self.asked)
         # Numbers are built once for each individual, then copied to its places.
         out = np.repeat(self.space.array(self.individuals.rows), self.width, axis=0)
-        probe = np.zeros((self.width, len(self.space.names)), dtype=np.int32)
-        values = self.space.array(_expand(self.space, probe[:1], self.combinations)[0])
+        values = self.space.protected_numbers
         for place in range(self.width):
             for j in self.space.protected_columns:
                 out[place :: self.width, j] = values[place, j]

@@ -107,14 +107,13 @@ class Coding:
             self.radix[j] = self.total
             self.total *= sizes[j]
         self.fits = self.total < 2**62
+        self._radix = np.array(self.radix, dtype=np.int64 if self.fits else object)
         self.narrowest = np.min_scalar_type(max(sizes) - 1)
         self._limbs = _limbs(self.order, sizes) if self.fits else []
 
     def ids(self, rows: Rows) -> Ids:
         """Number rows of codes."""
-        out = np.zeros(len(rows), dtype=np.int64)
-        for j in self.order:
-            out += rows[:, j] * np.int64(self.radix[j])
+        out: Ids = rows @ self._radix
         return out
 
     def rows(self, ids: Ids) -> Rows:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.space.individuals import Individuals, Rows
-from evenhand.stream import Bits
+from evenhand.stream import Bits, Stream
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space
@@ -66,11 +66,26 @@ def step(space: Space, rows: Rows, columns: npt.NDArray[np.int64], down: npt.NDA
     out = rows.copy()
     here = np.arange(len(rows))
     code = rows[here, columns]
-    sizes = space.sizes[columns]
     present = space.present[columns]
-    ordered = space.ordered[columns]
     walked = np.clip(code + np.where(down, -1, 1), 0, present - 1)
     walked = np.where(code < present, walked, code)
-    jumped = (code + 1 + (bits % np.maximum(sizes - 1, 1).astype(np.uint64)).astype(np.int64)) % sizes
-    out[here, columns] = np.where(ordered, walked, np.where(sizes > 1, jumped, code))
+    jumped = other_value(code, space.sizes[columns], bits)
+    out[here, columns] = np.where(space.ordered[columns], walked, jumped)
+    return out
+
+
+def other_value(code: npt.NDArray[Any], sizes: npt.NDArray[np.int64], bits: Bits) -> npt.NDArray[np.int64]:
+    """Draw a value other than the own one, where there is another."""
+    others = np.maximum(sizes - 1, 1).astype(np.uint64)
+    return (code + 1 + (bits % others).astype(np.int64)) % sizes
+
+
+def jumps(space: Space, rows: Rows, stream: Stream, walkers: npt.NDArray[np.int64], number: int) -> Rows | None:
+    """Draw another value for every nominal free attribute of each row; None where the space has no such attribute."""
+    nominal = [j for j in space.free_columns if not space.ordered[j]]
+    if not nominal:
+        return None
+    out = rows.copy()
+    for j in nominal:
+        out[:, j] = other_value(rows[:, j], space.sizes[j : j + 1], stream.bits(f"jump{j}", walkers, number))
     return out

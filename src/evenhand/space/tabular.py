@@ -286,6 +286,13 @@ class Space:
         return out
 
     @cached_property
+    def protected_numbers(self) -> npt.NDArray[np.float64]:
+        """The numbers of every combination of protected values; free columns have their first value."""
+        first = self.individuals(np.zeros((1, len(self.names)), dtype=np.int32))
+        plain = Families(self, first, np.arange(self.coding.combinations), np.zeros(1, dtype=np.int64))
+        return self.array(plain.rows[0])
+
+    @cached_property
     def _affine(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], dict[int, npt.NDArray[np.float64]]]:
         """Columns as offset + scale * code where that is exact, as tables of values otherwise."""
         offset, scale = np.zeros(len(self.names)), np.ones(len(self.names))
@@ -346,6 +353,15 @@ class Space:
     def families(self, individuals: Individuals, seed: int) -> Families:
         """Build everyone who differs from the individuals in protected attributes only."""
         return families(self, individuals, seed)
+
+    def with_protected(self, individuals: Individuals, stored: npt.NDArray[Any]) -> Individuals:
+        """Take counterparts of individuals back from their stored form; only the protected columns are built anew."""
+        if self.links or not self.coding.fits:
+            return Individuals.from_stored(self, stored)
+        rows, rest = individuals.rows.copy(), stored % self.coding.combinations
+        for j in reversed(self.protected_columns):
+            rest, rows[:, j] = np.divmod(rest, self.coding.sizes[j])
+        return Individuals(self, ids=stored, rows=rows)
 
     def neighbours(self, individuals: Individuals) -> Individuals:
         """Return all individuals one move away, parent by parent."""

@@ -7,13 +7,14 @@ from typing import Any
 
 from evenhand.errors import StrategyError
 from evenhand.search import Strategy
+from evenhand.strategies.adf import Adf
 from evenhand.strategies.aequitas import Aequitas
 from evenhand.strategies.kosei import Kosei
 from evenhand.strategies.themis import Themis
 
-STRATEGIES: dict[str, type[Any]] = {"themis": Themis, "aequitas": Aequitas, "kosei": Kosei}
+STRATEGIES: dict[str, type[Any]] = {"themis": Themis, "aequitas": Aequitas, "kosei": Kosei, "adf": Adf}
 
-__all__ = ["STRATEGIES", "Aequitas", "Kosei", "Themis", "describe", "make"]
+__all__ = ["STRATEGIES", "Adf", "Aequitas", "Kosei", "Themis", "describe", "make"]
 
 
 def make(strategy: str | Strategy, **settings: Any) -> Strategy:

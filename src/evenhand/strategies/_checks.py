@@ -34,3 +34,19 @@ def one_of(strategy: Any, name: str, allowed: tuple[str, ...]) -> None:
     value = getattr(strategy, name)
     if value not in allowed:
         raise StrategyError(f"{type(strategy).__name__}: {name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def whole_steps(strategy: Any, name: str) -> None:
+    """Raise unless the named setting is a whole number of steps, as 1.0 or 2."""
+    value = getattr(strategy, name)
+    if not number(value) or value < 1 or value != int(value):
+        raise StrategyError(
+            f"{type(strategy).__name__}: {name} must be a whole number of the space's steps, such as 1.0, got {value!r}"
+        )
+
+
+def chance(strategy: Any, name: str) -> None:
+    """Raise unless the named setting is a number from 0 to 1."""
+    value = getattr(strategy, name)
+    if not number(value) or not 0 <= value <= 1:
+        raise StrategyError(f"{type(strategy).__name__}: {name} must be a number from 0 to 1, got {value!r}")

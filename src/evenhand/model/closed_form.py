@@ -1,0 +1,243 @@
+"""Gradients of linear classifiers and networks of scikit-learn, in closed form.
+
+A linear classifier is a network without hidden layers, and affine steps before either (scalers, projections) melt
+into its first layer. So there is one form for all of them: layers, an activation between them, and a loss at the end.
+
+Nothing here imports a package: it is told from the names of classes what they compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.model.fitted import package_of
+from evenhand.model.protocol import Floats, Rows
+
+Codes: TypeAlias = npt.NDArray[np.int64]
+Layer: TypeAlias = tuple[Floats, Floats]
+Loss: TypeAlias = Callable[[Floats, Codes], Floats]
+"""From the values of the last layer, and a class for each row, to the derivative of the loss by these values."""
+
+_LINEAR = frozenset(
+    {
+        "LinearDiscriminantAnalysis",
+        "LinearSVC",
+        "LogisticRegression",
+        "LogisticRegressionCV",
+        "PassiveAggressiveClassifier",
+        "Perceptron",
+        "RidgeClassifier",
+        "RidgeClassifierCV",
+        "SGDClassifier",
+    }
+)
+_AFFINE = frozenset(
+    {
+        "IncrementalPCA",
+        "MaxAbsScaler",
+        "MinMaxScaler",
+        "PCA",
+        "RobustScaler",
+        "SelectKBest",
+        "SelectPercentile",
+        "StandardScaler",
+        "TruncatedSVD",
+        "VarianceThreshold",
+    }
+)
+# Far from the origin, the difference that a step of one makes would drown in rounding. For an affine map no step is
+# too long, and dividing by a power of two is exact.
+_STEP = 2.0**20
+
+
+def derive(estimator: Any) -> ClosedForm | None:
+    """Find the closed form of a fitted estimator's gradients.
+
+    There is one for linear classifiers and for `MLPClassifier`, alone, behind affine steps of a pipeline, and as
+    the best of a search.
+
+    The loss is the cross-entropy, -log p, of the class that is named for the row. Where the classifier learns to
+    give probabilities, p is what ``predict_proba`` says: logistic and discriminant models, networks, and
+    `SGDClassifier` with ``loss="log_loss"``, which for more than two classes divides a logistic function of each
+    decision value by the sum of them. Elsewhere p is the softmax of the decision values or, for two classes, the
+    logistic function of the one value: support vectors, ridges, and `SGDClassifier` with any other loss.
+
+    Parameters
+    ----------
+    estimator
+        A fitted estimator, pipeline or search.
+
+    Returns
+    -------
+    ClosedForm or None
+        None where no closed form is known.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    >>> form = derive(LogisticRegression().fit(X, y))
+    >>> form(X, y).round(2).tolist()  # of either class, those near the boundary are the least certain
+    [[0.18], [0.37], [-0.37], [-0.18]]
+    >>> derive(DecisionTreeClassifier().fit(X, y)) is None
+    True
+    """
+    *steps, final = _chain(estimator)
+    if package_of(final) != "sklearn" or not all(map(_is_affine, steps)):
+        return None
+    if type(final).__name__ in _LINEAR:
+        layers, activation, loss = _linear(final)
+    elif type(final).__name__ == "MLPClassifier":
+        layers, activation, loss = _network(final)
+    else:
+        return None
+    if loss is None or len(final.classes_) < 2:
+        return None
+    return ClosedForm(tuple(steps), tuple(layers), activation, loss)
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedForm:
+    """Differentiates a loss by the columns of rows; made by `derive`."""
+
+    steps: tuple[Any, ...]
+    layers: tuple[Layer, ...]
+    activation: str
+    loss: Loss
+
+    def __call__(self, X: Rows, classes: Codes) -> Floats:
+        """Return the gradients of the losses of these rows, a column for each of theirs."""
+        activate, slope = _ACTIVATIONS[self.activation]
+        *hidden, (weights, bias) = self._melted
+        values = _floats(X)
+        outputs = []
+        for inner, inner_bias in hidden:
+            values = activate(values @ inner + inner_bias)
+            outputs.append(values)
+        gradients: Floats = self.loss(values @ weights + bias, classes) @ weights.T
+        while hidden:
+            gradients *= slope(outputs.pop())
+            gradients = gradients @ hidden.pop()[0].T
+        return gradients
+
+    @cached_property
+    def _melted(self) -> tuple[Layer, ...]:
+        # Not before the first question: with very many columns it takes a while, and most audits never ask.
+        if not self.steps:
+            return self.layers
+        (weights, bias), *others = self.layers
+        matrix, shift = _affine(self.steps)
+        return ((matrix @ weights, shift @ weights + bias), *others)
+
+
+def _chain(estimator: Any) -> list[Any]:
+    """List what rows go through, with pipelines and searches unpacked."""
+    if estimator is None or isinstance(estimator, str):  # None and "passthrough" are steps that do nothing
+        return []
+    if package_of(estimator) == "sklearn":
+        if type(estimator).__name__ == "Pipeline":
+            return [part for _, step in estimator.steps for part in _chain(step)]
+        if hasattr(estimator, "best_estimator_"):
+            return _chain(estimator.best_estimator_)
+    return [estimator]
+
+
+def _is_affine(step: Any) -> bool:
+    known = package_of(step) == "sklearn" and type(step).__name__ in _AFFINE
+    return known and not getattr(step, "clip", False)
+
+
+def _affine(steps: Sequence[Any]) -> Layer:
+    """Ask fitted affine steps for the matrix and the shift that they amount to."""
+    width = steps[0].n_features_in_
+    rows: Any = np.vstack([np.zeros(width), np.eye(width) * _STEP])
+    names = getattr(steps[0], "feature_names_in_", None)
+    if names is not None:
+        import pandas as pd
+
+        rows = pd.DataFrame(rows, columns=names)
+    for step in steps:
+        rows = step.transform(rows)
+    answers = _floats(rows)
+    return (answers[1:] - answers[0]) / _STEP, answers[0]
+
+
+def _linear(final: Any) -> tuple[list[Layer], str, Loss | None]:
+    coef = final.coef_
+    weights = np.atleast_2d(_floats(coef.toarray() if hasattr(coef, "toarray") else coef)).T
+    bias = np.broadcast_to(_floats(final.intercept_), weights.shape[1])  # without an intercept, it may be one zero
+    return [(weights, bias)], "identity", _linear_loss(final, weights.shape[1])
+
+
+def _linear_loss(final: Any, width: int) -> Loss | None:
+    binarizer = getattr(final, "_label_binarizer", None)
+    if binarizer is not None and binarizer.y_type_.startswith("multilabel"):
+        return None
+    one_vs_rest = getattr(final, "loss", None) == "log_loss"
+    if type(final).__name__.startswith("LogisticRegression"):
+        # Before version 1.8, models could be told how to make probabilities. Newer ones ignore what old files say.
+        told = final.get_params(deep=False).get("multi_class")
+        if told == "multinomial" and width == 1:
+            return _twofold
+        one_vs_rest = told == "ovr" or (told is not None and told != "multinomial" and final.solver == "liblinear")
+    if width == 1:
+        return _logistic
+    return _normalised if one_vs_rest else _softmax
+
+
+def _network(final: Any) -> tuple[list[Layer], str, Loss | None]:
+    layers = [(_floats(weights), _floats(bias)) for weights, bias in zip(final.coefs_, final.intercepts_, strict=True)]
+    # The logistic function at the end of several outputs is for several labels at once.
+    loss = {("logistic", True): _logistic, ("softmax", False): _softmax}.get(
+        (final.out_activation_, final.n_outputs_ == 1)
+    )
+    return layers, final.activation, loss
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _logistic(values: Floats, classes: Codes) -> Floats:
+    # Not p - 1 but -(1 - p), and likewise below: a row far on its own side keeps a small gradient, not a zero.
+    sign = _floats(1 - 2 * classes)[:, np.newaxis]
+    return sign * np.exp(_log_logistic(sign * values))
+
+
+def _twofold(values: Floats, classes: Codes) -> Floats:
+    """For the softmax of minus and plus a value."""
+    return 2 * _logistic(2 * values, classes)
+
+
+def _softmax(values: Floats, classes: Codes) -> Floats:
+    shares: Floats = np.exp(values - values.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    rows = np.arange(len(values))
+    shares[rows, classes] = 0
+    shares[rows, classes] = -shares.sum(axis=1)
+    return shares
+
+
+def _normalised(values: Floats, classes: Codes) -> Floats:
+    """For logistic functions divided by their sum: the softmax of their logarithms."""
+    return _softmax(_log_logistic(values), classes) * np.exp(_log_logistic(-values))
+
+
+def _log_logistic(values: Floats) -> Floats:
+    return -np.logaddexp(0.0, -values)
+
+
+# What a hidden layer makes of its values, and the derivative of that in terms of what it has made.
+_ACTIVATIONS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats], Any]]] = {
+    "identity": (lambda values: values, np.ones_like),
+    "logistic": (lambda values: 0.5 + 0.5 * np.tanh(0.5 * values), lambda outputs: outputs * (1 - outputs)),
+    "tanh": (np.tanh, lambda outputs: 1 - outputs * outputs),
+    "relu": (lambda values: np.maximum(values, 0), lambda outputs: outputs > 0),
+}

@@ -1,0 +1,419 @@
+"""Torch modules: labels, probabilities and gradients of a network that takes a matrix of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import ModelError
+from evenhand.model.answers import as_scores
+from evenhand.model.fitted import package_of
+from evenhand.model.protocol import Array, Floats, Input, Model, Rows
+
+Kind = Literal["labels", "logits", "logs", "probabilities", "shares"]
+"""What a network returns. Logs are logarithms of the probability of class 1; those of every class are as good as
+logits. Shares are probabilities that add up to 1 in each row, as a softmax makes them and sigmoids do not."""
+
+LOOKED_AT = 256
+"""Rows that are enough to see what a network returns."""
+
+# Operations that move or pick values, or keep them in a range: they leave the meaning of what they pass on.
+_PASSING = frozenset(
+    {"Alias", "Clamp", "Clone", "Expand", "Index", "IndexSelect", "Permute", "Reshape", "ReshapeAlias", "Select"}
+    | {"Slice", "Split", "Squeeze", "T", "ToCopy", "Transpose", "Unbind", "UnsafeView", "Unsqueeze", "View"}
+)
+HIDDEN = "hidden"
+"""Stands for an operation that cannot be told."""
+# One node for all that was compiled.
+_OPAQUE = ("CompiledFunction", "DifferentiableGraph")
+
+
+def is_torch(model: Any) -> bool:
+    """Tell torch modules from everything else, without importing torch.
+
+    >>> is_torch(print)
+    False
+    """
+    return any(base.__module__.startswith("torch.nn.modules") for base in type(model).__mro__)
+
+
+class TorchModel(Model):
+    """A torch module that takes a batch of rows and returns logits, probabilities or labels.
+
+    Which of these it returns is seen when it is first asked: from the operation that its output comes from (a
+    sigmoid, a softmax), else, for one column per class, from the numbers. A single number that no sigmoid made is
+    a logit. Integers and booleans are labels.
+
+    It is always asked in evaluation mode; afterwards every part of it has the mode that it had before.
+
+    Parameters
+    ----------
+    module
+        Takes a tensor of shape (rows, columns) with the type and on the device of its parameters; returns one of
+        shape (rows,), (rows, 1) or (rows, classes).
+
+    Examples
+    --------
+    >>> import torch
+    >>> net = torch.nn.Linear(2, 1)
+    >>> _ = net.load_state_dict({"weight": torch.tensor([[1.0, -1.0]]), "bias": torch.zeros(1)})
+    >>> model = TorchModel(net)
+    >>> model.labels(np.array([[3.0, 1.0], [1.0, 3.0]]))
+    array([1, 0])
+    >>> model.gradients(np.array([[0.0, 0.0]]), np.array([1]))
+    array([[-0.5,  0.5]])
+    """
+
+    input: Input = "array"
+    has_scores = True
+    decides = True
+    gradient_source: str | None = "autograd"
+
+    def __init__(self, module: Any) -> None:
+        package, kind = package_of(module), type(module).__name__
+        self.source = module
+        self.name = f"{package}.{kind}" if package in ("torch", "keras") else kind
+        self._weight = self._find_weight()
+        self._kind: Kind | None = None
+        self.check()
+
+    def labels(self, X: Rows) -> Array:
+        """Return the module's labels, or the number of the class with the highest probability."""
+        if (self._kind or self._recognise(X)) == "labels" and self.threshold is None:
+            return self._answer(X)
+        return self.decide(as_scores(self.scores(X), len(X), self.name))
+
+    def scores(self, X: Rows) -> Floats:
+        """Return the probability of every class; of one output, that of 0 and that of 1."""
+        kind = self._kind or self._recognise(X)
+        if kind == "labels":
+            raise self._only_labels()
+        return probabilities(self._answer(X), kind)
+
+    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
+        """Differentiate minus the logarithm of the probability of each row's class by the row's columns."""
+        import torch
+
+        # Off means that gradients are on, whatever the caller has set.
+        with Evaluation(self._parts()), torch.inference_mode(False):
+            rows = self._rows(X).requires_grad_()
+            # A module may change its input in place; autograd would not let it change the leaf.
+            output = self._output(rows.clone())
+            if output.is_floating_point() and not output.requires_grad:
+                raise self._not_differentiable()
+            kind = self._kind or self._recognise(X)
+            if kind == "labels":
+                raise self._only_labels()
+            least = torch.finfo(output.dtype).tiny
+            seed = torch.from_numpy(slopes(_numbers(output), classes, kind, least)).to(output.device, output.dtype)
+            (gradients,) = torch.autograd.grad(output, rows, seed, allow_unused=True)
+        if gradients is None:
+            raise self._not_differentiable()
+        return _numbers(gradients)
+
+    def check(self) -> None:
+        """Refuse a frame, and a threshold that no probability can be on either side of."""
+        super().check()
+        if self.input != "array":
+            raise ModelError(
+                f'{self.name} takes numbers: leave out input="frame". To encode the rows first, wrap a function that '
+                "does:\neh.wrap(lambda frame: net(encode(frame)))."
+            )
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise ModelError(f"threshold={self.threshold:g} on the probabilities of {self.name}: choose from 0 to 1.")
+
+    def _answer(self, X: Rows) -> Array:
+        import torch
+
+        with Evaluation(self._parts()), torch.inference_mode():
+            output = self._output(self._rows(X))
+            answer: Array = _numbers(output) if output.is_floating_point() else output.cpu().numpy()
+            return answer
+
+    def _recognise(self, X: Rows) -> Kind:
+        """Find out what the module returns, and remember it."""
+        import torch
+
+        rows = self._rows(X[:LOOKED_AT])
+        with Evaluation(self._parts()):
+            try:
+                with torch.inference_mode(False):
+                    output = self._output(rows.clone().requires_grad_().clone(), plain=True)
+            except Exception:
+                # Code that leaves torch on the way works only without gradients. Other errors come again here.
+                with torch.inference_mode():
+                    output = self._output(rows, plain=True)
+        if not output.is_floating_point():
+            return self._remember("labels")
+        rounding = max(1e-5, 16 * torch.finfo(output.dtype).eps)
+        values = _numbers(output)
+        return self._remember(kind_of(values, _head(output.grad_fn), self.name, rounding), values)
+
+    def _remember(self, kind: Kind, values: Array | None = None) -> Kind:
+        # Of no rows, or of NaN, it cannot be told; what is wrong with them is said where they are asked for.
+        if values is None or (len(values) and np.isfinite(values).all()):
+            self._kind = kind
+        return kind
+
+    def _find_weight(self) -> Any:
+        return _first_weight(self.source, self.name)
+
+    def _parts(self) -> list[Any]:
+        """List every part that has a mode."""
+        return parts(self.source)
+
+    def _call(self, module: Any, rows: Any) -> Any:
+        return module(rows)
+
+    def _rows(self, X: Any) -> Any:
+        import torch
+
+        weight = self._weight
+        single = weight is None or weight.dtype is torch.float32
+        # A copy in any case, which the module may change and which is never read-only.
+        rows = torch.from_numpy(np.asarray(X).astype(np.float32 if single else np.float64))
+        return rows if weight is None or (single and weight.is_cpu) else rows.to(weight.device, weight.dtype)
+
+    def _output(self, rows: Any, plain: bool = False) -> Any:
+        """Call the module; return a tensor of one number per row, or of one row per row."""
+        import torch
+
+        # What torch.compile made keeps the module itself, whose operations can be told, beside the compiled code.
+        module = getattr(self.source, "_orig_mod", self.source) if plain else self.source
+        try:
+            output = self._call(module, rows)
+        except RuntimeError as error:
+            self._explain(error, rows.shape[1])
+            raise
+        if not isinstance(output, torch.Tensor) or output.is_complex():
+            got = f"a tensor of {output.dtype}" if isinstance(output, torch.Tensor) else f"a {type(output).__name__}"
+            raise ModelError(
+                f"{self.name} returned {got}; one tensor of logits, probabilities or labels is needed.\n{_OTHERWISE}."
+            )
+        if len(rows) == 1 and output.ndim < 2:
+            # squeeze() also takes away the rows where there is only one.
+            output = output.reshape(1, -1)
+        if output.ndim == 2 and output.shape[1] == 1:
+            output = output[:, 0]
+        if output.ndim not in (1, 2) or 0 in output.shape[1:]:
+            raise ModelError(
+                f"{self.name} returned a tensor of shape {tuple(output.shape)}; (rows,) or (rows, classes) is needed.\n"
+                f"{_OTHERWISE}, in one of these shapes."
+            )
+        if len(output) != len(rows):
+            raise ModelError(f"{self.name}: got {len(output)} answers for {len(rows)} rows. Return one answer per row.")
+        return output
+
+    def _explain(self, error: RuntimeError, given: int) -> None:
+        """Raise a clearer error where the module takes another number of columns."""
+        first = next((part for part in self.source.modules() if hasattr(part, "in_features")), None)
+        if first is not None and f"x{given} and {first.in_features}x" in str(error):
+            raise wrong_width(self.name, first.in_features, given) from error
+
+    def _only_labels(self) -> ModelError:
+        return ModelError(
+            f"{self.name} returns labels: it has no scores and no gradients. Use criterion=eh.Flip() and\n"
+            "strategy='kosei', which need labels only, or wrap a network that returns the logits."
+        )
+
+    def _not_differentiable(self) -> ModelError:
+        return ModelError(
+            f"The output of {self.name} does not depend on its input in a way that can be differentiated.\n"
+            "Use eh.Adf(gradient=\"scores\"), which takes differences of its scores, or strategy='kosei'."
+        )
+
+
+_OTHERWISE = "Wrap a small module, or a function, that calls it and returns the logits alone"
+
+
+def wrong_width(name: str, takes: int, given: int) -> ModelError:
+    """Say that a network takes another number of columns."""
+    return ModelError(
+        f"{name} takes {takes} columns, but is given {given}. The space must have the columns that it was\n"
+        "trained on, in the same order."
+    )
+
+
+class Evaluation:
+    """Puts modules into evaluation mode for a while.
+
+    Only the flags change. ``eval()`` and ``train()`` can do more in a module that overrides them, and change its
+    weights.
+    """
+
+    def __init__(self, modules: Iterable[Any]) -> None:
+        # What torch.jit.freeze made has no mode left.
+        self._training = [module for module in modules if getattr(module, "training", False)]
+
+    def __enter__(self) -> None:
+        for module in self._training:
+            module.training = False
+
+    def __exit__(self, *_: object) -> None:
+        for module in self._training:
+            module.training = True
+
+
+def parts(module: Any) -> list[Any]:
+    """List a module and all that are in it; several times faster than ``modules()``, and done in every call."""
+    found, seen = [module], {module}
+    for part in found:
+        for child in part._modules.values():
+            if child is not None and child not in seen:
+                seen.add(child)
+                found.append(child)
+    return found
+
+
+def _first_weight(module: Any, name: str) -> Any:
+    """Return the first floating parameter, which says what the module takes, or None."""
+    from torch.nn.parameter import is_lazy
+
+    weights = list(module.parameters())
+    if any(map(is_lazy, weights)):
+        raise ModelError(f"{name} has parameters without values: call it once on a batch, or load its weights.")
+    devices = " and ".join(sorted({str(weight.device) for weight in weights}))
+    if "meta" in devices:
+        raise ModelError(
+            f"{name} has parameters on {devices}; meta holds no values. Load the weights:\n"
+            "module.load_state_dict(state, assign=True)."
+        )
+    if " and " in devices:
+        raise ModelError(f'{name} has parameters on {devices}; all must be on one device. Move it: module.to("cpu").')
+    return next((tensor for tensor in [*weights, *module.buffers()] if tensor.is_floating_point()), None)
+
+
+def _numbers(tensor: Any) -> Floats:
+    import torch
+
+    tensor = tensor.detach().cpu()
+    if tensor.dtype is torch.bfloat16:  # numpy has no such type
+        tensor = tensor.float()
+    # By numpy, which is faster and always copies: the module may go on using its tensor.
+    numbers: Floats = tensor.numpy().astype(np.float64)
+    return numbers
+
+
+def _head(node: Any) -> str | None:
+    """Name the operation that made the values, such as "sigmoid"; None where there is none, HIDDEN where it is."""
+    while node is not None:
+        name = str(node.name()).rpartition("Backward")[0] or str(node.name())
+        if name not in _PASSING:
+            return HIDDEN if name.endswith(_OPAQUE) else name.lower()
+        node = node.next_functions[0][0]
+    return None
+
+
+def kind_of(values: Floats, head: str | None, name: str, rounding: float = 1e-5) -> Kind:
+    """Tell what floating output stands for, from the operation that made it and from its values.
+
+    >>> kind_of(np.array([[0.25, 0.75]]), None, "net")
+    'shares'
+    """
+    bounded = bool(((values >= 0) & (values <= 1)).all())
+    if values.ndim == 1:
+        if head in ("sigmoid", "softmax"):
+            return "probabilities"
+        if head in ("logsigmoid", "logsoftmax"):
+            return "logs"
+        if head is None and (values >= 0).all() and (values == np.rint(values)).all():
+            # Whole numbers that cannot be differentiated: an argmax or a comparison, made floats.
+            return "labels"
+        if head not in (None, HIDDEN) or not bounded:
+            return "logits"
+        raise ModelError(
+            f"{name} returns one number from 0 to 1 per row, and what made it cannot be seen: is it a probability or\n"
+            "a logit? Wrap a network that returns the probabilities of both classes, 1 - p and p, in two columns."
+        )
+    if bounded and np.allclose(values.sum(axis=1), 1, rtol=0, atol=rounding):
+        return "shares"
+    if head == "softmax" and len(values) > 1 and np.allclose(values.sum(axis=0), 1, rtol=0, atol=rounding):
+        raise ModelError(
+            f"The softmax of {name} runs over the rows: an answer depends on who else is asked about.\n"
+            "Give the softmax dim=1."
+        )
+    return "probabilities" if head in ("sigmoid", "softmax") else "logits"
+
+
+def probabilities(values: Floats, kind: Kind) -> Floats:
+    """Turn output into one probability per class.
+
+    >>> probabilities(np.array([0.0, 100.0]), "logits").round(3)
+    array([[0.5, 0.5],
+           [0. , 1. ]])
+    """
+    if values.ndim == 2 and kind != "logits":
+        return values
+    if values.ndim == 2 and values.shape[1] > 2:
+        return _softmax(values)
+    if kind == "logits":
+        chance = _expit(_margin(values))
+    else:
+        chance = np.exp(values) if kind == "logs" else values
+    scores = np.empty((len(values), 2))
+    scores[:, 1] = chance
+    np.subtract(1, chance, out=scores[:, 0])
+    return scores
+
+
+def _margin(logits: Floats) -> Floats:
+    """Return by how much class 1 leads: of two logits only the difference counts."""
+    if logits.ndim == 1:
+        return logits
+    with np.errstate(invalid="ignore"):  # NaN from infinite logits is found, and said, by those who ask
+        return np.subtract(logits[:, 1], logits[:, 0])
+
+
+def _softmax(logits: Floats) -> Floats:
+    # Classes first: numpy is slow at many short sums.
+    shares = np.array(logits.T, order="C")
+    with np.errstate(invalid="ignore"):
+        shares -= shares.max(axis=0)
+    np.exp(shares, out=shares)
+    shares /= shares.sum(axis=0)
+    return np.ascontiguousarray(shares.T)
+
+
+def _expit(values: Floats) -> Floats:
+    from scipy.special import expit
+
+    return np.asarray(expit(values))
+
+
+_AWAY = np.array([-1.0, 1.0])
+
+
+def slopes(values: Floats, classes: npt.NDArray[np.int64], kind: Kind, least: float) -> Floats:
+    """Differentiate the loss by the output; a probability below ``least`` counts as constant.
+
+    The formulas keep their precision where a class is nearly certain: there a difference from 1 would be lost.
+
+    >>> slopes(np.array([0.0]), np.array([1]), "logits", 0.0)
+    array([-0.5])
+    """
+    if kind == "logits" and (values.ndim == 1 or values.shape[1] == 2):
+        sign = np.where(classes, -1.0, 1.0)
+        lead: Floats = sign * _expit(sign * _margin(values))
+        return lead if values.ndim == 1 else lead[:, np.newaxis] * _AWAY
+    if kind == "logs":
+        other = -np.expm1(values)
+        away = np.where(other < least, 0.0, np.exp(values) / np.maximum(other, least))
+        return np.where(classes == 1, -1.0, away)
+    rows = np.arange(len(values))
+    chances = probabilities(values, kind)
+    if kind == "logits":
+        chances[rows, classes] = 0
+        chances[rows, classes] = -chances.sum(axis=1)
+        return chances
+    own = chances[rows, classes]
+    slope: Floats = np.where(own < least, 0.0, 1 / np.maximum(own, least))
+    if values.ndim == 1:
+        return np.where(classes, -slope, slope)
+    # A share is also what the others leave, 1 less their sum: the better formula for one that is nearly 1.
+    sure = own > (0.5 if kind == "shares" else np.inf)
+    answer = np.repeat(np.where(sure, slope, 0.0)[:, np.newaxis], values.shape[1], axis=1)
+    answer[rows, classes] = np.where(sure, 0.0, -slope)
+    return answer

@@ -1,0 +1,76 @@
+"""Rivals: the counterpart of each individual whose output differs most from its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.criterion import Outputs, Places
+from evenhand.model import Model
+from evenhand.space.individuals import Ids
+from evenhand.stream import mix
+
+PLACES = 20
+"""log2 of how many individuals are remembered."""
+
+
+def rivals_of(model: Model, outputs: Outputs) -> tuple[npt.NDArray[np.int64], Places]:
+    """Return the class that each individual is given, and the place of the counterpart that contrasts most with it.
+
+    The contrast is the change in the score of the individual's own class. A counterpart with another decision comes
+    before all with the same one; of equals the first counts.
+
+    >>> from evenhand.model import wrap
+    >>> scores = np.array([[[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]])
+    >>> classes, places = rivals_of(wrap(lambda X: X), Outputs(scores.argmax(axis=2), scores, np.array([0])))
+    >>> classes.tolist(), places.tolist()
+    ([0], [2])
+    """
+    assert outputs.scores is not None
+    assert outputs.labels is not None
+    here, own = np.arange(len(outputs.own)), outputs.own
+    classes = model.choose(outputs.scores[here, own])
+    if outputs.scores.shape[1] == 2:
+        return classes, 1 - own
+    column = classes if outputs.scores.shape[2] > 1 else np.zeros_like(classes)
+    scores = outputs.scores[here, :, column]
+    gap = np.abs(scores - scores[here, own][:, None])
+    differs = np.asarray(outputs.labels != outputs.labels[here, own][:, None], dtype=bool)
+    # No gap is larger than the largest, so that adding it puts another decision first.
+    gap += differs * (gap.max(axis=1, keepdims=True) + 1)
+    gap[here, own] = -1
+    return classes, gap.argmax(axis=1)
+
+
+class Recall:
+    """The rivals of individuals met lately: walks come back to where they were, and are not asked about again.
+
+    Each individual has one place in a table, which the next one with the same place takes.
+
+    >>> recall = Recall()
+    >>> recall.add(np.array([7, 9]), np.array([6, 8]), np.array([1, 0]))
+    >>> known, others, classes = recall.find(np.array([9, 5]))
+    >>> known.tolist(), int(others[0]), int(classes[0])
+    ([True, False], 8, 0)
+    """
+
+    def __init__(self) -> None:
+        # Ids are kept plus one, so that zeros, which cost nothing before they are written to, are free places.
+        self._ids = np.zeros(1 << PLACES, dtype=np.int64)
+        self._rivals = np.zeros(1 << PLACES, dtype=np.int64)
+        self._classes = np.zeros(1 << PLACES, dtype=np.int16)
+
+    def find(self, ids: Ids) -> tuple[npt.NDArray[np.bool_], Ids, npt.NDArray[np.int16]]:
+        """Tell which individuals are remembered, with their rivals and classes (without meaning for the others)."""
+        places = self._places(ids)
+        return self._ids[places] == ids + 1, self._rivals[places], self._classes[places]
+
+    def add(self, ids: Ids, others: Ids, classes: npt.NDArray[Any]) -> None:
+        """Remember individuals."""
+        places = self._places(ids)
+        self._ids[places], self._rivals[places], self._classes[places] = ids + 1, others, classes
+
+    def _places(self, ids: Ids) -> Places:
+        return (mix(ids.view(np.uint64)) >> np.uint64(64 - PLACES)).view(np.int64)

@@ -1,0 +1,184 @@
+"""Slopes: how much one step of each attribute changes the loss of a decision.
+
+From the model's own gradients where it has any, else from differences of its scores, so that whatever gives scores can
+be searched by gradient, trees and one-hot encoders included.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import ModelError
+from evenhand.model.asking import Asking
+from evenhand.space.individuals import Rows
+from evenhand.space.tabular import Space
+
+if TYPE_CHECKING:
+    from evenhand.asker import Asker
+
+Classes = npt.NDArray[np.int64]
+Slope = npt.NDArray[np.float32]
+Source = Literal["auto", "model", "scores"]
+
+DIFFERENCES = "differences of scores"
+
+
+class Slopes:
+    """Asks for slopes, chunk by chunk.
+
+    Parameters
+    ----------
+    asker
+        The model and the space.
+    wanted
+        ``"model"`` for the model's own gradients, ``"scores"`` for differences of its scores, ``"auto"`` for the former
+        where there are any.
+    """
+
+    def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
+        self.space: Space = asker.space
+        self._asker, self._asking = asker, Asking(asker.model, asker.timeout)
+        self.source = _source(asker.model, wanted)
+
+    def check(self, scores: npt.NDArray[np.float64]) -> None:
+        """Raise where what a function gives are labels after all, which have no slopes."""
+        if self.source == DIFFERENCES and scores.shape[1] == 1 and (scores == np.rint(scores)).all():
+            raise _neither(self._asker.model.name)
+
+    @property
+    def cost(self) -> int:
+        """Model rows for the slopes of one individual."""
+        return 1 if self.source != DIFFERENCES else self._differences.width
+
+    def ask(self, rows: Rows, classes: Classes, jumps: Rows | None, chunk: int) -> Slope:
+        """Return (rows, attributes) slopes; protected attributes have none, and missing values do not move."""
+        one = self._differentiate if self.source != DIFFERENCES else self._subtract
+        size = max(1, chunk // self.cost)
+        parts = [
+            one(rows[i : i + size], classes[i : i + size], None if jumps is None else jumps[i : i + size])
+            for i in range(0, len(rows), size)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.space.names)), dtype=np.float32)
+
+    def _differentiate(self, rows: Rows, classes: Classes, jumps: Rows | None) -> Slope:
+        """Multiply the model's gradient by what one step changes in the number that the model sees."""
+        gradients = self._asking.gradients(self._asker.inputs(rows), classes)
+        columns = self._columns
+        if columns is not None:
+            every = np.zeros((len(rows), len(self.space.names)))
+            every[:, columns] = gradients
+            gradients = every
+        scale, tables, nominal = self._steps
+        slopes = gradients * scale
+        for j, table in tables.items():
+            slopes[:, j] = gradients[:, j] * table[rows[:, j]]
+        if jumps is not None:
+            for j, values in nominal.items():
+                slopes[:, j] = gradients[:, j] * np.nan_to_num(values[jumps[:, j]] - values[rows[:, j]])
+        return slopes.astype(np.float32)
+
+    def _subtract(self, rows: Rows, classes: Classes, jumps: Rows | None) -> Slope:
+        """Take differences of the score of the class: two steps apart, or between a nominal value and its jump."""
+        differences = self._differences
+        block, length = differences.rows(rows, jumps)
+        scores = self._asker.scores(block.reshape(-1, block.shape[2])).reshape(len(rows), block.shape[1], -1)
+        if scores.shape[2] > 1:
+            values = scores[np.arange(len(rows)), :, classes]
+        else:
+            values = np.where(classes == 1, 1, -1)[:, None] * scores[:, :, 0]
+        # The loss falls where the score of the class rises.
+        return differences.slopes(-values, length)
+
+    @cached_property
+    def _columns(self) -> list[int] | None:
+        names = self._asker.model.columns
+        return None if names is None else [self.space.column(name) for name in names]
+
+    @cached_property
+    def _steps(
+        self,
+    ) -> tuple[npt.NDArray[np.float64], dict[int, npt.NDArray[np.float64]], dict[int, npt.NDArray[np.float64]]]:
+        """What one step changes in each column's number.
+
+        A constant where all steps are alike (0 for columns that do not move), tables by code where not, and the values
+        of nominal columns.
+        """
+        scale, tables, nominal = np.zeros(len(self.space.names)), {}, {}
+        seen = range(len(self.space.names)) if self._columns is None else self._columns
+        for j in set(seen) & set(self.space.free_columns):
+            attribute = self.space.attributes[j]
+            values = attribute.decode(np.arange(attribute.size)).astype(np.float64)
+            present = values[: attribute.present]
+            if not attribute.ordered:
+                nominal[j] = values
+            elif len(present) > 1:
+                steps = np.gradient(present)
+                if attribute.has_missing or not np.allclose(steps, steps[0], rtol=1e-9):
+                    tables[j] = np.append(steps, np.zeros(attribute.size - attribute.present))
+                else:
+                    scale[j] = steps[0]
+        return scale, tables, nominal
+
+    @cached_property
+    def _differences(self) -> Differences:
+        return Differences(self.space)
+
+
+class Differences:
+    """The individuals around others whose scores are compared: one step up, one down, one jump."""
+
+    def __init__(self, space: Space) -> None:
+        free = np.array(space.free_columns)
+        self.ordered, self.nominal = free[space.ordered[free]], free[~space.ordered[free]]
+        self.columns, self.present = len(space.names), space.present[self.ordered]
+        # What a nominal value's jump is compared with is the individual itself.
+        self.width = 2 * len(self.ordered) + len(self.nominal) + (len(self.nominal) > 0)
+
+    def rows(self, rows: Rows, jumps: Rows | None) -> tuple[Rows, npt.NDArray[np.int32]]:
+        """Return (n, width, attributes) rows: all steps up, all down, all jumps, itself; and the steps' lengths."""
+        ups = len(self.ordered)
+        out = np.repeat(rows[:, None, :], self.width, axis=1)
+        code = rows[:, self.ordered]
+        moves = code < self.present
+        up = np.where(moves, np.minimum(code + 1, self.present - 1), code)
+        down = np.where(moves, np.maximum(code - 1, 0), code)
+        place = np.arange(ups)
+        out[:, place, self.ordered] = up
+        out[:, ups + place, self.ordered] = down
+        if len(self.nominal):
+            assert jumps is not None
+            out[:, 2 * ups + np.arange(len(self.nominal)), self.nominal] = jumps[:, self.nominal]
+        return out, (up - down).astype(np.int32)
+
+    def slopes(self, losses: npt.NDArray[np.float64], length: npt.NDArray[np.int32]) -> Slope:
+        """Turn losses of these rows into slopes."""
+        ups = len(self.ordered)
+        out = np.zeros((len(losses), self.columns), dtype=np.float32)
+        out[:, self.ordered] = (losses[:, :ups] - losses[:, ups : 2 * ups]) / np.maximum(length, 1)
+        if len(self.nominal):
+            out[:, self.nominal] = losses[:, 2 * ups : -1] - losses[:, -1:]
+        return out
+
+
+def _source(model: Any, wanted: Source) -> str:
+    if wanted != "scores" and model.gradient_source is not None:
+        return str(model.gradient_source)
+    if wanted == "model":
+        raise ModelError(
+            f"{model.name} gives no gradients of its own; use differences of its scores: eh.Adf(gradient='scores'), "
+            "or strategy='kosei', which needs labels only"
+        )
+    if not model.has_scores:
+        raise _neither(model.name)
+    return DIFFERENCES
+
+
+def _neither(name: str) -> ModelError:
+    return ModelError(
+        f"{name} gives labels only, neither gradients nor scores to take differences of; use strategy='kosei', which "
+        "needs labels only, or wrap a function that returns scores"
+    )

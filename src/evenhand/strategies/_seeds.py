@@ -1,0 +1,62 @@
+"""Seeds from the data: K-means clusters in turn, so that the first few already differ."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import DataError
+from evenhand.search import Problem, Query, work
+from evenhand.space.individuals import Individuals, Rows
+from evenhand.space.tabular import Space
+
+MOST = 50_000
+"""The most rows that are clustered; of more, a seeded choice."""
+WIDEST = 256
+"""A nominal attribute with more values takes no part in the distances."""
+
+
+def clustered(problem: Problem, clusters: int, most: int) -> Generator[Query, Any, Individuals]:
+    """Return up to ``most`` different individuals, from each cluster in turn.
+
+    They come from the data, or are drawn uniformly where there are no data. Which of a cluster comes first is a matter
+    of the run's seed; individuals that differ in protected attributes only are one.
+    """
+    people = problem.sample(most) if problem.data is None else problem.data
+    if not len(people):
+        raise DataError("none of the data rows lies in the space, so there is nobody to start from; leave out data=")
+    order = problem.stream.shuffled(np.arange(len(people)), len(people), "seeds")
+    people = people[order]
+    _, first = np.unique(people.keys, return_index=True)
+    people = people[np.sort(first)[: max(MOST, most)]]
+    state = int(problem.stream.bits("kmeans", 0, 0)[0] >> np.uint64(32))
+    cluster = yield from work(lambda: kmeans(problem.space, people.rows, clusters, state))
+    return people[in_turn(cluster)[:most]]
+
+
+def kmeans(space: Space, rows: Rows, clusters: int, state: int) -> npt.NDArray[np.int32]:
+    """Cluster rows of codes; distances count the space's own steps, and two nominal values are one step apart."""
+    from sklearn.cluster import KMeans
+
+    nominal = np.flatnonzero(~space.ordered & (space.sizes <= WIDEST))
+    ones = [np.sqrt(0.5) * (rows[:, [j]] == np.arange(space.sizes[j])) for j in nominal]
+    features = np.hstack([rows[:, space.ordered].astype(np.float64), *ones])
+    different = len(np.unique(features, axis=0)) if len(features) <= clusters else clusters
+    model = KMeans(min(clusters, different), n_init=1, random_state=state)
+    return np.asarray(model.fit_predict(features), dtype=np.int32)
+
+
+def in_turn(cluster: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Order positions so that the clusters take turns.
+
+    >>> in_turn(np.array([0, 0, 0, 1, 2, 2])).tolist()
+    [0, 3, 4, 1, 5, 2]
+    """
+    order = np.argsort(cluster, kind="stable")
+    start = np.searchsorted(cluster[order], cluster[order], side="left")
+    turn = np.empty(len(cluster), dtype=np.int64)
+    turn[order] = np.arange(len(cluster)) - start
+    return np.lexsort((cluster, turn))

@@ -1,0 +1,190 @@
+"""ADF: gradients lead individuals to the decision boundary, then along it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.search import Problem, Query, Search, Verdicts, contrast, gradient
+from evenhand.space.individuals import Individuals, Rows
+from evenhand.space.moves import jumps
+from evenhand.strategies._checks import at_least, chance, one_of, whole_steps
+from evenhand.strategies._seeds import clustered
+
+EPSILON = 1e-6
+"""What a slope of zero counts as, beside the individual's largest."""
+Slopes = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Adf:
+    """Seeds from K-means clusters walk along agreeing gradients until they are found; walks around them find more.
+
+    Zhang, Wang, Sun and others, "White-box fairness testing through adversarial sampling", ICSE 2020. In the global
+    phase a seed and its most different counterpart move together, on every free attribute where the signs of their
+    gradients agree; where none does, or the move changes nothing or breaks a constraint, one attribute drawn uniformly
+    moves a step. In the local phase attributes that matter little to both are moved most. All seeds advance together;
+    what one does is independent of the others. A nominal attribute steps to a drawn other value. The paper's walks
+    leave the region that they should explore; with ``stray=0`` they never do, and find several times as many.
+
+    >>> Adf(seeds=100, phase="global").max_iter
+    10
+    """
+
+    clusters: int = 4
+    """K-means clusters from which the seeds are taken in turn."""
+    seeds: int = 1000
+    """Individuals that the global phase starts from."""
+    max_iter: int = 10
+    """Judgements of each seed in the global phase."""
+    trials: int = 1000
+    """Steps of each walk of the local phase."""
+    step: float = 1.0
+    """How many of the space's steps a move takes."""
+    stray: float = 1.0
+    """The chance that a walk goes on from where it is not discriminatory; else that step is taken back."""
+    phase: Literal["both", "global", "local"] = "both"
+    """``local`` walks from those seeds that are discriminatory to begin with."""
+    gradient: Literal["auto", "model", "scores"] = "auto"
+    """The model's own gradients, or differences of its scores; ``auto``: the former where there are any."""
+
+    uses_gradient: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "clusters", "seeds", "max_iter", "trials")
+        whole_steps(self, "step")
+        chance(self, "stray")
+        one_of(self, "phase", ("both", "global", "local"))
+        one_of(self, "gradient", ("auto", "model", "scores"))
+
+    def search(self, problem: Problem) -> Search:
+        """Lead every seed to discrimination, then walk around those that came there."""
+        people = yield from clustered(problem, self.clusters, self.seeds)
+        found = yield from self._lead(problem, people)
+        if self.phase != "global" and len(found.walkers):
+            yield from self._walk(problem, found)
+
+    def _lead(self, problem: Problem, people: Individuals) -> Generator[Query, Any, Walk]:
+        """Global phase: move seeds along the signs on which both gradients agree."""
+        walkers, rows = np.arange(len(people)), people.rows
+        found: list[Walk] = []
+        iterations = 1 if self.phase == "local" else self.max_iter
+        for iteration in range(iterations):
+            walk, verdicts = yield from _meet(problem, walkers, rows)
+            found.append(walk[verdicts.found])
+            walk = walk[~verdicts.unfair]
+            if iteration == iterations - 1 or not len(walk.walkers):
+                break
+            targets = jumps(problem.space, walk.rows, problem.stream, walk.walkers, iteration)
+            own, other = yield from walk.slopes(problem, targets)
+            direction = np.where(np.sign(own) == np.sign(other), np.sign(own), 0)
+            moved = _along(problem, walk.rows, direction.astype(np.int32), targets, int(self.step))
+            walkers, rows = walk.walkers, _unstuck(problem, walk, moved, targets, iteration, int(self.step))
+        return Walk(*map(np.concatenate, zip(*(vars(part).values() for part in found), strict=True)))
+
+    def _walk(self, problem: Problem, walk: Walk) -> Search:
+        """Local phase: attributes are chosen by the reciprocal of what they matter to both."""
+        free = np.array(problem.space.free_columns)
+        movable = problem.space.sizes[free] > 1
+        for trial in range(self.trials):
+            targets = jumps(problem.space, walk.rows, problem.stream, walk.walkers, trial)
+            own, other = yield from walk.slopes(problem, targets)
+            chances = movable * _reciprocal((np.abs(own) + np.abs(other))[:, free])
+            columns = free[_choose(chances, problem.stream.unit("choice", walk.walkers, trial))]
+            moved = _one_step(problem, walk, columns, targets, trial, int(self.step))
+            there, verdicts = yield from _meet(problem, walk.walkers, moved)
+            if self.stray < 1:
+                strays = problem.stream.unit("stray", walk.walkers, trial) < self.stray
+                there = there.or_back(verdicts.unfair | strays, walk)
+            walk = there
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Walkers side by side: who they are, where they stand, and what they met there."""
+
+    walkers: npt.NDArray[np.int64]
+    rows: Rows
+    rivals: Rows
+    """The counterpart that differs most from each."""
+    classes: npt.NDArray[np.int64]
+    """What the model decides for each."""
+
+    def __getitem__(self, which: npt.NDArray[Any]) -> Walk:
+        """Return some of the walkers."""
+        return Walk(self.walkers[which], self.rows[which], self.rivals[which], self.classes[which])
+
+    def or_back(self, stays: npt.NDArray[np.bool_], before: Walk) -> Walk:
+        """Return the walkers that stay here where they are, and the others where they were before."""
+        rows = np.where(stays[:, None], self.rows, before.rows)
+        rivals = np.where(stays[:, None], self.rivals, before.rivals)
+        return Walk(self.walkers, rows, rivals, np.where(stays, self.classes, before.classes))
+
+    def slopes(self, problem: Problem, targets: Rows | None) -> Generator[Query, Any, tuple[Slopes, Slopes]]:
+        """Ask for the slopes of the loss of each one's decision, at itself and at its rival, in one call."""
+        both = Individuals(problem.space, rows=np.concatenate([self.rows, self.rivals]))
+        twice = None if targets is None else np.concatenate([targets, targets])
+        answer = yield from gradient(both, np.concatenate([self.classes, self.classes]), twice)
+        return answer[: len(self.rows)], answer[len(self.rows) :]
+
+
+def _meet(problem: Problem, walkers: npt.NDArray[np.int64], rows: Rows) -> Generator[Query, Any, tuple[Walk, Verdicts]]:
+    """Judge walkers where they stand, and find the rival of each."""
+    seen = yield from contrast(Individuals(problem.space, rows=rows))
+    return Walk(walkers, rows, seen.rivals.rows, seen.classes), seen.verdicts
+
+
+def _along(problem: Problem, rows: Rows, direction: Rows, targets: Rows | None, size: int) -> Rows:
+    """Move every free attribute in its direction, clipped; a nominal one jumps where that raises the loss."""
+    space = problem.space
+    moved = np.where(rows < space.present, np.clip(rows + size * direction, 0, space.present - 1), rows)
+    if targets is not None:
+        moved = np.where(space.ordered, moved, np.where(direction > 0, targets, rows))
+    moved[:, space.protected_columns] = rows[:, space.protected_columns]
+    return moved.astype(np.int32)
+
+
+def _unstuck(problem: Problem, walk: Walk, moved: Rows, targets: Rows | None, iteration: int, size: int) -> Rows:
+    """Let those move one attribute at random whose move changes nothing or breaks a constraint."""
+    stuck = np.flatnonzero((moved == walk.rows).all(axis=1) | ~problem.space.legal(moved))
+    if len(stuck):
+        free = np.array(problem.space.free_columns)
+        columns = free[problem.stream.below(len(free), "any", walk.walkers[stuck], iteration)]
+        there = None if targets is None else targets[stuck]
+        moved[stuck] = _one_step(problem, walk[stuck], columns, there, iteration, size)
+    return moved
+
+
+def _one_step(
+    problem: Problem, walk: Walk, columns: npt.NDArray[np.int64], targets: Rows | None, number: int, size: int
+) -> Rows:
+    """Move one attribute of each walker up or down with equal chance; who would break a constraint stays."""
+    space, here = problem.space, np.arange(len(columns))
+    down = problem.stream.bits("down", walk.walkers, number) >> np.uint64(63)
+    code, present = walk.rows[here, columns], space.present[columns]
+    there = np.minimum(np.maximum(code + np.where(down, -size, size), 0), present - 1)
+    there = np.where(code < present, there, code)
+    if targets is not None:
+        there = np.where(space.ordered[columns], there, targets[here, columns])
+    moved = walk.rows.copy()
+    moved[here, columns] = there
+    return np.where(space.legal(moved)[:, None], moved, walk.rows) if space.constraints else moved
+
+
+def _reciprocal(slopes: Slopes) -> npt.NDArray[np.float64]:
+    """Weigh attributes by the reciprocal of their slopes; all alike where none has any."""
+    total = slopes.astype(np.float64)
+    largest = total.max(axis=1, keepdims=True)
+    return 1 / (total + np.where(largest > 0, EPSILON * largest, 1))
+
+
+def _choose(chances: npt.NDArray[np.float64], unit: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Choose a column in each row with probability proportional to its chance."""
+    ends = np.cumsum(chances, axis=1)
+    below = ends <= (unit * ends[:, -1])[:, None]
+    chosen: npt.NDArray[np.int64] = np.minimum(below.sum(axis=1), chances.shape[1] - 1)
+    return chosen

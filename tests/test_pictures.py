@@ -1,0 +1,24 @@
+"""The pictures of the pages are what their scripts draw."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+
+
+@pytest.mark.parametrize("script", sorted(IMAGES.glob("*.py")), ids=lambda path: path.name)
+def test_a_script_draws_the_picture_beside_it(script: Path, tmp_path: Path) -> None:
+    drawn = tmp_path / "drawn.svg"
+    subprocess.run([sys.executable, str(script), str(drawn)], check=True, timeout=120)
+    # Labels and what there is to see; coordinates may differ in their last digits.
+    assert shapes(drawn) == shapes(script.with_suffix(".svg"))
+
+
+def shapes(picture: Path) -> list[str]:
+    return re.findall(r'<!-- .*? -->|<g id="[a-z]+', picture.read_text("utf-8"))

@@ -113,9 +113,13 @@ def accuracy(net: Sequential, table: Table) -> float:
         return float((net(X).argmax(1) == y).double().mean())
 
 
-def _trained(data: str, first: int) -> tuple[Sequential, int]:
-    """Train with one seed after the other until a net is good; a narrow ReLU net may die and decide alike for all."""
+def _trained(data: str, number: int) -> tuple[Sequential, int]:
+    """Train with one seed after the other; return the net of this number among the good ones, and its seed.
+
+    A narrow ReLU net may die and decide alike for all.
+    """
     table, how = tables(data)[0], TRAININGS[data]
+    first = 0 if number == 0 else _stored(data, number - 1)[1] + 1
     for seed in range(first, first + TRIES):
         net = train(table, how, seed)
         if 100 * accuracy(net, table) >= PAPER[data] - MARGIN:
@@ -123,20 +127,20 @@ def _trained(data: str, first: int) -> tuple[Sequential, int]:
     raise RuntimeError(f"{TRIES} nets for {data}, seeds {first} to {first + TRIES - 1}, are all worse than the paper's")
 
 
-def _file(data: str, seed: int) -> Path:
+def _file(data: str, number: int) -> Path:
     """Name the file of a net after everything that makes it what it is."""
     X, y = tables(data)[0]
     rows = hashlib.sha256(X.numpy().tobytes() + y.numpy().tobytes()).hexdigest()
     wanted = [PAPER[data] - MARGIN, TRIES]
-    key = json.dumps([asdict(TRAININGS[data]), LAYERS, wanted, rows, torch.__version__, seed])
+    key = json.dumps([asdict(TRAININGS[data]), LAYERS, wanted, rows, torch.__version__, number])
     return CACHE / f"{data}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.pt"
 
 
-def _stored(data: str, seed: int) -> tuple[Sequential, int]:
+def _stored(data: str, number: int) -> tuple[Sequential, int]:
     """Return a net and the seed that it came of, from disk where it is there."""
-    path = _file(data, seed)
+    path = _file(data, number)
     if not path.exists():
-        net, used = _trained(data, seed)
+        net, used = _trained(data, number)
         CACHE.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".tmp")
         torch.save({"weights": net.state_dict(), "seed": used}, temporary)
@@ -147,14 +151,14 @@ def _stored(data: str, seed: int) -> tuple[Sequential, int]:
     return net.eval(), stored["seed"]
 
 
-def net(data: str, seed: int = 0) -> Sequential:
+def net(data: str, number: int = 0) -> Sequential:
     """Return the net of a data set (``census``, ``credit``, ``bank``), trained at the first call only."""
-    return _stored(data, seed)[0]
+    return _stored(data, number)[0]
 
 
-def facts(data: str, seed: int = 0) -> dict[str, Any]:
+def facts(data: str, number: int = 0) -> dict[str, Any]:
     """Say how good a net is, which seed it came of, and how to tell it from another."""
-    made, used = _stored(data, seed)
+    made, used = _stored(data, number)
     trained, others = tables(data)
     weights = b"".join(weight.numpy().tobytes() for weight in made.state_dict().values())
     return {
@@ -172,10 +176,10 @@ def facts(data: str, seed: int = 0) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
-    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--number", type=int, default=0, help="which of the nets")
     given = options.parse_args(arguments)
     for data in given.data:
-        said, seconds = cpu(lambda data=data: facts(data, given.seed))  # type: ignore[misc]
+        said, seconds = cpu(lambda data=data: facts(data, given.number))  # type: ignore[misc]
         print(data, said, f"{seconds:.1f} CPU s", flush=True)
 
 

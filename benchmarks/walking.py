@@ -105,9 +105,9 @@ def measure(row: str, number: int, trials: int, stray: float) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     options = parser(__doc__, "walking.json")
-    options.add_argument("--rows", nargs="+", default=["census/sex"], choices=ROWS)
-    options.add_argument("--nets", type=int, default=5, help="how many nets of each data set")
-    options.add_argument("--trials", type=int, default=300)
+    options.add_argument("--rows", nargs="+", default=list(ROWS), choices=ROWS)
+    options.add_argument("--nets", type=int, default=1, help="how many nets of each data set")
+    options.add_argument("--trials", type=int, default=1000)
     given = options.parse_args(arguments)
     torch.set_num_threads(1)
     result: dict[str, Any] = {"machine": facts(), "wanted": WANTED, "wanted_findings": WANTED_FINDINGS, "rows": []}

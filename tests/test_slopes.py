@@ -63,14 +63,13 @@ class Linear(eh.Model):
         return np.where(classes == 1, -1, 1)[:, None] * self.weights
 
 
-@pytest.mark.parametrize("chunk", [7, 1000])
-def test_a_slope_is_the_gradient_times_one_step(chunk: int) -> None:
+def test_a_slope_is_the_gradient_times_one_step() -> None:
     space, model = mixed(), Linear()
     rows = people(space)
     classes = np.arange(len(rows)) % 2
     slopes = slopes_of(model, space)
     assert (slopes.source, slopes.cost) == ("known", 1)
-    got = slopes.ask(rows, classes, jump(space, rows), chunk)
+    got = slopes.ask(rows, classes, jump(space, rows))
     sign = np.where(classes == 1, -1, 1)
     values = space.array(rows)
     jumped = space.array(jump(space, rows))
@@ -82,8 +81,7 @@ def test_a_slope_is_the_gradient_times_one_step(chunk: int) -> None:
     assert (got[:, 4] == 0).all()
 
 
-@pytest.mark.parametrize("chunk", [7, 1000])
-def test_differences_of_scores_say_the_same_of_a_linear_model(chunk: int) -> None:
+def test_differences_of_scores_say_the_same_of_a_linear_model() -> None:
     space = eh.Space(
         [eh.Integer("a", 0, 9), eh.Real("b", 0, 1, step=0.1), eh.Nominal("c", [0, 1, 5]), eh.Integer("sex", 0, 1)],
         protected="sex",
@@ -97,8 +95,8 @@ def test_differences_of_scores_say_the_same_of_a_linear_model(chunk: int) -> Non
     own, differences = slopes_of(Small(), space), slopes_of(Small(), space, "scores")
     assert (differences.source, differences.cost) == (DIFFERENCES, 2 + 2 + 1 + 1)
     targets = jump(space, rows)
-    expected = own.ask(rows, classes, targets, chunk)
-    assert np.allclose(differences.ask(rows, classes, targets, chunk), expected, atol=1e-6)
+    expected = own.ask(rows, classes, targets)
+    assert np.allclose(differences.ask(rows, classes, targets), expected, atol=1e-6)
 
 
 def test_missing_values_do_not_move() -> None:
@@ -112,7 +110,7 @@ def test_missing_values_do_not_move() -> None:
             def scores(self, X: Any) -> Any:
                 return np.nan_to_num(X) @ self.weights[:, None]
 
-        got = slopes_of(Model(), space, wanted).ask(rows, np.ones(len(rows), dtype=int), jump(space, rows), 100)
+        got = slopes_of(Model(), space, wanted).ask(rows, np.ones(len(rows), dtype=int), jump(space, rows))
         assert (got[gone, 0] == 0).all()
         assert (got[~gone, 0] != 0).all()
         assert np.isfinite(got).all()
@@ -134,7 +132,7 @@ def test_differences_are_those_of_the_scores_of_the_class(seed: int, width: int)
     rows = people(space, 30, seed)
     classes = rng.integers(0, max(width, 2), len(rows))
     targets = jump(space, rows)
-    got = slopes_of(model, space).ask(rows, classes, targets, 50)
+    got = slopes_of(model, space).ask(rows, classes, targets)
     for i, row in enumerate(rows):
 
         def loss(changed: Any, y: int = int(classes[i])) -> float:
@@ -160,7 +158,7 @@ def test_columns_that_the_model_does_not_know_have_no_slope() -> None:
     frame = space.frame(people(space, 200))
     model = LogisticRegression().fit(frame[["sex", "years"]], frame["years"] + frame["sex"] > 25)
     rows = people(space, 50, 1)
-    got = slopes_of(model, space).ask(rows, np.ones(50, dtype=int), jump(space, rows), 100)
+    got = slopes_of(model, space).ask(rows, np.ones(50, dtype=int), jump(space, rows))
     assert isinstance(frame, pd.DataFrame)
     assert (got[:, 0] != 0).all()
     assert (got[:, 1:] == 0).all()

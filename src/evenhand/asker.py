@@ -74,7 +74,7 @@ class Asker:
         if not self.scored:
             return self._asking.labels(inputs, len(inputs)), None
         scores, labels = self._asking.both(inputs, len(inputs))
-        return labels, scores
+        return self._asking.decided(labels) if self.criterion.needs_decisions else labels, scores
 
     def outputs(self, families: Families) -> Outputs:
         """Ask about whole families."""

@@ -58,6 +58,11 @@ class Criterion(ABC):
         """Whether scores are looked at, not decisions alone."""
         return False
 
+    @property
+    def needs_decisions(self) -> bool:
+        """Whether decisions are compared, so that the model has to make some."""
+        return True
+
     @abstractmethod
     def judge(self, outputs: Outputs) -> Judgement:
         """Judge whole families."""
@@ -75,6 +80,11 @@ class Pairwise(Criterion):
     def needs_scores(self) -> bool:
         """Whether scores are looked at, not decisions alone."""
         return any(clause.gamma is not None for clause in self.clauses)
+
+    @property
+    def needs_decisions(self) -> bool:
+        """Whether decisions are compared, so that the model has to make some."""
+        return any(clause.flip for clause in self.clauses)
 
     def judge(self, outputs: Outputs) -> Judgement:
         """Judge whole families; the witness is the first clause's pair that shows it."""

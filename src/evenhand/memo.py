@@ -20,6 +20,8 @@ MARKS, MOST_MARKS = 21, 25
 """log2 of the places for marks, one byte each: at first and at most."""
 RECENT = 20
 """log2 of the places for recent keys."""
+SMALL = 2048
+"""Up to so many keys the plain way is the quicker one."""
 LARGEST = 2**21
 """Keys from which on a segment is merged no more."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -52,11 +54,11 @@ class Memo:
             return _first(keys, np.arange(len(keys)))
         places = _places(keys, RECENT)
         left = np.flatnonzero(self._recent[places] != keys)
-        if len(left) < len(keys):
+        if len(left) < len(keys) and len(left) > SMALL:
             # Where a block repeats the past it tends to repeat itself, and scattering is the quicker way to see that.
             left = left[self._scattered_first(keys[left], places[left])]
         else:
-            left = _first(keys, left)
+            left = _first(keys[left], left)
         doubtful = np.flatnonzero(self._marks[_places(keys[left], self._bits)])
         if len(doubtful):
             known = np.zeros(len(left), dtype=bool)
@@ -111,9 +113,13 @@ class Memo:
         return np.flatnonzero(first)
 
     def _holds(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        known = np.zeros(len(keys), dtype=bool)
+        if len(keys) <= SMALL:
+            for segment in self._segments:
+                known |= _hits(segment, keys)[0]
+            return known
         order = np.argsort(keys)
         ordered = keys[order]
-        known = np.zeros(len(keys), dtype=bool)
         for segment in self._segments:
             known |= _hits(segment, ordered)[0]
         out = np.empty(len(keys), dtype=bool)

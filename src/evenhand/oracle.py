@@ -27,7 +27,7 @@ from evenhand.rivals import Recall, rivals_of
 from evenhand.search import Contrasts, Query, Verdicts
 from evenhand.slopes import Slopes
 from evenhand.space.counterparts import Families
-from evenhand.space.individuals import Individuals
+from evenhand.space.individuals import Individuals, Rows
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
 """A run stalls after so many blocks in a row, holding so many individuals, without a fresh test."""
@@ -184,16 +184,26 @@ class Oracle:
         members = families.members(np.arange(len(families)), places)
         return {"rival": members.stored, "class": classes.astype(np.int16)}
 
-    def _gradient(self, query: Query) -> npt.NDArray[np.float32]:
+    def _gradient(self, query: Query) -> npt.NDArray[np.float64]:
         individuals, classes, slopes = query.individuals, query.classes, self._slopes()
         assert individuals is not None
         assert classes is not None
-        rows = len(individuals) * slopes.cost
+        size, jumps = max(1, self.chunk // slopes.cost), query.jumps
+        parts = []
+        for start in range(0, len(individuals), size):
+            part = slice(start, start + size)
+            there = None if jumps is None else jumps[part]
+            block = individuals[part]
+            # Frame by frame, so that a budget is looked at and a kill loses no more than one model call.
+            ask = partial(self._ask_slopes, slopes, block, classes[part], there)
+            frame = self._stored("gradient", "gradient", block, len(block) * slopes.cost, ask)
+            parts.append(frame.arrays["answer"])
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.space.names)))
 
-        def ask() -> Arrays:
-            return {"answer": slopes.ask(individuals.rows, classes, query.jumps, self.chunk)}
-
-        return self._stored("gradient", "gradient", individuals, rows, ask).arrays["answer"]
+    def _ask_slopes(
+        self, slopes: Slopes, block: Individuals, classes: npt.NDArray[np.int64], jumps: Rows | None
+    ) -> Arrays:
+        return {"answer": slopes.ask(block.rows, classes, jumps)}
 
     def _slopes(self) -> Slopes:
         if self.asker.slopes is None:

@@ -57,20 +57,18 @@ class Recall:
     """
 
     def __init__(self) -> None:
-        # Ids are kept plus one, so that zeros, which cost nothing before they are written to, are free places.
-        self._ids = np.zeros(1 << PLACES, dtype=np.int64)
-        self._rivals = np.zeros(1 << PLACES, dtype=np.int64)
-        self._classes = np.zeros(1 << PLACES, dtype=np.int16)
+        # One row each, so that a place is one access to memory: the id plus one (zeros, which cost nothing before they
+        # are written to, are free places), the rival, the class.
+        self._table = np.zeros((1 << PLACES, 3), dtype=np.int64)
 
-    def find(self, ids: Ids) -> tuple[npt.NDArray[np.bool_], Ids, npt.NDArray[np.int16]]:
+    def find(self, ids: Ids) -> tuple[npt.NDArray[np.bool_], Ids, Places]:
         """Tell which individuals are remembered, with their rivals and classes (without meaning for the others)."""
-        places = self._places(ids)
-        return self._ids[places] == ids + 1, self._rivals[places], self._classes[places]
+        there = self._table[self._places(ids)]
+        return there[:, 0] == ids + 1, there[:, 1], there[:, 2]
 
     def add(self, ids: Ids, others: Ids, classes: npt.NDArray[Any]) -> None:
         """Remember individuals."""
-        places = self._places(ids)
-        self._ids[places], self._rivals[places], self._classes[places] = ids + 1, others, classes
+        self._table[self._places(ids)] = np.stack([ids + 1, others, classes], axis=1)
 
     def _places(self, ids: Ids) -> Places:
         return (mix(ids.view(np.uint64)) >> np.uint64(64 - PLACES)).view(np.int64)

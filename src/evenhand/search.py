@@ -111,7 +111,7 @@ def contrast(individuals: Individuals) -> Generator[Query, Contrasts, Contrasts]
 
 def gradient(
     individuals: Individuals, classes: npt.NDArray[np.int64], jumps: Rows | None = None
-) -> Generator[Query, npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+) -> Generator[Query, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Ask how one step of each attribute changes the loss of the named classes: (individuals, attributes).
 
     A step of a nominal attribute goes to the value that ``jumps`` has for it.

@@ -7,12 +7,12 @@ be searched by gradient, trees and one-hot encoders included.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import ModelError
+from evenhand.errors import ModelError, StrategyError
 from evenhand.model.asking import Asking
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from evenhand.asker import Asker
 
 Classes = npt.NDArray[np.int64]
-Slope = npt.NDArray[np.float32]
+Slope = npt.NDArray[np.float64]
 Source = Literal["auto", "model", "scores"]
 
 DIFFERENCES = "differences of scores"
 
 
 class Slopes:
-    """Asks for slopes, chunk by chunk.
+    """Asks for slopes, with one model call.
 
     Parameters
     ----------
@@ -46,23 +46,21 @@ class Slopes:
 
     def check(self, scores: npt.NDArray[np.float64]) -> None:
         """Raise where what a function gives are labels after all, which have no slopes."""
-        if self.source == DIFFERENCES and scores.shape[1] == 1 and (scores == np.rint(scores)).all():
-            raise _neither(self._asker.model.name)
+        model = self._asker.model
+        may_be_labels = model.threshold is None and model.classes is None and self._asker.criterion.needs_decisions
+        if self.source == DIFFERENCES and may_be_labels and scores.shape[1] == 1:
+            # Fractions were refused before: without a threshold they are no decisions.
+            raise _neither(model.name)
 
     @property
     def cost(self) -> int:
         """Model rows for the slopes of one individual."""
         return 1 if self.source != DIFFERENCES else self._differences.width
 
-    def ask(self, rows: Rows, classes: Classes, jumps: Rows | None, chunk: int) -> Slope:
+    def ask(self, rows: Rows, classes: Classes, jumps: Rows | None) -> Slope:
         """Return (rows, attributes) slopes; protected attributes have none, and missing values do not move."""
         one = self._differentiate if self.source != DIFFERENCES else self._subtract
-        size = max(1, chunk // self.cost)
-        parts = [
-            one(rows[i : i + size], classes[i : i + size], None if jumps is None else jumps[i : i + size])
-            for i in range(0, len(rows), size)
-        ]
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.space.names)), dtype=np.float32)
+        return one(rows, classes, jumps)
 
     def _differentiate(self, rows: Rows, classes: Classes, jumps: Rows | None) -> Slope:
         """Multiply the model's gradient by what one step changes in the number that the model sees."""
@@ -79,7 +77,7 @@ class Slopes:
         if jumps is not None:
             for j, values in nominal.items():
                 slopes[:, j] = gradients[:, j] * np.nan_to_num(values[jumps[:, j]] - values[rows[:, j]])
-        return slopes.astype(np.float32)
+        return slopes
 
     def _subtract(self, rows: Rows, classes: Classes, jumps: Rows | None) -> Slope:
         """Take differences of the score of the class: two steps apart, or between a nominal value and its jump."""
@@ -132,6 +130,7 @@ class Differences:
     """The individuals around others whose scores are compared: one step up, one down, one jump."""
 
     def __init__(self, space: Space) -> None:
+        self.space = space
         free = np.array(space.free_columns)
         self.ordered, self.nominal = free[space.ordered[free]], free[~space.ordered[free]]
         self.columns, self.present = len(space.names), space.present[self.ordered]
@@ -150,14 +149,19 @@ class Differences:
         out[:, place, self.ordered] = up
         out[:, ups + place, self.ordered] = down
         if len(self.nominal):
-            assert jumps is not None
+            if jumps is None:
+                raise StrategyError("a space with nominal attributes wants gradient(..., jumps=...): rows to step to")
             out[:, 2 * ups + np.arange(len(self.nominal)), self.nominal] = jumps[:, self.nominal]
-        return out, (up - down).astype(np.int32)
+        if self.space.constraints:
+            # Nobody illegal is asked about: what cannot be stepped to counts as the individual itself.
+            legal = self.space.legal(out.reshape(-1, out.shape[2])).reshape(out.shape[:2])
+            out = np.where(legal[:, :, None], out, rows[:, None, :])
+        return out, out[:, place, self.ordered] - out[:, ups + place, self.ordered]
 
     def slopes(self, losses: npt.NDArray[np.float64], length: npt.NDArray[np.int32]) -> Slope:
         """Turn losses of these rows into slopes."""
         ups = len(self.ordered)
-        out = np.zeros((len(losses), self.columns), dtype=np.float32)
+        out = np.zeros((len(losses), self.columns))
         out[:, self.ordered] = (losses[:, :ups] - losses[:, ups : 2 * ups]) / np.maximum(length, 1)
         if len(self.nominal):
             out[:, self.nominal] = losses[:, 2 * ups : -1] - losses[:, -1:]
@@ -165,6 +169,8 @@ class Differences:
 
 
 def _source(model: Any, wanted: Source) -> str:
+    if wanted not in get_args(Source):
+        raise StrategyError(f"gradient must be one of {', '.join(get_args(Source))}, got {wanted!r}")
     if wanted != "scores" and model.gradient_source is not None:
         return str(model.gradient_source)
     if wanted == "model":

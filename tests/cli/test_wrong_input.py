@@ -29,7 +29,7 @@ from tests.helpers import needs_dev_full
         ("refuse", ["--gamma", "-1"], ["gamma", "-1"]),
         ("refuse", ["--strategy", "magic"], ["magic", "themis, aequitas, kosei"]),
         ("refuse", ["--set", "depth=3"], ["depth", "samples, per_seed"]),
-        ("refuse", ["--set", "samples=many"], ["samples=many", "int"]),
+        ("refuse", ["--set", "samples=many"], ["samples=many", "a whole number"]),
         ("refuse", ["--set", "samples=0"], ["samples", "at least 1"]),
         ("refuse", ["--set", "samples"], ["name=value"]),
         ("refuse", ["--budget-tests", "0"], ["tests", "above 0"]),

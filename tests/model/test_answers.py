@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.errors import ModelError
-from evenhand.model.answers import as_labels, as_scores
+from evenhand.model.answers import as_gradients, as_labels, as_scores
 from tests.helpers import optional
 
 FIVE = [0, 1, 1, 0, 1]
@@ -216,3 +216,17 @@ def _seconds(call):
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ([["a", "b"]], "of type"),
+        (np.array([[1j, 2]]), "of type"),
+        ([[1.0]], r"\(1, 2\) is needed"),
+        ([[np.nan, 1.0]], "NaN"),
+    ],
+)
+def test_wrong_gradients_are_refused(answer, words):
+    with pytest.raises(ModelError, match=words):
+        as_gradients(answer, (1, 2), "f")

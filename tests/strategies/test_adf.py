@@ -104,10 +104,10 @@ class Reference:
         moved = (*x[:j], there, *x[j + 1 :])
         return moved if self.space.legal(np.array([moved], dtype=np.int32))[0] else x
 
-    def steps(self, gradient: Any, x: Row, walker: int, number: int) -> list[np.float32]:
+    def steps(self, gradient: Any, x: Row, walker: int, number: int) -> list[float]:
         """The gradient times one step of each attribute; a nominal one steps to its drawn value."""
         return [
-            np.float32(gradient[j] * (1 if self.space.ordered[j] else self.target(x, j, walker, number) - x[j]))
+            float(gradient[j] * (1 if self.space.ordered[j] else self.target(x, j, walker, number) - x[j]))
             for j in range(len(x))
         ]
 
@@ -137,24 +137,25 @@ class Reference:
                 x = tuple(moved)
         return path, False
 
-    def walk(self, walker: int, x: Row) -> list[Row]:
-        """Local: every place that a found seed was judged at."""
-        path = []
+    def walk(self, walker: int, x: Row) -> list[Row | None]:
+        """Local: every place that a found seed was judged at; None for a trial that changes nothing."""
+        path: list[Row | None] = []
         free = self.space.free_columns
         for trial in range(self.settings.trials):
             _, other, y = self.look(x)
             own = self.steps(self.slope(x, y), x, walker, trial)
             theirs = self.steps(self.slope(other, y), x, walker, trial)
-            total = [float(np.float32(abs(own[j]) + abs(theirs[j]))) for j in free]
-            floor = EPSILON * max(total) if max(total) > 0 else 1.0
+            total = [abs(own[j]) + abs(theirs[j]) for j in free]
+            largest = max(total) or 1.0
             chances = [
-                1 / (t + floor) if self.space.coding.sizes[j] > 1 else 0.0 for t, j in zip(total, free, strict=True)
+                1 / (t / largest + EPSILON) if self.space.coding.sizes[j] > 1 else 0.0
+                for t, j in zip(total, free, strict=True)
             ]
             at, chosen = self.stream.unit("choice", walker, trial)[0] * np.cumsum(chances)[-1], 0
             while np.cumsum(chances)[chosen] <= at and chosen < len(free) - 1:
                 chosen += 1
             there = self.one_step(x, free[chosen], walker, trial)
-            path.append(there)
+            path.append(there if there != x else None)
             if self.look(there)[0] or self.stream.unit("stray", walker, trial)[0] < self.settings.stray:
                 x = there
         return path
@@ -169,7 +170,7 @@ class Reference:
                 if unfair and len(path) == i + 1:
                     found.setdefault(tuple(path[-1][j] for j in self.space.free_columns), (walker, path[-1]))
         walks = [self.walk(walker, x) for walker, x in found.values()]
-        return out + [walk[t] for t in range(self.settings.trials) for walk in walks]
+        return out + [row for t in range(self.settings.trials) for walk in walks if (row := walk[t]) is not None]
 
 
 def network(torch: Any, widths: list[int], seed: int) -> Any:
@@ -380,6 +381,134 @@ def test_seeds_outside_the_space_are_clipped_and_counted() -> None:
     assert run.counts["clipped"] == 2427
 
 
+def test_numbers_are_no_decisions() -> None:
+    space = eh.Space([eh.Integer("a", 0, 19), eh.Integer("sex", 0, 1)], protected="sex")
+
+    def chance(X: Any) -> Any:
+        return 1 / (1 + np.exp(-(X[:, 0] + 3 * X[:, 1] - 10) / 5))
+
+    plain = eh.wrap(chance, input="array")
+    with pytest.raises(eh.errors.ModelError, match="look like scores"):
+        eh.audit(plain, space, "adf")
+    for criterion in (eh.Gap(0.1), eh.Gap(0.1) | eh.Gap(0.2)):
+        assert eh.audit(plain, space, "adf", criterion=criterion).found
+    cut = eh.wrap(chance, input="array", threshold=0.5)
+    assert eh.audit(cut, space, "adf").found == eh.audit(cut, space, "themis").found == 3
+
+
+def test_whole_scores_have_slopes() -> None:
+    space = eh.Space([eh.Integer("a", 0, 19), eh.Integer("sex", 0, 1)], protected="sex")
+    card = eh.wrap(lambda X: 300 + 10 * X[:, 0] + 25 * X[:, 1], input="array", threshold=400)
+    assert eh.audit(card, space, "adf").found == 2
+    assert eh.audit(eh.wrap(card.source, input="array"), space, "adf", criterion=eh.Gap(20)).found == 20
+
+
+def test_nobody_illegal_is_asked_about() -> None:
+    space = eh.Space(
+        [eh.Integer("a", 0, 30), eh.Integer("b", 0, 30), eh.Nominal("c", ["x", "y"]), eh.Nominal("sex", ["f", "m"])],
+        protected="sex",
+        constraints=["a <= b", "c == 'x' or a > 3"],
+    )
+    asked: list[Any] = []
+
+    def model(frame: Any) -> Any:
+        asked.append(frame)
+        value = (frame["a"] + frame["b"] - 30 + 3 * (frame["sex"] == "m")) / 5
+        return np.column_stack([-value, value])
+
+    run = eh.audit(model, space, eh.Adf(seeds=50, trials=20), eh.Budget(tests=400))
+    assert run.found
+    assert run.gradient == "differences of scores"
+    for frame in asked:
+        assert space.encode(frame, strict=True).dropped == 0
+
+
+def test_wide_nominal_attributes_and_nothing_else() -> None:
+    values = [f"v{i}" for i in range(300)]
+    space = eh.Space([eh.Nominal("city", values), eh.Nominal("sex", values)], protected="sex", limit=50)
+
+    def model(frame: Any) -> Any:
+        value = frame["city"].str[1:].astype(int) - frame["sex"].str[1:].astype(int)
+        return np.column_stack([-value, value])
+
+    assert eh.audit(model, space, eh.Adf(seeds=20, trials=5), eh.Budget(tests=100)).found
+
+
+def test_small_slopes_lead_as_well_as_large_ones() -> None:
+    space = eh.Space([*(eh.Integer(f"a{j}", 0, 50) for j in range(4)), eh.Integer("sex", 0, 1)], protected="sex")
+    weights = np.array([1.0, 2.0, -1.0, 0.5, 5.0])
+
+    class Model(eh.Model):
+        name, input, has_scores, decides, gradient_source = "model", "array", True, True, "known"
+        scale = 1.0
+
+        def labels(self, X: Any) -> Any:
+            return self.decide(self.scores(X))
+
+        def scores(self, X: Any) -> Any:
+            value = X @ weights - 60
+            return np.column_stack([-value, value])
+
+        def gradients(self, X: Any, classes: Any) -> Any:
+            return np.where(classes == 1, -1, 1)[:, None] * weights * self.scale
+
+    found = []
+    for scale in (1.0, 1e-60, 1e60):
+        model = Model()
+        model.scale = scale
+        found.append(eh.audit(model, space, eh.Adf(seeds=100, trials=20), eh.Budget()).found)
+    assert found[0] == found[1] == found[2] > 0
+
+
+def test_a_gradient_is_asked_in_pieces_that_a_budget_can_stop() -> None:
+    space = eh.Space([*(eh.Integer(f"a{j}", 0, 50) for j in range(4)), eh.Integer("sex", 0, 1)], protected="sex")
+    calls: list[int] = []
+
+    def model(X: Any) -> Any:
+        calls.append(len(X))
+        value = X[:, :4].sum(axis=1) + 4 * X[:, 4] - 115.5
+        return np.column_stack([-value, value])
+
+    seen: list[int] = []
+    eh.audit(
+        eh.wrap(model, input="array"),
+        space,
+        eh.Adf(seeds=100, phase="global"),
+        eh.Budget(tests=10**6),
+        chunk=80,
+        progress=lambda status: seen.append(status.rows),
+    )
+    assert max(calls) <= 256  # the rows that are asked twice; all others are at most a chunk
+    # After every call there was a chance to stop: the ones between are those that check the model.
+    assert len(seen) > len(calls) - 8
+
+
+def test_a_search_without_the_attribute_is_told() -> None:
+    @dataclass(frozen=True)
+    class Own:
+        def search(self, problem: Problem) -> Any:
+            yield from eh.contrast(problem.sample(10))
+
+    space = eh.Space([eh.Integer("a", 0, 19), eh.Integer("sex", 0, 1)], protected="sex")
+    with pytest.raises(eh.errors.StrategyError, match="uses_gradient"):
+        eh.audit(lambda frame: frame["a"] > 3, space, Own())
+
+
+def test_empty_data_are_told() -> None:
+    space = eh.Space([eh.Integer("a", 0, 3), eh.Integer("sex", 0, 1)], protected="sex")
+    frame = random_people(space, 4, 0)[:0]
+    with pytest.raises(eh.errors.DataError, match="nobody to start from"):
+        eh.audit(eh.wrap(lambda X: X + 0.5, input="array"), space, "adf", data=frame)
+
+
+def test_settings_may_be_numpy_numbers(tmp_path: Any) -> None:
+    space = eh.Space([eh.Integer("a", 0, 9), eh.Integer("sex", 0, 1)], protected="sex")
+    model = eh.wrap(lambda X: np.column_stack([X[:, 0], 5 - X[:, 1]]), input="array")
+    strategy = eh.Adf(seeds=np.int64(5), trials=np.int64(3), stray=np.float64(0.5))
+    run = eh.audit(model, space, strategy, directory=tmp_path / "run")
+    assert eh.Run.load(tmp_path / "run").found == run.found
+
+
 def test_a_model_with_labels_only_is_refused_by_name() -> None:
     space = eh.Space([eh.Integer("a", 0, 3), eh.Integer("sex", 0, 1)], protected="sex")
     for answer in (lambda X: X[:, 0] > 1, lambda X: X[:, 0].astype(int), lambda X: np.where(X[:, 0] > 1, "y", "n")):
@@ -396,6 +525,7 @@ def test_a_model_with_labels_only_is_refused_by_name() -> None:
         {"trials": 1.5},
         {"step": 0.5},
         {"step": 0},
+        {"step": 1e10},
         {"stray": 1.5},
         {"stray": "no"},
         {"phase": "none"},

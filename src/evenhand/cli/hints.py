@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 HINTS = (
+    (r"strategy='(\w+)'", r"--strategy \1"),
+    (r"eh\.Adf\(gradient='(\w+)'\)", r"--set gradient=\1"),
     (r"(?:criterion=)?eh\.Gap\(([^)]*)\)", r"--gamma \1"),
     (r"criterion=eh\.Flip\(\)", "no --gamma"),
     (r"eh\.wrap\(model, threshold=([^)]*)\)", r"--threshold \1"),

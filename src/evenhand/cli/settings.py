@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from evenhand.errors import StrategyError
 from evenhand.strategies import STRATEGIES
@@ -48,6 +48,17 @@ def _value(strategy: str, name: str, text: str, hint: Any) -> Any:
     try:
         return adapter.validate_strings(text)
     except ValidationError:
-        kind = getattr(hint, "__name__", None) if isinstance(hint, type) else None
-        wanted = kind or str(hint).removeprefix("typing.")
-        raise StrategyError(f"--set {name}={text}: {strategy} wants {wanted} for {name}") from None
+        raise StrategyError(f"--set {name}={text}: {strategy} wants {_wanted(hint)} for {name}") from None
+
+
+def _wanted(hint: Any) -> str:
+    """Say in words what a setting may be.
+
+    >>> _wanted(int), _wanted(Literal["a", "b"])
+    ('a whole number', 'one of a, b')
+    """
+    if get_origin(hint) is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    kinds = [words.get(kind, "none") for kind in (get_args(hint) or (hint,))]
+    return " or ".join(kinds)

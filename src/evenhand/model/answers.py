@@ -13,6 +13,7 @@ from evenhand.model.protocol import Array, Floats, some
 # Integers, booleans and text of a fixed width have no missing value and nothing else to check.
 PLAIN = frozenset("iubUS")
 NUMERIC = (numbers.Real, np.bool)
+INSTEAD = "Differences of scores do without: eh.Adf(gradient='scores'); strategy='kosei' needs labels only"
 SCORES = "use criterion=eh.Gap(0.1), or decide with eh.wrap(model, threshold=0.5)"
 
 
@@ -153,11 +154,14 @@ def as_gradients(answer: Any, shape: tuple[int, ...], name: str) -> Floats:
     >>> as_gradients([[0.5, -1.0]], (1, 2), "f")
     array([[ 0.5, -1. ]])
     """
-    gradients = np.asarray(to_array(answer, name), dtype=np.float64)
+    array = to_array(answer, name)
+    if array.dtype.kind not in "biuf":
+        raise ModelError(f"{name} returned gradients of type {array.dtype}. Return real numbers.\n{INSTEAD}.")
+    gradients = np.asarray(array, dtype=np.float64)
     if gradients.shape != shape:
         raise ModelError(f"{name} returned gradients of shape {gradients.shape}; {shape} is needed, as the rows have.")
     if not np.isfinite(gradients).all():
-        raise ModelError(f"{name} returned NaN or infinity as a gradient{_where(gradients)}. Return finite numbers.")
+        raise ModelError(f"{name} returned NaN or infinity as a gradient{_where(gradients)}.\n{INSTEAD}.")
     return gradients
 
 

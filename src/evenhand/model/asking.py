@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, ModelError, ModelTimeout
-from evenhand.model.answers import as_gradients, as_labels, as_scores
+from evenhand.model.answers import INSTEAD, as_gradients, as_labels, as_scores
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
 
 
@@ -42,11 +42,7 @@ class Asking:
 
     def labels(self, X: Rows, n: int) -> Array:
         """Ask for the decisions of n rows."""
-        if self.model.regression:
-            raise ModelError(
-                f"{self.model.name} returns numbers, not labels. Compare them with criterion=eh.Gap(gamma),\n"
-                "or make them decisions with eh.wrap(model, threshold=...)."
-            )
+        self._refuse_numbers()
         return as_labels(self._ask(self.model.labels, X, n), n, self.model.name)
 
     def scores(self, X: Rows, n: int) -> Floats:
@@ -64,9 +60,32 @@ class Asking:
         one_call = self.model.decides or self.model.regression
         return scores, self.model.decide(scores) if one_call else self.labels(X, n)
 
+    def decided(self, labels: Array) -> Array:
+        """Return what was made of scores as labels; numbers without a threshold are none."""
+        self._refuse_numbers()
+        return labels if labels.dtype.kind != "f" else as_labels(labels, len(labels), self.model.name)
+
+    def _refuse_numbers(self) -> None:
+        if self.model.regression:
+            raise ModelError(
+                f"{self.model.name} returns numbers, not labels. Compare them with criterion=eh.Gap(gamma),\n"
+                "or make them decisions with eh.wrap(model, threshold=...)."
+            )
+
     def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
         """Ask for the gradients of the loss of each row's class, by the row's columns."""
-        answer = self._ask(lambda rows: self.model.gradients(rows, classes), X, len(X))
+
+        def question(rows: Rows) -> Any:
+            return self.model.gradients(rows, classes)
+
+        try:
+            answer = question(X) if self.timeout is None else self._ask_in_time(question, X, len(X))
+        except EvenhandError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"{self.model.name} could not be differentiated: {type(error).__name__}: {_gist(error)}\n{INSTEAD}."
+            ) from error
         return as_gradients(answer, X.shape, self.model.name)
 
     def _ask(self, question: Callable[[Rows], Any], X: Rows, n: int) -> Any:

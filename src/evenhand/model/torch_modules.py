@@ -297,10 +297,21 @@ def _numbers(tensor: Any) -> Floats:
     return numbers
 
 
+_LINEAR = ("addmm", "mm", "linear", "baddbmm", "bmm", "mv", "addmv", "dot", "convolution", "mkldnnlinear")
+"""Operations that end a network without a squashing function: what they make are logits."""
+
+
+def _linear(node: Any) -> bool:
+    return node is not None and str(node.name()).rpartition("Backward")[0].lower() in _LINEAR
+
+
 def _head(node: Any) -> str | None:
     """Name the operation that made the values, such as "sigmoid"; None where there is none, HIDDEN where it is."""
     while node is not None:
         name = str(node.name()).rpartition("Backward")[0] or str(node.name())
+        if name == "Add" and any(_linear(part) for part, _ in node.next_functions):
+            # A layer that adds its bias by itself.
+            return _LINEAR[0]
         if name not in _PASSING:
             return HIDDEN if name.endswith(_OPAQUE) else name.lower()
         node = node.next_functions[0][0]
@@ -322,11 +333,11 @@ def kind_of(values: Floats, head: str | None, name: str, rounding: float = 1e-5)
         if head is None and (values >= 0).all() and (values == np.rint(values)).all():
             # Whole numbers that cannot be differentiated: an argmax or a comparison, made floats.
             return "labels"
-        if head not in (None, HIDDEN) or not bounded:
+        if head in _LINEAR or not bounded:
             return "logits"
         raise ModelError(
-            f"{name} returns one number from 0 to 1 per row, and what made it cannot be seen: is it a probability or\n"
-            "a logit? Wrap a network that returns the probabilities of both classes, 1 - p and p, in two columns."
+            f"{name} returns one number from 0 to 1 per row: is it a probability or a logit? It cannot be seen.\n"
+            "Wrap a network that returns the probabilities of both classes, 1 - p and p, in two columns."
         )
     if bounded and np.allclose(values.sum(axis=1), 1, rtol=0, atol=rounding):
         return "shares"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from evenhand.errors import StrategyError
 from evenhand.search import Strategy
 from evenhand.strategies.adf import Adf
@@ -48,5 +50,10 @@ def describe(strategy: Strategy) -> dict[str, Any]:
     'themis'
     """
     names = {kind: name for name, kind in STRATEGIES.items()}
-    settings = {f.name: getattr(strategy, f.name) for f in dataclasses.fields(strategy)}  # type: ignore[arg-type]
+    settings = {f.name: _plain(getattr(strategy, f.name)) for f in dataclasses.fields(strategy)}  # type: ignore[arg-type]
     return {"strategy": names.get(type(strategy), type(strategy).__name__), **settings}
+
+
+def _plain(value: Any) -> Any:
+    """Make a NumPy number a plain one, which can be written to JSON."""
+    return value.item() if isinstance(value, np.generic) else value

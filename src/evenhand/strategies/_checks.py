@@ -7,6 +7,8 @@ from typing import Any
 from evenhand.budget import number, whole
 from evenhand.errors import StrategyError
 
+MOST_STEPS = 1_000_000
+
 
 def at_least(strategy: Any, least: int, *names: str) -> None:
     """Raise unless the named settings are whole numbers of at least ``least``, or None where that is their default."""
@@ -39,9 +41,10 @@ def one_of(strategy: Any, name: str, allowed: tuple[str, ...]) -> None:
 def whole_steps(strategy: Any, name: str) -> None:
     """Raise unless the named setting is a whole number of steps, as 1.0 or 2."""
     value = getattr(strategy, name)
-    if not number(value) or value < 1 or value != int(value):
+    if not number(value) or not 1 <= value <= MOST_STEPS or value != int(value):
         raise StrategyError(
-            f"{type(strategy).__name__}: {name} must be a whole number of the space's steps, such as 1.0, got {value!r}"
+            f"{type(strategy).__name__}: {name} must be a whole number of the space's steps, such as 1.0, of at most "
+            f"{MOST_STEPS:,}, got {value!r}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator
 from typing import Any
 
@@ -13,8 +14,8 @@ from evenhand.search import Problem, Query, work
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.tabular import Space
 
-MOST = 50_000
-"""The most rows that are clustered; of more, a seeded choice."""
+MOST, CELLS = 50_000, 20_000_000
+"""The most rows, and numbers in all, that are clustered; of more rows, a seeded choice."""
 WIDEST = 256
 """A nominal attribute with more values takes no part in the distances."""
 
@@ -27,14 +28,22 @@ def clustered(problem: Problem, clusters: int, most: int) -> Generator[Query, An
     """
     people = problem.sample(most) if problem.data is None else problem.data
     if not len(people):
-        raise DataError("none of the data rows lies in the space, so there is nobody to start from; leave out data=")
+        raise DataError(
+            "there is nobody to start from: the data have no rows, or none that the space allows; give rows of the "
+            "space, or leave out data= to start from random individuals"
+        )
     order = problem.stream.shuffled(np.arange(len(people)), len(people), "seeds")
     people = people[order]
     _, first = np.unique(people.keys, return_index=True)
-    people = people[np.sort(first)[: max(MOST, most)]]
+    people = people[np.sort(first)[: max(most, min(MOST, CELLS // _width(problem.space)))]]
     state = int(problem.stream.bits("kmeans", 0, 0)[0] >> np.uint64(32))
     cluster = yield from work(lambda: kmeans(problem.space, people.rows, clusters, state))
     return people[in_turn(cluster)[:most]]
+
+
+def _width(space: Space) -> int:
+    nominal = ~space.ordered & (space.sizes <= WIDEST)
+    return max(1, int(space.ordered.sum() + space.sizes[nominal].sum()))
 
 
 def kmeans(space: Space, rows: Rows, clusters: int, state: int) -> npt.NDArray[np.int32]:
@@ -44,9 +53,13 @@ def kmeans(space: Space, rows: Rows, clusters: int, state: int) -> npt.NDArray[n
     nominal = np.flatnonzero(~space.ordered & (space.sizes <= WIDEST))
     ones = [np.sqrt(0.5) * (rows[:, [j]] == np.arange(space.sizes[j])) for j in nominal]
     features = np.hstack([rows[:, space.ordered].astype(np.float64), *ones])
-    different = len(np.unique(features, axis=0)) if len(features) <= clusters else clusters
-    model = KMeans(min(clusters, different), n_init=1, random_state=state)
-    return np.asarray(model.fit_predict(features), dtype=np.int32)
+    if not features.shape[1]:
+        return np.zeros(len(rows), dtype=np.int32)
+    with warnings.catch_warnings():
+        # Where fewer rows differ than there should be clusters, there are fewer clusters.
+        warnings.simplefilter("ignore")
+        model = KMeans(min(clusters, len(features)), n_init=1, random_state=state).fit(features)
+    return np.asarray(model.labels_, dtype=np.int32)
 
 
 def in_turn(cluster: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

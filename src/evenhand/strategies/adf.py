@@ -17,7 +17,7 @@ from evenhand.strategies._seeds import clustered
 
 EPSILON = 1e-6
 """What a slope of zero counts as, beside the individual's largest."""
-Slopes = npt.NDArray[np.float32]
+Slopes = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -84,23 +84,33 @@ class Adf:
             direction = np.where(np.sign(own) == np.sign(other), np.sign(own), 0)
             moved = _along(problem, walk.rows, direction.astype(np.int32), targets, int(self.step))
             walkers, rows = walk.walkers, _unstuck(problem, walk, moved, targets, iteration, int(self.step))
-        return Walk(*map(np.concatenate, zip(*(vars(part).values() for part in found), strict=True)))
+        return Walk.join(found)
 
     def _walk(self, problem: Problem, walk: Walk) -> Search:
-        """Local phase: attributes are chosen by the reciprocal of what they matter to both."""
-        free = np.array(problem.space.free_columns)
-        movable = problem.space.sizes[free] > 1
+        """Local phase: attributes are chosen by the reciprocal of what they matter to both.
+
+        Who has not moved, clipped at a border or taken back, is not asked about again.
+        """
+        space = problem.space
+        free = np.array(space.free_columns)
+        movable = space.sizes[free] > 1
+        matter = np.zeros(walk.rows.shape)
+        moved = everyone = np.arange(len(walk.walkers))
         for trial in range(self.trials):
-            targets = jumps(problem.space, walk.rows, problem.stream, walk.walkers, trial)
-            own, other = yield from walk.slopes(problem, targets)
-            chances = movable * _reciprocal((np.abs(own) + np.abs(other))[:, free])
+            targets = jumps(space, walk.rows, problem.stream, walk.walkers, trial)
+            # Slopes towards drawn values are new at every trial.
+            asked = moved if targets is None else everyone
+            own, other = yield from walk[asked].slopes(problem, None if targets is None else targets[asked])
+            matter[asked] = np.abs(own) + np.abs(other)
+            chances = movable * _reciprocal(matter[:, free])
             columns = free[_choose(chances, problem.stream.unit("choice", walk.walkers, trial))]
-            moved = _one_step(problem, walk, columns, targets, trial, int(self.step))
-            there, verdicts = yield from _meet(problem, walk.walkers, moved)
+            rows = _one_step(problem, walk, columns, targets, trial, int(self.step))
+            moved = np.flatnonzero((rows != walk.rows).any(axis=1))
+            there, verdicts = yield from _meet(problem, walk.walkers[moved], rows[moved])
             if self.stray < 1:
-                strays = problem.stream.unit("stray", walk.walkers, trial) < self.stray
-                there = there.or_back(verdicts.unfair | strays, walk)
-            walk = there
+                stays = verdicts.unfair | (problem.stream.unit("stray", there.walkers, trial) < self.stray)
+                moved, there = moved[stays], there[np.flatnonzero(stays)]
+            walk.put(moved, there)
 
 
 @dataclass(frozen=True)
@@ -118,11 +128,19 @@ class Walk:
         """Return some of the walkers."""
         return Walk(self.walkers[which], self.rows[which], self.rivals[which], self.classes[which])
 
-    def or_back(self, stays: npt.NDArray[np.bool_], before: Walk) -> Walk:
-        """Return the walkers that stay here where they are, and the others where they were before."""
-        rows = np.where(stays[:, None], self.rows, before.rows)
-        rivals = np.where(stays[:, None], self.rivals, before.rivals)
-        return Walk(self.walkers, rows, rivals, np.where(stays, self.classes, before.classes))
+    @staticmethod
+    def join(parts: list[Walk]) -> Walk:
+        """Put walkers one after the other."""
+        return Walk(
+            np.concatenate([part.walkers for part in parts]),
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.rivals for part in parts]),
+            np.concatenate([part.classes for part in parts]),
+        )
+
+    def put(self, which: npt.NDArray[np.int64], there: Walk) -> None:
+        """Let some walkers stand elsewhere."""
+        self.rows[which], self.rivals[which], self.classes[which] = there.rows, there.rivals, there.classes
 
     def slopes(self, problem: Problem, targets: Rows | None) -> Generator[Query, Any, tuple[Slopes, Slopes]]:
         """Ask for the slopes of the loss of each one's decision, at itself and at its rival, in one call."""
@@ -177,9 +195,9 @@ def _one_step(
 
 def _reciprocal(slopes: Slopes) -> npt.NDArray[np.float64]:
     """Weigh attributes by the reciprocal of their slopes; all alike where none has any."""
-    total = slopes.astype(np.float64)
-    largest = total.max(axis=1, keepdims=True)
-    return 1 / (total + np.where(largest > 0, EPSILON * largest, 1))
+    largest = slopes.max(axis=1, keepdims=True)
+    # Beside the largest, because slopes of a model that is sure of itself are all very small.
+    return 1 / (slopes / np.where(largest > 0, largest, 1) + EPSILON)
 
 
 def _choose(chances: npt.NDArray[np.float64], unit: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -231,7 +231,7 @@ def _steady(points: Sequence[Sequence[int]]) -> bool:
 def walking(result: dict[str, Any]) -> str:
     """Write the section about the speed of walks."""
     rows = result["rows"]
-    names = [f"net {r['net']}, `stray={r['stray']:g}`" for r in rows]
+    names = [f"{ROWS[r['row']]} with `stray={r['stray']:g}`" for r in rows]
     met = [r["efficiency"] >= result["wanted"] for r in rows]
     missed = [f"{name} ({r['efficiency']:.2f})" for name, r, ok in zip(names, rows, met, strict=True) if not ok]
     quick = [r["findings_per_second"] >= result["wanted_findings"] for r in rows]

@@ -105,7 +105,8 @@ class Adf:
             chances = movable * _reciprocal(matter[:, free])
             columns = free[_choose(chances, problem.stream.unit("choice", walk.walkers, trial))]
             rows = _one_step(problem, walk, columns, targets, trial, int(self.step))
-            moved = np.flatnonzero((rows != walk.rows).any(axis=1))
+            here = np.arange(len(columns))
+            moved = np.flatnonzero(rows[here, columns] != walk.rows[here, columns])
             there, verdicts = yield from _meet(problem, walk.walkers[moved], rows[moved])
             if self.stray < 1:
                 stays = verdicts.unfair | (problem.stream.unit("stray", there.walkers, trial) < self.stray)

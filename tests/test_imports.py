@@ -23,7 +23,19 @@ LAYERS = [
 ]
 """From the ground up; a module imports from its own layer and those before it."""
 
-HEAVY = {"pandas", "sklearn", "scipy", "matplotlib", "rich", "jinja2", "onnxruntime", "polars", "torch", "pydantic"}
+HEAVY = {
+    "pandas",
+    "sklearn",
+    "scipy",
+    "matplotlib",
+    "rich",
+    "jinja2",
+    "onnxruntime",
+    "polars",
+    "torch",
+    "pydantic",
+    "z3",
+}
 
 
 def layer(name: str) -> int:

@@ -110,7 +110,7 @@ def _digits(space: Space) -> tuple[list[Digit], bool]:
     """Split a space into independent parts; say whether some constraint could not be listed."""
     digits: list[Digit] = []
     rejects = False
-    tied = _components(space)
+    tied = components(space)
     for columns in tied:
         size = math.prod(space.coding.sizes[j] for j in columns)
         if size > LISTED:
@@ -131,7 +131,7 @@ def _digits(space: Space) -> tuple[list[Digit], bool]:
     return sorted(digits, key=lambda digit: position[digit.columns[0]]), rejects
 
 
-def _components(space: Space) -> list[tuple[int, ...]]:
+def components(space: Space) -> list[tuple[int, ...]]:
     """Group the columns that constraints tie together."""
     groups: list[set[int]] = []
     for constraint in space.constraints:

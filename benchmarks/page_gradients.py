@@ -242,7 +242,8 @@ def walking(result: dict[str, Any]) -> str:
         "How much of a net's own speed is left when ADF walks",
         "walking",
         result,
-        "The local phase on the six-layer nets, from all that the global phase finds among 1,000 seeds. What the net "
+        "The local phase on the six-layer nets, from all that the global phase finds among 1,000 seeds, "
+        f"{rows[0]['trials'] // rows[0]['walkers']:,} trials each. What the net "
         "allows: for every step of all walkers, one bare call with all their counterparts and one that differentiates "
         f"two rows of each. Run and bare net take turns; the median of {len(rows[0]['ratios'])} pairs counts.",
         table(

@@ -17,7 +17,7 @@ from evenhand.strategies._seeds import clustered
 
 EPSILON = 1e-6
 """What a slope of zero counts as, beside the individual's largest."""
-Slopes = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Walk:
         """Let some walkers stand elsewhere."""
         self.rows[which], self.rivals[which], self.classes[which] = there.rows, there.rivals, there.classes
 
-    def slopes(self, problem: Problem, targets: Rows | None) -> Generator[Query, Any, tuple[Slopes, Slopes]]:
+    def slopes(self, problem: Problem, targets: Rows | None) -> Generator[Query, Any, tuple[Floats, Floats]]:
         """Ask for the slopes of the loss of each one's decision, at itself and at its rival, in one call."""
         both = Individuals(problem.space, rows=np.concatenate([self.rows, self.rivals]))
         twice = None if targets is None else np.concatenate([targets, targets])
@@ -194,7 +194,7 @@ def _one_step(
     return np.where(space.legal(moved)[:, None], moved, walk.rows) if space.constraints else moved
 
 
-def _reciprocal(slopes: Slopes) -> npt.NDArray[np.float64]:
+def _reciprocal(slopes: Floats) -> npt.NDArray[np.float64]:
     """Weigh attributes by the reciprocal of their slopes; all alike where none has any."""
     largest = slopes.max(axis=1, keepdims=True)
     # Beside the largest, because slopes of a model that is sure of itself are all very small.

@@ -68,7 +68,9 @@ class Recall:
 
     def add(self, ids: Ids, others: Ids, classes: npt.NDArray[Any]) -> None:
         """Remember individuals."""
-        self._table[self._places(ids)] = np.stack([ids + 1, others, classes], axis=1)
+        entries = np.empty((len(ids), 3), dtype=np.int64)
+        entries[:, 0], entries[:, 1], entries[:, 2] = ids + 1, others, classes
+        self._table[self._places(ids)] = entries
 
     def _places(self, ids: Ids) -> Places:
         return (mix(ids.view(np.uint64)) >> np.uint64(64 - PLACES)).view(np.int64)

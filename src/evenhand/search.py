@@ -70,7 +70,12 @@ class Verdicts:
     @cached_property
     def unfair(self) -> npt.NDArray[np.bool_]:
         """Which individuals are treated differently, new or not."""
-        return self._memo.unfair(self._individuals.keys)
+        out = np.zeros(len(self._individuals), dtype=bool)
+        out[self.positions] = self.judged
+        if len(self.positions) < len(out):
+            again = np.flatnonzero(~self.fresh)
+            out[again] = self._memo.unfair(self._individuals.keys[again])
+        return out
 
 
 @dataclass(frozen=True)

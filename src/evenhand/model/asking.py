@@ -13,6 +13,7 @@ import numpy.typing as npt
 from evenhand.errors import EvenhandError, ModelError, ModelTimeout
 from evenhand.model.answers import INSTEAD, as_gradients, as_labels, as_scores
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
+from evenhand.model.torch_modules import is_torch
 
 
 class Asking:
@@ -124,7 +125,7 @@ class Asking:
         columns = list(X.columns) if hasattr(X, "columns") else None
         fed = f"an array of {X.shape[1]} columns" if columns is None else f"a frame with columns {some(columns)}"
         message = f"{self.model.name} raised {type(error).__name__}: {_gist(error)}\nIt was given {n} rows: {fed}."
-        if self.model.columns is None and self.model.gradient_source != "autograd":
+        if self.model.columns is None and not is_torch(self.model.source):
             other = "frame" if columns is None else "array"
             message += f' If it needs another kind of input: eh.wrap(model, input="{other}").'
         return message

@@ -54,6 +54,9 @@ _AFFINE = frozenset(
 # Far from the origin, the difference that a step of one makes would drown in rounding. For an affine map no step is
 # too long, and dividing by a power of two is exact.
 _STEP = 2.0**20
+PIECE, FEWEST = 112 * 1024, 256
+"""Bytes that one layer's values may take, because the system hands out larger pieces of memory slowly, and rows that
+are always taken together."""
 
 
 def derive(estimator: Any) -> ClosedForm | None:
@@ -114,18 +117,8 @@ class ClosedForm:
 
     def __call__(self, X: Rows, classes: Codes) -> Floats:
         """Return the gradients of the losses of these rows, a column for each of theirs."""
-        activate, slope = _ACTIVATIONS[self.activation]
-        *hidden, (weights, bias) = self._melted
-        values = _floats(X)
-        outputs = []
-        for inner, inner_bias in hidden:
-            values = activate(values @ inner + inner_bias)
-            outputs.append(values)
-        gradients: Floats = self.loss(values @ weights + bias, classes) @ weights.T
-        while hidden:
-            gradients *= slope(outputs.pop())
-            gradients = gradients @ hidden.pop()[0].T
-        return gradients
+        activations = [self.activation] * (len(self.layers) - 1)
+        return differentiate(_floats(X), self._melted, activations, self.loss, classes)
 
     @cached_property
     def _melted(self) -> tuple[Layer, ...]:
@@ -135,6 +128,55 @@ class ClosedForm:
         (weights, bias), *others = self.layers
         matrix, shift = _affine(self.steps)
         return ((matrix @ weights, shift @ weights + bias), *others)
+
+
+def differentiate(
+    rows: Floats, layers: Sequence[Layer], activations: Sequence[str], loss: Loss, classes: Codes
+) -> Floats:
+    """Push rows through layers, and the derivative of their loss back to their columns.
+
+    Parameters
+    ----------
+    rows
+        What the first layer takes.
+    layers
+        Weights, one column for each output, and bias.
+    activations
+        What stands between one layer and the next: identity, logistic, tanh or relu.
+    loss, classes
+        The loss, and the class of each row.
+
+    Examples
+    --------
+    >>> layers = [(np.array([[2.0]]), np.array([1.0])), (np.array([[3.0]]), np.array([0.0]))]
+    >>> one = lambda values, classes: np.ones_like(values)
+    >>> differentiate(np.array([[1.0], [-1.0]]), layers, ["relu"], one, np.array([0, 0])).tolist()
+    [[6.0], [0.0]]
+    """
+    widest = max(weights.shape[1] for weights, _ in layers) * rows.itemsize
+    size = max(FEWEST, PIECE // widest)
+    parts = [
+        _differentiate(rows[i : i + size], layers, activations, loss, classes[i : i + size])
+        for i in range(0, len(rows), size)
+    ]
+    return np.concatenate(parts) if parts else np.zeros_like(rows)
+
+
+def _differentiate(
+    rows: Floats, layers: Sequence[Layer], activations: Sequence[str], loss: Loss, classes: Codes
+) -> Floats:
+    values, outputs = rows, []
+    for (weights, bias), name in zip(layers[:-1], activations, strict=True):
+        values = values @ weights
+        values += bias
+        values = _ACTIVATIONS[name][0](values)
+        outputs.append(values)
+    weights, bias = layers[-1]
+    gradients: Floats = loss(values @ weights + bias, classes) @ weights.T
+    for (weights, _), name, output in zip(layers[-2::-1], activations[::-1], outputs[::-1], strict=True):
+        gradients *= _ACTIVATIONS[name][1](output)
+        gradients = gradients @ weights.T
+    return gradients
 
 
 def _chain(estimator: Any) -> list[Any]:
@@ -238,6 +280,6 @@ def _log_logistic(values: Floats) -> Floats:
 _ACTIVATIONS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats], Any]]] = {
     "identity": (lambda values: values, np.ones_like),
     "logistic": (lambda values: 0.5 + 0.5 * np.tanh(0.5 * values), lambda outputs: outputs * (1 - outputs)),
-    "tanh": (np.tanh, lambda outputs: 1 - outputs * outputs),
-    "relu": (lambda values: np.maximum(values, 0), lambda outputs: outputs > 0),
+    "tanh": (lambda values: np.tanh(values, out=values), lambda outputs: 1 - outputs * outputs),
+    "relu": (lambda values: np.maximum(values, 0, out=values), lambda outputs: outputs > 0),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from evenhand.model.answers import as_scores
 from evenhand.model.fitted import package_of
 from evenhand.model.network_outputs import HIDDEN, LINEAR, Kind, kind_of, probabilities, slopes
 from evenhand.model.protocol import Array, Floats, Input, Model, Rows
+from evenhand.model.torch_chains import chain_of
 
 LOOKED_AT = 256
 """Rows that are enough to see what a network returns."""
@@ -74,6 +76,9 @@ class TorchModel(Model):
         self.name = f"{package}.{kind}" if package in ("torch", "keras") else kind
         self._weight = self._find_weight()
         self._kind: Kind | None = None
+        self._chain = chain_of(module) if is_torch(module) else None
+        if self._chain is not None:
+            self.gradient_source = "closed form"
         self.check()
 
     def labels(self, X: Rows) -> Array:
@@ -93,6 +98,10 @@ class TorchModel(Model):
         """Differentiate minus the logarithm of the probability of each row's class by the row's columns."""
         import torch
 
+        if self._chain is not None and self._weight.is_cpu:
+            kind = self._kind or self._recognise(X)
+            loss = partial(_seed, kind=kind)
+            return self._chain.gradients(X, loss, classes).astype(np.float64)
         # Off means that gradients are on, whatever the caller has set.
         with Evaluation(self._parts()), torch.inference_mode(False):
             rows = self._rows(X).requires_grad_()
@@ -291,6 +300,13 @@ def _numbers(tensor: Any) -> Floats:
     # By numpy, which is faster and always copies: the module may go on using its tensor.
     numbers: Floats = tensor.numpy().astype(np.float64)
     return numbers
+
+
+def _seed(outputs: Floats, classes: npt.NDArray[np.int64], kind: Kind) -> Floats:
+    """Differentiate the loss by a chain's outputs, in their precision."""
+    values = outputs.astype(np.float64)
+    seed = slopes(values[:, 0] if values.shape[1] == 1 else values, classes, kind, np.finfo(outputs.dtype).tiny)
+    return seed.reshape(outputs.shape).astype(outputs.dtype)
 
 
 def _linear(node: Any) -> bool:

@@ -93,16 +93,17 @@ class Adf:
         """
         space = problem.space
         free = np.array(space.free_columns)
-        movable = space.sizes[free] > 1
-        matter = np.zeros(walk.rows.shape)
+        movable = space.sizes[free, None] > 1
+        # Attributes by walkers: NumPy is slow at many short sums.
+        matter = np.zeros((len(free), len(walk.walkers)))
         moved = everyone = np.arange(len(walk.walkers))
         for trial in range(self.trials):
             targets = jumps(space, walk.rows, problem.stream, walk.walkers, trial)
             # Slopes towards drawn values are new at every trial.
             asked = moved if targets is None else everyone
             own, other = yield from walk[asked].slopes(problem, None if targets is None else targets[asked])
-            matter[asked] = np.abs(own) + np.abs(other)
-            chances = movable * _reciprocal(matter[:, free])
+            matter[:, asked] = (np.abs(own) + np.abs(other)).T[free]
+            chances = movable * _reciprocal(matter)
             columns = free[_choose(chances, problem.stream.unit("choice", walk.walkers, trial))]
             rows = _one_step(problem, walk, columns, targets, trial, int(self.step))
             here = np.arange(len(columns))
@@ -194,16 +195,17 @@ def _one_step(
     return np.where(space.legal(moved)[:, None], moved, walk.rows) if space.constraints else moved
 
 
-def _reciprocal(slopes: Floats) -> npt.NDArray[np.float64]:
-    """Weigh attributes by the reciprocal of their slopes; all alike where none has any."""
-    largest = slopes.max(axis=1, keepdims=True)
+def _reciprocal(slopes: Floats) -> Floats:
+    """Weigh attributes, one a row, by the reciprocal of their slopes; all alike where none has any."""
+    largest = slopes.max(axis=0)
     # Beside the largest, because slopes of a model that is sure of itself are all very small.
-    return 1 / (slopes / np.where(largest > 0, largest, 1) + EPSILON)
+    weights: Floats = 1 / (slopes / np.where(largest > 0, largest, 1) + EPSILON)
+    return weights
 
 
-def _choose(chances: npt.NDArray[np.float64], unit: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Choose a column in each row with probability proportional to its chance."""
-    ends = np.cumsum(chances, axis=1)
-    below = ends <= (unit * ends[:, -1])[:, None]
-    chosen: npt.NDArray[np.int64] = np.minimum(below.sum(axis=1), chances.shape[1] - 1)
+def _choose(chances: Floats, unit: Floats) -> npt.NDArray[np.int64]:
+    """Choose a row in each column with probability proportional to its chance."""
+    ends = np.cumsum(chances, axis=0)
+    below = ends <= unit * ends[-1]
+    chosen: npt.NDArray[np.int64] = np.minimum(below.sum(axis=0), len(chances) - 1)
     return chosen

@@ -15,9 +15,9 @@ LAYERS = [
     {"errors", "_version", "budget", "stream", "clock"},
     {"space", "criterion", "memo", "log", "directory"},
     {"search", "model", "findings"},
-    {"strategies", "datasets", "asker", "slopes", "rivals"},
-    {"oracle", "check"},
-    {"run", "loading", "replaying"},
+    {"strategies", "datasets", "asker", "slopes", "rivals", "surrogate"},
+    {"oracle", "check", "trail"},
+    {"run", "loading", "replaying", "retracing", "covering"},
     {"words", "page", "demo"},
     {"cli", "__init__", "__main__"},
 ]

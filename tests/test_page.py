@@ -51,7 +51,7 @@ def run() -> eh.Run:
 
 
 def test_the_page_is_whole_offline_and_escaped(run: eh.Run) -> None:
-    text = render([Section(NASTY, run, telling(run), NASTY, [run])] * 2, title=NASTY)
+    text = render([Section(NASTY, run, telling(run), NASTY, [run], eh.coverage(run))] * 2, title=NASTY)
     page = Page(text)
     assert page.open == []
     assert not page.tags & {"script", "link", "img", "iframe", "b"}
@@ -63,6 +63,7 @@ def test_the_page_is_whole_offline_and_escaped(run: eh.Run) -> None:
     assert "prefers-color-scheme: dark" in text
     assert text.count("&lt;b&gt;no&lt;/b&gt;") == 2 * 3
     assert "It does not say how common discrimination is." in text
+    assert text.count("Its tests reach 3 of 3 leaves (100.0%)") == 2
 
 
 def test_the_same_run_makes_the_same_page(run: eh.Run) -> None:

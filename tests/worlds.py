@@ -10,6 +10,8 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand.search import Search
+from evenhand.space.individuals import Individuals
 
 
 @dataclass
@@ -93,6 +95,22 @@ class Lookup(eh.Model):
         # Smooth in between, so that there is something to differentiate.
         level = np.sin(X @ np.arange(1, X.shape[1] + 1)[:, None] + np.arange(len(self.classes))) / 4
         return level + (labels[:, None] == np.arange(len(self.classes)))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A search that tests the individuals of one stretch of the space, by their numbers."""
+
+    start: float
+    end: float
+
+    def people(self, space: eh.Space) -> Individuals:
+        first, last = (int(share * space.coding.total) for share in (self.start, self.end))
+        rows = space.coding.rows(np.arange(first, last))
+        return space.individuals(rows[space.legal(rows)])
+
+    def search(self, problem: eh.Problem) -> Search:
+        yield from eh.test(self.people(problem.space))
 
 
 def keys_of(run: eh.Run) -> list[Any]:

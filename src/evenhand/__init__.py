@@ -9,6 +9,7 @@
 from evenhand import datasets, errors
 from evenhand._version import __version__
 from evenhand.budget import Budget, StopReason
+from evenhand.covering import Coverage, coverage
 from evenhand.criterion import Flip, Gap
 from evenhand.model import Model, load_model, wrap
 from evenhand.oracle import Status
@@ -24,6 +25,7 @@ __all__ = [
     "Boolean",
     "Budget",
     "Contrasts",
+    "Coverage",
     "Flip",
     "Gap",
     "Integer",
@@ -44,6 +46,7 @@ __all__ = [
     "__version__",
     "audit",
     "contrast",
+    "coverage",
     "datasets",
     "errors",
     "gradient",

@@ -7,6 +7,7 @@ most keys that a local search proposes were judged a moment ago.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,11 @@ class Memo:
 
     def __len__(self) -> int:
         return sum(map(len, self._segments))
+
+    @property
+    def segments(self) -> Sequence[npt.NDArray[Any]]:
+        """All keys, sorted by parts, with the verdict in the lowest bit; not to be changed."""
+        return tuple(self._segments)
 
     def fresh(self, keys: Keys) -> Positions:
         """Return the positions of keys never judged, the first occurrence of each, in order."""

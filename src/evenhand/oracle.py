@@ -28,6 +28,7 @@ from evenhand.search import Contrasts, Query, Verdicts
 from evenhand.slopes import Slopes
 from evenhand.space.counterparts import Families
 from evenhand.space.individuals import Individuals, Rows
+from evenhand.trail import Trail, trail_of
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
 """A run stalls after so many blocks in a row, holding so many individuals, without a fresh test."""
@@ -84,6 +85,8 @@ class Oracle:
         self.memo = Memo()
         self.recall = Recall()
         self.findings = Findings(asker.space)
+        self.trail = trail_of(self.space)
+        """Whom the tests were about, where the memo's keys do not tell."""
         self.tests = self.repeats = self.untestable = self.checked = self.replayed_rows = 0
         self.asked = dict.fromkeys(QUESTIONS, 0)
         self.curve: list[tuple[int, int, int]] = []
@@ -94,6 +97,11 @@ class Oracle:
     def rows(self) -> int:
         """Rows handed to the model for any question."""
         return sum(self.asked.values())
+
+    @property
+    def judged(self) -> Trail:
+        """Whom the tests were about."""
+        return Trail(self.space, self.memo.segments) if self.trail is None else self.trail
 
     def answer(self, query: Query) -> Any:
         """Answer one query, or raise ``Stop`` where a budget ends."""
@@ -356,6 +364,8 @@ class Oracle:
             unfair = unfair[:cut]
             pairs = {name: array[: int(unfair.sum())] for name, array in pairs.items()}
         self.memo.add(block.keys[:cut], unfair)
+        if self.trail is not None:
+            self.trail.add(block[:cut])
         self.findings.add(pairs)
         self.tests += cut
         self._point()

@@ -30,6 +30,7 @@ from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Encoded, Space
 from evenhand.strategies import describe, make
 from evenhand.stream import Stream
+from evenhand.trail import Origin
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,8 @@ class Run:
     points: list[tuple[int, int, int]] = field(repr=False)
     versions: dict[str, str] = field(repr=False)
     directory: Path | None = None
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """What the run was made with, where ``audit`` returned it; None where it was read from its directory."""
 
     @cached_property
     def findings(self) -> pd.DataFrame:
@@ -206,6 +209,8 @@ def audit(
     place = None if directory is None else Directory(directory, identity)
     try:
         if place is not None and (known := _finished(place, budget)) is not None:
+            people = None if encoded is None else encoded.individuals
+            known.origin = Origin(asker, chosen, people, None)
             return known
         log = Log(None if place is None else place.answers)
         oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress)
@@ -234,11 +239,11 @@ def _drive(
         stop = StopReason.INTERRUPTED
     except EvenhandError as error:
         error.add_note(f"{oracle.tests:,} tests had been judged" + (f"; kept in {place.path}" if place else ""))
-        error.partial = _run(oracle, StopReason.INTERRUPTED, identity, encoded, place)
+        error.partial = _run(oracle, StopReason.INTERRUPTED, identity, encoded, place, strategy)
         raise
     finally:
         oracle.log.close()
-    run = _run(oracle, stop, identity, encoded, place)
+    run = _run(oracle, stop, identity, encoded, place, strategy)
     if place is not None:
         place.finish(run.to_dict())
     return run
@@ -269,7 +274,12 @@ def _check_testable(oracle: Oracle, problem: Problem) -> None:
 
 
 def _run(
-    oracle: Oracle, stop: StopReason, identity: dict[str, Any], encoded: Encoded | None, place: Directory | None
+    oracle: Oracle,
+    stop: StopReason,
+    identity: dict[str, Any],
+    encoded: Encoded | None,
+    place: Directory | None,
+    strategy: Strategy,
 ) -> Run:
     clipped, dropped = (encoded.clipped, encoded.dropped) if encoded else (0, 0)
     counted = (oracle.repeats, oracle.untestable, clipped, dropped, oracle.checked, oracle.replayed_rows)
@@ -289,6 +299,7 @@ def _run(
         points,
         versions(),
         None if place is None else place.path,
+        Origin(oracle.asker, strategy, None if encoded is None else encoded.individuals, oracle.judged),
     )
 
 
@@ -304,7 +315,7 @@ def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: 
     """Everything that makes a run what it is; its budget is not part of it."""
     data = None
     if encoded is not None and getattr(strategy, "uses_data", True):
-        data = hashlib.sha256(encoded.individuals.rows.tobytes()).hexdigest()
+        data = digest_of_data(encoded.individuals)
     labels, scores = asker.both(fixed_individuals(asker.space).rows)
     if scores is not None and asker.slopes is not None:
         asker.slopes.check(scores)
@@ -320,6 +331,11 @@ def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: 
         "answers": hashlib.sha256(repr(said).encode()).hexdigest(),
     }
     return identity if asker.slopes is None else {**identity, "gradient": asker.slopes.source}
+
+
+def digest_of_data(people: Individuals) -> str:
+    """Identify the rows that a search starts from."""
+    return hashlib.sha256(people.rows.tobytes()).hexdigest()
 
 
 def fixed_individuals(space: Space) -> Individuals:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import DataError, SpaceError
+from evenhand.space.individuals import Individuals
 from tests.worlds import World, worlds
 
 
@@ -153,6 +154,18 @@ def test_wide_spaces_have_distinct_keys() -> None:
     assert all((moved[i] != individuals.rows[i // (len(moved) // 3)]).sum() == 1 for i in range(0, len(moved), 7))
     run = eh.audit(lambda f: (f["r0"] > 0.5) & f["b"], space, strategy="kosei", budget=eh.Budget(tests=3000))
     assert run.found > 1000
+
+
+@pytest.mark.parametrize("size", [200, 40_000, 3_000_000])
+def test_stored_individuals_of_wide_spaces_move_as_they_did(size: int) -> None:
+    attributes = [*(eh.Integer(f"n{j}", 0, size) for j in range(10)), eh.Nominal("work", range(3)), eh.Boolean("b")]
+    space = eh.Space(attributes, protected="b")
+    assert not space.coding.fits
+    individuals, _ = space.sampler.deal(eh.run.Stream(0), 0, 50)
+    stored = individuals.stored
+    assert stored.itemsize * 8 >= size.bit_length()
+    again = Individuals.from_stored(space, stored)
+    assert (space.neighbours(again).rows == space.neighbours(individuals).rows).all()
 
 
 def test_missing_values_are_legal_only_where_the_data_has_them() -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand.cli import options
-from evenhand.cli.faults import FOUND, INTERRUPTED, tell
+from evenhand.cli.faults import FOUND, INTERRUPTED, message, tell
 
 if TYPE_CHECKING:
     from evenhand.cli.config import Tables
     from evenhand.cli.plan import Plan
+    from evenhand.covering import Coverage
     from evenhand.run import Run
 
 
@@ -40,6 +41,7 @@ def audit(
     directory: options.Directory = None,
     resume: options.Resume = False,
     fail_above: options.FailAbove = None,
+    coverage: options.Coverage = False,
     as_json: options.Json = False,
     findings: options.FindingsFile = None,
     page: options.Page = None,
@@ -62,6 +64,7 @@ def audit(
             "directory": directory,
             "chunk": chunk,
             "fail_above": _limit(fail_above),
+            "coverage": coverage or None,
         },
         "budget": {
             "tests": budget_tests,
@@ -82,7 +85,8 @@ def audit(
         chosen = read(config, flags)
     plan = make_plan(chosen, Trust(trust_pickle, trust or ()), resume, quiet)
     run = _search(plan, shown=not (quiet or as_json))
-    _report(run, plan, as_json, quiet, findings, page, chosen.audit.fail_above)
+    covered = _cover(run) if chosen.audit.coverage else None
+    _report(run, covered, plan, as_json, quiet, findings, page, chosen.audit.fail_above)
 
 
 def _search(plan: Plan, shown: bool) -> Run:
@@ -106,8 +110,31 @@ def _search(plan: Plan, shown: bool) -> Run:
         )
 
 
+def _cover(run: Run) -> Coverage | None:
+    """Measure the coverage and keep it with the run; where that fails say why, so that no finding is lost by it."""
+    from evenhand.budget import StopReason
+    from evenhand.covering import coverage
+    from evenhand.directory import COVERAGE, write_json
+    from evenhand.errors import EvenhandError
+
+    if run.stop is StopReason.INTERRUPTED:
+        return None
+    try:
+        covered = coverage(run)
+        if run.directory is not None:
+            write_json(run.directory / COVERAGE, covered.to_dict())
+        return covered
+    except EvenhandError as error:
+        error.add_note("the coverage is not known; the rest is not affected")
+        tell(message(error))
+    except KeyboardInterrupt:
+        tell("evenhand: interrupted; the coverage is not known")
+    return None
+
+
 def _report(
     run: Run,
+    covered: Coverage | None,
     plan: Plan,
     as_json: bool,
     quiet: bool,
@@ -125,19 +152,21 @@ def _report(
     if as_json:
         extra: dict[str, Any] = {
             "pairs": [pair.to_dict() for pair in pairs],
+            "coverage": None if covered is None else covered.to_dict(),
             "directory": None if run.directory is None else str(run.directory),
             "fail_above": fail_above,
             "exceeded": exceeded,
         }
         summary.emit(run.to_dict() | extra)
     elif not quiet:
-        summary.show(run, pairs)
+        summary.show(run, pairs, covered)
     if findings is not None:
         summary.write_findings(run, findings)
     if page is not None:
         from evenhand.page import Section, write
 
-        write(page, [Section(f"{plan.model.name}, by {', '.join(plan.space.protected)}", run, pairs)])
+        title = f"{plan.model.name}, by {', '.join(plan.space.protected)}"
+        write(page, [Section(title, run, pairs, coverage=covered)])
     if run.stop is StopReason.INTERRUPTED:
         kept = "nothing is kept without --directory"
         if run.directory is not None:

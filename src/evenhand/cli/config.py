@@ -58,6 +58,7 @@ class AuditTable(_Table):
     directory: str | None = None
     chunk: int | None = None
     fail_above: int | None = Field(default=None, ge=0)
+    coverage: bool = False
 
 
 class BudgetTable(_Table):

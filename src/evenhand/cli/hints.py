@@ -21,6 +21,7 @@ HINTS = (
     (r"exclude=\[('[^']*')\]", r"--exclude \1"),
     (r"overrides=\{.*?\}", "--space FILE"),
     (r"protected=\['sex'\]", "--protected sex"),
+    (r"directory=\.\.\.", "--directory DIR"),
     (
         r"evenhand\.model\.load_model\(path, trust_pickle=True\), or --trust-pickle on the command line",
         "--trust-pickle",

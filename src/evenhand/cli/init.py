@@ -38,6 +38,7 @@ seed = 0                    # same seed, same findings
 criterion = "flip"          # the decision changes; or a number: scores more than that apart
 # directory = "run"         # keep the run, to resume and replay it
 # fail_above = 0            # exit with 1 if there are more findings
+# coverage = true           # say how much of what the model distinguishes the tests have come by
 
 [audit.settings]
 # samples = 2000            # settings of the strategy

@@ -50,6 +50,9 @@ Wanted = Annotated[int | None, Option("--budget-findings", metavar="N", help="St
 Directory = Annotated[str | None, Option(metavar="DIR", help="Keep the run here, to resume and replay it.")]
 Resume = Annotated[bool, Option("--resume", help="Go on with the run in the directory; there must be one.")]
 FailAbove = Annotated[str | None, Option(metavar="N", help="Exit with 1 if there are more than N findings.")]
+Coverage = Annotated[
+    bool, Option("--coverage", help="Say how much of what the model distinguishes the tests have come by.")
+]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 FindingsFile = Annotated[Path | None, Option("--findings", metavar="FILE", help="Write all findings as CSV.")]
 Page = Annotated[Path | None, Option(metavar="FILE", help="Write a simple HTML page.")]

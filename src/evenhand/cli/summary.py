@@ -16,6 +16,7 @@ from evenhand.errors import RunError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from evenhand.covering import Coverage
     from evenhand.run import Run
     from evenhand.words import Pair
 
@@ -34,7 +35,7 @@ def console() -> Console:
     return Output(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
 
-def facts(run: Run) -> list[tuple[str, str]]:
+def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     """List what a reader should know of a run.
 
     >>> import evenhand as eh
@@ -59,6 +60,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
         ("ended", f"because {run.stop.words}"),
         ("repeats avoided", f"{counts.get('repeats', 0):,}"),
     ]
+    if covered is not None:
+        rows.insert(4, ("coverage", f"{covered.words}; it took {covered.rows:,} more model rows"))
     if run.gradient is not None:
         rows.insert(1, ("gradient", run.gradient))
     if counts.get("untestable"):
@@ -74,14 +77,14 @@ def facts(run: Run) -> list[tuple[str, str]]:
     return rows
 
 
-def show(run: Run, pairs: Sequence[Pair]) -> None:
+def show(run: Run, pairs: Sequence[Pair], covered: Coverage | None = None) -> None:
     """Print a run: a table, then pairs in plain words."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(show_header=False, box=box.SIMPLE, pad_edge=False)
-    for name, value in facts(run):
+    for name, value in facts(run, covered):
         table.add_row(Text(name, style="dim"), Text(value))
     out = console()
     out.print(table)

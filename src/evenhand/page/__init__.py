@@ -11,6 +11,7 @@ from evenhand._version import __version__
 from evenhand.errors import RunError
 
 if TYPE_CHECKING:
+    from evenhand.covering import Coverage
     from evenhand.run import Run
     from evenhand.words import Pair
 
@@ -27,6 +28,8 @@ class Section:
     note: str = ""
     others: Sequence[Run] = ()
     """Further runs of the same model, for comparison."""
+    coverage: Coverage | None = None
+    """What the run's tests reach."""
 
 
 def render(sections: Sequence[Section], title: str = "evenhand audit") -> str:

@@ -64,6 +64,9 @@ class Individuals:
         if self._rows is None:
             assert self._ids is not None
             self._rows = self.space.coding.rows(self._ids)
+        elif self._rows.dtype != np.int32:
+            # The stored form is unsigned, which no arithmetic of moves survives.
+            self._rows = self._rows.astype(np.int32)
         return self._rows
 
     @property

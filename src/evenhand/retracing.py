@@ -1,0 +1,124 @@
+"""Whom a run has tested: from memory, or by repeating its search with the stored answers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from evenhand.asker import Asker
+from evenhand.budget import Budget, StopReason
+from evenhand.clock import Clock
+from evenhand.criterion import Flip
+from evenhand.directory import ANSWERS
+from evenhand.errors import RunError
+from evenhand.log import Frame, Log
+from evenhand.model import Model
+from evenhand.oracle import Oracle, Stop
+from evenhand.run import Run, digest_of_data
+from evenhand.search import Problem, Strategy
+from evenhand.slopes import DIFFERENCES
+from evenhand.space.individuals import Individuals
+from evenhand.strategies import STRATEGIES, make
+from evenhand.stream import Stream
+from evenhand.trail import Trail
+
+
+def retrace(run: Run, data: Any = None) -> Iterator[Individuals]:
+    """Give one individual of each test of a run, block by block; no model is asked.
+
+    Parameters
+    ----------
+    run
+        From memory, or kept in a directory. In a space of 2**62 individuals or more, memory holds some million tests.
+    data
+        The rows that the run was given, if it was read from its directory and its search starts from data.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    >>> run = eh.audit(lambda frame: frame["age"] > 3, space, strategy="themis")
+    >>> sum(len(block) for block in retrace(run))
+    9
+    """
+    trail = None if run.origin is None else run.origin.trail
+    if trail is not None and trail.known:
+        return iter(trail)
+    if run.directory is None:
+        raise RunError(
+            "whom this run has tested is not known any more: it comes from another process, or its tests are too many "
+            "to keep in so large a space; run it with directory=..."
+        )
+    strategy, people = (run.origin.strategy, run.origin.data) if run.origin else _made_with(run, data)
+    return _repeated(run, strategy, people)
+
+
+def _repeated(run: Run, strategy: Strategy, data: Individuals | None) -> Iterator[Individuals]:
+    """Let the search ask again, answer from the log, and give whom it tests, until all tests have been seen."""
+    assert run.directory is not None
+    if not run.tests:
+        return
+    identity, log = run.identity, Stored(run.directory / ANSWERS)
+    asker = Asker(Absent(run.gradient), run.space, Flip(), gradient=None if run.gradient is None else "auto")
+    # Whatever ended the run: its tests are the first so many, because a budget never changes what a search asks.
+    oracle = Oracle(asker, Budget(tests=run.tests), identity["seed"], identity["chunk"], log, Clock(log.times))
+    answer: Any = None
+    going = True
+    with closing(strategy.search(Problem(run.space, Stream(identity["seed"]), data))) as search:
+        while going:
+            oracle.trail = Trail(run.space)
+            try:
+                answer = oracle.answer(search.send(answer))
+            except (StopIteration, Stop):
+                going = False
+            yield from oracle.trail
+    if oracle.tests < run.tests:
+        raise RunError(
+            f"{run.directory} holds the answers to {oracle.tests:,} of the run's {run.tests:,} tests; "
+            "restore it from a copy"
+        )
+
+
+def _made_with(run: Run, data: Any) -> tuple[Strategy, Individuals | None]:
+    """Make the search of a run that was read from its directory, and what it starts from."""
+    settings = dict(run.identity["strategy"])
+    name = settings.pop("strategy")
+    if name not in STRATEGIES:
+        raise RunError(
+            f"{run.directory} was made by {name}, a search that evenhand does not have, so its tests cannot be told "
+            "from the directory alone; take the run that eh.audit returns for that directory"
+        )
+    people = None
+    if run.identity["data"] is not None:
+        if data is None:
+            raise RunError(f"the tests of {name} depend on the data that it started from; give them: data=...")
+        people = run.space.encode(data).individuals
+        if digest_of_data(people) != run.identity["data"]:
+            raise RunError(f"these are not the data that the run in {run.directory} was made with; give those")
+    return make(name, **settings), people
+
+
+class Stored(Log):
+    """A log that is only read: behind its last answer there are none."""
+
+    def take(self, kind: str, digest: str) -> Frame | None:
+        """Return the stored answer to this question, or stop the search."""
+        frame = super().take(kind, digest)
+        if frame is None:
+            raise Stop(StopReason.INTERRUPTED)
+        return frame
+
+
+class Absent(Model):
+    """Stands in for the model of a search that is answered from its log."""
+
+    name = "the model"
+    has_scores = True
+
+    def __init__(self, gradient: str | None) -> None:
+        self.gradient_source = None if gradient == DIFFERENCES else gradient
+
+    def labels(self, X: Any) -> Any:
+        """Never asked."""
+        raise NotImplementedError

@@ -1,0 +1,102 @@
+"""Whom a run's tests were about, as far as that is known without asking or repeating anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from evenhand.asker import Asker
+from evenhand.search import Strategy
+from evenhand.space.individuals import Individuals
+
+if TYPE_CHECKING:
+    from evenhand.space.tabular import Space
+
+ROWS = 2**15
+"""Family members of one block."""
+MOST = 2**27
+"""Bytes that a run keeps at most in a space too large to number its individuals, whose rows take more than a key."""
+
+
+class Trail:
+    """The individuals of all tests, a block at a time.
+
+    Made of the memo's keys where those tell everything; otherwise of what is added: ids, or rows in spaces too large to
+    number their individuals. More than ``most`` bytes are given up.
+
+    >>> from evenhand.space import Boolean, Integer, Space
+    >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
+    >>> people = space.individuals([[3, 0], [7, 1]])
+    >>> [block.rows.tolist() for block in Trail(space, [people.keys])]
+    [[[3, 0], [7, 0]]]
+    >>> trail = Trail(space)
+    >>> trail.add(people)
+    >>> [block.rows.tolist() for block in trail]
+    [[[3, 0], [7, 1]]]
+    """
+
+    def __init__(self, space: Space, keys: Sequence[npt.NDArray[Any]] | None = None, most: float = math.inf) -> None:
+        self.space, self._keys, self._most = space, keys, most
+        self._blocks: list[npt.NDArray[Any]] = []
+        self._bytes = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether all tests are there."""
+        return self._bytes <= self._most
+
+    def add(self, people: Individuals) -> None:
+        """Remember whom a block of tests was about."""
+        stored = people.stored
+        self._bytes += stored.nbytes
+        if self.known:
+            self._blocks.append(stored)
+        else:
+            self._blocks.clear()
+
+    def __iter__(self) -> Iterator[Individuals]:
+        size = block_size(self.space)
+        for block in self._blocks if self._keys is None else self._keys:
+            for start in range(0, len(block), size):
+                part = block[start : start + size]
+                # The lowest bit of a memo's key is the verdict, the rest an id without the protected attributes.
+                stored = part if self._keys is None else (part >> 1) * self.space.combinations
+                yield Individuals.from_stored(self.space, stored)
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What a run was made with and does not write down; it is known as long as the process lives."""
+
+    asker: Asker
+    strategy: Strategy
+    data: Individuals | None
+    trail: Trail | None
+    """None for a run that was read from its directory."""
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        # A pickled run is as good as one that was read from its directory: models need not be picklable.
+        return type(None), ()
+
+
+def trail_of(space: Space) -> Trail | None:
+    """Begin the trail that a run keeps; None where the memo's keys tell whom its tests are about.
+
+    They do not where they are hashes, nor with links, nor where a family is a sample that depends on who was asked.
+
+    >>> from evenhand.space import Boolean, Integer, Space
+    >>> trail_of(Space([Integer("age", 1, 9), Boolean("member")], protected="member")) is None
+    True
+    """
+    if not space.coding.fits:
+        return Trail(space, most=MOST)
+    return Trail(space) if space.links or space.combinations > space.limit else None
+
+
+def block_size(space: Space) -> int:
+    """Return how many families make a block of moderate size."""
+    return max(1, ROWS // min(space.combinations, space.limit))

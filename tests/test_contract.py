@@ -22,6 +22,7 @@ EVERY = {
     "kosei": eh.Kosei(samples=60, wave=16),
     "adf": eh.Adf(seeds=60, max_iter=5, trials=60),
     "adf-local": eh.Adf(clusters=2, seeds=200, trials=40, phase="local", stray=0.2),
+    "symbolic": eh.Symbolic(neighbours=25, depth=5),
     "kosei-limits": eh.Kosei(samples=60, per_seed=200, pops=300),
 }
 every_strategy = pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
@@ -62,7 +63,7 @@ def test_budgets_are_exact_and_smaller_ones_give_prefixes(strategy: Any) -> None
     for rows in (combinations, combinations + 1, 1000, 1001):
         run = eh.audit(world.model, world.space, strategy, eh.Budget(rows=rows), chunk=500)
         # A question that does not fit is not begun; a test is the smallest of them.
-        least = rows // combinations * combinations if not hasattr(strategy, "uses_gradient") else 0
+        least = 0 if isinstance(strategy, eh.Adf | eh.Symbolic) else rows // combinations * combinations
         assert least <= run.rows <= rows
         assert run.stop is eh.StopReason.ROWS
         assert keys_of(run) == keys_of(full)[: run.found]

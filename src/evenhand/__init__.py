@@ -17,7 +17,7 @@ from evenhand.replaying import Replay, replay
 from evenhand.run import Run, audit
 from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
 from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
-from evenhand.strategies import Adf, Aequitas, Kosei, Themis
+from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, Themis
 
 __all__ = [
     "Adf",
@@ -41,6 +41,7 @@ __all__ = [
     "Space",
     "Status",
     "StopReason",
+    "Symbolic",
     "Themis",
     "Verdicts",
     "__version__",

@@ -68,12 +68,30 @@ class Decisions:
         """Turn codes back into decisions."""
         if codes.dtype.kind == "f":
             return codes
-        table = np.empty(len(self.values), dtype=object)
+        table: npt.NDArray[Any] = np.empty(len(self.values), dtype=object)
         table[:] = self.values
-        out: npt.NDArray[Any] = table[codes]
         kinds = {type(v) for v in self.values}
         small = all(abs(v) < 2**63 for v in self.values) if kinds in ({int}, {bool}, {float}) else False
-        return out.astype(kinds.pop()) if small else out
+        out: npt.NDArray[Any] = (table.astype(kinds.pop()) if small else table)[codes]
+        return out
+
+    def pack(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Turn decisions into the fewest bytes: one bit each as long as there are two."""
+        codes = self.encode(labels)
+        if codes.dtype.kind == "f":
+            return codes
+        few = len(self.values) <= 2
+        return np.packbits(codes.astype(bool)) if few else codes.astype(np.min_scalar_type(len(self.values) - 1))
+
+    def unpack(self, packed: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+        """Take decisions back from their bytes.
+
+        >>> table = Decisions()
+        >>> table.unpack(table.pack(np.array(["no", "yes", "no"])), 3).tolist()
+        ['no', 'yes', 'no']
+        """
+        bits = packed.dtype.kind != "f" and len(self.values) <= 2
+        return self.decode(np.unpackbits(packed, count=count) if bits else packed)
 
 
 def _factorised(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -19,8 +19,8 @@ from evenhand.budget import Budget, StopReason
 from evenhand.check import same
 from evenhand.clock import Clock
 from evenhand.criterion import Outputs
-from evenhand.errors import FlakyModel, StrategyError
-from evenhand.findings import PAIRS, Findings
+from evenhand.errors import FlakyModel, ModelError, StrategyError
+from evenhand.findings import PAIRS, Decisions, Findings
 from evenhand.log import Frame, Log, digest_of
 from evenhand.memo import Memo
 from evenhand.rivals import Recall, rivals_of
@@ -85,6 +85,7 @@ class Oracle:
         self.memo = Memo()
         self.recall = Recall()
         self.findings = Findings(asker.space)
+        self.labels = Decisions()
         self.trail = trail_of(self.space)
         """Whom the tests were about, where the memo's keys do not tell."""
         self.tests = self.repeats = self.untestable = self.checked = self.replayed_rows = 0
@@ -405,24 +406,35 @@ class Oracle:
                 raise Stop(reason)
 
     def _ask(self, query: Query) -> npt.NDArray[Any]:
-        """Answer a question about the individuals themselves."""
+        """Answer a question about the individuals themselves, one model call after the other."""
         individuals = query.individuals
         assert individuals is not None
-        one = self.asker.labels if query.kind == "label" else self.asker.scores
-        values: list[Any] = []
+        if query.kind == "label":
+            self._refuse_numbers()
+        one = self._label if query.kind == "label" else self._score
+        parts = [one(individuals[i : i + self.chunk]) for i in range(0, len(individuals), self.chunk)]
+        return np.concatenate(parts) if parts else np.zeros(0)
 
+    def _label(self, block: Individuals) -> npt.NDArray[Any]:
         def ask() -> Arrays:
-            rows = individuals.rows
-            parts = [one(rows[i : i + self.chunk]) for i in range(0, len(rows), self.chunk)]
-            answer = np.concatenate(parts) if parts else np.zeros(0)
-            if answer.dtype.kind not in "biuf":
-                known, answer = _coded(answer)
-                values.extend(known)
-            return {"answer": answer}
+            return {"answer": self.labels.pack(self.asker.labels(block.rows))}
 
-        frame = self._stored(query.kind, query.kind, individuals, len(individuals), ask, values=values)
-        answer = frame.arrays["answer"]
-        return np.array(frame.header["values"], dtype=object)[answer] if frame.header["values"] else answer
+        # The list grows while the model is asked; a stored answer has its own.
+        frame = self._stored("label", "label", block, len(block), ask, decisions=self.labels.values)
+        if frame.header["decisions"] != self.labels.values:
+            self.labels = Decisions(frame.header["decisions"])
+        return self.labels.unpack(frame.arrays["answer"], len(block))
+
+    def _score(self, block: Individuals) -> npt.NDArray[Any]:
+        frame = self._stored("score", "score", block, len(block), lambda: {"answer": self.asker.scores(block.rows)})
+        return frame.arrays["answer"]
+
+    def _refuse_numbers(self) -> None:
+        if self.asker.model.regression:
+            raise ModelError(
+                f"{self.asker.model.name} returns numbers, and this search asks for decisions; make them decisions "
+                "with eh.wrap(model, threshold=...), or use strategy='kosei'"
+            )
 
     def _work(self, query: Query) -> Any:
         assert query.call is not None
@@ -453,10 +465,3 @@ class Oracle:
         if self._progress is not None:
             status = Status(self.tests, self.findings.count, self.rows, self.clock.seconds, self.budget)
             self._progress(status)
-
-
-def _coded(labels: npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.int32]]:
-    import pandas as pd
-
-    codes, uniques = pd.factorize(labels)
-    return [v.item() if isinstance(v, np.generic) else v for v in uniques], codes.astype(np.int32)

@@ -56,7 +56,8 @@ class Run:
     """Rows handed to the model, by kind of question."""
     seconds: float
     counts: dict[str, int]
-    """Repeats avoided, untestable individuals, data rows clipped and dropped, rows asked again to check."""
+    """Repeats avoided, untestable individuals, data rows clipped and dropped, rows asked again to check; and what the
+    search counted itself."""
     pairs: Findings = field(repr=False)
     points: list[tuple[int, int, int]] = field(repr=False)
     versions: dict[str, str] = field(repr=False)
@@ -96,6 +97,11 @@ class Run:
         return None if source is None else str(source)
 
     @property
+    def remarks(self) -> list[tuple[str, int]]:
+        """What the search counted itself, in words; nothing that is zero."""
+        return [(name.replace("_", " "), n) for name, n in sorted(self.counts.items()) if n and name not in COUNTS]
+
+    @property
     def success_rate(self) -> float:
         """Findings per test: how well the search aims, not how common discrimination is."""
         return self.found / self.tests if self.tests else 0.0
@@ -133,6 +139,7 @@ class Run:
             + f", {self.rows:,} model rows, {self.seconds:.1f} s; "
             f"{self.stop.words}"
             + (f", each against a sample of {self.space.limit:,} counterparts" if self.sampled else "")
+            + "".join(f", {n:,} {words}" for words, n in self.remarks)
         )
 
     @classmethod
@@ -239,11 +246,11 @@ def _drive(
         stop = StopReason.INTERRUPTED
     except EvenhandError as error:
         error.add_note(f"{oracle.tests:,} tests had been judged" + (f"; kept in {place.path}" if place else ""))
-        error.partial = _run(oracle, StopReason.INTERRUPTED, identity, encoded, place, strategy)
+        error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, encoded, place, strategy)
         raise
     finally:
         oracle.log.close()
-    run = _run(oracle, stop, identity, encoded, place, strategy)
+    run = _run(oracle, problem, stop, identity, encoded, place, strategy)
     if place is not None:
         place.finish(run.to_dict())
     return run
@@ -275,6 +282,7 @@ def _check_testable(oracle: Oracle, problem: Problem) -> None:
 
 def _run(
     oracle: Oracle,
+    problem: Problem,
     stop: StopReason,
     identity: dict[str, Any],
     encoded: Encoded | None,
@@ -284,6 +292,8 @@ def _run(
     clipped, dropped = (encoded.clipped, encoded.dropped) if encoded else (0, 0)
     counted = (oracle.repeats, oracle.untestable, clipped, dropped, oracle.checked, oracle.replayed_rows)
     counts = dict(zip(COUNTS, counted, strict=True))
+    for name, n in problem.counts.items():
+        counts[name] = counts.get(name, 0) + n
     last = (oracle.tests, oracle.rows, oracle.findings.count)
     points = oracle.curve if oracle.curve and oracle.curve[-1] == last else [*oracle.curve, last]
     return Run(

@@ -136,6 +136,8 @@ class Problem:
     space: Space
     stream: Stream
     data: Individuals | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    """What the search counted; told in the run."""
     _dealt: int = field(default=0, repr=False)
 
     @property
@@ -147,6 +149,10 @@ class Problem:
         """Return uniform legal individuals; fewer than ``n`` once a small space has been dealt out."""
         individuals, self._dealt = self.space.sampler.deal(self.stream, self._dealt, n)
         return individuals
+
+    def count(self, name: str, n: int) -> None:
+        """Add to one of the search's own counts, which the run tells where they are not zero."""
+        self.counts[name] = self.counts.get(name, 0) + int(n)
 
 
 class Strategy(Protocol):

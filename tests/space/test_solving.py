@@ -16,7 +16,7 @@ import evenhand as eh
 from evenhand.errors import MissingExtra, SpaceError
 from evenhand.space import sampling, solver, ties
 from evenhand.space.boxes import Boxes
-from evenhand.space.solving import solve_any, solve_nearest
+from evenhand.space.solving import GIVEN_UP, solve_any, solve_nearest
 from evenhand.stream import Stream
 from tests.helpers import optional
 
@@ -247,7 +247,7 @@ def test_timeouts_are_counted_and_repeat():
         again = solve_nearest(Boxes.all(space, 3), own, limit_ms=20)
         drawn = solve_any(Boxes.all(space, 3), Stream(0), np.arange(3), 0, limit_ms=20)
     assert not solved.found.any()
-    assert (solved.rows == -1).all()
+    assert (solved.rows == GIVEN_UP).all()
     assert (solved.timeouts, solved.unsatisfiable) == (3, 0)
     assert (again.timeouts, drawn.timeouts) == (3, 3)
 

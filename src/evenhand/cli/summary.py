@@ -72,6 +72,7 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     if space.combinations > space.limit:
         text = f"{space.limit:,} of {space.combinations:,} for each individual, sampled: some pairs may be missed"
         rows.append(("counterparts", text))
+    rows += [(words, f"{n:,}") for words, n in run.remarks]
     if run.directory is not None:
         rows.append(("kept in", str(run.directory)))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,15 @@ from evenhand.space.listing import choose, scan
 from evenhand.space.ties import FOUND, NONE, OPEN, TIMEOUT, Mended, Tie, rings, ties
 from evenhand.stream import Stream
 
+if TYPE_CHECKING:
+    from evenhand.space.tabular import Space
+
 LIMIT_MS = 1000
 """How long one call of the solver may take, in milliseconds."""
 ATTEMPTS = 8
 """Draws after which a legal combination is chosen from the list or solved for."""
+UNSATISFIABLE, GIVEN_UP = -1, -2
+"""Codes of nobody, and why."""
 
 
 @dataclass(frozen=True)
@@ -26,19 +32,38 @@ class Solved:
     Attributes
     ----------
     rows
-        One row of codes a box; -1 in every column where none was found.
-    found
-        Which boxes have one.
-    unsatisfiable
-        How many boxes were proved to have no legal member.
-    timeouts
-        How many boxes the solver gave up at its limit.
+        One row of codes a box; in every column ``UNSATISFIABLE`` where the box was proved to have no legal member, or
+        ``GIVEN_UP`` where the solver came to its limit.
     """
 
     rows: Rows
-    found: Mask
-    unsatisfiable: int
-    timeouts: int
+
+    @property
+    def found(self) -> Mask:
+        """Which boxes have a member."""
+        return np.asarray(self.rows[:, 0] >= 0)
+
+    @property
+    def unsatisfiable(self) -> int:
+        """How many boxes were proved to have no legal member."""
+        return int((self.rows[:, 0] == UNSATISFIABLE).sum())
+
+    @property
+    def timeouts(self) -> int:
+        """How many boxes the solver gave up at its limit."""
+        return int((self.rows[:, 0] == GIVEN_UP).sum())
+
+
+def check_solvable(space: Space) -> None:
+    """Raise at once where the solver may be needed and cannot serve.
+
+    It is not installed, cannot be told a constraint, or finds that the constraints contradict each other.
+    """
+    for tie in ties(space):
+        if tie.table is None:
+            from evenhand.space.solver import Solver
+
+            Solver(tie, LIMIT_MS)
 
 
 def solve_nearest(boxes: Boxes, rows: Rows, *, limit_ms: int = LIMIT_MS) -> Solved:
@@ -151,6 +176,6 @@ def _enter(tie: Tie, which: npt.NDArray[np.int64], mended: Mended, rows: Rows, s
 
 
 def _result(rows: Rows, state: npt.NDArray[np.int8]) -> Solved:
-    found = state == FOUND
-    rows[~found] = -1
-    return Solved(rows, found, int((state == NONE).sum()), int((state == TIMEOUT).sum()))
+    rows[state == NONE] = UNSATISFIABLE
+    rows[state == TIMEOUT] = GIVEN_UP
+    return Solved(rows)

@@ -12,11 +12,18 @@ from evenhand.search import Strategy
 from evenhand.strategies.adf import Adf
 from evenhand.strategies.aequitas import Aequitas
 from evenhand.strategies.kosei import Kosei
+from evenhand.strategies.symbolic import Symbolic
 from evenhand.strategies.themis import Themis
 
-STRATEGIES: dict[str, type[Any]] = {"themis": Themis, "aequitas": Aequitas, "kosei": Kosei, "adf": Adf}
+STRATEGIES: dict[str, type[Any]] = {
+    "themis": Themis,
+    "aequitas": Aequitas,
+    "kosei": Kosei,
+    "symbolic": Symbolic,
+    "adf": Adf,
+}
 
-__all__ = ["STRATEGIES", "Adf", "Aequitas", "Kosei", "Themis", "describe", "make"]
+__all__ = ["STRATEGIES", "Adf", "Aequitas", "Kosei", "Symbolic", "Themis", "describe", "make"]
 
 
 def make(strategy: str | Strategy, **settings: Any) -> Strategy:

@@ -23,6 +23,16 @@ def at_least(strategy: Any, least: int, *names: str) -> None:
             )
 
 
+def between(strategy: Any, least: int, most: int, *names: str) -> None:
+    """Raise unless the named settings are whole numbers from ``least`` to ``most``."""
+    for name in names:
+        value = getattr(strategy, name)
+        if not whole(value) or not least <= value <= most:
+            raise StrategyError(
+                f"{type(strategy).__name__}: {name} must be a whole number from {least} to {most:,}, got {value!r}"
+            )
+
+
 def positive(strategy: Any, *names: str) -> None:
     """Raise unless the named settings are positive finite numbers."""
     for name in names:

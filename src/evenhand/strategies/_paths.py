@@ -66,6 +66,15 @@ class Neighbourhood:
         out[:, 0] = rows
         return out
 
+    def sample(self, rows: Rows, stream: Stream, pops: npt.NDArray[np.int64]) -> tuple[Rows, npt.NDArray[np.float64]]:
+        """Return neighbours and weights; one that breaks a constraint becomes the individual, and weighs nothing."""
+        around = self.around(rows, stream, pops)
+        weights = self.weights(rows, around)
+        if self.space.constraints:
+            legal = self.space.legal(around.reshape(-1, around.shape[2])).reshape(weights.shape)
+            around, weights = np.where(legal[:, :, None], around, rows[:, None]), weights * legal
+        return around, weights
+
     def weights(self, rows: Rows, around: Rows) -> npt.NDArray[np.float64]:
         """Weigh neighbours by an exponential kernel of their distance; a nominal change counts as one spread."""
         space = self.space
@@ -108,14 +117,14 @@ def paths(
         if not len(growing):
             break
         which, sample = np.nonzero(inside[growing])
-        label = labels[growing][which, sample]
-        weight = weights[growing][which, sample]
+        place = growing[which] * labels.shape[1] + sample
+        label, weight = labels.ravel()[place], weights.ravel()[place]
         total: npt.NDArray[np.float64] = np.asarray(
             np.bincount(which * classes + label, weight, len(growing) * classes), dtype=np.float64
         ).reshape(-1, classes)
         best = _Best(len(growing))
         for j, column in enumerate(columns):
-            best.consider(j, *column.splits(growing, which, sample, label, weight, total))
+            best.consider(j, *column.splits(which, place, label, weight, total))
         found = np.flatnonzero(best.attribute >= 0)
         growing, total = growing[found], total[found]
         for i, pop in enumerate(growing.tolist()):
@@ -153,35 +162,37 @@ class _Column:
     """One attribute of all neighbourhoods, in bins: its codes, or of very many the ranks of those that occur."""
 
     def __init__(self, space: Space, j: int, codes: npt.NDArray[np.int32]) -> None:
-        self.ordered, self.codes = bool(space.ordered[j]), codes
+        self.ordered, self.codes = bool(space.ordered[j]), np.ascontiguousarray(codes)
         self.values = np.arange(int(space.sizes[j]))
-        self.bins: npt.NDArray[Any] = codes
+        self.bins: npt.NDArray[Any] = self.codes.ravel()
         if len(self.values) > MANY:
-            self.values, ranks = np.unique(codes, return_inverse=True)
-            self.bins = ranks.reshape(codes.shape)
+            self.values, self.bins = np.unique(self.bins, return_inverse=True)
 
     def splits(
         self,
-        growing: npt.NDArray[np.int64],
         which: npt.NDArray[np.int64],
-        sample: npt.NDArray[np.int64],
+        place: npt.NDArray[np.int64],
         label: npt.NDArray[np.int64],
         weight: npt.NDArray[np.float64],
         total: npt.NDArray[np.float64],
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        """Return the score and the bin of each neighbourhood's best split; minus infinity where there is none."""
+        """Return the score and the bin of each neighbourhood's best split; minus infinity where there is none.
+
+        ``which`` and ``place`` say of each neighbour whose it is, and where it stands among all.
+        """
         count, classes = total.shape
         size = len(self.values)
-        place = (which * size + self.bins[growing[which], sample]) * classes + label
-        left = np.bincount(place, weight, count * size * classes).reshape(count, size, classes)
+        # Classes first: sums over a short last axis are slow.
+        cell = (label * count + which) * size + self.bins[place]
+        left = np.bincount(cell, weight, classes * count * size).reshape(classes, count, size)
         if self.ordered:
-            np.cumsum(left, axis=1, out=left)
-        right = total[:, None, :] - left
-        here, there = left.sum(axis=2), right.sum(axis=2)
+            np.cumsum(left, axis=2, out=left)
+        right = total.T[:, :, None] - left
+        here, there = left.sum(axis=0), right.sum(axis=0)
         whole = total.sum(axis=1)[:, None]
         empty = (here <= TINY * whole) | (there <= TINY * whole)
         with np.errstate(divide="ignore", invalid="ignore"):
-            score = np.square(left).sum(axis=2) / here + np.square(right).sum(axis=2) / there
+            score = np.square(left).sum(axis=0) / here + np.square(right).sum(axis=0) / there
         score[empty] = -np.inf
         best = score.argmax(axis=1)
         return score[np.arange(count), best], best

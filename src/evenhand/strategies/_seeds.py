@@ -20,12 +20,17 @@ WIDEST = 256
 """A nominal attribute with more values takes no part in the distances."""
 
 
-def clustered(problem: Problem, clusters: int, most: int) -> Generator[Query, Any, Individuals]:
-    """Return up to ``most`` different individuals, from each cluster in turn.
+def clustered(
+    problem: Problem, clusters: int, most: int | None = None, *, turns: bool = True
+) -> Generator[Query, Any, Individuals]:
+    """Return up to ``most`` different individuals (None: as many as are clustered), from each cluster in turn.
 
-    They come from the data, or are drawn uniformly where there are no data. Which of a cluster comes first is a matter
-    of the run's seed; individuals that differ in protected attributes only are one.
+    Without ``turns``, cluster after cluster. They come from the data, or are drawn uniformly where there are no data.
+    Which of a cluster comes first is a matter of the run's seed; individuals that differ in protected attributes only
+    are one.
     """
+    seen = min(MOST, CELLS // _width(problem.space))
+    most = seen if most is None else most
     people = problem.sample(most) if problem.data is None else problem.data
     if not len(people):
         raise DataError(
@@ -35,10 +40,10 @@ def clustered(problem: Problem, clusters: int, most: int) -> Generator[Query, An
     order = problem.stream.shuffled(np.arange(len(people)), len(people), "seeds")
     people = people[order]
     _, first = np.unique(people.keys, return_index=True)
-    people = people[np.sort(first)[: max(most, min(MOST, CELLS // _width(problem.space)))]]
+    people = people[np.sort(first)[: max(most, seen)]]
     state = int(problem.stream.bits("kmeans", 0, 0)[0] >> np.uint64(32))
     cluster = yield from work(lambda: kmeans(problem.space, people.rows, clusters, state))
-    return people[in_turn(cluster)[:most]]
+    return people[(in_turn(cluster) if turns else np.argsort(cluster, kind="stable"))[:most]]
 
 
 def _width(space: Space) -> int:

@@ -27,6 +27,18 @@ def test_picking_needs_no_joining(sizes: list[int], data: st.DataObject) -> None
     assert len(findings.blocks) == 1
 
 
+@given(st.lists(st.lists(st.sampled_from([0, 1, 7, 300, -1, "a", "b", "1"]), max_size=20), max_size=5))
+def test_decisions_are_packed_and_unpacked_as_the_table_grows(blocks: list[list[object]]) -> None:
+    table = Decisions()
+    for block in blocks:
+        labels = np.empty(len(block), dtype=object)
+        labels[:] = block
+        packed = table.pack(labels)
+        # Whoever reads it back knows the table as it was then.
+        assert Decisions(list(table.values)).unpack(packed, len(block)).tolist() == block
+        assert packed.nbytes == ((len(block) + 7) // 8 if len(table.values) <= 2 else len(block))
+
+
 @given(st.lists(st.lists(st.sampled_from([0, 1, 7, 300, -1, "a", "b", "1"]), max_size=6), max_size=5))
 def test_decisions_keep_their_values(blocks: list[list[object]]) -> None:
     table = Decisions()

@@ -640,6 +640,28 @@ def test_numbers_are_no_decisions() -> None:
         eh.audit(model, space, "symbolic", criterion=eh.Gap(0.1))
 
 
+def test_too_many_labels_to_explain() -> None:
+    space = eh.Space([eh.Integer("a", 0, 999), eh.Boolean("p")], protected="p")
+    with pytest.raises(eh.errors.StrategyError, match="different labels to neighbours; symbolic explains up to 256"):
+        eh.audit(lambda frame: frame["a"] + frame["p"], space, "symbolic")
+
+
+def test_settings_on_the_command_line() -> None:
+    from evenhand.cli.settings import parse
+
+    texts = ["neighbours=500", "threshold=0.5", "phase=local", "seeds=random", "order=iterative", "first=global"]
+    assert parse("symbolic", texts) == {
+        "neighbours": 500,
+        "threshold": 0.5,
+        "phase": "local",
+        "seeds": "random",
+        "order": "iterative",
+        "first": "global",
+    }
+    with pytest.raises(eh.errors.StrategyError, match="phase"):
+        parse("symbolic", ["phase=neither"])
+
+
 def test_data_without_rows() -> None:
     space = eh.Space([eh.Integer("a", 0, 9), eh.Boolean("p")], protected="p")
     with pytest.raises(eh.errors.DataError, match="nobody to start from"):

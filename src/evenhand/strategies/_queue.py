@@ -9,7 +9,7 @@ from evenhand.memo import Memo
 from evenhand.search import Problem
 from evenhand.space.individuals import Individuals
 
-Run = tuple[npt.NDArray[np.float32], Individuals]
+Sorted = tuple[npt.NDArray[np.float32], Individuals]
 
 
 class Queue:
@@ -30,7 +30,7 @@ class Queue:
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._space = problem, problem.space
-        self._runs: list[Run] = []
+        self._runs: list[Sorted] = []
         self._popped = Memo()
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Queue:
         return Individuals(self._space, rows=rows.astype(np.int32, copy=False))
 
 
-def _sorted(runs: list[Run]) -> Run:
+def _sorted(runs: list[Sorted]) -> Sorted:
     """Join runs, the older first; the sort is stable, so that equals stay in line."""
     priority = np.concatenate([priority for priority, _ in runs])
     order = np.argsort(-priority, kind="stable")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.errors import StrategyError
 from evenhand.memo import Memo
 from evenhand.search import Problem, Query, Search, label, test, work
 from evenhand.space.boxes import Mask
@@ -25,6 +26,8 @@ LABELLED = 2**20
 """The most neighbours that are labelled at a time."""
 DEEPEST = 1000
 """The longest paths that may be wanted."""
+CLASSES = 256
+"""The most labels that a tree tells apart."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -74,10 +77,13 @@ class Symbolic:
     def search(self, problem: Problem) -> Search:
         """Pop, judge, explain, negate, solve, push."""
         space, local, seed, further = problem.space, *self._ranks
+        if self.phase != "seeds":
+            check_solvable(space)
         queue, near, visited, explained = Queue(problem), Neighbourhood(space, self.neighbours), Memo(), 0
         seeds = yield from self._seeds(problem)
         queue.push(np.full(len(seeds), seed), seeds)
-        while len(popped := queue.pop(min(self.block, LABELLED // self.neighbours))):
+        block = min(self.block, LABELLED // self.neighbours)
+        while len(popped := queue.pop(block)):
             verdicts = yield from test(popped)
             which = verdicts.found if self.phase == "local" else verdicts.positions
             if self.phase == "seeds" or not len(which):
@@ -101,8 +107,6 @@ class Symbolic:
         return (2.0, 1.0, 0.0) if self.first == "seeds" else (2.0, 0.0, 1.0)
 
     def _seeds(self, problem: Problem) -> Generator[Query, Any, Individuals]:
-        if self.phase != "seeds":
-            check_solvable(problem.space)
         if self.seeds == "random" or problem.data is None:
             return problem.sample(MOST)
         return (yield from clustered(problem, self.clusters, turns=self.order == "turns"))
@@ -114,8 +118,14 @@ class Symbolic:
         around, weights = near.sample(rows, problem.stream, number + np.arange(len(rows)))
         asked = weights > 0
         answers = yield from label(Individuals(problem.space, rows=around[asked]))
+        codes, known = pd.factorize(answers)
+        if len(known) > CLASSES:
+            raise StrategyError(
+                f"the model gave {len(known):,} different labels to neighbours; symbolic explains up to {CLASSES}: "
+                "make them fewer with eh.wrap(model, threshold=...) or your own function, or use strategy='kosei'"
+            )
         labels = np.zeros(asked.shape, dtype=np.int64)
-        labels[asked] = pd.factorize(answers)[0]
+        labels[asked] = codes
         labels = np.where(asked, labels, labels[:, :1])
 
         def grown() -> Floats:

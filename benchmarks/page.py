@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page_gradients
+from benchmarks import page_gradients, page_measuring
 from benchmarks.layout import percent, section, table, verdict, whole
 from benchmarks.machine import RESULTS
 from evenhand.oracle import STALL_BLOCKS, STALL_REPEATS
 
 PAGE = RESULTS.parents[1] / "docs" / "benchmarks.md"
 PAPERS = RESULTS.parent / "papers.json"
-NAMES = ("throughput", "comparison", "adf", "walking", "scores_only", "memory", "killing")
+NAMES = ("throughput", "comparison", "adf", "walking", "scores_only", "memory", "killing", "coverage", "estimates")
 MODELS = ("tree", "forest", "MLP", "SVM", "ensemble")
 SEARCHES = ("themis", "aequitas random", "aequitas semi", "aequitas full", "kosei")
 DATA = {"census": "Census by sex", "credit": "German credit by sex", "bank": "Bank by age"}
@@ -280,6 +280,8 @@ def build() -> str:
                 page_gradients.adf(results["adf"], papers["adf"]),
                 page_gradients.walking(results["walking"]),
                 page_gradients.scores_only(results["scores_only"]),
+                page_measuring.coverage(results["coverage"]),
+                page_measuring.estimates(results["estimates"], papers["aequitas_table_5"]),
                 memory(results["memory"]),
                 killing(results["killing"]),
             ]

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks import killing, page, throughput
+from benchmarks import coverage, estimates, killing, page, page_measuring, throughput
 from benchmarks.sequential import Sequential
 
 import evenhand as eh
@@ -67,6 +67,31 @@ def test_throughput_writes_what_the_page_needs(tmp_path):
     text = page.throughput(result)
     assert text.startswith("## ")
     assert "| tree |" in text
+
+
+def test_coverage_writes_what_the_page_needs(tmp_path):
+    out = tmp_path / "coverage.json"
+    coverage.main(["--models", "20", "--samples", "400", "--rates", "0.1", "0.5", "--out", str(out)])
+    result = json.loads(out.read_text())
+    assert {row["interval"] for row in result["shares"]} >= {"Clopper-Pearson", "anytime", "lln", "at most"}
+    assert all(0 <= row["coverage"] <= 1 for row in result["shares"] + result["others"])
+    text = page_measuring.coverage(result)
+    assert "| 10 |" in text
+    assert "hypergeometric" in text
+
+
+def test_simulated_models_have_the_share_that_they_should():
+    unfair = np.concatenate([coverage.verdicts(0.1, number, 5_000) for number in range(8)])
+    assert abs(unfair.mean() - 0.1) < 4 * np.sqrt(0.09 / len(unfair))
+
+
+def test_estimates_write_what_the_page_needs(tmp_path):
+    out = tmp_path / "estimates.json"
+    estimates.main(["--scale", "0.005", "--only", "aequitas", "--models", "tree", "--out", str(out)])
+    result = json.loads(out.read_text())
+    assert result["aequitas"]["tree"]["samples"] == 2_000
+    papers = json.loads(page.PAPERS.read_text())["aequitas_table_5"]
+    assert "| tree |" in page_measuring.estimates(result, papers)
 
 
 def test_a_killed_run_resumes(tmp_path):

@@ -18,7 +18,7 @@ LAYERS = [
     {"strategies", "datasets", "asker", "slopes", "rivals", "surrogate"},
     {"oracle", "check", "trail"},
     {"run", "loading", "replaying", "retracing", "covering"},
-    {"words", "page", "demo"},
+    {"words", "page", "demo", "measuring"},
     {"cli", "__init__", "__main__"},
 ]
 """From the ground up; a module imports from its own layer and those before it."""
@@ -35,6 +35,7 @@ HEAVY = {
     "torch",
     "pydantic",
     "z3",
+    "fairlearn",
 }
 
 

@@ -11,6 +11,7 @@ from evenhand._version import __version__
 from evenhand.budget import Budget, StopReason
 from evenhand.covering import Coverage, coverage
 from evenhand.criterion import Flip, Gap
+from evenhand.measuring import Estimate, Groups, Remaining, estimate, groups, remaining
 from evenhand.model import Model, load_model, wrap
 from evenhand.oracle import Status
 from evenhand.replaying import Replay, replay
@@ -26,8 +27,10 @@ __all__ = [
     "Budget",
     "Contrasts",
     "Coverage",
+    "Estimate",
     "Flip",
     "Gap",
+    "Groups",
     "Integer",
     "Kosei",
     "Model",
@@ -36,6 +39,7 @@ __all__ = [
     "Problem",
     "Query",
     "Real",
+    "Remaining",
     "Replay",
     "Run",
     "Space",
@@ -50,9 +54,12 @@ __all__ = [
     "coverage",
     "datasets",
     "errors",
+    "estimate",
     "gradient",
+    "groups",
     "label",
     "load_model",
+    "remaining",
     "replay",
     "score",
     "test",

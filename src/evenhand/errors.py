@@ -55,6 +55,10 @@ class BudgetError(EvenhandError):
     """A budget that can never be reached or is not a number."""
 
 
+class EstimateError(EvenhandError):
+    """An estimate that cannot be had: an unknown population or interval, or rules that exclude each other."""
+
+
 class RunError(EvenhandError):
     """A run directory that is foreign, damaged, locked or cannot be written."""
 

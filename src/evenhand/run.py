@@ -205,7 +205,7 @@ def audit(
     >>> run.found, run.tests, run.stop.value
     (3, 9, 'exhausted')
     """
-    seed, chunk = _check_arguments(space, seed, chunk, budget, criterion, timeout, progress)
+    seed, chunk = check_arguments(space, seed, chunk, budget, criterion, timeout, progress)
     chosen = make(strategy)
     budget = budget or Budget(tests=DEFAULT_TESTS)
     wrapped = wrap(model)
@@ -353,7 +353,7 @@ def fixed_individuals(space: Space) -> Individuals:
     return space.sampler.deal(Stream(0), 0, FIXED_ROWS)[0]
 
 
-def _check_arguments(
+def check_arguments(
     space: Any, seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any
 ) -> tuple[int, int]:
     """Raise in words where an argument is of the wrong kind; return seed and chunk as plain numbers."""

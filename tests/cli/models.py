@@ -64,3 +64,12 @@ def waits(frame: pd.DataFrame) -> Any:
         print("waiting", flush=True)
         signal.pause()
     return refuse(frame)
+
+
+def wavers(frame: pd.DataFrame) -> Any:
+    """Answers as ``refuse`` does, nine times of ten."""
+    said = (frame["age"] < 30) & (frame["sex"] == "F")
+    return np.where(said ^ (_noise.random(len(frame)) < 0.1), "refused", "granted")
+
+
+_noise = np.random.default_rng(0)

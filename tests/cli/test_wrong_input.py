@@ -36,7 +36,7 @@ from tests.helpers import needs_dev_full
         ("refuse", ["--seed", "-1"], ["seed", "-1"]),
         ("refuse", ["--seed", "x"], ["--seed"]),
         ("refuse", ["--chunk", "1"], ["chunk"]),
-        ("refuse", ["--fail-above", "5%"], ["later version"]),
+        ("refuse", ["--fail-above", "5%"], ["evenhand estimate"]),
         ("refuse", ["--fail-above", "-1"], ["0 or more"]),
         ("refuse", ["--protected", "gender"], ["gender"]),
         ("refuse", ["--protected", "paid"], ["paid"]),

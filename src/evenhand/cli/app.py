@@ -9,6 +9,7 @@ import typer
 from evenhand._version import __version__
 from evenhand.cli.audit import audit
 from evenhand.cli.demo import demo
+from evenhand.cli.estimate import estimate
 from evenhand.cli.faults import Group
 from evenhand.cli.init import init
 from evenhand.cli.listing import datasets, strategies
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, init, audit, replay, strategies, datasets):
+for command in (demo, init, audit, estimate, replay, strategies, datasets):
     app.command()(command)
 
 

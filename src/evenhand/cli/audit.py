@@ -184,7 +184,8 @@ def _limit(text: str | None) -> int | None:
         return None
     if text.endswith("%"):
         raise typer.BadParameter(
-            "a rate comes with the estimates of a later version; give a number of findings", param_hint="--fail-above"
+            "give a number of findings; how common they are says 'evenhand estimate', with a --fail-above of its own",
+            param_hint="--fail-above",
         )
     if not (text.isascii() and text.isdigit()):
         raise typer.BadParameter(f"give a number of findings, 0 or more, got {text!r}", param_hint="--fail-above")

@@ -61,6 +61,25 @@ class AuditTable(_Table):
     coverage: bool = False
 
 
+class EstimateTable(_Table):
+    """Whom to ask to know how common discrimination is, when to stop, and how sure to be."""
+
+    population: str | None = None
+    samples: int | None = None
+    half_width: float | None = None
+    seconds: float | None = None
+    confidence: float | None = None
+    interval: str | None = None
+    experiments: int | None = None
+    exact: bool | None = None
+    about: str | None = None
+    steps: int | None = None
+    weights: str | None = None
+    favourable: str | int | float | bool | None = None
+    tolerance: float | None = None
+    repeats: int | None = None
+
+
 class BudgetTable(_Table):
     """When to stop."""
 
@@ -82,6 +101,7 @@ class Config(_Table):
     space: SpaceTable = Field(default_factory=SpaceTable)
     audit: AuditTable = Field(default_factory=AuditTable)
     budget: BudgetTable = Field(default_factory=BudgetTable)
+    estimate: EstimateTable = Field(default_factory=EstimateTable)
 
 
 def read(path: Path | None, flags: Tables) -> Config:

@@ -48,6 +48,11 @@ tests = 100000
 # rows = 1000000
 # findings = 1000
 # seconds = 60.0
+
+[estimate]                  # evenhand estimate {name}: how common it is, and who is favoured
+# population = "data"       # of whom: "uniform" individuals of the space, rows of the "data", or what is "near" them
+# favourable = "..."        # the decision that people want
+# half_width = 0.01         # stop when the interval is narrow enough
 """
 
 

@@ -57,3 +57,37 @@ Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 FindingsFile = Annotated[Path | None, Option("--findings", metavar="FILE", help="Write all findings as CSV.")]
 Page = Annotated[Path | None, Option(metavar="FILE", help="Write a simple HTML page.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
+
+Population = Annotated[
+    str | None, Option(metavar="WHOM", help="uniform (by default), data (the rows), or near (rows moved a few steps).")
+]
+Samples = Annotated[
+    int | None, Option(metavar="N", help="Ask N individuals; by default 100000, and all rows of the data.")
+]
+HalfWidth = Annotated[
+    float | None, Option("--half-width", metavar="W", help="Stop when the interval reaches no further than W.")
+]
+StopSeconds = Annotated[float | None, Option("--seconds", metavar="S", help="Stop after S seconds.")]
+Confidence = Annotated[float | None, Option(metavar="C", help="How sure to be; by default 0.95.")]
+Interval = Annotated[str | None, Option(metavar="NAME", help="clopper-pearson, anytime or lln.")]
+Experiments = Annotated[int | None, Option(metavar="K", help="How many experiments lln makes; by default 400.")]
+Exact = Annotated[bool | None, Option("--exact/--sample", help="Ask everyone in the space, or a sample of it anyway.")]
+About = Annotated[
+    str | None, Option(metavar="WHAT", help="Of data: the population behind the rows (by default), or the rows.")
+]
+Steps = Annotated[int | None, Option(metavar="N", help="How many steps 'near' moves; by default 3.")]
+Weights = Annotated[str | None, Option(metavar="NAME", help="A column that says what each row counts.")]
+Favourable = Annotated[str | None, Option(metavar="DECISION", help="The decision that people want.")]
+Tolerance = Annotated[
+    float | None, Option(metavar="SHARE", help="Where more may go unfound, evidence is insufficient; by default 0.01.")
+]
+Repeats = Annotated[
+    int | None, Option(metavar="N", help="Ask a model that wavers N times; by default as its noise takes.")
+]
+GroupFigures = Annotated[
+    bool, Option("--groups", help="Also selection rates and impact ratios of groups; needs --data and --favourable.")
+]
+Plots = Annotated[Path | None, Option(metavar="DIR", help="Draw convergence, intervals and gaps as SVG files.")]
+FailAboveRate = Annotated[
+    str | None, Option("--fail-above", metavar="N%", help="Exit with 1 if the share is more than N per cent.")
+]

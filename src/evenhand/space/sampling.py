@@ -51,14 +51,18 @@ class Sampler:
         self.deck = self.count <= DECK
         self._groups = _groups(self.digits)
 
-    def deal(self, stream: Stream, start: int, n: int) -> tuple[Individuals, int]:
-        """Return up to ``n`` individuals and the counter after them; fewer when the deck ends."""
+    def deal(self, stream: Stream, start: int, n: int, *, repeats: bool = False) -> tuple[Individuals, int]:
+        """Return up to ``n`` individuals and the counter after them; fewer when the deck ends.
+
+        With ``repeats`` draws are independent also in a small space: an individual may come twice, and there is no end.
+        """
+        deck = self.deck and not repeats
         if not self.rejects:
-            return self._draw(stream, start, n)
+            return self._draw(stream, start, n, deck)
         parts: list[Individuals] = []
         found, lost = 0, 0
         while found < n:
-            block, end = self._draw(stream, start, max(n - found, 1024))
+            block, end = self._draw(stream, start, max(n - found, 1024), deck)
             if not len(block):
                 break
             legal = np.flatnonzero(self.space.legal(block.rows))[: n - found]
@@ -72,13 +76,13 @@ class Sampler:
                 )
             parts.append(block[legal])
             found += len(legal)
-        return (Individuals.join(parts) if parts else self._draw(stream, 0, 0)[0]), start
+        return (Individuals.join(parts) if parts else self._draw(stream, 0, 0, deck)[0]), start
 
-    def _draw(self, stream: Stream, start: int, n: int) -> tuple[Individuals, int]:
-        if self.deck:
+    def _draw(self, stream: Stream, start: int, n: int, deck: bool) -> tuple[Individuals, int]:
+        if deck:
             n = max(0, min(n, self.count - start))
         counter = np.arange(start, start + n)
-        if self.deck:
+        if deck:
             parts = [stream.shuffled(counter, self.count, "deck")] if n else [counter]
             groups = [(self.digits, self.count)]
         else:

@@ -1,0 +1,184 @@
+"""The command ``evenhand estimate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from evenhand.cli import options
+from evenhand.cli.faults import FOUND, INTERRUPTED, tell
+
+if TYPE_CHECKING:
+    from evenhand.cli.config import Config, Tables
+    from evenhand.cli.plan import Plan
+    from evenhand.measuring import Estimate, Groups
+
+
+def estimate(
+    config: options.ConfigFile = None,
+    model: options.Model = None,
+    data: options.Data = None,
+    target: options.Target = None,
+    protected: options.Protected = None,
+    exclude: options.Exclude = None,
+    space: options.Space = None,
+    population: options.Population = None,
+    samples: options.Samples = None,
+    half_width: options.HalfWidth = None,
+    seconds: options.StopSeconds = None,
+    confidence: options.Confidence = None,
+    interval: options.Interval = None,
+    experiments: options.Experiments = None,
+    exact: options.Exact = None,
+    about: options.About = None,
+    steps: options.Steps = None,
+    weights: options.Weights = None,
+    favourable: options.Favourable = None,
+    tolerance: options.Tolerance = None,
+    repeats: options.Repeats = None,
+    seed: options.Seed = None,
+    gamma: options.Gamma = None,
+    threshold: options.Threshold = None,
+    timeout: options.Timeout = None,
+    chunk: options.Chunk = None,
+    trust_pickle: options.TrustPickle = False,
+    trust: options.Trust = None,
+    groups: options.GroupFigures = False,
+    plots: options.Plots = None,
+    fail_above: options.FailAboveRate = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure how common it is that a model treats people differently, and who is favoured.
+
+    With a configuration file, with options alone, or with both: options override the file.
+
+    Exit status: 0 done, 1 a larger share than --fail-above allows, 2 wrong usage or input, 130 interrupted.
+    """
+    flags: Tables = {
+        "model": {"path": model, "threshold": threshold, "timeout": timeout},
+        "data": {"path": data, "target": target},
+        "space": {"path": space, "protected": protected, "exclude": exclude},
+        "audit": {"seed": seed, "criterion": gamma, "chunk": chunk},
+        "estimate": {
+            "population": population,
+            "samples": samples,
+            "half_width": half_width,
+            "seconds": seconds,
+            "confidence": confidence,
+            "interval": interval,
+            "experiments": experiments,
+            "exact": exact,
+            "about": about,
+            "steps": steps,
+            "weights": weights,
+            "favourable": favourable,
+            "tolerance": tolerance,
+            "repeats": repeats,
+        },
+    }
+    limit = _limit(fail_above)
+    if plots is not None and plots.exists() and not plots.is_dir():
+        raise typer.BadParameter(f"{plots} is a file; name a folder", param_hint="--plots")
+    from evenhand.cli.config import read
+    from evenhand.cli.plan import Trust, make_plan
+
+    flags = {name: {k: v for k, v in table.items() if v not in (None, [])} for name, table in flags.items()}
+    chosen = read(config, flags)
+    if chosen.estimate.weights is not None and chosen.space.path is None:
+        # What a row counts is no attribute of the person.
+        chosen.space.exclude.append(chosen.estimate.weights)
+    plan = make_plan(chosen, Trust(trust_pickle, trust or ()), quiet=quiet)
+    found = _measure(plan, chosen, shown=not (quiet or as_json))
+    figures = _groups(plan, chosen) if groups else None
+    _report(found, figures, plots, limit, as_json, quiet)
+
+
+def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
+    from evenhand.budget import Budget
+    from evenhand.cli.progress import progress
+    from evenhand.measuring import Reading
+    from evenhand.measuring import estimate as measure
+    from evenhand.oracle import Status
+
+    settings: dict[str, Any] = chosen.estimate.model_dump(exclude_none=True)
+    if chosen.audit.chunk is not None:
+        settings["chunk"] = chosen.audit.chunk
+    population = settings.get("population", "uniform")
+    with progress(shown) as show:
+
+        def watch(reading: Reading) -> None:
+            assert show is not None
+            budget = Budget(tests=settings.get("samples"), seconds=settings.get("seconds"))
+            show(Status(reading.samples, reading.found, reading.rows, reading.seconds, budget))
+
+        return measure(
+            plan.model,
+            plan.space,
+            **settings,
+            data=None if population == "uniform" else plan.data,
+            criterion=plan.criterion,
+            seed=plan.seed,
+            timeout=plan.timeout,
+            progress=None if show is None else watch,
+        )
+
+
+def _groups(plan: Plan, chosen: Config) -> Groups:
+    from evenhand.errors import ConfigError
+    from evenhand.measuring import groups
+
+    wanted = chosen.estimate
+    if plan.data is None or wanted.favourable is None:
+        raise ConfigError("--groups needs rows and the decision that people want: --data FILE --favourable DECISION")
+    target = chosen.data.target
+    return groups(
+        plan.model,
+        plan.space,
+        plan.data,
+        wanted.favourable,
+        y=None if plan.model.regression else target,
+        weights=wanted.weights,
+        confidence=0.95 if wanted.confidence is None else wanted.confidence,
+        chunk=plan.chunk,
+        timeout=plan.timeout,
+    )
+
+
+def _report(
+    found: Estimate, figures: Groups | None, plots: Path | None, limit: float | None, as_json: bool, quiet: bool
+) -> None:
+    """Say what was measured, write what was asked for, and end with the status that fits."""
+    from evenhand.cli import measured, summary
+    from evenhand.measuring.words import percent
+
+    exceeded = limit is not None and found.rate > limit
+    if as_json:
+        extra = {"fail_above": limit, "exceeded": exceeded}
+        summary.emit(found.to_dict() | {"groups": None if figures is None else figures.to_dict()} | extra)
+    elif not quiet:
+        measured.show(found, figures)
+    if plots is not None:
+        measured.draw(found, figures, plots)
+    if found.stop == "interrupted":
+        tell(f"evenhand: interrupted after {found.samples:,} individuals; the interval holds for what was asked")
+        raise typer.Exit(INTERRUPTED)
+    if exceeded and limit is not None:
+        if not quiet:
+            sure = "" if found.low > limit else "; the interval reaches below it"
+            tell(f"evenhand: {percent(found.rate)}, more than the {percent(limit)} that --fail-above allows{sure}")
+        raise typer.Exit(FOUND)
+
+
+def _limit(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not text.endswith("%") or not 0 <= value <= 100:
+        raise typer.BadParameter(f"give a share in per cent, such as 5%, got {text!r}", param_hint="--fail-above")
+    return value / 100

@@ -1,0 +1,106 @@
+"""What the command prints about an estimate, and the pictures that it writes."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evenhand.errors import RunError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evenhand.measuring import Estimate, Groups
+
+
+def facts(found: Estimate) -> list[tuple[str, str]]:
+    """List what a reader should know of an estimate.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    >>> dict(facts(eh.estimate(lambda f: f["age"] > 3, space)))["verdict"]
+    'none found'
+    """
+    from evenhand.measuring.result import STOPS
+    from evenhand.measuring.words import level, percent
+
+    sure = f"{percent(found.low)} to {percent(found.high)} with {level(found.confidence)} confidence ({found.interval})"
+    rows = [
+        ("treated differently", f"{percent(found.rate)} of {found.about}"),
+        ("interval", "none needed: everyone was judged" if found.exact else sure),
+        ("verdict", found.verdict),
+        ("asked", f"{found.samples:,} individuals, of whom {found.found:,} are treated differently"),
+        ("model rows", f"{found.rows:,}, and {found.rows_checked:,} to check"),
+        ("seconds", f"{found.seconds:.1f}"),
+        ("ended", f"because {STOPS[found.stop]}"),
+    ]
+    if found.severity is not None:
+        gaps = found.severity["everyone"]
+        text = f"{gaps['median']:.3g} apart at the median, {gaps['p99']:.3g} in one of a hundred"
+        rows.append(("scores", f"{text}, {gaps['largest']:.3g} at most"))
+    if found.repeats > 1:
+        text = f"two answers to {percent(found.noise)} of the rows; each was asked {found.repeats} times"
+        rows.append(("noise", text))
+    counts = found.counts
+    if counts.get("untestable"):
+        rows.append(("no counterpart", f"{counts['untestable']:,} individuals"))
+    if counts.get("clipped") or counts.get("dropped"):
+        text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
+        rows.append(("data rows", text))
+    if found.sampled:
+        rows.append(("counterparts", "a sample of them for each individual: the share may be higher"))
+    return rows
+
+
+def show(found: Estimate, figures: Groups | None) -> None:
+    """Print an estimate: a sentence, a table, who is favoured, and the groups."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from evenhand.cli.summary import console
+
+    out = console()
+    first, *who = repr(found).removeprefix("Estimate: ").splitlines()
+    _fill(out, first[0].upper() + first[1:] + ".", "")
+    table = Table(show_header=False, box=box.SIMPLE, pad_edge=False)
+    for name, value in facts(found):
+        table.add_row(Text(name, style="dim"), Text(value))
+    out.print(table)
+    for line in who:
+        _fill(out, line.strip(), "  ")
+    if figures is not None:
+        head, *lines = repr(figures).removeprefix("Groups: ").splitlines()
+        out.print()
+        _fill(out, head[0].upper() + head[1:] + ":", "")
+        for line in lines:
+            _fill(out, line.strip(), "  ")
+
+
+def draw(found: Estimate, figures: Groups | None, folder: Path) -> None:
+    """Write the pictures."""
+    drawn = {"convergence": found.plot_convergence, "intervals": found.plot_intervals, "gaps": found.plot_gaps}
+    if figures is not None:
+        drawn["groups"] = figures.plot_intervals
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, plot in drawn.items():
+            plot().savefig(folder / f"{name}.svg")
+    except OSError as error:
+        raise RunError(f"cannot write pictures to {folder}: {error.strerror}; name another folder: --plots") from error
+
+
+def _fill(out: Console, text: str, indent: str) -> None:
+    width = max(40, min(out.width, 110))
+    out.print(
+        textwrap.fill(
+            text,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent + "  " if indent else "",
+            break_on_hyphens=False,
+            break_long_words=False,
+        ),
+        soft_wrap=True,
+    )

@@ -1,0 +1,95 @@
+"""Which interval a survey gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenhand.measuring.intervals import (
+    Numbers,
+    at_most,
+    clopper_pearson,
+    hypergeometric,
+    lln,
+    weighted,
+)
+from evenhand.measuring.plan import Plan
+from evenhand.measuring.populations import Everyone
+from evenhand.measuring.sequences import anytime, anytime_of_rows
+from evenhand.measuring.survey import Survey
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A survey's share and how sure it is."""
+
+    rate: float
+    low: float
+    high: float
+    upper: float
+    """The one-sided bound: at most this, with the full confidence."""
+    name: str
+    noise: float = 0.0
+    """How many individuals the model's noise may have misjudged at most; both ends are that much further out."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What the share is of, beside the plan: the weights of all rows in their order, and whether rows are meant."""
+
+    weights: Numbers | None = None
+    rows: bool = False
+
+
+def bounds(plan: Plan, aim: Aim, survey: Survey, watched: bool) -> Bounds:
+    """Give the interval of a survey as far as it has come.
+
+    Where the model wavers, half of the risk goes to the interval and half to the bound on how many were misjudged.
+    """
+    risk = 1 - plan.confidence
+    noisy = survey.judge.half > 0
+    confidence = 1 - risk / 2 if noisy else plan.confidence
+    rate, low, high, name = _interval(plan, aim, survey, watched, confidence)
+    if not noisy:
+        upper = high if watched else _interval(plan, aim, survey, watched, 1 - 2 * risk)[2]
+        if name == "lln":
+            upper = float(at_most(survey.found, survey.samples, plan.confidence))
+        return Bounds(rate, low, high, upper, name)
+    noise = float(
+        anytime(survey.unsure, survey.samples, confidence)[1]
+        if watched
+        else at_most(survey.unsure, survey.samples, confidence)
+    )
+    low, high = max(0.0, low - noise), min(1.0, high + noise)
+    return Bounds(rate, low, high, high, name, noise)
+
+
+def _interval(
+    plan: Plan, aim: Aim, survey: Survey, watched: bool, confidence: float
+) -> tuple[float, float, float, str]:
+    found, samples, size = survey.found, survey.samples, survey.population.size
+    rate = found / samples if samples else 0.0
+    if isinstance(survey.population, Everyone):
+        return rate, rate, rate, "exact"
+    if aim.weights is not None:
+        assert survey.verdicts is not None
+        unfair = np.concatenate(survey.verdicts)
+        weights = aim.weights[: len(unfair)]
+        rate = float(weights[unfair].sum() / weights.sum()) if weights.any() else 0.0
+        if aim.rows and samples == size:
+            return rate, rate, rate, "exact"
+        low, high = weighted(unfair, weights, confidence)
+        return rate, float(low), float(high), "Fay-Feuer"
+    if aim.rows and size is not None:
+        if samples == size:
+            return rate, rate, rate, "exact"
+        low, high = (anytime_of_rows if watched else hypergeometric)(found, samples, size, confidence)
+        return rate, float(low), float(high), "anytime, rows asked once" if watched else "hypergeometric"
+    if plan.interval == "lln" and not watched:
+        assert survey.verdicts is not None
+        counts = np.concatenate(survey.verdicts).reshape(plan.experiments, -1)
+        low, high = lln(counts.sum(axis=1), counts.shape[1], confidence)
+        return rate, float(low), float(high), "lln"
+    low, high = (anytime if watched else clopper_pearson)(found, samples, confidence)
+    return rate, float(low), float(high), "anytime" if watched else "Clopper-Pearson"

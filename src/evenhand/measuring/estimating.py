@@ -1,0 +1,195 @@
+"""Measures how common discrimination is, from independent individuals only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from evenhand.asker import Asker
+from evenhand.criterion import Criterion, Flip
+from evenhand.errors import EstimateError, EvenhandError, FlakyModel, ModelError
+from evenhand.measuring.favour import Favour
+from evenhand.measuring.judging import Judge
+from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
+from evenhand.measuring.result import Estimate, make
+from evenhand.measuring.subject import Subject, subject_of
+from evenhand.measuring.survey import Survey, Wavering
+from evenhand.measuring.watching import Reading, Watch
+from evenhand.model import wrap
+from evenhand.run import check_arguments, fixed_individuals
+from evenhand.space.tabular import Space
+
+CHUNK = 16_384
+"""The most rows of one model call; networks answer blocks that stay in the processor's cache fastest."""
+
+
+def estimate(
+    model: Any,
+    space: Space,
+    population: Whom = "uniform",
+    *,
+    data: Any = None,
+    weights: Any = None,
+    samples: int | None = None,
+    half_width: float | None = None,
+    seconds: float | None = None,
+    confidence: float = 0.95,
+    interval: Method | None = None,
+    exact: bool | None = None,
+    about: About | None = None,
+    favourable: Any = None,
+    criterion: Criterion | None = None,
+    seed: int = 0,
+    steps: int = 3,
+    experiments: int = 400,
+    tolerance: float = 0.01,
+    repeats: int | None = None,
+    chunk: int = CHUNK,
+    timeout: float | None = None,
+    progress: Callable[[Reading], object] | None = None,
+) -> Estimate:
+    """Estimate the share of individuals whom a model treats differently, and who is favoured.
+
+    Parameters
+    ----------
+    model
+        Anything that ``wrap`` takes.
+    space
+        The legal inputs, and which attributes are protected.
+    population
+        Whom the share is of: ``"uniform"``, legal individuals, each as likely as any other; ``"data"``, the rows of
+        ``data``; ``"near"``, those rows moved a few steps.
+    data
+        Real rows, for the populations ``"data"`` and ``"near"``.
+    weights
+        What each row of the data counts: numbers, or the name of a column.
+    samples
+        How many individuals to ask; by default 100,000, and every row of the data.
+    half_width
+        Stop when the interval is no wider than this to either side.
+    seconds
+        Stop after this time.
+    confidence
+        How sure to be.
+    interval
+        ``"clopper-pearson"`` for a fixed number of samples, the default; ``"anytime"`` where the sample may be stopped
+        by what it shows, the default with ``half_width`` and ``seconds``; ``"lln"`` as AEQUITAS does it.
+    exact
+        Whether to ask everyone in the space; by default where it has at most a million tests, and no more than
+        ``samples``.
+    about
+        Of data: the interval is for the ``"population"`` that the rows are a random sample of (the default), or for the
+        ``"rows"`` themselves.
+    favourable
+        The decision that people want (of numbers: ``"higher"`` or ``"lower"``). Without it only differences are
+        reported, not who is favoured.
+    criterion
+        What counts as different; by default a changed decision.
+    seed
+        Same seed, same sample.
+    steps
+        How many steps the population ``"near"`` moves.
+    experiments
+        How many experiments ``"lln"`` makes of the samples.
+    tolerance
+        Where nobody of a pair was found and more than this share may yet be, the verdict is insufficient evidence.
+    repeats
+        How often each row is asked of a model that answers the same row differently; by default as often as its noise
+        takes. 1: such a model is an error.
+    chunk
+        The most rows of one model call.
+    timeout
+        Seconds after which one model call is given up.
+    progress
+        Called with a ``Reading`` after every block; the estimate ends if it returns True.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected=["sex"])
+    >>> def refuse(frame):
+    ...     return (frame["age"] < 4) & (frame["sex"] == "F")
+    >>> eh.estimate(refuse, space)
+    Estimate: exactly 33.3 % of all 18 legal individuals are treated differently; every one was judged
+    >>> result = eh.estimate(refuse, space, exact=False, samples=1000)
+    >>> result.low < 1 / 3 < result.high
+    True
+    """
+    plan = Plan(population, about, interval, confidence, samples, half_width, seconds, exact, experiments, steps,
+                tolerance, repeats)  # fmt: skip
+    seed, chunk = check_arguments(space, seed, chunk, None, criterion, timeout, None)
+    if progress is not None and not callable(progress):
+        raise EstimateError(f"progress must be a function of a Reading, got {progress!r}")
+    check_data(plan, data, weights)
+    criterion = criterion or Flip()
+    asker = Asker(wrap(model), space, criterion, timeout)
+    favour = Favour(asker.model, favourable)
+    subject = subject_of(plan, space, criterion, data, weights, seed, chunk)
+    asker.scored = asker.scored or _scores_come_along(asker)
+    watch = Watch(plan, subject.aim, chunk, progress)
+    try:
+        survey, stop = _surveyed(plan, subject, asker, favour, seed, watch)
+    except Broken as end:
+        end.error.add_note(f"{end.survey.samples:,} individuals had been judged")
+        end.error.partial = make(plan, subject.aim, end.survey, "interrupted", watch.seconds, subject.counts, seed)
+        raise end.error from None
+    favour.check()
+    return make(plan, subject.aim, survey, stop, watch.seconds, subject.counts, seed)
+
+
+class Broken(Exception):
+    """An error ended a survey that had already judged some."""
+
+    def __init__(self, error: EvenhandError, survey: Survey) -> None:
+        super().__init__(error)
+        self.error, self.survey = error, survey
+
+
+def _surveyed(
+    plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch
+) -> tuple[Survey, str]:
+    """Survey the population; once more, with repeats, where the model turns out to waver."""
+    half, noise, spent = (plan.repeats or 0) // 2, 0.0, 0
+    keeps_all = plan.interval == "lln" or subject.aim.weights is not None
+    while True:
+        judge = Judge(asker, seed, half, spent)
+        survey = Survey(judge, subject.population, favour, keeps_all, subject.aim.weights)
+        survey.noise = noise
+        try:
+            return survey, watch.run(survey)
+        except Wavering as wavering:
+            if plan.repeats == 1:
+                raise FlakyModel(*_flaky(wavering.noise)) from None
+            half, noise, spent = wavering.half, wavering.noise, judge.rows + judge.checked
+        except EvenhandError as error:
+            if survey.samples:
+                raise Broken(error, survey) from None
+            raise
+
+
+def _scores_come_along(asker: Asker) -> bool:
+    """Whether the model's scores cost nothing beside its decisions, and lead to the same ones."""
+    if not asker.model.has_scores or not asker.model.decides or asker.model.regression:
+        return False
+    rows = fixed_individuals(asker.space).rows
+    plain = asker.labels(rows)
+    asker.scored = True
+    try:
+        labels, scores = asker.both(rows)
+    except ModelError:
+        return False
+    finally:
+        asker.scored = False
+    # A single number that no threshold cuts may well be a label.
+    known = asker.model.threshold is not None or asker.model.classes is not None
+    return scores is not None and (known or scores.shape[1] > 1) and bool(np.asarray(labels == plain).all())
+
+
+def _flaky(noise: float) -> tuple[str, float]:
+    return (
+        f"the model gave two answers to {noise:.1%} of the rows that were asked twice; switch off what is random in it "
+        "(dropout, sampling, temperature), or leave out repeats=1 to have its noise measured and taken out",
+        noise,
+    )

@@ -1,0 +1,116 @@
+"""Selection rates and accuracy of each group, worked out by fairlearn, with exact intervals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import MissingExtra
+from evenhand.measuring.banding import Banding
+from evenhand.measuring.deciding import Decided
+from evenhand.measuring.impact import impact_ratios
+from evenhand.measuring.intervals import weighted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_GROUPS = 64
+"""The most intersections of several attributes that are listed."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group of the data, and how the model decides about it."""
+
+    values: dict[str, Any]
+    rows: int
+    share: float
+    """Of all rows, by weight."""
+    selected: int
+    rate: float | None = None
+    """Selection rate: the share that gets the favourable decision; None where the data has nobody of the group."""
+    low: float | None = None
+    high: float | None = None
+    impact_ratio: float | None = None
+    """Selection rate over that of the most selected group of the same attributes; None where the group is too small."""
+    impact_low: float | None = None
+    impact_high: float | None = None
+    accuracy: float | None = None
+    accuracy_low: float | None = None
+    accuracy_high: float | None = None
+    verdict: str = "insufficient evidence"
+    """Whether the impact ratio is "below four fifths" or "at least four fifths", for all groups at once."""
+
+
+def rates(cut: Sequence[Banding], known: Decided, confidence: float, smallest: float) -> list[Group]:
+    """Make the groups of each attribute, then those of several attributes that have few enough of them."""
+    sizes = [len(band.names) for band in cut]
+    every = [
+        chosen
+        for count in range(1, len(cut) + 1)
+        for chosen in itertools.combinations(range(len(cut)), count)
+        if count == 1 or math.prod(sizes[i] for i in chosen) <= MOST_GROUPS
+    ]
+    verdicts = sum(math.prod(sizes[i] for i in chosen) for chosen in every)
+    out: list[Group] = []
+    for chosen in every:
+        part = [cut[i] for i in chosen]
+        number = _numbers(part)
+        made = _groups(part, number, known, confidence)
+        members = [np.flatnonzero(number == i) for i in range(len(made))]
+        out += impact_ratios(made, members, known, confidence, smallest, verdicts)
+    return out
+
+
+def _numbers(cut: Sequence[Banding]) -> npt.NDArray[np.int64]:
+    """Number each row's group."""
+    number = np.zeros_like(cut[0].member)
+    for band in cut:
+        number = number * len(band.names) + band.member
+    return number
+
+
+def _groups(cut: Sequence[Banding], number: npt.NDArray[np.int64], known: Decided, confidence: float) -> list[Group]:
+    figures, correct = _metrics(number, known), known.correct
+    total = float(known.weight(np.arange(len(number))).sum())
+    out: list[Group] = []
+    for index, places in enumerate(itertools.product(*(range(len(band.names)) for band in cut))):
+        values = {band.attribute: band.names[place] for band, place in zip(cut, places, strict=True)}
+        here = np.flatnonzero(number == index)
+        weight = known.weight(here)
+        if not len(here):
+            out.append(Group(values, 0, 0.0, 0))
+            continue
+        low, high = weighted(known.selected[here], weight, confidence)
+        found: dict[str, Any] = {"rate": float(figures["rate"][index]), "low": float(low), "high": float(high)}
+        if correct is not None:
+            low, high = weighted(correct[here], weight, confidence)
+            found["accuracy"] = float(figures["accuracy"][index])
+            found |= {"accuracy_low": float(low), "accuracy_high": float(high)}
+        share, selected = float(weight.sum() / total), int(known.selected[here].sum())
+        out.append(Group(values, len(here), share, selected, **found))
+    return out
+
+
+def _metrics(number: npt.NDArray[np.int64], known: Decided) -> dict[str, pd.Series[float]]:
+    """Let fairlearn work out the rates of each group that has anybody."""
+    try:
+        from fairlearn.metrics import MetricFrame, selection_rate
+    except ImportError:
+        raise MissingExtra("fairlearn", "fairness", "group figures") from None
+    from sklearn.metrics import accuracy_score
+
+    given: dict[str, Any] = {"sensitive_features": number}
+    if known.weights is not None:
+        given["sample_params"] = {"sample_weight": known.weights}
+    selected = known.selected.astype(np.int64)
+    out = {"rate": MetricFrame(metrics=selection_rate, y_true=selected, y_pred=selected, **given).by_group}
+    if known.said is not None:
+        out["accuracy"] = MetricFrame(metrics=accuracy_score, y_true=known.truth, y_pred=known.said, **given).by_group
+    return out

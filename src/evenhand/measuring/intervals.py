@@ -1,0 +1,152 @@
+"""Intervals for a share: how sure one may be after asking some, of whom some were treated differently.
+
+Every function takes counts as numbers or arrays and returns the lower and the upper ends as arrays. Those of this file
+are for a sample whose size was fixed beforehand; ``sequences`` has those that may be watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
+Ends = tuple[Any, Any]
+"""Lower and upper ends: numbers or arrays, as the counts are."""
+Counts = npt.ArrayLike
+
+
+def clopper_pearson(found: Counts, samples: Counts, confidence: float = 0.95) -> Ends:
+    """Exact interval of a share, after ``found`` of ``samples`` independent individuals.
+
+    Clopper and Pearson, "The use of confidence or fiducial limits", Biometrika 1934: all shares that neither tail of
+    the binomial distribution rejects. It holds whatever the share is, at the price of being somewhat wide. Nobody
+    sampled: from 0 to 1.
+
+    >>> low, high = clopper_pearson(3, 100)
+    >>> f"{low:.4f} {high:.4f}"
+    '0.0062 0.0852'
+    """
+    from scipy.special import betainccinv, betaincinv
+
+    k, n = _counts(found, samples)
+    tail = (1 - confidence) / 2
+    with np.errstate(all="ignore"):
+        low = np.where(k > 0, betaincinv(k, n - k + 1, tail), 0.0)
+        high = np.where(k < n, betainccinv(k + 1, n - k, tail), 1.0)
+    return low, high
+
+
+def at_most(found: Counts, samples: Counts, confidence: float = 0.95) -> Numbers:
+    """One-sided upper bound: the share is at most this, with the given confidence.
+
+    After no finding this is what there is to say, and about three over the number of samples.
+
+    >>> f"{at_most(0, 100_000):.6%}"
+    '0.002996%'
+    """
+    return np.asarray(clopper_pearson(found, samples, 1 - 2 * (1 - confidence))[1])
+
+
+def at_least(found: Counts, samples: Counts, confidence: float = 0.95) -> Numbers:
+    """One-sided lower bound.
+
+    >>> f"{at_least(3, 100):.4f}"
+    '0.0082'
+    """
+    return np.asarray(clopper_pearson(found, samples, 1 - 2 * (1 - confidence))[0])
+
+
+def hypergeometric(found: Counts, samples: Counts, size: Counts, confidence: float = 0.95) -> Ends:
+    """Exact interval of the share among ``size`` rows of whom ``samples`` were asked, each at most once.
+
+    What Clopper and Pearson do with the binomial distribution, with the hypergeometric one. Where all were asked, the
+    share is known and both ends are equal.
+
+    >>> low, high = hypergeometric(3, 100, 200)
+    >>> f"{low:.3f} {high:.3f}", hypergeometric(7, 200, 200)[0] == 7 / 200
+    ('0.015 0.065', np.True_)
+    """
+    from scipy.stats import hypergeom
+
+    k, n = _counts(found, samples)
+    total = np.broadcast_to(np.asarray(size, dtype=np.float64), k.shape)
+    # A hair less: what only a rounding error rejects is not rejected.
+    tail = (1 - confidence) / 2 * (1 - 1e-9)
+    likely = np.clip(np.floor(k * (total + 1) / np.maximum(n, 1)), k, total - n + k)
+    # With more unfair rows in all, as few as were found become less likely, and as many as were found likelier.
+    fewest = edge(lambda unfair: hypergeom.sf(k - 1, total, unfair, n) > tail, likely, k)
+    most = edge(lambda unfair: hypergeom.cdf(k, total, unfair, n) > tail, likely, total - n + k)
+    return fewest / total, most / total
+
+
+def lln(found: Counts, size: int, confidence: float = 0.95) -> Ends:
+    """Interval of AEQUITAS: the mean share of ``K`` experiments of ``size`` individuals, and its normal interval.
+
+    Udeshi, Arora and Chattopadhyay, "Automated directed fairness testing", ASE 2018, section 4.3, with K = 400 and a
+    size of 1000. ``found`` has one count for each experiment, in its last axis. At low rates it is too narrow: where
+    no experiment found anything it has no width at all.
+
+    >>> low, high = lln([3, 5, 4, 4], 100)
+    >>> f"{low:.4f} {high:.4f}"
+    '0.0320 0.0480'
+    """
+    from scipy.special import ndtri
+
+    shares = np.asarray(found, dtype=np.float64) / size
+    mean = shares.mean(axis=-1)
+    reach = ndtri((1 + confidence) / 2) * shares.std(axis=-1, ddof=1) / np.sqrt(shares.shape[-1])
+    return np.maximum(mean - reach, 0.0), np.minimum(mean + reach, 1.0)
+
+
+def weighted(unfair: npt.NDArray[np.bool_], weights: Numbers, confidence: float = 0.95) -> Ends:
+    """Interval of a weighted share that also holds where heavy rows are treated differently more often.
+
+    Fay and Feuer, "Confidence intervals for directly standardized rates", Statistics in Medicine 1997, with beta
+    instead of gamma distributions: the upper end counts one more unfair row, as heavy as the heaviest. Equal weights
+    give Clopper and Pearson's interval.
+
+    >>> low, high = weighted(np.arange(100) < 3, np.ones(100))
+    >>> f"{low:.4f} {high:.4f}"
+    '0.0062 0.0852'
+    """
+    from scipy.special import betainccinv, betaincinv
+
+    if not weights.any():
+        return np.float64(0.0), np.float64(1.0)
+    share = weights / weights.sum()
+    rate = float(share[unfair].sum())
+    if rate > 0.5:
+        low, high = weighted(~unfair, weights, confidence)
+        return 1 - high, 1 - low
+    tail = (1 - confidence) / 2
+    even, squares = 1 / np.square(share).sum(), np.square(share[unfair]).sum()
+    apart = np.square(share * (unfair - rate)).sum()
+    # So many rows of equal weight say as much: by all weights, by those of the unfair, by what the share varies.
+    known = min(even, rate * (1 - rate) / apart if apart > 0 else even)
+    heaviest = share.max()
+    fewer = min(known, rate / squares) if squares > 0 else known
+    more = min(known, (rate + heaviest) / (squares + heaviest**2))
+    top = min(1.0, rate + heaviest)
+    low = betaincinv(fewer * rate, fewer * (1 - rate) + 1, tail) if rate > 0 else 0.0
+    high = betainccinv(more * top, more * (1 - top) + 1, tail)
+    return np.float64(low), np.float64(high)
+
+
+def edge(inside: Callable[[Numbers], Any], start: Numbers, end: Numbers) -> Numbers:
+    """Go from ``start``, which is inside, towards ``end``: the last whole number that still is."""
+    near, far = np.array(start, dtype=np.float64), np.array(end, dtype=np.float64)
+    done = np.asarray(inside(far), dtype=bool)
+    near = np.where(done, far, near)
+    while (np.abs(far - near) > 1).any():
+        middle = np.trunc((near + far) / 2)
+        holds = np.asarray(inside(middle), dtype=bool)
+        near, far = np.where(holds, middle, near), np.where(holds, far, middle)
+    return near
+
+
+def _counts(found: Counts, samples: Counts) -> tuple[Numbers, Numbers]:
+    k, n = np.broadcast_arrays(np.asarray(found, dtype=np.float64), np.asarray(samples, dtype=np.float64))
+    return k, n

@@ -1,0 +1,154 @@
+"""Asks about families of drawn individuals and judges them; of a model that wavers, by its most frequent answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.asker import Asker
+from evenhand.check import same
+from evenhand.criterion import Outputs
+from evenhand.errors import FlakyModel
+from evenhand.findings import Decisions
+from evenhand.measuring.intervals import at_most
+from evenhand.space.counterparts import Families
+from evenhand.space.individuals import Individuals
+
+TWICE = 256
+"""Rows that are asked twice before anything else."""
+MEASURED = 4_096
+"""Rows by which the noise of a model that wavers is measured."""
+AGAIN = 1_000
+"""Findings that are asked again in the end."""
+RESIDUE = 0.001
+"""The share of individuals who may be misjudged where the model's noise is the same everywhere."""
+MOST_HALF = 51
+"""The most times that each half of the repeats asks a row."""
+HOPELESS = 0.25
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Judged individuals and what the model said of their families."""
+
+    families: Families
+    outputs: Outputs
+    unfair: Mask
+    unsure: Mask | None = None
+    """Of a model that wavers: in whose family some answer differs between the two halves of the repeats."""
+
+    def __len__(self) -> int:
+        return len(self.families)
+
+    @property
+    def legal(self) -> Mask | None:
+        """Which places of the families are legal (None: all)."""
+        return self.families.legal
+
+
+class Judge:
+    """Judges individuals; counts rows, and who could not be compared.
+
+    ``half`` is how often each half of the repeats asks every row; 0 for a model that does not waver.
+    """
+
+    def __init__(self, asker: Asker, seed: int, half: int = 0, checked: int = 0) -> None:
+        self.asker, self.seed, self.half = asker, seed, half
+        self.rows, self.checked, self.untestable = 0, checked, 0
+        self._decisions = Decisions()
+
+    @property
+    def width(self) -> int:
+        """How many counterparts a family has at most."""
+        return min(self.asker.space.combinations, self.asker.space.limit)
+
+    def families(self, people: Individuals) -> Families:
+        """Build the families of those who have one."""
+        families = self.asker.space.families(people, self.seed)
+        if families.testable is None or families.testable.all():
+            return families
+        assert families.legal is not None
+        lonely = families.legal.sum(axis=1) == 1
+        self.untestable += int(lonely.sum())
+        return families[np.flatnonzero(families.testable)]
+
+    def judge(self, families: Families) -> Block:
+        """Ask about families and judge them."""
+        outputs, unsure = self._ask(families)
+        return Block(families, outputs, self.asker.criterion.judge(outputs).unfair, unsure)
+
+    def _ask(self, families: Families) -> tuple[Outputs, Mask | None]:
+        self.rows += int(families.places.sum()) * self.asker.cost * max(1, 2 * self.half)
+        if not self.half:
+            return self.asker.outputs(families), None
+        said = [self.asker.outputs(families) for _ in range(2 * self.half)]
+        codes = np.stack([self._decisions.encode(_labels(one).ravel()) for one in said])
+        halves = [self._usual(part) for part in (codes[: self.half], codes[self.half :])]
+        usual, shape = self._decisions.decode(self._usual(codes)), _labels(said[0]).shape
+        scored = [one.scores for one in said if one.scores is not None]
+        scores = np.mean(scored, axis=0) if scored else None
+        unsure = (halves[0] != halves[1]).reshape(shape).any(axis=1)
+        return Outputs(usual.reshape(shape), scores, said[0].own), np.asarray(unsure, dtype=bool)
+
+    def _usual(self, codes: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
+        """The most frequent answer to each row; of equally frequent ones that which the model gave first."""
+        votes = np.stack([(codes == code).sum(axis=0) for code in range(len(self._decisions.values))])
+        return np.asarray(votes.argmax(axis=0), dtype=np.int64)
+
+    def judge_again(self, people: Individuals) -> tuple[Families, Mask]:
+        """Judge individuals once more, outside the count of rows."""
+        before, families = self.rows, self.families(people)
+        unfair = self.judge(families).unfair
+        self.rows, self.checked = before, self.checked + self.rows - before
+        return families, unfair
+
+    def wavers(self, families: Families) -> tuple[int, int]:
+        """Ask families twice; return how many rows got two answers, and how many rows there are."""
+        rows, asker = families.asked, self.asker
+        # The same rows in the same order: what differs now is the model's own noise.
+        (first, scores), (again, others) = asker.both(rows), asker.both(rows)
+        self.checked += 2 * len(rows) * asker.cost
+        agree = same(first, again)
+        if asker.criterion.needs_scores and scores is not None and others is not None:
+            agree &= same(scores, others).all(axis=1)
+        return int((~agree).sum()), len(rows)
+
+
+def repeats_for(noise: float, rows: int, width: int) -> int:
+    """Choose how often each half of the repeats asks a row, so that most frequent answers are the usual ones.
+
+    ``noise`` is the share of ``rows`` rows, asked twice, that got two answers; ``width`` the size of a family.
+
+    >>> repeats_for(0.1, 256, 2)
+    11
+    """
+    # Rather too often than not often enough: as if the noise were at the upper end of what was measured.
+    likely = min(0.5, float(at_most(round(noise * rows), rows)))
+    other = (1 - math.sqrt(1 - 2 * likely)) / 2
+    for half in range(3, MOST_HALF + 1, 2):
+        if 4 * width * _minority_wins(other, half) <= RESIDUE:
+            return half
+    if 4 * width * _minority_wins(other, MOST_HALF) > HOPELESS:
+        raise FlakyModel(
+            f"the model gave two answers to {noise:.1%} of {rows:,} rows that were asked twice, so that no verdict on "
+            "it is possible; switch off what is random in it (dropout, sampling, temperature), or average its answers",
+            noise,
+        )
+    return MOST_HALF
+
+
+def _minority_wins(chance: float, repeats: int) -> float:
+    """The chance that the rarer of two answers comes more often."""
+    from scipy.special import bdtrc
+
+    return float(bdtrc(repeats // 2, repeats, chance))
+
+
+def _labels(outputs: Outputs) -> npt.NDArray[np.generic]:
+    assert outputs.labels is not None
+    return outputs.labels

@@ -1,0 +1,145 @@
+"""What an estimate is asked for: its arguments, checked, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from evenhand.budget import number, whole
+from evenhand.criterion import Pairwise
+from evenhand.errors import BudgetError, DataError, EstimateError
+from evenhand.space.tabular import Space
+
+Whom = Literal["uniform", "data", "near"]
+About = Literal["population", "rows"]
+Method = Literal["clopper-pearson", "anytime", "lln"]
+DEFAULT_SAMPLES = 100_000
+SMALL = 1_000_000
+"""Tests up to which a space is gone through completely."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arguments of an estimate that say whom to ask, when to stop and how sure to be."""
+
+    population: Whom = "uniform"
+    about: About | None = None
+    interval: Method | None = None
+    confidence: float = 0.95
+    samples: int | None = None
+    half_width: float | None = None
+    seconds: float | None = None
+    exact: bool | None = None
+    experiments: int = 400
+    steps: int = 3
+    tolerance: float = 0.01
+    repeats: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, kinds in (("population", Whom), ("about", About), ("interval", Method)):
+            value, allowed = getattr(self, name), get_args(kinds)
+            if not (value in allowed or (value is None and name != "population")):
+                raise EstimateError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+        self._check_numbers()
+        if self.half_width is not None and self.interval not in (None, "anytime"):
+            raise EstimateError(
+                f"half_width stops by what the sample shows, and {self.interval!r} does not hold then; leave interval "
+                "out, or fix the number of samples instead"
+            )
+        if self.about is not None and self.population != "data":
+            raise EstimateError(f'about={self.about!r} is for population="data"; leave it out for {self.population!r}')
+        if self.exact and self.population != "uniform":
+            raise EstimateError(
+                f'exact=True is for population="uniform", got {self.population!r}; of data all rows are asked anyway'
+            )
+        if self.interval == "lln":
+            self._check_lln()
+
+    def _check_numbers(self) -> None:
+        for name, least in (("samples", 1), ("experiments", 2), ("steps", 1), ("repeats", 1)):
+            value = getattr(self, name)
+            if value is not None and (not whole(value) or value < least):
+                raise BudgetError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        if self.seconds is not None and not (number(self.seconds) and self.seconds > 0):
+            raise BudgetError(f"seconds must be a number above 0, got {self.seconds!r}")
+        if self.half_width is not None and not (number(self.half_width) and 0 < self.half_width < 0.5):
+            raise BudgetError(
+                f"half_width must be a share above 0 and below 0.5, such as 0.01, got {self.half_width!r}"
+            )
+        if not number(self.confidence) or not 0.5 < self.confidence < 1:
+            raise EstimateError(f"confidence must be above 0.5 and below 1, such as 0.95, got {self.confidence!r}")
+        if not number(self.tolerance) or not 0 <= self.tolerance < 1:
+            raise EstimateError(f"tolerance must be a share from 0 to below 1, such as 0.01, got {self.tolerance!r}")
+
+    def _check_lln(self) -> None:
+        if self.seconds is not None or self.population == "data":
+            raise EstimateError(
+                "'lln' is for a fixed number of independent draws; leave out seconds, and take population 'uniform' "
+                "or 'near'"
+            )
+        if self.wanted % self.experiments:
+            nearest = max(1, round(self.wanted / self.experiments)) * self.experiments
+            raise EstimateError(
+                f"'lln' makes {self.experiments:,} experiments of one size, and {self.wanted:,} samples cannot be "
+                f"shared out; give samples={nearest} or another number of experiments"
+            )
+
+    @property
+    def wanted(self) -> int:
+        """How many samples are taken where nothing else ends it; all rows, for data, is up to the population."""
+        return DEFAULT_SAMPLES if self.samples is None else self.samples
+
+    @property
+    def open(self) -> bool:
+        """Whether something else than a number of samples ends it."""
+        return self.half_width is not None or self.seconds is not None
+
+    @property
+    def watched(self) -> bool:
+        """Whether the interval must hold at every moment: the sample ends by what it shows, or by the clock."""
+        return self.interval == "anytime" or (self.interval is None and self.open)
+
+    def enumerates(self, space: Space, criterion: Any, chunk: int) -> bool:
+        """Whether everyone in the space is asked: it is small, or no larger than the sample would be."""
+        tests = space.coding.total if singly(space, criterion) else space.tests
+        if self.population != "uniform" or self.exact is False:
+            return False
+        if space.combinations > space.limit or not space.coding.fits or tests > SMALL:
+            if self.exact:
+                raise EstimateError(_too_large(space, tests))
+            return False
+        if self.exact:
+            return True
+        if self.interval is not None:
+            # Who names an interval wants to see one.
+            return False
+        limits = [SMALL if self.samples is None else self.samples]
+        if self.half_width is not None:
+            limits.append(int(1 / self.half_width**2))
+        if self.seconds is not None:
+            # The clock is first looked at after one model call.
+            limits.append(chunk // space.combinations)
+        return tests <= min(limits)
+
+
+def singly(space: Space, criterion: Any) -> bool:
+    """Whether a family depends on whose it is, so that every individual has to be judged by itself."""
+    return bool(space.links) or not isinstance(criterion, Pairwise)
+
+
+def check_data(plan: Plan, data: Any, weights: Any) -> None:
+    """Raise where a population needs rows and has none, or has what it does not look at."""
+    if plan.population == "uniform":
+        if weights is not None:
+            raise DataError('weights belong to data rows; choose population="data" or "near", or leave them out')
+    elif data is None:
+        raise DataError(f"population={plan.population!r} needs data=: rows with the space's columns")
+
+
+def _too_large(space: Space, tests: int) -> str:
+    if space.combinations > space.limit:
+        return (
+            f"exact=True compares everyone with all of their counterparts, but {space.combinations:,} are more than "
+            f"the space's limit of {space.limit:,}; raise limit, or protect fewer attributes"
+        )
+    return f"exact=True is for spaces of up to {SMALL:,} tests, this one has {tests:,}; leave it out to sample"

@@ -1,0 +1,133 @@
+"""Estimates as matplotlib figures; nothing is shown or written, that is up to who asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evenhand.measuring.sequences import anytime
+from evenhand.measuring.words import level, listed, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from evenhand.measuring.groups import Groups
+    from evenhand.measuring.result import Estimate
+
+LINE, BAND, SECOND = "#c2410c", "#64748b", "#0f766e"
+POINTS, MOST = 400, 30
+
+
+def convergence(estimate: Estimate) -> Figure:
+    """Draw how the share settled, with the interval that holds at every moment."""
+    figure, axes = _figure(6.4, 3.2)
+    samples, found = path(estimate)
+    low, high = anytime(found, samples, estimate.confidence)
+    axes.fill_between(samples, 100 * low, 100 * high, color=BAND, alpha=0.3, linewidth=0,
+                      label=f"anytime interval, {level(estimate.confidence)}")  # fmt: skip
+    axes.plot(samples, 100 * found / samples, color=LINE, label="share found so far")
+    if not estimate.exact:
+        axes.errorbar(
+            samples[-1:],
+            [100 * estimate.rate],
+            yerr=[[100 * (estimate.rate - estimate.low)], [100 * (estimate.high - estimate.rate)]],
+            fmt="o",
+            color=SECOND,
+            capsize=3,
+            label=f"result ({estimate.interval})",
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("individuals asked")
+    axes.set_ylabel("treated differently, %")
+    axes.set_ylim(0, min(100, 100 * max(float(np.median(high)), estimate.high) * 1.2) or 1)
+    axes.legend(frameon=False)
+    return figure
+
+
+def path(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
+    """Individuals asked and found so far, at moments spread over the sample.
+
+    The first ones are known one by one, later ones block by block.
+    """
+    early = np.cumsum(estimate.kept.verdicts())
+    at = np.unique(np.geomspace(1, max(len(early), 1), POINTS).astype(np.int64))
+    points = [(int(n), int(early[n - 1])) for n in at[: len(early)] if n <= len(early)]
+    if estimate.samples != len(early):
+        # Of a space that was gone through, whole families were counted.
+        points = [p for p in points if p[0] < estimate.points[0][0]] if estimate.exact else points
+        points += [point for point in estimate.points if not points or point[0] > points[-1][0]]
+    return np.array([n for n, _ in points], dtype=np.float64), np.array([k for _, k in points], dtype=np.float64)
+
+
+def intervals(estimate: Estimate) -> Figure:
+    """Draw the comparisons that differ most, with their intervals."""
+    directed = estimate.favourable is not None
+    shown = sorted(estimate.comparisons, key=lambda c: -abs(c.net if c.net is not None else c.rate))[:MOST]
+    figure, axes = _figure(7.2, 1.2 + 0.32 * max(len(shown), 1))
+    for row, c in enumerate(reversed(shown)):
+        value, low, high = (c.net, c.net_low, c.net_high) if directed else (c.rate, c.low, c.high)
+        if value is None or low is None or high is None:
+            continue
+        colour = LINE if c.verdict.startswith("favours") or c.verdict == "different" else BAND
+        axes.plot([100 * low, 100 * high], [row, row], color=colour, linewidth=2)
+        axes.plot([100 * value], [row], "o", color=colour)
+    axes.set_yticks(range(len(shown)), [f"{listed(c.first)} / {listed(c.second)}" for c in reversed(shown)])
+    axes.set_xlabel(
+        "net difference, % of pairs (right: the first is favoured)" if directed else "treated differently, %"
+    )
+    if directed:
+        axes.axvline(0, color=BAND, linewidth=0.8)
+    else:
+        axes.set_xlim(left=0)
+    return figure
+
+
+def gaps(estimate: Estimate) -> Figure:
+    """Draw the distribution of the widest gap of scores in each family."""
+    figure, axes = _figure(6.4, 3.2)
+    if estimate.gaps is None:
+        axes.text(0.5, 0.5, "the model gives no scores", ha="center", va="center", transform=axes.transAxes)
+        return figure
+    unfair = estimate.kept.verdicts()
+    edges = np.linspace(0, float(estimate.gaps.max()) or 1.0, 41)
+    for values, colour, name in (
+        (estimate.gaps, BAND, "everyone"),
+        (estimate.gaps[unfair], LINE, "treated differently"),
+    ):
+        if len(values):
+            share = 100 * np.ones(len(values)) / len(values)
+            axes.hist(values, edges.tolist(), weights=share, histtype="stepfilled", alpha=0.5, color=colour, label=name)
+    axes.set_xlabel("widest gap of scores among counterparts")
+    axes.set_ylabel("% of them")
+    axes.legend(frameon=False)
+    return figure
+
+
+def group_intervals(groups: Groups) -> Figure:
+    """Draw impact ratios with their intervals, and the four-fifths line."""
+    shown = [group for group in groups.groups if group.impact_ratio is not None][:MOST]
+    figure, axes = _figure(7.2, 1.2 + 0.32 * max(len(shown), 1))
+    for row, group in enumerate(reversed(shown)):
+        assert group.impact_ratio is not None
+        ends = [end for end in (group.impact_low, group.impact_high) if end is not None]
+        axes.plot(ends, [row] * len(ends), color=BAND, linewidth=2)
+        axes.plot([group.impact_ratio], [row], "o", color=LINE)
+    names = [f"{listed(g.values)} ({percent(g.rate or 0.0)})" for g in reversed(shown)]
+    axes.set_yticks(range(len(shown)), names)
+    axes.axvline(0.8, color=SECOND, linewidth=0.8, linestyle="--", label="four fifths")
+    axes.set_xlim(0, 1.05)
+    axes.set_xlabel("impact ratio (selection rate over the highest)")
+    axes.legend(frameon=False)
+    return figure
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure, axes

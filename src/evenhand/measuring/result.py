@@ -1,0 +1,285 @@
+"""What an estimate is: a share, its interval, who is favoured, and how it came about."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.measuring.bounds import Aim, bounds
+from evenhand.measuring.comparisons import Comparison, Sureness, compare, count, summary
+from evenhand.measuring.plan import Plan
+from evenhand.measuring.populations import Drawn, Everyone
+from evenhand.measuring.survey import Kept, Survey
+from evenhand.measuring.tables import Table
+from evenhand.measuring.words import listed, said, sentence
+from evenhand.space.tabular import Space
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+STOPS = {
+    "samples": "all samples were taken",
+    "half_width": "the interval was narrow enough",
+    "seconds": "the time was up",
+    "exhausted": "there was nobody left to ask",
+    "stopped": "whoever watched it stopped it",
+    "interrupted": "it was interrupted",
+}
+SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many are treated differently when only some protected attributes change."""
+
+    attributes: tuple[str, ...]
+    compared: float
+    """Individuals; with weights, so many of equal weight as say as much."""
+    found: float
+    rate: float
+    low: float
+    high: float
+
+
+@dataclass
+class Estimate:
+    """How common it is to be treated differently, and how sure that is. Not made by hand."""
+
+    rate: float
+    low: float
+    high: float
+    upper: float
+    """One-sided: the share is at most this, with the full confidence."""
+    confidence: float
+    interval: str
+    """Which interval it is; "exact" where nothing was left to chance."""
+    samples: int
+    """Individuals judged."""
+    found: int
+    population: str
+    about: str
+    """What the interval is for, in words."""
+    stop: str
+    rows: int
+    """Rows handed to the model."""
+    rows_checked: int
+    seconds: float
+    seed: int
+    counts: dict[str, int]
+    """Individuals without counterparts; data rows in all, clipped and dropped."""
+    noise: float
+    """Share of rows, asked twice, that got two answers."""
+    repeats: int
+    """How often each row was asked."""
+    misjudged: float
+    """Bound on the share that the model's noise may have misjudged; the interval has it in."""
+    sampled: bool
+    """Whether individuals were compared with a sample of their counterparts, so that the share may be higher."""
+    model: str
+    criterion: str
+    favourable: Any
+    tolerance: float
+    space: Space = field(repr=False)
+    shares: tuple[Share, ...] = field(repr=False)
+    comparisons: tuple[Comparison, ...] = field(repr=False)
+    """Pairs of values of each protected attribute, then of combinations of several."""
+    points: list[tuple[int, int]] = field(repr=False)
+    """How the sample grew: individuals judged, and found."""
+    kept: Kept = field(repr=False)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the share is known and not estimated: everyone it is about was asked."""
+        return self.interval == "exact"
+
+    @property
+    def by_attribute(self) -> pd.DataFrame:
+        """How many are treated differently when one protected attribute, or several together, change."""
+        import pandas as pd
+
+        rows = [{**asdict(share), "attributes": ", ".join(share.attributes)} for share in self.shares]
+        return pd.DataFrame(rows, columns=["attributes", "compared", "found", "rate", "low", "high"])
+
+    @property
+    def by_pair(self) -> pd.DataFrame:
+        """Who is favoured: every pair of values of each protected attribute, all else equal."""
+        return _frame([c for c in self.comparisons if len(c.first) == 1])
+
+    @property
+    def by_combination(self) -> pd.DataFrame:
+        """Who is favoured: every pair of combinations of several protected attributes."""
+        return _frame([c for c in self.comparisons if len(c.first) > 1])
+
+    @cached_property
+    def gaps(self) -> npt.NDArray[np.float64] | None:
+        """The widest gap of scores in each family, of the first 50,000 individuals; None where there are no scores."""
+        return np.concatenate(self.kept.gaps) if self.kept.gaps else None
+
+    @property
+    def severity(self) -> dict[str, dict[str, float]] | None:
+        """The gaps of all, and of those treated differently: mean, quantiles, largest."""
+        if self.gaps is None:
+            return None
+        unfair = self.kept.verdicts()
+        out = {"everyone": summary(self.gaps)}
+        return {**out, "treated differently": summary(self.gaps[unfair])} if unfair.any() else out
+
+    @property
+    def verdict(self) -> str:
+        """Say whether people are treated differently: "treated differently", "none found", "insufficient evidence"."""
+        if self.low > 0 or (self.exact and self.found):
+            return "treated differently"
+        return "none found" if self.upper <= self.tolerance and not self.found else "insufficient evidence"
+
+    @property
+    def sentence(self) -> str:
+        """Say the result in one sentence."""
+        return sentence(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything in plain values."""
+        skipped = ("space", "kept", "shares", "comparisons", "points", "favourable", "gaps")
+        return {
+            **{name: value for name, value in vars(self).items() if name not in skipped},
+            "exact": self.exact,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "favourable": plain(self.favourable),
+            "severity": self.severity,
+            "by_attribute": [asdict(share) for share in self.shares],
+            "comparisons": [plain(comparison.to_dict()) for comparison in self.comparisons],
+            "points": [list(point) for point in self.points],
+        }
+
+    def __repr__(self) -> str:
+        lines = [f"Estimate: {self.sentence}"]
+        shown = [c for c in self.comparisons if c.verdict != "none found"]
+        if len(self.comparisons) > 1 or self.favourable is not None:
+            shown = sorted(shown, key=lambda c: (len(c.first), -abs(c.net or c.rate)))[:SHOWN]
+            lines += [f"  {said(c)}" for c in shown]
+            rest = len(self.comparisons) - len(shown)
+            lines += [f"  and {rest:,} more comparisons, see by_pair and by_combination"] * bool(shown and rest)
+        return "\n".join(lines)
+
+    def plot_convergence(self) -> Figure:
+        """Draw how the share settled while the sample grew, within the interval that holds at every moment."""
+        from evenhand.measuring.plots import convergence
+
+        return convergence(self)
+
+    def plot_intervals(self) -> Figure:
+        """Draw who is favoured, with intervals: net differences where it is known what people want, else rates."""
+        from evenhand.measuring.plots import intervals
+
+        return intervals(self)
+
+    def plot_gaps(self) -> Figure:
+        """Draw how far apart the scores of counterparts are."""
+        from evenhand.measuring.plots import gaps
+
+        return gaps(self)
+
+
+def make(
+    plan: Plan, aim: Aim, survey: Survey, stop: str, seconds: float, counts: dict[str, int], seed: int
+) -> Estimate:
+    """Make an estimate of a survey."""
+    watched = plan.watched or stop in ("stopped", "interrupted")
+    found = bounds(plan, aim, survey, watched)
+    everyone = found.name == "exact" and not survey.judge.half
+    sure = Sureness(plan.confidence, plan.tolerance, watched, everyone)
+    judge, asker = survey.judge, survey.judge.asker
+    tables, directed = survey.tables, survey.favour.favourable is not None
+    return Estimate(
+        found.rate,
+        found.low,
+        found.high,
+        found.upper,
+        plan.confidence,
+        found.name if not (found.name == "exact" and judge.half) else "exact but for noise",
+        survey.samples,
+        survey.found,
+        plan.population,
+        _about(plan, aim, survey),
+        stop,
+        judge.rows,
+        judge.checked,
+        seconds,
+        seed,
+        {"untestable": judge.untestable, **counts},
+        survey.noise,
+        max(1, 2 * judge.half),
+        found.noise,
+        survey.space.combinations > survey.space.limit,
+        asker.model.name,
+        repr(asker.criterion),
+        survey.favour.favourable,
+        plan.tolerance,
+        survey.space,
+        tuple(_share(table, sure) for table in tables),
+        tuple(compare(tables, sure, directed)),
+        survey.points,
+        survey.kept,
+    )
+
+
+def _share(table: Table, sure: Sureness) -> Share:
+    low, high = sure.share(table.found, table.compared)
+    rate = table.found / table.compared if table.compared else 0.0
+    compared, found = count(table.compared), count(table.found)
+    return Share(table.attributes, compared, found, rate, float(low), float(high))
+
+
+def _about(plan: Plan, aim: Aim, survey: Survey) -> str:
+    if isinstance(survey.population, Everyone):
+        return f"all {survey.samples:,} legal individuals"
+    if plan.population == "uniform":
+        return "uniformly drawn legal individuals"
+    if plan.population == "near":
+        return f"individuals within {plan.steps} steps of the data's rows"
+    rows = "weighted rows" if aim.weights is not None or isinstance(survey.population, Drawn) else "rows"
+    if aim.rows:
+        size = survey.population.size
+        return f"the data's {rows}" if size is None else f"the data's {size:,} {rows}"
+    return f"the people of whom the data's {rows} are a random sample"
+
+
+def _frame(comparisons: list[Comparison]) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for c in comparisons:
+        row = c.to_dict()
+        gaps = row.pop("gaps") or {}
+        rows.append(
+            {
+                **row,
+                "first": listed(c.first),
+                "second": listed(c.second),
+                **{f"gap_{name}": value for name, value in gaps.items()},
+            }
+        )
+    columns = [name for name in Comparison.__dataclass_fields__ if name != "gaps"]
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
+
+
+def plain(value: Any) -> Any:
+    """Turn values into those that JSON has; a missing one is None.
+
+    >>> plain({"age": np.float64("nan"), "sex": "F"})
+    {'age': None, 'sex': 'F'}
+    """
+    if isinstance(value, dict):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

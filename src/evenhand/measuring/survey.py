@@ -1,0 +1,197 @@
+"""One pass over a population: asks block by block, counts, and keeps a first part of the sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.criterion import Outputs
+from evenhand.errors import FlakyModel, SpaceError
+from evenhand.findings import Decisions
+from evenhand.measuring.favour import Favour
+from evenhand.measuring.judging import AGAIN, MEASURED, TWICE, Block, Judge, Mask, repeats_for
+from evenhand.measuring.populations import Everyone, Population
+from evenhand.measuring.tables import KEPT, Table, View, tables_of
+from evenhand.space.counterparts import Families
+from evenhand.space.individuals import Individuals
+
+UNTESTABLE = 100_000
+
+
+class Wavering(Exception):
+    """The model gave two answers to the same row: the survey has to ask every row several times."""
+
+    def __init__(self, half: int, noise: float) -> None:
+        super().__init__(half, noise)
+        self.half, self.noise = half, noise
+
+
+@dataclass
+class Kept:
+    """The first individuals of a sample, their verdicts, decisions and gaps."""
+
+    people: list[Individuals] = field(default_factory=list)
+    unfair: list[Mask] = field(default_factory=list)
+    said: list[npt.NDArray[Any]] = field(default_factory=list)
+    gaps: list[npt.NDArray[np.float64]] = field(default_factory=list)
+    later: list[Individuals] = field(default_factory=list)
+    """Those found later on."""
+    decisions: Decisions = field(default_factory=Decisions)
+    count: int = 0
+
+    def add(self, block: Block) -> None:
+        """Keep what there is room for."""
+        room = slice(0, max(0, KEPT - self.count))
+        if room.stop < len(block) and sum(map(len, self.later)) < KEPT:
+            self.later.append(block.families.individuals[room.stop + np.flatnonzero(block.unfair[room.stop :])])
+        if not room.stop:
+            return
+        outputs, here = block.outputs, np.arange(len(block))
+        self.people.append(block.families.individuals[room])
+        self.unfair.append(block.unfair[room])
+        assert outputs.labels is not None
+        self.said.append(self.decisions.encode(outputs.labels[here, outputs.own])[room])
+        if outputs.scores is not None:
+            self.gaps.append(widest(outputs)[room])
+        self.count += len(self.unfair[-1])
+
+    def verdicts(self) -> Mask:
+        """Verdicts in the order of the sample."""
+        return np.concatenate(self.unfair) if self.unfair else np.zeros(0, dtype=bool)
+
+
+class Survey:
+    """Asks a population, and counts."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        population: Population,
+        favour: Favour,
+        keep_all: bool = False,
+        weights: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        self.judge, self.population, self.favour = judge, population, favour
+        # Scaled so that they add up to as many individuals of equal weight as say as much (Kish).
+        self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()
+        self.space = judge.asker.space
+        self.whole_families = isinstance(population, Everyone) and not population.singly
+        self.samples = self.found = self.unsure = self.families = 0
+        self.noise = 0.0
+        self.points: list[tuple[int, int]] = []
+        self.tables: list[Table] = tables_of(self.space)
+        self.kept = Kept()
+        self.verdicts: list[Mask] | None = [] if keep_all else None
+        self._examples: list[Individuals] = []
+        self._first: tuple[Individuals, Mask] | None = None
+        """A block with findings, to be asked again as it was."""
+        self._at = self._drawn = 0
+
+    def ask(self, wanted: int) -> bool:
+        """Ask the next so many; return whether there was anybody left."""
+        people, self._at = self.population.take(self._at, wanted)
+        if not len(people) and (self.population.size is None or self._at >= self.population.size):
+            return False
+        self._drawn += len(people)
+        families = self.judge.families(people)
+        if not len(families):
+            if not self.samples and self._drawn >= UNTESTABLE:
+                raise SpaceError(nobody(self.space, self._drawn))
+            return True
+        if not self.families:
+            self._check_steady(families)
+        self._count(self.judge.judge(families))
+        return True
+
+    def _check_steady(self, families: Families) -> None:
+        """Ask some rows twice before anything else; of a model that wavers some more, to know how much."""
+        waver = asked = 0
+        for rows in (TWICE, MEASURED):
+            first = families[np.arange(min(len(families), max(1, rows // self.judge.width)))]
+            more, here = self.judge.wavers(first)
+            waver, asked = waver + more, asked + here
+            if not waver:
+                return
+        self._note(waver, asked)
+
+    def _count(self, block: Block) -> None:
+        members = self._members(block)
+        self._tabulate(block)
+        self.families += len(block)
+        self.samples += len(block) if members is None else int(members.sum())
+        self.found += int(block.unfair.sum() if members is None else members @ block.unfair)
+        if block.unsure is not None:
+            self.unsure += int(block.unsure.sum() if members is None else members @ block.unsure)
+        self.points.append((self.samples, self.found))
+        self.kept.add(block)
+        if self.verdicts is not None:
+            self.verdicts.append(block.unfair)
+        if sum(map(len, self._examples)) < AGAIN and block.unfair.any():
+            self._examples.append(block.families.individuals[np.flatnonzero(block.unfair)[:AGAIN]])
+            self._first = self._first or (block.families.individuals, block.unfair)
+
+    def _members(self, block: Block) -> npt.NDArray[np.int64] | None:
+        """How many individuals each family stands for; None: one each."""
+        return block.families.places if self.whole_families else None
+
+    def _tabulate(self, block: Block) -> None:
+        outputs = block.outputs
+        assert outputs.labels is not None
+        favoured = self.favour.of(outputs.labels)
+        view = View(outputs, block.legal, self.judge.asker.criterion, favoured, self.favour.level(outputs.scores))
+        weights = None if self._weights is None else self._weights[self.samples : self.samples + len(block)]
+        for table in self.tables:
+            if self.whole_families:
+                table.add_all(view, block.unfair)
+            else:
+                table.add(view, block.unfair, weights)
+
+    def check_findings(self) -> None:
+        """Ask some of those found again; a model that takes one back wavers, if only now and then."""
+        if not self._examples or self.judge.half:
+            return
+        found = Individuals.join(self._examples)
+        families, unfair = self.judge.judge_again(found[np.arange(min(len(found), AGAIN))])
+        lost = int((~unfair).sum())
+        if not lost or self._first is None:
+            return
+        people, before = self._first
+        again, unfair = self.judge.judge_again(people)
+        if (unfair == before).all():
+            raise FlakyModel(
+                f"{lost:,} of {len(families):,} findings got another answer when they were asked again in other "
+                "company; the model's answer to a row must not depend on the other rows of the batch",
+                lost / len(families),
+            )
+        waver, rows = self.judge.wavers(again)
+        self._note(max(1, waver), rows)
+
+    def _note(self, waver: int, rows: int) -> None:
+        """Note how often the model wavers; raise where it does and is asked only once."""
+        noise = waver / rows
+        self.noise = max(self.noise, noise)
+        if waver and not self.judge.half:
+            if self.judge.asker.criterion.needs_scores:
+                raise FlakyModel(
+                    f"the model gave two answers to {noise:.1%} of {rows:,} rows that were asked twice; switch off "
+                    "what is random in it (dropout, sampling, temperature), or average its answers",
+                    noise,
+                )
+            raise Wavering(repeats_for(noise, rows, self.judge.width), noise)
+
+
+def widest(outputs: Outputs) -> npt.NDArray[np.float64]:
+    """The largest distance of two scores in each family, of the class where that is largest."""
+    assert outputs.scores is not None
+    return np.asarray((outputs.scores.max(axis=1) - outputs.scores.min(axis=1)).max(axis=1), dtype=np.float64)
+
+
+def nobody(space: Any, drawn: int) -> str:
+    """Say that nobody can be compared."""
+    return (
+        f"none of {drawn:,} individuals has two counterparts that the constraints allow, so nothing can be compared; "
+        f"loosen the constraints on {', '.join(map(repr, space.protected))}"
+    )

@@ -1,0 +1,96 @@
+"""Asks a population block by block until a rule ends it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from evenhand.errors import DataError
+from evenhand.measuring.bounds import Aim, bounds
+from evenhand.measuring.plan import Plan
+from evenhand.measuring.populations import Everyone
+from evenhand.measuring.survey import Survey, nobody
+
+FIRST = 1024
+"""The first block of a sample that may end early; the next ones double."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where an estimate stands, for those who watch it; the interval holds at every moment."""
+
+    samples: int
+    found: int
+    rows: int
+    seconds: float
+    low: float
+    high: float
+
+
+class Watch:
+    """Asks block by block until a rule ends it."""
+
+    def __init__(self, plan: Plan, aim: Aim, chunk: int, progress: Callable[[Reading], object] | None) -> None:
+        self.plan, self.aim, self.chunk, self.progress = plan, aim, chunk, progress
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the beginning."""
+        return time.monotonic() - self._start
+
+    def run(self, survey: Survey) -> str:
+        """Ask until a rule ends it; return which."""
+        early = self.plan.open or self.progress is not None
+        most = max(1, self.chunk // survey.judge.width)
+        size = min(FIRST, most) if early else most
+        try:
+            stop = None
+            while stop is None:
+                left = self._left(survey)
+                if left == 0:
+                    stop = "exhausted" if self._unlimited(survey) else "samples"
+                elif not survey.ask(size if left is None else min(size, left)):
+                    stop = "exhausted"
+                elif survey.samples:
+                    stop = self._reached(survey)
+                size = min(most, 2 * size)
+            if not survey.samples:
+                raise DataError(nobody(survey.space, survey.judge.untestable))
+            survey.check_findings()
+        except KeyboardInterrupt:
+            if not survey.samples or survey.whole_families:
+                raise
+            return "interrupted"
+        return stop
+
+    def _unlimited(self, survey: Survey) -> bool:
+        size = survey.population.size
+        return size is not None and (self.plan.samples is None or self.plan.samples >= size)
+
+    def _left(self, survey: Survey) -> int | None:
+        """How many are still to be asked; None: no number ends it."""
+        if isinstance(survey.population, Everyone):
+            return None
+        size = survey.population.size
+        limits = [] if size is None else [size]
+        if self.plan.samples is not None or (not self.plan.open and size is None):
+            limits.append(self.plan.wanted)
+        return min(limits) - survey.samples if limits else None
+
+    def _reached(self, survey: Survey) -> str | None:
+        if isinstance(survey.population, Everyone):
+            return None
+        plan = self.plan
+        low, high = 0.0, 1.0
+        if plan.half_width is not None or self.progress is not None:
+            now = bounds(replace(plan, interval=None), self.aim, survey, True)
+            low, high = now.low, now.high
+        if self.progress is not None:
+            reading = Reading(survey.samples, survey.found, survey.judge.rows, self.seconds, low, high)
+            if self.progress(reading) is True:
+                return "stopped"
+        if plan.half_width is not None and (high - low) / 2 <= plan.half_width:
+            return "half_width"
+        return "seconds" if plan.seconds is not None and self.seconds >= plan.seconds else None

@@ -1,0 +1,101 @@
+"""Estimates in words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evenhand.measuring.comparisons import Comparison
+    from evenhand.measuring.result import Estimate
+
+
+def percent(share: float, digits: int = 3, *, up: bool = False) -> str:
+    """Write a share in per cent with a few digits that count, never as a power of ten; ``up`` rounds upwards.
+
+    >>> percent(0.04023), percent(0.0000299573, 2, up=True), percent(0.5), percent(0)
+    ('4.02 %', '0.003 %', '50 %', '0 %')
+    """
+    value = 100 * share
+    if not value:
+        return "0 %"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    if up:
+        # A hair less, so that 0.03 does not become 0.031 because it is 0.030000000000000002.
+        value = math.ceil(value * 10**places * (1 - 1e-12)) / 10**places
+    text = f"{value:.{places}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + " %"
+
+
+def level(confidence: float) -> str:
+    """Write a confidence.
+
+    >>> level(0.95), level(0.999)
+    ('95 %', '99.9 %')
+    """
+    return f"{100 * confidence:g} %"
+
+
+def listed(values: dict[str, object]) -> str:
+    """Write protected values as a reader says them.
+
+    >>> listed({"sex": "F", "race": "black"})
+    'sex F, race black'
+    """
+    from evenhand.words import phrase
+
+    return ", ".join(phrase(name, value) for name, value in values.items())
+
+
+def sentence(e: Estimate) -> str:
+    """Say the share, what it is of, and how sure it is."""
+    sure, of = level(e.confidence), e.about
+    more = "; each was compared with a sample of its counterparts, so the share may be higher" if e.sampled else ""
+    if e.repeats > 1:
+        more += (
+            f"; the model gave two answers to {percent(e.noise)} of the rows that were asked twice, so each was asked "
+            f"{e.repeats} times and the most frequent answer counts"
+        )
+    if e.exact:
+        if not e.found:
+            return f"nobody of {of} is treated differently; every one was judged{more}"
+        return f"exactly {percent(e.rate)} of {of} are treated differently; every one was judged{more}"
+    if not e.found:
+        high, bound = percent(e.high, 2, up=True), percent(e.upper, 2, up=True)
+        side = "" if e.upper == e.high else f" (one-sided; the two-sided interval ends at {high})"
+        return (
+            f"nobody of {e.samples:,} asked is treated differently: at most {bound} with {sure} confidence{side}, of "
+            f"{of}{more}"
+        )
+    return (
+        f"{percent(e.rate)} of {of} are treated differently, {percent(e.low)} to {percent(e.high)} with {sure} "
+        f"confidence ({e.found:,} of {e.samples:,} asked; {e.interval}){more}"
+    )
+
+
+def said(c: Comparison) -> str:
+    """Say a comparison in one line.
+
+    >>> from evenhand.measuring.comparisons import Comparison
+    >>> c = Comparison({"sex": "F"}, {"sex": "M"}, 1000, 90, 0.09, 0.07, 0.11, 10, 80, 0.09, -0.07, -0.09, -0.05, 1e-9,
+    ...                1e-9, None, "favours second")
+    >>> said(c)
+    'sex M favoured over sex F: net 7 % (5 % to 9 %), M in 8 % of pairs, F in 1 %'
+    """
+    pair = f"{listed(c.first)} and {listed(c.second)}"
+    if c.net is None or c.net_low is None or c.net_high is None:
+        sure = f" ({percent(c.low)} to {percent(c.high)})" if c.low < c.high else ""
+        return f"{pair}: {percent(c.rate)} differ{sure}; {c.verdict}"
+    assert c.first_favoured is not None
+    assert c.second_favoured is not None
+    turned = c.net < 0
+    one, other = (c.second, c.first) if turned else (c.first, c.second)
+    ends = sorted((-c.net_low, -c.net_high)) if turned else (c.net_low, c.net_high)
+    counts = sorted((c.first_favoured, c.second_favoured), reverse=True)
+    shares = [percent(count / max(c.pairs, 1)) for count in counts]
+    short = [", ".join(str(v) for v in side.values()) for side in (one, other)]
+    sure = f" ({percent(ends[0])} to {percent(ends[1])})" if c.net_low < c.net_high else ""
+    head = f"{listed(one)} against {listed(other)}: {c.verdict};"
+    if c.verdict.startswith("favours"):
+        head = f"{listed(one)} favoured over {listed(other)}:"
+    return f"{head} net {percent(abs(c.net))}{sure}, {short[0]} in {shares[0]} of pairs, {short[1]} in {shares[1]}"

@@ -1,0 +1,176 @@
+"""Group figures: what pandas says, with intervals, and nobody forgotten."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import evenhand as eh
+from evenhand.errors import DataError, EstimateError, MissingExtra, ModelError
+from evenhand.measuring.impact import ratio_ends
+from evenhand.measuring.intervals import clopper_pearson
+from tests.helpers import optional
+
+SPACE = eh.Space(
+    [
+        eh.Integer("age", 18, 90),
+        eh.Integer("pay", 0, 99),
+        eh.Nominal("sex", ["F", "M", "X"]),
+        eh.Nominal("race", ["a", "b"]),
+    ],
+    protected=["sex", "race", "age"],
+)
+
+
+def people(n: int = 600) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 91, n),
+            "pay": rng.integers(0, 100, n),
+            "sex": rng.choice(["F", "M"], n),
+            "race": rng.choice(["a", "b"], n, p=[0.99, 0.01]),
+            "y": rng.choice(["yes", "no"], n),
+            "w": rng.uniform(0.1, 3, n),
+        }
+    )
+
+
+def decide(frame):
+    return np.where(frame["pay"] > np.where(frame["sex"] == "F", 60, 40), "yes", "no")
+
+
+@pytest.fixture(autouse=True)
+def _needs_fairlearn() -> None:
+    optional("fairlearn")
+
+
+def test_rates_are_those_of_the_data() -> None:
+    frame = people(4_000)
+    said = pd.Series(decide(frame) == "yes")
+    figures = eh.groups(decide, SPACE, frame, "yes", y="y")
+    sex = {g.values["sex"]: g for g in figures.groups if set(g.values) == {"sex"}}
+    for name in "FM":
+        here = said[frame["sex"] == name]
+        assert (sex[name].rows, sex[name].selected) == (len(here), here.sum())
+        assert sex[name].rate == pytest.approx(here.mean())
+        assert np.allclose((sex[name].low, sex[name].high), clopper_pearson(here.sum(), len(here)))
+        right = (decide(frame) == frame["y"])[frame["sex"] == name]
+        assert sex[name].accuracy == pytest.approx(right.mean())
+    assert sex["F"].impact_ratio == pytest.approx(sex["F"].rate / sex["M"].rate)
+    assert sex["F"].impact_low < sex["F"].impact_ratio < sex["F"].impact_high
+    assert sex["F"].verdict == "below four fifths"
+    assert sex["M"].impact_ratio == 1
+    # Nobody of sex X is in the data: the group is there, and says so.
+    assert (sex["X"].rows, sex["X"].rate, sex["X"].verdict) == (0, None, "insufficient evidence")
+    assert "sex X: nobody in the data" in repr(figures)
+    small = next(g for g in figures.groups if g.values == {"race": "b"})
+    assert small.rate is not None
+    assert small.impact_ratio is None
+
+
+def test_intersections_and_bands() -> None:
+    figures = eh.groups(decide, SPACE, people(), "yes", bands={"age": [30, 60]})
+    names = {tuple(g.values) for g in figures.groups}
+    assert names == {
+        ("sex",),
+        ("race",),
+        ("age",),
+        ("sex", "race"),
+        ("sex", "age"),
+        ("race", "age"),
+        ("sex", "race", "age"),
+    }
+    assert [g.values["age"] for g in figures.groups if set(g.values) == {"age"}] == ["18 to 29", "30 to 59", "60 to 90"]
+    for chosen in names:
+        assert sum(g.rows for g in figures.groups if tuple(g.values) == chosen) == 600
+    quartiles = [g.rows for g in eh.groups(decide, SPACE, people(), "yes").groups if set(g.values) == {"age"}]
+    assert len(quartiles) == 4
+    assert min(quartiles) > 120
+
+
+def test_weights() -> None:
+    frame = people()
+    frame.loc[frame["sex"] == "M", "w"] = 0.0
+    figures = eh.groups(decide, SPACE, frame, "yes", weights="w", y="y")
+    sex = {g.values["sex"]: g for g in figures.groups if set(g.values) == {"sex"}}
+    women = frame[frame["sex"] == "F"]
+    expected = np.average(decide(women) == "yes", weights=women["w"])
+    assert sex["F"].rate == pytest.approx(expected)
+    assert sex["F"].low < expected < sex["F"].high
+    assert sex["M"].rows == 0
+
+
+def test_numbers_are_selected_beyond_the_median() -> None:
+    from sklearn.linear_model import LinearRegression
+
+    frame = people()
+    model = LinearRegression().fit(frame[["pay"]], frame["pay"])
+    higher, lower = (eh.groups(model, SPACE, frame, which) for which in ("higher", "lower"))
+    race = [next(g for g in f.groups if g.values == {"race": "a"}) for f in (higher, lower)]
+    assert race[0].rate == pytest.approx(0.5, abs=0.02)
+    assert race[0].rate + race[1].rate <= 1
+    assert "scoring rate" in repr(higher)
+    with pytest.raises(ModelError, match="higher"):
+        eh.groups(model, SPACE, frame, "yes")
+
+
+def test_plain_values_and_picture() -> None:
+    figures = eh.groups(decide, SPACE, people(), "yes")
+    values = json.loads(json.dumps(figures.to_dict(), allow_nan=False))
+    assert len(values["groups"]) == len(figures.groups) == len(figures.frame)
+    assert figures.plot_intervals().axes
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"favourable": "maybe"}, "maybe"),
+        ({"favourable": None}, "favourable"),
+        ({"y": "z"}, "no such column"),
+        ({"y": ["yes"]}, "one true decision"),
+        ({"y": np.zeros(600)}, "one coding"),
+        ({"weights": "z"}, "no such column"),
+        ({"bands": {"pay": [3]}}, "not protected"),
+        ({"bands": {"sex": [3]}}, "no order"),
+        ({"bands": {"age": ["old"]}}, "numbers"),
+        ({"confidence": 2}, "confidence"),
+        ({"smallest": -1}, "smallest"),
+    ],
+)
+def test_wrong_arguments(kwargs: dict[str, object], words: str) -> None:
+    with pytest.raises((DataError, EstimateError, ModelError), match=words):
+        eh.groups(decide, SPACE, people(), **{"favourable": "yes", **kwargs})
+
+
+def test_rows_outside_the_space() -> None:
+    with pytest.raises(DataError, match="none of the 1 rows"):
+        eh.groups(decide, SPACE, {"age": [20], "pay": [3], "sex": ["?"], "race": ["a"]}, "yes")
+
+
+def test_without_fairlearn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fairlearn.metrics", None)
+    with pytest.raises(MissingExtra, match="evenhand\\[fairness\\]"):
+        eh.groups(decide, SPACE, people(), "yes")
+
+
+@pytest.mark.parametrize("rates", [(0.5, 0.5), (0.9, 0.1), (0.3, 0.35), (0.02, 0.05)])
+def test_impact_interval_covers_whichever_group_is_on_top(rates: tuple[float, float]) -> None:
+    n, confidence = 25, 0.95
+    counts = np.arange(n + 1)
+    risk = (1 - confidence) / 4
+    alone, at_once = clopper_pearson(counts, n, 1 - 2 * risk), clopper_pearson(counts, n, 1 - risk)
+    chance = [stats.binom.pmf(counts, n, rate) for rate in rates]
+    covered = np.zeros(2)
+    for a in counts:
+        for b in counts:
+            at = np.array([a, b])
+            low, high = ratio_ends(alone[0][at], alone[1][at], at_once[0][at])
+            truth = np.array(rates) / max(rates)
+            covered += chance[0][a] * chance[1][b] * ((low <= truth + 1e-12) & (truth <= high + 1e-12))
+    assert (covered >= confidence).all()

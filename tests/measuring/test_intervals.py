@@ -1,0 +1,135 @@
+"""Intervals against references and, exactly, against the distributions that they promise to cover."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from evenhand.measuring.intervals import (
+    at_least,
+    at_most,
+    clopper_pearson,
+    hypergeometric,
+    lln,
+    weighted,
+)
+
+LEVELS = [0.9, 0.95, 0.99]
+
+
+@given(st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from(LEVELS))
+def test_clopper_pearson_is_the_beta_quantile(counts: tuple[int, int], confidence: float) -> None:
+    k, n = counts
+    tail = (1 - confidence) / 2
+    low = stats.beta.ppf(tail, k, n - k + 1) if k else 0
+    high = stats.beta.isf(tail, k + 1, n - k) if k < n else 1
+    assert np.allclose(clopper_pearson(k, n, confidence), [low, high], rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("k", [0, 1, 17, 50])
+def test_clopper_pearson_is_scipys_exact_test(k: int) -> None:
+    expected = stats.binomtest(k, 50).proportion_ci(0.95, method="exact")
+    assert np.allclose(clopper_pearson(k, 50, 0.95), [expected.low, expected.high], atol=1e-6)
+
+
+@pytest.mark.parametrize("confidence", LEVELS)
+@pytest.mark.parametrize("n", [1, 7, 40])
+def test_clopper_pearson_covers_every_share(n: int, confidence: float) -> None:
+    low, high = clopper_pearson(np.arange(n + 1), n, confidence)
+    for share in np.linspace(0, 1, 201):
+        chance = stats.binom.pmf(np.arange(n + 1), n, share)
+        assert chance[(low <= share) & (share <= high)].sum() >= confidence - 1e-12
+
+
+@pytest.mark.parametrize("confidence", LEVELS)
+def test_one_sided_bounds_cover(confidence: float) -> None:
+    n = 25
+    upper, lower = (f(np.arange(n + 1), n, confidence) for f in (at_most, at_least))
+    for share in np.linspace(0, 1, 201):
+        chance = stats.binom.pmf(np.arange(n + 1), n, share)
+        assert chance[share <= upper].sum() >= confidence - 1e-12
+        assert chance[lower <= share].sum() >= confidence - 1e-12
+
+
+def test_no_finding_is_the_rule_of_three() -> None:
+    assert at_most(0, 100_000, 0.95) == pytest.approx(1 - 0.05 ** (1 / 100_000))
+    assert at_most(0, 100_000) < clopper_pearson(0, 100_000)[1]
+    assert clopper_pearson(0, 0)[0] == 0
+    assert clopper_pearson(0, 0)[1] == 1
+
+
+@pytest.mark.parametrize("confidence", LEVELS)
+@pytest.mark.parametrize(("size", "n"), [(1, 1), (12, 5), (30, 29), (40, 10)])
+def test_hypergeometric_covers_every_number_of_unfair_rows(size: int, n: int, confidence: float) -> None:
+    counts = np.arange(n + 1)
+    low, high = hypergeometric(counts, n, size, confidence)
+    for unfair in range(size + 1):
+        chance = stats.hypergeom.pmf(counts, size, unfair, n)
+        covered = (low <= unfair / size + 1e-12) & (unfair / size <= high + 1e-12)
+        assert chance[covered].sum() >= confidence - 1e-12
+
+
+@given(st.integers(1, 60), st.data())
+def test_hypergeometric_is_what_neither_tail_rejects(size: int, data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, size))
+    k = data.draw(st.integers(0, n))
+    tail = 0.05 / 2 * (1 - 1e-9)
+    kept = [
+        unfair
+        for unfair in range(k, size - n + k + 1)
+        if stats.hypergeom.sf(k - 1, size, unfair, n) > tail and stats.hypergeom.cdf(k, size, unfair, n) > tail
+    ]
+    low, high = hypergeometric(k, n, size, 0.95)
+    assert (round(float(low) * size), round(float(high) * size)) == (kept[0], kept[-1])
+
+
+def test_hypergeometric_meets_clopper_pearson_in_a_large_population() -> None:
+    small, large = hypergeometric(30, 1000, 10**8), clopper_pearson(30, 1000)
+    assert np.allclose(small, large, rtol=1e-4)
+
+
+def test_lln_is_the_normal_interval_of_the_mean() -> None:
+    counts = np.random.default_rng(0).binomial(1000, 0.03, 400)
+    expected = stats.norm.interval(0.95, counts.mean() / 1000, stats.sem(counts / 1000))
+    assert np.allclose(lln(counts, 1000, 0.95), expected)
+    low, high = lln(np.zeros(400), 1000)
+    assert low == high == 0
+
+
+@given(st.integers(1, 500), st.floats(0.5, 50))
+def test_equal_weights_are_no_weights(n: int, weight: float) -> None:
+    unfair = np.arange(n) < n // 3
+    got = weighted(unfair, np.full(n, weight), 0.9)
+    assert np.allclose(got, clopper_pearson(n // 3, n, 0.9))
+
+
+def test_weights_that_differ_widen_the_interval() -> None:
+    rng = np.random.default_rng(0)
+    weights, unfair = rng.lognormal(0, 1, 1000), rng.random(1000) < 0.05
+    low, high = weighted(unfair, weights)
+    fixed = clopper_pearson(unfair.sum(), 1000)
+    assert high - low > fixed[1] - fixed[0]
+    assert low < weights[unfair].sum() / weights.sum() < high
+    assert np.allclose(weighted(~unfair, weights), (1 - high, 1 - low))
+    assert weighted(unfair, np.zeros(1000)) == (0, 1)
+
+
+@pytest.mark.parametrize("confidence", LEVELS)
+@pytest.mark.parametrize("related", [0, 1, -1])
+def test_weighted_interval_covers(confidence: float, related: int) -> None:
+    rng = np.random.default_rng(7)
+
+    def chance(weights: np.ndarray) -> np.ndarray:
+        return np.clip(0.05 * weights**related, 0, 1)
+
+    everyone = rng.lognormal(0, 0.7, 10**6)
+    truth = (everyone * chance(everyone)).sum() / everyone.sum()
+    covered = []
+    for _ in range(400):
+        weights = rng.lognormal(0, 0.7, 300)
+        low, high = weighted(rng.random(300) < chance(weights), weights, confidence)
+        covered.append(low <= truth <= high)
+    assert np.mean(covered) >= confidence - 2 * np.sqrt(confidence * (1 - confidence) / 400)

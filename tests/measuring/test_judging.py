@@ -1,0 +1,66 @@
+"""Judging: who can be compared, and how often a model that wavers is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import evenhand as eh
+from evenhand.asker import Asker
+from evenhand.errors import FlakyModel
+from evenhand.measuring.judging import HOPELESS, MOST_HALF, RESIDUE, Judge, repeats_for
+
+SPACE = eh.Space(
+    [eh.Integer("age", 0, 9), eh.Nominal("sex", ["F", "M"])], protected="sex", constraints=["age < 5 or sex == 'F'"]
+)
+
+
+def everyone() -> np.ndarray:
+    rows = SPACE.coding.rows(np.arange(20))
+    return SPACE.individuals(rows[SPACE.legal(rows)])
+
+
+@pytest.mark.parametrize("width", [2, 10])
+@pytest.mark.parametrize("error", [0.001, 0.05, 0.2])
+def test_repeats_leave_little_noise(error: float, width: int) -> None:
+    half = repeats_for(2 * error * (1 - error), 100_000, width)
+    assert half % 2
+    assert 4 * width * stats.binom.sf(half // 2, half, error) <= RESIDUE or half == MOST_HALF
+    assert repeats_for(0.02, 100, width) >= repeats_for(0.02, 100_000, width)
+
+
+def test_hopeless_noise_is_an_error() -> None:
+    with pytest.raises(FlakyModel, match="48.0%") as caught:
+        repeats_for(0.48, 4_096, 2)
+    assert caught.value.noise == 0.48
+    assert 0 < HOPELESS < 1
+
+
+def test_those_without_counterparts_are_counted() -> None:
+    judge = Judge(Asker(eh.wrap(lambda f: f["sex"] == "F"), SPACE, eh.Flip()), 0)
+    block = judge.judge(judge.families(everyone()))
+    assert (len(block), judge.untestable, judge.rows) == (10, 5, 20)
+    assert block.unfair.all()
+
+
+def test_the_most_frequent_answer_counts() -> None:
+    calls = iter([0, 1, 1, 0, 1, 1])
+
+    def model(frame):
+        lies = next(calls) == 0
+        return (frame["age"] < 3) ^ lies
+
+    judge = Judge(Asker(eh.wrap(model), SPACE, eh.Flip()), 0, half=3)
+    block = judge.judge(judge.families(everyone()))
+    assert not block.unfair.any()
+    assert not block.unsure.any()
+    assert judge.rows == 6 * 20
+    assert block.outputs.labels[:, 0].tolist() == (block.families.rows[:, 0, 0] < 3).tolist()
+
+
+def test_halves_that_disagree_are_unsure() -> None:
+    calls = iter([0, 0, 0, 1, 1, 1])
+    judge = Judge(Asker(eh.wrap(lambda f: np.full(len(f), next(calls))), SPACE, eh.Flip()), 0, half=3)
+    block = judge.judge(judge.families(everyone()))
+    assert block.unsure.all()

@@ -1,0 +1,59 @@
+"""Estimates in words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenhand.measuring.comparisons import Comparison
+from evenhand.measuring.words import level, percent, said
+
+
+@given(st.floats(1e-12, 1))
+def test_percent_keeps_its_digits_and_is_no_power_of_ten(share: float) -> None:
+    text = percent(share)
+    assert text.endswith(" %")
+    assert "e" not in text
+    assert float(text[:-2]) / 100 == pytest.approx(share, rel=0.006)
+
+
+@given(st.floats(1e-12, 1))
+def test_a_bound_is_rounded_up(share: float) -> None:
+    bound = float(percent(share, 2, up=True)[:-2]) / 100
+    assert share * (1 - 1e-9) <= bound <= share * 1.11
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0 %"), (1, "100 %"), (0.1, "10 %"), (0.12345, "12.3 %"), (-0.02, "-2 %"), (3e-5, "0.003 %")],
+)
+def test_percent(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+def test_level() -> None:
+    assert [level(c) for c in (0.9, 0.95, 0.999)] == ["90 %", "95 %", "99.9 %"]
+
+
+def comparison(**kwargs) -> Comparison:
+    given = {
+        "first": {"sex": "F"}, "second": {"sex": "M"}, "pairs": 1000, "different": 50, "rate": 0.05, "low": 0.04,
+        "high": 0.06, "first_favoured": 30, "second_favoured": 20, "gross": 0.05, "net": 0.01, "net_low": -0.01,
+        "net_high": 0.03,
+        "p_value": 0.2, "p_adjusted": 0.2, "gaps": None, "verdict": "insufficient evidence",
+    }  # fmt: skip
+    return Comparison(**{**given, **kwargs})
+
+
+def test_comparisons_are_said_from_the_favoured_side() -> None:
+    assert said(comparison()) == (
+        "sex F against sex M: insufficient evidence; net 1 % (-1 % to 3 %), F in 3 % of pairs, M in 2 %"
+    )
+    turned = comparison(first_favoured=5, second_favoured=45, net=-0.04, net_low=-0.06, net_high=-0.02,
+                        verdict="favours second")  # fmt: skip
+    assert said(turned) == "sex M favoured over sex F: net 4 % (2 % to 6 %), M in 4.5 % of pairs, F in 0.5 %"
+    exact = comparison(net=0.04, net_low=0.04, net_high=0.04, verdict="favours first")
+    assert said(exact).startswith("sex F favoured over sex M: net 4 %, ")
+    plain = comparison(net=None, net_low=None, net_high=None, verdict="different")
+    assert said(plain) == "sex F and sex M: 5 % differ (4 % to 6 %); different"

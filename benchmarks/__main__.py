@@ -1,10 +1,33 @@
 """Run every benchmark, then write the page: ``python -m benchmarks``."""
 
-from benchmarks import adf, comparison, coverage, estimates, killing, memory, page, scores_only, throughput, walking
+from benchmarks import (
+    adf,
+    comparison,
+    coverage,
+    estimates,
+    killing,
+    memory,
+    page,
+    scores_only,
+    symbolic,
+    throughput,
+    walking,
+)
 
 
 def main() -> None:
-    for benchmark in (throughput, comparison, adf, walking, scores_only, coverage, estimates, memory, killing):
+    for benchmark in (
+        throughput,
+        comparison,
+        adf,
+        walking,
+        scores_only,
+        symbolic,
+        coverage,
+        estimates,
+        memory,
+        killing,
+    ):
         print(f"\n{benchmark.__name__}\n", flush=True)
         benchmark.main([])
     page.main([])

@@ -2,8 +2,9 @@
 
 One question a table, each named after what it asks: how common discrimination is, what both phases find (table 4), what
 the global phase finds and in how many iterations (tables 6 and 9), what the local phase finds from the same starts
-(table 7), how long 1,000 findings take (table 8), and how findings grow with the seeds (figure 3). Results are kept
-after every configuration; a second call does only what is missing.
+(table 7), how long 1,000 findings take (table 8), how findings grow with the seeds (figure 3), and what symbolic
+generation does in each phase and in equal time (tables 5 to 7). Results are kept after every configuration; a second
+call does only what is missing.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ ITERATIONS = 10
 TRIALS = 1_000
 STARTS = 100
 """Findings of ADF's global phase from which all local phases start."""
+SYMBOLIC_STARTS, SYMBOLIC_RUNS = 10, 5
+"""Starts and runs of symbolic generation, which takes far longer."""
+EQUAL_SECONDS = 5.0
+"""CPU seconds that symbolic generation and ADF are given."""
 FINDINGS = 1_000
 PATIENCE = 10.0
 """CPU seconds after which a search is not waited for any longer."""
@@ -116,6 +121,7 @@ UNTIL: dict[str, Callable[[int], Any]] = {
     "themis": lambda _: eh.Themis(),
     "aequitas full": BOTH["aequitas full"],
     "kosei": lambda seeds: eh.Kosei(samples=seeds),
+    "symbolic": lambda _: eh.Symbolic(),
     "adf": BOTH["adf"],
     "adf, stray=0": BOTH["adf, stray=0"],
 }
@@ -226,14 +232,46 @@ def until(on: Subject, search: str, runs: int) -> dict[str, Any]:
     }
 
 
-def _patient(on: Subject, search: Any, seed: int) -> tuple[eh.Run, float]:
+def _patient(
+    on: Subject, search: Any, seed: int, findings: int = FINDINGS, seconds: float = PATIENCE
+) -> tuple[eh.Run, float]:
     start = time.process_time()
 
     def watch(_: eh.Status) -> None:
-        if time.process_time() - start > PATIENCE:
+        if time.process_time() - start > seconds:
             raise KeyboardInterrupt  # What was found until then is kept, as with Ctrl-C.
 
-    return on.audit(search, seed, eh.Budget(findings=FINDINGS), progress=watch)
+    return on.audit(search, seed, eh.Budget(findings=findings), progress=watch)
+
+
+def symbolic(on: Subject, runs: int) -> dict[str, Any]:
+    """Run symbolic generation: its global search (table 6), its local search (table 7), and both in time (table 5)."""
+    runs = min(runs, SYMBOLIC_RUNS)
+    search = eh.Symbolic(phase="global", first="global")
+    far = [on.audit(search, seed, eh.Budget(tests=on.seeds))[0] for seed in range(runs)]
+    near = []
+    for seed in range(runs):
+        data = starts(on, seed, SYMBOLIC_STARTS)
+        run, _ = on.audit(eh.Symbolic(phase="local"), seed, eh.Budget(tests=len(data) * (TRIALS + 1)), data)
+        near.append((run.found / len(data) - 1, run.tests / len(data) - 1))
+    searches = {"symbolic": eh.Symbolic(), "adf": eh.Adf(seeds=on.seeds, trials=10**6)}
+    timed = {
+        name: [_patient(on, search, seed, 10**9, EQUAL_SECONDS)[0] for seed in range(runs)]
+        for name, search in searches.items()
+    }
+    return {
+        "global": spread([run.found for run in far]),
+        "global_rows": spread([run.rows for run in far]),
+        "local": {"findings": spread([found for found, _ in near]), "tests": spread([tests for _, tests in near])},
+        "timed": {
+            name: {
+                "tests": spread([run.tests for run in made]),
+                "findings": spread([run.found for run in made]),
+                "rows": spread([run.rows for run in made]),
+            }
+            for name, made in timed.items()
+        },
+    }
 
 
 def growth(on: Subject, search: str) -> list[list[int]]:
@@ -250,7 +288,9 @@ def growth_from(on: Subject, search: str) -> list[list[int]]:
     return [[n, run.tests, run.found] for n, run in runs]
 
 
-QUESTIONS = ("prevalence", "led", "both", "local", "until", "growth_from", "growth")
+QUESTIONS = ("prevalence", "led", "both", "local", "until", "growth_from", "growth", "symbolic")
+ONCE: dict[str, Callable[[Subject, int], Any]] = {"led": led, "symbolic": symbolic}
+"""Questions with one answer for all searches of a row."""
 
 
 def describe_nets(results: Results, data: str, count: int) -> None:
@@ -267,9 +307,9 @@ def measure(results: Results, row: str, questions: Sequence[str], runs: int, cou
     describe_nets(results, row.split("/")[0], count)
     on = subject(row, count)
     for question in questions:
-        if question in ("prevalence", "led"):
+        if question == "prevalence" or question in ONCE:
             if results.lacks(question, row):
-                results.add(question, row, prevalence(on) if question == "prevalence" else led(on, runs))
+                results.add(question, row, ONCE[question](on, runs) if question in ONCE else prevalence(on))
         elif question == "local":
             # All of them start from the same findings, which are made once.
             if any(results.lacks(question, f"{row}/{search}") for search in LOCAL):
@@ -310,6 +350,9 @@ def main(arguments: list[str] | None = None) -> None:
         "starts": STARTS,
         "findings": FINDINGS,
         "patience": PATIENCE,
+        "symbolic_starts": SYMBOLIC_STARTS,
+        "symbolic_runs": SYMBOLIC_RUNS,
+        "equal_seconds": EQUAL_SECONDS,
         "uniform": UNIFORM,
         "width": WIDTH,
         "layers": list(nets.LAYERS),

@@ -7,14 +7,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page_gradients, page_measuring
+from benchmarks import page_gradients, page_measuring, page_symbolic
 from benchmarks.layout import percent, section, table, verdict, whole
 from benchmarks.machine import RESULTS
 from evenhand.oracle import STALL_BLOCKS, STALL_REPEATS
 
 PAGE = RESULTS.parents[1] / "docs" / "benchmarks.md"
 PAPERS = RESULTS.parent / "papers.json"
-NAMES = ("throughput", "comparison", "adf", "walking", "scores_only", "memory", "killing", "coverage", "estimates")
+NAMES = (
+    "throughput",
+    "comparison",
+    "adf",
+    "walking",
+    "scores_only",
+    "symbolic",
+    "coverage",
+    "estimates",
+    "memory",
+    "killing",
+)
 MODELS = ("tree", "forest", "MLP", "SVM", "ensemble")
 SEARCHES = ("themis", "aequitas random", "aequitas semi", "aequitas full", "kosei")
 DATA = {"census": "Census by sex", "credit": "German credit by sex", "bank": "Bank by age"}
@@ -280,6 +291,7 @@ def build() -> str:
                 page_gradients.adf(results["adf"], papers["adf"]),
                 page_gradients.walking(results["walking"]),
                 page_gradients.scores_only(results["scores_only"]),
+                page_symbolic.symbolic(results["symbolic"]),
                 page_measuring.coverage(results["coverage"]),
                 page_measuring.estimates(results["estimates"], papers["aequitas_table_5"]),
                 memory(results["memory"]),

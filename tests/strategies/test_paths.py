@@ -140,3 +140,30 @@ def test_neighbours_are_legal_codes_around_the_individual() -> None:
     assert ((weights > 0) & (weights <= 1)).all()
     # The draws are those of the pop, whoever else is popped beside it.
     assert (near.around(rows[7:8], Stream(0), np.array([7])) == around[7:8]).all()
+
+
+@given(st.integers(0, 10**6))
+def test_who_breaks_a_constraint_is_moved_in_the_tied_attributes_alone(seed: int) -> None:
+    attributes = [eh.Integer(name, 0, 9) for name in "abc"] + [eh.Nominal("n", list("xyz")), eh.Boolean("p")]
+    space = eh.Space(attributes, protected="p", constraints=["a + b <= 9", "n != 'x' or c > 3"])
+    near, rng = Neighbourhood(space, 40), np.random.default_rng(seed)
+    rows = np.column_stack([rng.integers(0, space.sizes) for _ in range(30)]).T.astype(np.int32)
+    rows = rows[space.legal(rows)]
+    pops = np.arange(len(rows))
+    drawn, (around, weights) = near.around(rows, Stream(seed), pops), near.sample(rows, Stream(seed), pops)
+    assert space.legal(around.reshape(-1, 5)).all()
+    assert (weights > 0).all()
+    for j in range(5):
+        legal = space.legal(drawn.reshape(-1, 5)).reshape(weights.shape)
+        assert (around[..., j] == drawn[..., j])[legal].all()
+    assert (around[..., 4] == drawn[..., 4]).all()
+    tied = around[..., 0] + around[..., 1] != drawn[..., 0] + drawn[..., 1]
+    assert (drawn[..., 0] + drawn[..., 1] > 9)[tied].all()
+
+
+def test_large_attributes_are_drawn_around_the_individual_and_everywhere() -> None:
+    space = eh.Space([eh.Integer("a", 0, 2_000_000_000), eh.Nominal("n", range(100_000)), eh.Boolean("p")], "p")
+    around = Neighbourhood(space, 4000).around(np.array([[1_900_000_000, 0, 0]]), Stream(0), np.array([0]))[0]
+    assert around[:, 0].min() > 0
+    assert (around[:, 0] > 1_900_000_000).mean() > 0.3
+    assert around[:, 1].max() > 90_000

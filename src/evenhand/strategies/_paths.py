@@ -11,16 +11,19 @@ import numpy.typing as npt
 
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
+from evenhand.space.ties import ties
 from evenhand.stream import Stream
 
 SPREAD = 0.25
 """Standard deviation of the draws around an ordered value, as a share of the attribute's range."""
 KERNEL = 0.75
 """Width of the distance kernel, times the square root of the number of attributes."""
-MANY = 4096
+MANY = 1024
 """Attributes with more values are binned by the ranks of those that occur."""
 TINY = 1e-12
 """A side with a smaller share of the weight is empty."""
+TIE = 1e-12
+"""Scores that differ by a smaller share are equal."""
 UP, DOWN, IS, IS_NOT = range(4)
 """Kinds of predicates: above a code, at most a code, equal to one, different from one."""
 
@@ -33,13 +36,13 @@ class Neighbourhood:
     size: int
 
     @cached_property
-    def _offsets(self) -> dict[int, npt.NDArray[np.int32]]:
+    def _offsets(self) -> dict[int, npt.NDArray[np.int64]]:
         """Rounded normal draws for each ordered attribute, as a table over 16 random bits."""
         from scipy.special import ndtri
 
         normal = ndtri((np.arange(1 << 16) + 0.5) / (1 << 16))
         return {
-            j: np.rint(SPREAD * max(1, int(self.space.present[j]) - 1) * normal).astype(np.int32)
+            j: np.rint(SPREAD * max(1, int(self.space.present[j]) - 1) * normal).astype(np.int64)
             for j in range(len(self.space.names))
             if self.space.ordered[j]
         }
@@ -61,19 +64,30 @@ class Neighbourhood:
                 moved = np.minimum(np.maximum(own + self._offsets[j][part], 0), present - 1)
                 out[:, :, j] = np.where(own < present, moved, own)
             elif space.sizes[j] > 1:
-                other = (own + 1 + (part >> 1) % (int(space.sizes[j]) - 1)) % int(space.sizes[j])
+                bound = stream.below(int(space.sizes[j]) - 1, f"other{j}", walker.ravel(), 0).reshape(walker.shape)
+                other = (own + 1 + bound) % int(space.sizes[j])
                 out[:, :, j] = np.where(part & 1, other, own)
         out[:, 0] = rows
         return out
 
     def sample(self, rows: Rows, stream: Stream, pops: npt.NDArray[np.int64]) -> tuple[Rows, npt.NDArray[np.float64]]:
-        """Return neighbours and weights; one that breaks a constraint becomes the individual, and weighs nothing."""
+        """Return legal neighbours and their weights.
+
+        Who breaks a constraint is given a drawn legal combination of the attributes that it ties together; where there
+        are too many to list, the individual's own.
+        """
         around = self.around(rows, stream, pops)
-        weights = self.weights(rows, around)
-        if self.space.constraints:
-            legal = self.space.legal(around.reshape(-1, around.shape[2])).reshape(weights.shape)
-            around, weights = np.where(legal[:, :, None], around, rows[:, None]), weights * legal
-        return around, weights
+        flat = around.reshape(-1, around.shape[2])
+        for tie in ties(self.space):
+            columns = np.array(tie.columns)
+            broken = np.flatnonzero(~tie.legal(flat[:, columns]))
+            walker, column = pops[broken // self.size] * self.size + broken % self.size, int(columns[0])
+            if tie.table is None:
+                mended = rows[broken // self.size][:, columns]
+            else:
+                mended = tie.table[stream.below(len(tie.table), f"tied{column}", walker, 0)]
+            flat[broken[:, None], columns] = mended
+        return around, self.weights(rows, around)
 
     def weights(self, rows: Rows, around: Rows) -> npt.NDArray[np.float64]:
         """Weigh neighbours by an exponential kernel of their distance; a nominal change counts as one spread."""
@@ -113,7 +127,7 @@ def paths(
     inside = np.ones(labels.shape, dtype=bool)
     growing = np.arange(len(rows))
     for level in range(depth):
-        inside, growing = _impure(inside, labels, growing)
+        growing = _impure(inside, labels, growing)
         if not len(growing):
             break
         which, sample = np.nonzero(inside[growing])
@@ -137,11 +151,12 @@ def paths(
 
 def _impure(
     inside: npt.NDArray[np.bool_], labels: npt.NDArray[np.int64], growing: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+) -> npt.NDArray[np.int64]:
     """Keep those that still have two labels among what is inside."""
     low = np.where(inside[growing], labels[growing], np.iinfo(np.int64).max).min(axis=1)
     high = np.where(inside[growing], labels[growing], -1).max(axis=1)
-    return inside, growing[low < high]
+    impure: npt.NDArray[np.int64] = growing[low < high]
+    return impure
 
 
 class _Best:
@@ -154,19 +169,21 @@ class _Best:
 
     def consider(self, attribute: int, score: npt.NDArray[np.float64], bin_: npt.NDArray[np.int64]) -> None:
         """Take a split where it is better; a rounding error is not better."""
-        better = score > self.score + 1e-12 * np.abs(np.where(np.isfinite(self.score), self.score, 0))
+        better = score > self.score + TIE * np.abs(np.where(np.isfinite(self.score), self.score, 0))
         self.score[better], self.attribute[better], self.bin[better] = score[better], attribute, bin_[better]
 
 
 class _Column:
-    """One attribute of all neighbourhoods, in bins: its codes, or of very many the ranks of those that occur."""
+    """One attribute of all neighbourhoods, in bins: its codes, or of very many the ranks of those around each one."""
 
     def __init__(self, space: Space, j: int, codes: npt.NDArray[np.int32]) -> None:
         self.ordered, self.codes = bool(space.ordered[j]), np.ascontiguousarray(codes)
-        self.values = np.arange(int(space.sizes[j]))
+        self.size = int(space.sizes[j])
         self.bins: npt.NDArray[Any] = self.codes.ravel()
-        if len(self.values) > MANY:
-            self.values, self.bins = np.unique(self.bins, return_inverse=True)
+        self.values: npt.NDArray[Any] | None = None
+        if self.size > MANY:
+            ranks, self.values = _ranked(self.codes)
+            self.size, self.bins = self.values.shape[1], ranks.ravel()
 
     def splits(
         self,
@@ -181,7 +198,7 @@ class _Column:
         ``which`` and ``place`` say of each neighbour whose it is, and where it stands among all.
         """
         count, classes = total.shape
-        size = len(self.values)
+        size = self.size
         # Classes first: sums over a short last axis are slow.
         cell = (label * count + which) * size + self.bins[place]
         left = np.bincount(cell, weight, classes * count * size).reshape(classes, count, size)
@@ -194,14 +211,17 @@ class _Column:
         with np.errstate(divide="ignore", invalid="ignore"):
             score = np.square(left).sum(axis=0) / here + np.square(right).sum(axis=0) / there
         score[empty] = -np.inf
-        best = score.argmax(axis=1)
-        return score[np.arange(count), best], best
+        # The first of those that only a rounding error tells apart.
+        highest = score.max(axis=1)
+        with np.errstate(invalid="ignore"):
+            best = (score >= (highest - TIE * np.abs(highest))[:, None]).argmax(axis=1)
+        return highest, best
 
     def predicate(
         self, pop: int, own: int, bin_: int, inside: npt.NDArray[np.bool_]
     ) -> tuple[int, int, npt.NDArray[np.bool_]]:
         """Say on which side of a split the individual is: kind, code, and who else is there."""
-        code = int(self.values[bin_])
+        code = bin_ if self.values is None else int(self.values[pop, bin_])
         if not self.ordered:
             same = self.codes[pop] == code
             return (IS, code, same) if own == code else (IS_NOT, code, ~same)
@@ -210,3 +230,21 @@ class _Column:
         code = (code + above) // 2
         below = self.codes[pop] <= code
         return (DOWN, code, below) if own <= code else (UP, code, ~below)
+
+
+def _ranked(codes: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Return the rank of each code among the different ones of its row, and the code of each rank.
+
+    >>> ranks, values = _ranked(np.array([[7, 3, 7], [5, 4, 6]], dtype=np.int32))
+    >>> ranks.tolist(), values.tolist()
+    ([[1, 0, 1], [1, 0, 2]], [[3, 7, 0], [4, 5, 6]])
+    """
+    order = np.argsort(codes, axis=1, kind="stable")
+    ordered = np.take_along_axis(codes, order, axis=1)
+    rank = np.zeros(codes.shape, dtype=np.int64)
+    np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1, out=rank[:, 1:])
+    values = np.zeros((len(codes), int(rank.max(initial=0)) + 1), dtype=codes.dtype)
+    np.put_along_axis(values, rank, ordered, axis=1)
+    ranks = np.empty_like(rank)
+    np.put_along_axis(ranks, order, rank, axis=1)
+    return ranks, values

@@ -116,17 +116,14 @@ class Symbolic:
         import pandas as pd
 
         around, weights = near.sample(rows, problem.stream, number + np.arange(len(rows)))
-        asked = weights > 0
-        answers = yield from label(Individuals(problem.space, rows=around[asked]))
+        answers = yield from label(Individuals(problem.space, rows=around.reshape(-1, rows.shape[1])))
         codes, known = pd.factorize(answers)
         if len(known) > CLASSES:
             raise StrategyError(
                 f"the model gave {len(known):,} different labels to neighbours; symbolic explains up to {CLASSES}: "
                 "make them fewer with eh.wrap(model, threshold=...) or your own function, or use strategy='kosei'"
             )
-        labels = np.zeros(asked.shape, dtype=np.int64)
-        labels[asked] = codes
-        labels = np.where(asked, labels, labels[:, :1])
+        labels = codes.reshape(weights.shape)
 
         def grown() -> Floats:
             path = paths(problem.space, rows, around, labels, weights, self.depth)

@@ -262,3 +262,30 @@ def test_nobody_to_draw() -> None:
     run = eh.audit(lambda frame: frame["a"] > 5, space, "themis", eh.Budget(tests=1))
     with pytest.raises(SpaceError, match="of 1,000 individuals"):
         eh.coverage(run, samples=1000)
+
+
+def test_another_model_than_the_runs_is_refused(tmp_path: Path) -> None:
+    def score(frame: pd.DataFrame) -> Any:
+        return frame["age"] / 40
+
+    eh.audit(refuse, SPACE, "themis", directory=tmp_path / "labels")
+    eh.audit(score, SPACE, "themis", criterion=eh.Gap(0.1), directory=tmp_path / "scores")
+    labels, scores = eh.Run.load(tmp_path / "labels"), eh.Run.load(tmp_path / "scores")
+    assert eh.coverage(labels, refuse).share == eh.coverage(scores, eh.wrap(score, threshold=0.5)).share == 1
+    for run, other in (
+        (labels, lambda frame: ~refuse(frame)),
+        (scores, eh.wrap(lambda f: f["age"] / 41, threshold=0.5)),
+    ):
+        with pytest.raises(ModelError, match="not the model that the run was made with"):
+            eh.coverage(run, other)
+    with pytest.raises(ModelError, match=r"(?s)look like scores, not labels:\ndecide with eh.wrap"):
+        eh.coverage(scores, score)
+
+
+def test_numbers_of_numpy() -> None:
+    run = eh.audit(refuse, SPACE, "themis")
+    assert eh.coverage(run, samples=np.int64(500), seed=np.int64(3)) == eh.coverage(run, samples=500, seed=3)
+
+
+def test_one_test_is_singular() -> None:
+    assert "1 test reaches" in repr(eh.coverage(eh.audit(refuse, SPACE, "themis", eh.Budget(tests=1))))

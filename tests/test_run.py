@@ -460,3 +460,42 @@ def test_another_format_is_refused(tmp_path: Path, space: eh.Space) -> None:
     identity.write_text(identity.read_text().replace('"format": 1', '"format": 99'))
     with pytest.raises(RunError, match="another version"):
         eh.Run.load(tmp_path / "r")
+
+
+def test_data_stand_in_where_nobody_can_be_drawn() -> None:
+    most = 10**6
+    space = eh.Space(
+        [eh.Integer("base", 0, most), eh.Integer("bonus", 0, most), eh.Integer("total", 0, 2 * most), eh.Boolean("p")],
+        protected="p",
+        constraints=["total == base + bonus"],
+    )
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"base": rng.integers(0, most, 500), "bonus": rng.integers(0, most, 500), "p": False})
+    data["total"] = data["base"] + data["bonus"]
+
+    def model(frame: pd.DataFrame) -> Any:
+        return (frame["total"] > most) & frame["p"]
+
+    runs = [eh.audit(model, space, eh.Symbolic(phase="seeds"), data=data) for _ in range(2)]
+    assert runs[0].tests == 500
+    assert runs[0].found == int((data["total"] > most).sum())
+    assert runs[0].identity == runs[1].identity
+    with pytest.raises(SpaceError, match="no legal individual"):
+        eh.audit(model, space, eh.Symbolic(phase="seeds"))
+
+
+def test_data_of_whom_nobody_can_be_tested_are_named() -> None:
+    space = eh.Space([eh.Integer("a", 0, 99), eh.Boolean("p")], protected="p", constraints=["a > 9 or not p"])
+    data = pd.DataFrame({"a": [1, 2, 3], "p": False})
+    with pytest.raises(SpaceError, match="none of 3 individuals"):
+        eh.audit(lambda frame: frame["a"] > 5, space, eh.Symbolic(phase="seeds"), data=data)
+
+
+def test_scores_where_a_search_asks_for_labels(space: eh.Space) -> None:
+    def score(frame: pd.DataFrame) -> Any:
+        return np.linspace(0.1, 0.9, len(frame)) * 0 + 0.5
+
+    with pytest.raises(ModelError, match="look like scores") as caught:
+        eh.audit(score, space, "symbolic", criterion=eh.Gap(0.1))
+    assert "Gap" not in str(caught.value)
+    assert "strategy='kosei'" in str(caught.value)

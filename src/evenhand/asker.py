@@ -10,6 +10,7 @@ import numpy.typing as npt
 from evenhand.criterion import Criterion, Outputs
 from evenhand.errors import DataError, ModelError
 from evenhand.model import Model
+from evenhand.model.answers import SCORES
 from evenhand.model.asking import Asking
 from evenhand.slopes import Slopes, Source
 from evenhand.space.counterparts import Families
@@ -58,9 +59,9 @@ class Asker:
         columns = self.model.columns
         return frame if columns is None or columns == self.space.names else frame[list(columns)]
 
-    def labels(self, rows: Rows) -> npt.NDArray[Any]:
-        """Ask for decisions."""
-        return self._asking.labels(self.inputs(rows), len(rows))
+    def labels(self, rows: Rows, instead: str = SCORES) -> npt.NDArray[Any]:
+        """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
+        return self._asking.labels(self.inputs(rows), len(rows), instead)
 
     def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
         """Ask for scores, one row of them per row."""

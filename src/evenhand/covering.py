@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,8 +15,9 @@ from evenhand.criterion import Flip
 from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Decisions
 from evenhand.model import wrap
+from evenhand.model.answers import DECIDE
 from evenhand.retracing import retrace
-from evenhand.run import Run
+from evenhand.run import Run, digest_of_answers, fixed_individuals
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
 from evenhand.stream import Stream
@@ -72,7 +74,7 @@ class Coverage:
         return asdict(self) | {"share": self.share, "accurate": self.accurate}
 
     def __repr__(self) -> str:
-        return f"Coverage: {self.tests:,} tests reach {self.words}"
+        return f"Coverage: {self.tests:,} {'test reaches' if self.tests == 1 else 'tests reach'} {self.words}"
 
 
 def coverage(
@@ -113,7 +115,7 @@ def coverage(
     >>> eh.coverage(eh.audit(refuse, space, strategy="themis"))
     Coverage: 9 tests reach 3 of 3 leaves (100.0%) of a tree that is right on 100.0% of decisions
     """
-    _check_arguments(run, accuracy, samples, seed)
+    samples, seed = _check_arguments(run, accuracy, samples, seed)
     asker = _asker(run, model)
     tests = retrace(run, data)
     people, complete = _people(run, samples, seed)
@@ -152,7 +154,7 @@ def _decisions(asker: Asker, people: Individuals, chunk: int) -> npt.NDArray[Any
     if asker.model.regression:
         raise _no_decisions(f"{asker.model.name} returns numbers")
     table = Decisions()
-    parts = [table.encode(asker.labels(people[i : i + chunk].rows)) for i in range(0, len(people), chunk)]
+    parts = [table.encode(asker.labels(people[i : i + chunk].rows, DECIDE)) for i in range(0, len(people), chunk)]
     codes = np.concatenate(parts)
     if len(known := np.unique(codes)) > DECISIONS:
         raise _no_decisions(f"{asker.model.name} gave {len(known):,} different answers")
@@ -168,7 +170,9 @@ def _no_decisions(got: str) -> ModelError:
 
 def _asker(run: Run, model: Any) -> Asker:
     if model is not None:
-        return Asker(wrap(model), run.space, Flip())
+        asker = Asker(wrap(model), run.space, Flip())
+        _check_model(run, asker)
+        return asker
     if run.origin is None:
         raise ModelError(
             f"a run that was read from its directory does not have its model ({run.identity['model']}) with it; "
@@ -177,8 +181,22 @@ def _asker(run: Run, model: Any) -> Asker:
     return run.origin.asker
 
 
-def _check_arguments(run: Any, accuracy: Any, samples: Any, seed: Any) -> None:
-    """Raise in words where an argument is of the wrong kind."""
+def _check_model(run: Run, asker: Asker) -> None:
+    """Raise where a model answers otherwise than the run's did."""
+    rows, known = fixed_individuals(run.space).rows, run.identity["answers"]
+    # A run keeps scores or decisions, by a criterion that is known by name alone; labels are not always scores as well.
+    with suppress(ModelError):
+        if digest_of_answers(asker.scores(rows)) == known:
+            return
+    if asker.model.regression or digest_of_answers(asker.labels(rows, DECIDE)) != known:
+        raise ModelError(
+            f"{asker.model.name} is not the model that the run was made with ({run.identity['model']}): it gives other "
+            f"answers to the same {len(rows)} individuals; give the run's own"
+        )
+
+
+def _check_arguments(run: Any, accuracy: Any, samples: Any, seed: Any) -> tuple[int, int]:
+    """Raise in words where an argument is of the wrong kind; return samples and seed as plain numbers."""
     if not isinstance(run, Run):
         raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
     if not number(accuracy) or not 0 < accuracy <= 1:
@@ -187,3 +205,4 @@ def _check_arguments(run: Any, accuracy: Any, samples: Any, seed: Any) -> None:
         raise StrategyError(f"samples must be a whole number of at least {LEAST}, got {samples!r}")
     if not whole(seed) or not 0 <= seed < 2**63:
         raise StrategyError(f"seed must be a whole number from 0 to 2**63 - 1, got {seed!r}")
+    return int(samples), int(seed)

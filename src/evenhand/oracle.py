@@ -23,6 +23,7 @@ from evenhand.errors import FlakyModel, ModelError, StrategyError
 from evenhand.findings import PAIRS, Decisions, Findings
 from evenhand.log import Frame, Log, digest_of
 from evenhand.memo import Memo
+from evenhand.model.answers import DECIDE
 from evenhand.rivals import Recall, rivals_of
 from evenhand.search import Contrasts, Query, Verdicts
 from evenhand.slopes import Slopes
@@ -417,7 +418,7 @@ class Oracle:
 
     def _label(self, block: Individuals) -> npt.NDArray[Any]:
         def ask() -> Arrays:
-            return {"answer": self.labels.pack(self.asker.labels(block.rows))}
+            return {"answer": self.labels.pack(self.asker.labels(block.rows, f"{DECIDE}, or use strategy='kosei'"))}
 
         # The list grows while the model is asked; a stored answer has its own.
         frame = self._stored("label", "label", block, len(block), ask, decisions=self.labels.values)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenhand._version import __version__
 from evenhand.asker import Asker
@@ -139,7 +140,7 @@ class Run:
             + f", {self.rows:,} model rows, {self.seconds:.1f} s; "
             f"{self.stop.words}"
             + (f", each against a sample of {self.space.limit:,} counterparts" if self.sampled else "")
-            + "".join(f", {n:,} {words}" for words, n in self.remarks)
+            + "".join(f", {words}: {n:,}" for words, n in self.remarks)
         )
 
     @classmethod
@@ -212,7 +213,8 @@ def audit(
     gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
     asker = Asker(wrapped, space, criterion or Flip(), timeout, gradient)
     encoded = None if data is None else space.encode(data)
-    identity = _identity(asker, chosen, seed, chunk, encoded)
+    fixed = fixed_individuals(space, None if encoded is None else encoded.individuals)
+    identity = _identity(asker, chosen, seed, chunk, encoded, fixed)
     place = None if directory is None else Directory(directory, identity)
     try:
         if place is not None and (known := _finished(place, budget)) is not None:
@@ -221,7 +223,7 @@ def audit(
             return known
         log = Log(None if place is None else place.answers)
         oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress)
-        oracle.checked += len(fixed_individuals(space)) * asker.cost
+        oracle.checked += len(fixed) * asker.cost
         problem = Problem(space, Stream(seed), None if encoded is None else encoded.individuals)
         return _drive(chosen, problem, oracle, identity, encoded, place)
     finally:
@@ -240,7 +242,7 @@ def _drive(
     """Pass questions and answers between the search and the oracle until one of them ends it."""
     try:
         stop = _search(strategy, problem, oracle)
-        _check_testable(oracle, problem)
+        _check_testable(oracle, problem, stop)
         oracle.checked += confirm(oracle.asker, oracle.findings, oracle.seed, oracle.chunk)
     except KeyboardInterrupt:
         stop = StopReason.INTERRUPTED
@@ -271,9 +273,10 @@ def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
         search.close()
 
 
-def _check_testable(oracle: Oracle, problem: Problem) -> None:
+def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
     """Raise where the constraints leave nobody to compare; a few unlucky draws prove nothing yet."""
-    if not oracle.tests and (oracle.untestable >= UNTESTABLE or (oracle.untestable and problem.dealt_out)):
+    over = problem.dealt_out or stop is StopReason.FINISHED
+    if not oracle.tests and (oracle.untestable >= UNTESTABLE or (oracle.untestable and over)):
         raise SpaceError(
             f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "
             f"can be compared; loosen the constraints on {', '.join(map(repr, oracle.space.protected))}"
@@ -321,15 +324,16 @@ def _finished(place: Directory, budget: Budget) -> Run | None:
     return Run.load(place.path)
 
 
-def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: Encoded | None) -> dict[str, Any]:
+def _identity(
+    asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: Encoded | None, fixed: Individuals
+) -> dict[str, Any]:
     """Everything that makes a run what it is; its budget is not part of it."""
     data = None
     if encoded is not None and getattr(strategy, "uses_data", True):
         data = digest_of_data(encoded.individuals)
-    labels, scores = asker.both(fixed_individuals(asker.space).rows)
+    labels, scores = asker.both(fixed.rows)
     if scores is not None and asker.slopes is not None:
         asker.slopes.check(scores)
-    said = [str(v) for v in labels] if scores is None else np.round(scores, 6).tolist()
     identity = {
         "space": asker.space.describe(),
         "strategy": describe(strategy),
@@ -338,7 +342,7 @@ def _identity(asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: 
         "chunk": chunk,
         "data": data,
         "model": asker.model.name,
-        "answers": hashlib.sha256(repr(said).encode()).hexdigest(),
+        "answers": digest_of_answers(labels if scores is None else scores),
     }
     return identity if asker.slopes is None else {**identity, "gradient": asker.slopes.source}
 
@@ -348,9 +352,23 @@ def digest_of_data(people: Individuals) -> str:
     return hashlib.sha256(people.rows.tobytes()).hexdigest()
 
 
-def fixed_individuals(space: Space) -> Individuals:
-    """Return the individuals whose answers tell one model from another."""
-    return space.sampler.deal(Stream(0), 0, FIXED_ROWS)[0]
+def digest_of_answers(answers: npt.NDArray[Any]) -> str:
+    """Identify a model by its labels, or its rows of scores, for the fixed individuals."""
+    said = [str(v) for v in answers] if answers.ndim == 1 else np.round(answers, 6).tolist()
+    return hashlib.sha256(repr(said).encode()).hexdigest()
+
+
+def fixed_individuals(space: Space, data: Individuals | None = None) -> Individuals:
+    """Return the individuals whose answers tell one model from another: random ones, the same for a space always.
+
+    Where the constraints are too tight to draw anybody, they are the first of the data.
+    """
+    try:
+        return space.sampler.deal(Stream(0), 0, FIXED_ROWS)[0]
+    except SpaceError:
+        if data is None or not len(data):
+            raise
+        return data[:FIXED_ROWS]
 
 
 def check_arguments(

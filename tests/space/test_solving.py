@@ -99,7 +99,7 @@ def members(space, boxes):
     rows = space.coding.rows(np.arange(space.coding.total))
     rows = rows[space.legal(rows)]
     rows = rows[np.lexsort(rows.T[::-1])]
-    return [rows[boxes[np.full(len(rows), i)].holds(rows)] for i in range(len(boxes))]
+    return [rows[boxes[np.full(len(rows), i)].inside(rows).all(axis=1)] for i in range(len(boxes))]
 
 
 def nearest(space, rows, own):

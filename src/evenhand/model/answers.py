@@ -14,7 +14,8 @@ from evenhand.model.protocol import Array, Floats, some
 PLAIN = frozenset("iubUS")
 NUMERIC = (numbers.Real, np.bool)
 INSTEAD = "Differences of scores do without: eh.Adf(gradient='scores'); strategy='kosei' needs labels only"
-SCORES = "use criterion=eh.Gap(0.1), or decide with eh.wrap(model, threshold=0.5)"
+DECIDE = "decide with eh.wrap(model, threshold=0.5)"
+SCORES = f"use criterion=eh.Gap(0.1), or {DECIDE}"
 
 
 def to_array(answer: Any, name: str) -> Array:
@@ -55,8 +56,8 @@ def _convert(answer: Any, name: str) -> Array:
         ) from error
 
 
-def as_labels(answer: Any, n: int, name: str) -> Array:
-    """Return the answer as n labels, or raise ModelError.
+def as_labels(answer: Any, n: int, name: str, instead: str = SCORES) -> Array:
+    """Return the answer as n labels, or raise ModelError; ``instead`` is what to do about scores.
 
     >>> as_labels([[1.0], [0.0]], 2, "f")
     array([1, 0])
@@ -81,7 +82,7 @@ def as_labels(answer: Any, n: int, name: str) -> Array:
         array = _check_objects(array, name)
         kind = array.dtype.kind
     if kind == "f":
-        _check_whole(array, name)
+        _check_whole(array, name, instead)
         # 2 and 2.0 are one decision, also when a model returns whole numbers now as this and now as that.
         array = array.astype(np.int64) if np.abs(array).max(initial=0) < 2**53 else array
     elif kind in "cV":
@@ -112,13 +113,13 @@ def _check_objects(array: Array, name: str) -> Array:
     return np.asarray(values) if types and all(issubclass(kind, NUMERIC) for kind in types) else array
 
 
-def _check_whole(array: Array, name: str) -> None:
+def _check_whole(array: Array, name: str, instead: str) -> None:
     if not np.isfinite(array).all():
         raise ModelError(f"{name} returned NaN or infinity as a label{_where(array)}. Return a label for every row.")
     fractions = array[array != np.rint(array)]
     if len(fractions):
         shown = ", ".join(f"{value:.3g}" for value in fractions[:3])
-        raise ModelError(f"{name} returned fractions ({shown}), which look like scores, not labels:\n{SCORES}.")
+        raise ModelError(f"{name} returned fractions ({shown}), which look like scores, not labels:\n{instead}.")
 
 
 def as_scores(answer: Any, n: int, name: str) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, ModelError, ModelTimeout
-from evenhand.model.answers import INSTEAD, as_gradients, as_labels, as_scores
+from evenhand.model.answers import INSTEAD, SCORES, as_gradients, as_labels, as_scores
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
 from evenhand.model.torch_modules import is_torch
 
@@ -41,10 +41,10 @@ class Asking:
         self.model = model
         self.timeout = model.timeout if timeout is None else timeout
 
-    def labels(self, X: Rows, n: int) -> Array:
-        """Ask for the decisions of n rows."""
+    def labels(self, X: Rows, n: int, instead: str = SCORES) -> Array:
+        """Ask for the decisions of n rows; ``instead`` is what to do about a model that gives scores."""
         self._refuse_numbers()
-        return as_labels(self._ask(self.model.labels, X, n), n, self.model.name)
+        return as_labels(self._ask(self.model.labels, X, n), n, self.model.name, instead)
 
     def scores(self, X: Rows, n: int) -> Floats:
         """Ask for the score rows of n rows."""

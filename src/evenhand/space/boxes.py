@@ -108,12 +108,6 @@ class Boxes:
         """Return some of them, by mask, positions or slice."""
         return Boxes(self.space, self.low[which], self.high[which], self.allowed[which])
 
-    @staticmethod
-    def join(parts: list[Boxes]) -> Boxes:
-        """Put boxes of one space one after the other."""
-        low, high, allowed = (np.concatenate([getattr(p, k) for p in parts]) for k in ("low", "high", "allowed"))
-        return Boxes(parts[0].space, low, high, allowed)
-
     @cached_property
     def _starts(self) -> npt.NDArray[np.int64]:
         """Where the codes of a nominal attribute begin in ``allowed``, by column."""
@@ -138,11 +132,6 @@ class Boxes:
         """Which boxes hold nobody: some attribute has no code left."""
         return np.asarray((self.counts == 0).any(axis=1))
 
-    @property
-    def open(self) -> Mask:
-        """Which attributes of which boxes may take every code."""
-        return np.asarray(self.counts == self.space.sizes)
-
     @cached_property
     def keys(self) -> npt.NDArray[np.complex128]:
         """One key a box, sortable; boxes that hold the same individuals have the same key."""
@@ -162,10 +151,6 @@ class Boxes:
         for j in np.flatnonzero(~self.space.ordered).tolist():
             out[:, j] = self.codes(j)[here, rows[:, j]] & (rows[:, j] >= 0)
         return out
-
-    def holds(self, rows: Rows) -> Mask:
-        """Tell whether row ``i`` lies in box ``i``."""
-        return np.asarray(self.inside(rows).all(axis=1))
 
     def nearest(self, rows: Rows) -> Rows:
         """Return of box ``i`` the member nearest to row ``i``; -1 in every column where the box is empty.

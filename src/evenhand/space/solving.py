@@ -165,6 +165,8 @@ def _nearest(tie: Tie, boxes: Boxes, rows: Rows, limit_ms: int) -> Mended:
         else:
             from evenhand.space.solver import Solver
 
+            # A new one for every call: what a solver has learnt before would change where it gives up, and a resumed
+            # run has not solved what it reads from its log.
             mended = Solver(tie, limit_ms).nearest(boxes[rest], rows[rest], out.least[rest])
         out.codes[rest], out.state[rest] = mended.codes, mended.state
     return out

@@ -71,8 +71,6 @@ class Terms:
         self.codes = dict(zip(self.attributes, codes, strict=True))
         self.context = codes[0].ctx
         self.facts: list[Any] = []
-        self.exact = True
-        """Whether formulas and constraints agree everywhere, because nothing is rounded."""
         self._text = ""
         self._numbers: dict[Value, Number] = {}
 
@@ -143,7 +141,6 @@ class Terms:
             ends = sorted((a.low / b.low, a.high / b.low))
             return self._rounded(a.term * self.constant(1 / b.low), missing, ends[0], ends[1], grid)
         self._check(most)
-        self.exact = False
         term = self._unknown(self.z3.Real)
         error = self.constant(_ERROR * a.largest + _TINY * b.largest)
         rest = term * b.term - a.term
@@ -181,7 +178,6 @@ class Terms:
         return self._near(term, missing, low, high, _ERROR * largest + _TINY)
 
     def _near(self, term: Any, missing: tuple[Any, ...], low: Fraction, high: Fraction, error: Fraction) -> Number:
-        self.exact = False
         unknown, bound = self._unknown(self.z3.Real), self.constant(error)
         self.facts.append(self.z3.And(unknown - term <= bound, term - unknown <= bound))
         return Number(unknown, missing, low - error, high + error)

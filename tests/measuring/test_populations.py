@@ -105,4 +105,4 @@ def test_wrong_weights(weights) -> None:
 
 
 def test_weights_by_name_and_of_rows_that_are_left() -> None:
-    assert check_weights("v", {"v": [1, 2, np.nan]}, np.array([1, 0]), 3).tolist() == [2, 1]
+    assert check_weights("v", {"v": [1, 2, np.nan]}, np.array([1, 0]), 3).tolist() == [1, 0.5]

@@ -91,6 +91,8 @@ def estimate(
         # What a row counts is no attribute of the person.
         chosen.space.exclude.append(chosen.estimate.weights)
     plan = make_plan(chosen, Trust(trust_pickle, trust or ()), quiet=quiet)
+    if groups:
+        _check_groups(plan, chosen)
     found = _measure(plan, chosen, shown=not (quiet or as_json))
     figures = _groups(plan, chosen) if groups else None
     _report(found, figures, plots, limit, as_json, quiet)
@@ -101,6 +103,7 @@ def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
     from evenhand.cli.progress import progress
     from evenhand.measuring import Reading
     from evenhand.measuring import estimate as measure
+    from evenhand.measuring.watching import Onlooker
     from evenhand.oracle import Status
 
     settings: dict[str, Any] = chosen.estimate.model_dump(exclude_none=True)
@@ -122,17 +125,21 @@ def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
             criterion=plan.criterion,
             seed=plan.seed,
             timeout=plan.timeout,
-            progress=None if show is None else watch,
+            progress=None if show is None else Onlooker(watch),
         )
 
 
-def _groups(plan: Plan, chosen: Config) -> Groups:
+def _check_groups(plan: Plan, chosen: Config) -> None:
     from evenhand.errors import ConfigError
+
+    if plan.data is None or chosen.estimate.favourable is None:
+        raise ConfigError("--groups needs rows and the decision that people want: --data FILE --favourable DECISION")
+
+
+def _groups(plan: Plan, chosen: Config) -> Groups:
     from evenhand.measuring import groups
 
     wanted = chosen.estimate
-    if plan.data is None or wanted.favourable is None:
-        raise ConfigError("--groups needs rows and the decision that people want: --data FILE --favourable DECISION")
     target = chosen.data.target
     return groups(
         plan.model,
@@ -163,7 +170,7 @@ def _report(
     if plots is not None:
         measured.draw(found, figures, plots)
     if found.stop == "interrupted":
-        tell(f"evenhand: interrupted after {found.samples:,} individuals; the interval holds for what was asked")
+        tell(f"evenhand: interrupted after {found.samples:,} individuals; the interval holds all the same")
         raise typer.Exit(INTERRUPTED)
     if exceeded and limit is not None:
         if not quiet:

@@ -30,6 +30,8 @@ class Banding:
 
 def bandings(space: Space, rows: Rows, bands: Mapping[str, Sequence[float]]) -> list[Banding]:
     """Group rows by each protected attribute."""
+    if not isinstance(bands, Mapping):
+        raise EstimateError(f"bands must say where to cut each attribute, as {{'age': [25, 40]}}; got {bands!r}")
     unknown = [name for name in bands if name not in space.protected]
     if unknown:
         raise EstimateError(f"bands: {unknown[0]!r} is not protected; protected are {', '.join(space.protected)}")

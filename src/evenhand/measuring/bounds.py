@@ -16,8 +16,11 @@ from evenhand.measuring.intervals import (
 )
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Everyone
-from evenhand.measuring.sequences import anytime, anytime_of_rows
+from evenhand.measuring.sequences import anytime, anytime_of_rows, spent
 from evenhand.measuring.survey import Survey
+
+UNFINISHED = "what is certain"
+"""The interval of a count that did not come to its end: whoever was not asked may be treated either way."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +59,20 @@ def bounds(plan: Plan, aim: Aim, survey: Survey, watched: bool) -> Bounds:
         if name == "lln":
             upper = float(at_most(survey.found, survey.samples, plan.confidence))
         return Bounds(rate, low, high, upper, name)
-    noise = float(
-        anytime(survey.unsure, survey.samples, confidence)[1]
-        if watched
-        else at_most(survey.unsure, survey.samples, confidence)
-    )
+    noise = _misjudged(aim, survey, watched, confidence)
     low, high = max(0.0, low - noise), min(1.0, high + noise)
     return Bounds(rate, low, high, high, name, noise)
+
+
+def _misjudged(aim: Aim, survey: Survey, watched: bool, confidence: float) -> float:
+    """Bound the share that noise may have misjudged."""
+    if aim.weights is not None:
+        unsure = np.concatenate(survey.doubts)
+        risk = spent(1 - confidence, survey.looks) if watched else 1 - confidence
+        return float(weighted(unsure, aim.weights[: len(unsure)], 1 - 2 * risk)[1])
+    if watched:
+        return float(anytime(survey.unsure, survey.samples, confidence)[1])
+    return float(at_most(survey.unsure, survey.samples, confidence))
 
 
 def _interval(
@@ -71,16 +81,12 @@ def _interval(
     found, samples, size = survey.found, survey.samples, survey.population.size
     rate = found / samples if samples else 0.0
     if isinstance(survey.population, Everyone):
-        return rate, rate, rate, "exact"
-    if aim.weights is not None:
-        assert survey.verdicts is not None
-        unfair = np.concatenate(survey.verdicts)
-        weights = aim.weights[: len(unfair)]
-        rate = float(weights[unfair].sum() / weights.sum()) if weights.any() else 0.0
-        if aim.rows and samples == size:
+        if survey.complete:
             return rate, rate, rate, "exact"
-        low, high = weighted(unfair, weights, confidence)
-        return rate, float(low), float(high), "Fay-Feuer"
+        every = samples + survey.unasked
+        return rate, found / every, (found + survey.unasked) / every, UNFINISHED
+    if aim.weights is not None:
+        return _of_weighted(aim, aim.weights, survey, watched, confidence)
     if aim.rows and size is not None:
         if samples == size:
             return rate, rate, rate, "exact"
@@ -93,3 +99,22 @@ def _interval(
         return rate, float(low), float(high), "lln"
     low, high = (anytime if watched else clopper_pearson)(found, samples, confidence)
     return rate, float(low), float(high), "anytime" if watched else "Clopper-Pearson"
+
+
+def _of_weighted(
+    aim: Aim, every: Numbers, survey: Survey, watched: bool, confidence: float
+) -> tuple[float, float, float, str]:
+    assert survey.verdicts is not None
+    unfair = np.concatenate(survey.verdicts)
+    weights, left = every[: len(unfair)], every[len(unfair) :]
+    rate = float(weights[unfair].sum() / weights.sum()) if weights.any() else 0.0
+    if aim.rows:
+        if not len(left):
+            return rate, rate, rate, "exact"
+        sure, total = float(weights[unfair].sum()), float(every.sum())
+        return rate, sure / total, min(1.0, (sure + float(left.sum())) / total), UNFINISHED
+    if not watched:
+        low, high = weighted(unfair, weights, confidence)
+        return rate, float(low), float(high), "Fay-Feuer"
+    low, high = weighted(unfair, weights, 1 - spent(1 - confidence, survey.looks))
+    return rate, float(low), float(high), "Fay-Feuer at every look"

@@ -77,8 +77,8 @@ def estimate(
         ``"clopper-pearson"`` for a fixed number of samples, the default; ``"anytime"`` where the sample may be stopped
         by what it shows, the default with ``half_width`` and ``seconds``; ``"lln"`` as AEQUITAS does it.
     exact
-        Whether to ask everyone in the space; by default where it has at most a million tests, and no more than
-        ``samples``.
+        Whether to ask everyone in the space; by default where it has at most a million tests, two million rows
+        and no more tests than ``samples``.
     about
         Of data: the interval is for the ``"population"`` that the rows are a random sample of (the default), or for the
         ``"rows"`` themselves.
@@ -97,13 +97,14 @@ def estimate(
         Where nobody of a pair was found and more than this share may yet be, the verdict is insufficient evidence.
     repeats
         How often each row is asked of a model that answers the same row differently; by default as often as its noise
-        takes. 1: such a model is an error.
+        takes. 1: such a model is an error; else an even number, because the repeats are split in two halves.
     chunk
         The most rows of one model call.
     timeout
         Seconds after which one model call is given up.
     progress
-        Called with a ``Reading`` after every block; the estimate ends if it returns True.
+        Called with a ``Reading`` after every block; the estimate ends if it returns True. So the interval is one that
+        holds at every moment.
 
     Examples
     --------
@@ -122,21 +123,22 @@ def estimate(
     seed, chunk = check_arguments(space, seed, chunk, None, criterion, timeout, None)
     if progress is not None and not callable(progress):
         raise EstimateError(f"progress must be a function of a Reading, got {progress!r}")
+    watch = Watch(plan, chunk, progress)
     check_data(plan, data, weights)
     criterion = criterion or Flip()
     asker = Asker(wrap(model), space, criterion, timeout)
     favour = Favour(asker.model, favourable)
     subject = subject_of(plan, space, criterion, data, weights, seed, chunk)
     asker.scored = asker.scored or _scores_come_along(asker)
-    watch = Watch(plan, subject.aim, chunk, progress)
+    watch.begin(subject.aim)
     try:
         survey, stop = _surveyed(plan, subject, asker, favour, seed, watch)
     except Broken as end:
         end.error.add_note(f"{end.survey.samples:,} individuals had been judged")
-        end.error.partial = make(plan, subject.aim, end.survey, "interrupted", watch.seconds, subject.counts, seed)
+        end.error.partial = make(plan, subject, end.survey, "interrupted", watch, seed)
         raise end.error from None
     favour.check()
-    return make(plan, subject.aim, survey, stop, watch.seconds, subject.counts, seed)
+    return make(plan, subject, survey, stop, watch, seed)
 
 
 class Broken(Exception):
@@ -164,7 +166,8 @@ def _surveyed(
                 raise FlakyModel(*_flaky(wavering.noise)) from None
             half, noise, spent = wavering.half, wavering.noise, judge.rows + judge.checked
         except EvenhandError as error:
-            if survey.samples:
+            # Of a model whose answers depend on chance or company, no verdict so far is worth keeping.
+            if survey.samples and not isinstance(error, FlakyModel):
                 raise Broken(error, survey) from None
             raise
 

@@ -29,6 +29,8 @@ class Favour:
         self.model, self.favourable = model, favourable
         self._value: Any = None
         self._seen: list[Any] = []
+        if np.ndim(favourable) and not isinstance(favourable, str):
+            raise ModelError(f"favourable must be one decision, got {favourable!r}")
         if favourable is not None and model.regression and favourable not in (HIGHER, LOWER):
             raise ModelError(
                 f'{model.name} returns numbers: favourable must be "higher" or "lower", got {favourable!r}; '

@@ -106,7 +106,7 @@ def _metrics(number: npt.NDArray[np.int64], known: Decided) -> dict[str, pd.Seri
         raise MissingExtra("fairlearn", "fairness", "group figures") from None
     from sklearn.metrics import accuracy_score
 
-    given: dict[str, Any] = {"sensitive_features": number}
+    given: dict[str, Any] = {"sensitive_features": {"group": number}}
     if known.weights is not None:
         given["sample_params"] = {"sample_weight": known.weights}
     selected = known.selected.astype(np.int64)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.asker import Asker
+from evenhand.budget import number
 from evenhand.criterion import Flip, Gap
 from evenhand.errors import DataError, EstimateError
 from evenhand.measuring.banding import bandings
@@ -54,7 +55,7 @@ class Groups:
     def __repr__(self) -> str:
         of = f"{self.basis} of {plain(self.favourable)!r} among {self.rows:,} rows"
         head = f"Groups: {of}, with {level(self.confidence)} intervals"
-        return "\n".join([head, *(f"  {_said(group)}" for group in self.groups)])
+        return "\n".join([head, *(f"  {_said(group, self.smallest)}" for group in self.groups)])
 
     def plot_intervals(self) -> Figure:
         """Draw impact ratios with their intervals."""
@@ -117,7 +118,8 @@ def groups(
     [('F', 0.5, 0.6666666666666666), ('M', 0.75, 1.0)]
     """
     check_arguments(space, 0, chunk, None, None, timeout, None)
-    if not 0.5 < confidence < 1 or not 0 <= smallest < 1:
+    numbers_given = number(confidence) and number(smallest)
+    if not numbers_given or not 0.5 < confidence < 1 or not 0 <= smallest < 1:
         raise EstimateError(
             f"confidence must be above 0.5 and below 1, smallest from 0 to below 1; got {confidence!r} and {smallest!r}"
         )
@@ -143,13 +145,14 @@ def groups(
     return Groups(tuple(made), favourable, confidence, len(people), counts, wrapped.name, smallest, basis)
 
 
-def _said(group: Group) -> str:
+def _said(group: Group, smallest: float) -> str:
     who = listed(group.values)
     if group.rate is None or group.low is None or group.high is None:
         return f"{who}: nobody in the data"
     text = f"{who}: {percent(group.rate)} of {group.rows:,} ({percent(group.low)} to {percent(group.high)})"
     if group.impact_ratio is None:
-        text += ", too few for an impact ratio"
+        few = group.share < smallest
+        text += ", too few for an impact ratio" if few else ", no impact ratio because nobody is selected"
     else:
         ends = f"{group.impact_low:.2f} to {group.impact_high:.2f}"
         text += f", impact ratio {group.impact_ratio:.2f} ({ends}), {group.verdict}"

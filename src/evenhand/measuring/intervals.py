@@ -7,6 +7,7 @@ are for a sample whose size was fixed beforehand; ``sequences`` has those that m
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,15 +49,6 @@ def at_most(found: Counts, samples: Counts, confidence: float = 0.95) -> Numbers
     '0.002996%'
     """
     return np.asarray(clopper_pearson(found, samples, 1 - 2 * (1 - confidence))[1])
-
-
-def at_least(found: Counts, samples: Counts, confidence: float = 0.95) -> Numbers:
-    """One-sided lower bound.
-
-    >>> f"{at_least(3, 100):.4f}"
-    '0.0082'
-    """
-    return np.asarray(clopper_pearson(found, samples, 1 - 2 * (1 - confidence))[0])
 
 
 def hypergeometric(found: Counts, samples: Counts, size: Counts, confidence: float = 0.95) -> Ends:
@@ -112,27 +104,70 @@ def weighted(unfair: npt.NDArray[np.bool_], weights: Numbers, confidence: float 
     >>> f"{low:.4f} {high:.4f}"
     '0.0062 0.0852'
     """
+    parts = (weights[unfair], weights)
+    found, of = (np.asarray(values.sum()) for values in parts)
+    found_squares, squares = (np.asarray(np.square(values).sum()) for values in parts)
+    sums = Sums(found, of, found_squares, squares, np.asarray(weights.max(initial=0.0)))
+    low, high = fay_feuer(sums, confidence)
+    return np.float64(low), np.float64(high)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What there is to know of weighted rows, some of whom were found: sums of their weights and of the squares."""
+
+    found: Numbers
+    of: Numbers
+    found_squares: Numbers
+    squares: Numbers
+    heaviest: Numbers
+
+
+def fay_feuer(sums: Sums, confidence: float) -> Ends:
+    """Interval of weighted shares, from sums alone: see ``weighted``. Nobody: from 0 to 1."""
     from scipy.special import betainccinv, betaincinv
 
-    if not weights.any():
-        return np.float64(0.0), np.float64(1.0)
-    share = weights / weights.sum()
-    rate = float(share[unfair].sum())
-    if rate > 0.5:
-        low, high = weighted(~unfair, weights, confidence)
-        return 1 - high, 1 - low
-    tail = (1 - confidence) / 2
-    even, squares = 1 / np.square(share).sum(), np.square(share[unfair]).sum()
-    apart = np.square(share * (unfair - rate)).sum()
+    tail, most = (1 - confidence) / 2, sums.found > sums.of / 2
+    with np.errstate(all="ignore"):
+        rate, squares, known, upper = _betas(sums, most)
+        fewer = np.where(squares > 0, np.minimum(known, rate / squares), known)
+        low = np.where(rate > 0, betaincinv(fewer * rate, fewer * (1 - rate) + 1, tail), 0.0)
+        high = betainccinv(*upper, tail)
+    some = sums.of > 0
+    return (
+        np.where(some, np.where(most, 1 - high, low), 0.0),
+        np.where(some, np.where(most, 1 - low, high), 1.0),
+    )
+
+
+def fay_feuer_test(sums: Sums) -> Numbers:
+    """p-value against "half of the weight", which the interval of the same confidence just reaches.
+
+    Equal weights give the binomial test.
+
+    >>> one, ten, nine = np.array(1.0), np.array(10.0), np.array(9.0)
+    >>> f"{fay_feuer_test(Sums(nine, ten, nine, ten, one)):.4f}"
+    '0.0215'
+    """
+    from scipy.special import betaincc
+
+    with np.errstate(all="ignore"):
+        *_, upper = _betas(sums, sums.found > sums.of / 2)
+        tail = betaincc(*upper, 0.5)
+    return np.asarray(np.where(sums.of > 0, np.minimum(1.0, 2 * tail), 1.0), dtype=np.float64)
+
+
+def _betas(sums: Sums, most: Any) -> tuple[Numbers, Numbers, Numbers, tuple[Numbers, Numbers]]:
+    """The rarer side's share, its squares, how many rows all say as much as, and the upper end's beta distribution."""
+    rate = np.where(most, sums.of - sums.found, sums.found) / sums.of
+    squares = np.where(most, sums.squares - sums.found_squares, sums.found_squares) / sums.of**2
+    squares, every, heaviest = np.maximum(squares, 0.0), sums.squares / sums.of**2, sums.heaviest / sums.of
+    apart = squares * (1 - rate) ** 2 + np.maximum(every - squares, 0.0) * rate**2
     # So many rows of equal weight say as much: by all weights, by those of the unfair, by what the share varies.
-    known = min(even, rate * (1 - rate) / apart if apart > 0 else even)
-    heaviest = share.max()
-    fewer = min(known, rate / squares) if squares > 0 else known
-    more = min(known, (rate + heaviest) / (squares + heaviest**2))
-    top = min(1.0, rate + heaviest)
-    low = betaincinv(fewer * rate, fewer * (1 - rate) + 1, tail) if rate > 0 else 0.0
-    high = betainccinv(more * top, more * (1 - top) + 1, tail)
-    return np.float64(low), np.float64(high)
+    known = np.where((apart > 0) & (rate > 0), np.minimum(1 / every, rate * (1 - rate) / apart), 1 / every)
+    more = np.minimum(known, (rate + heaviest) / (squares + heaviest**2))
+    top = np.minimum(1.0, rate + heaviest)
+    return rate, squares, known, (more * top, more * (1 - top) + 1)
 
 
 def edge(inside: Callable[[Numbers], Any], start: Numbers, end: Numbers) -> Numbers:

@@ -102,9 +102,9 @@ class Judge:
 
     def judge_again(self, people: Individuals) -> tuple[Families, Mask]:
         """Judge individuals once more, outside the count of rows."""
-        before, families = self.rows, self.families(people)
+        before, untestable, families = self.rows, self.untestable, self.families(people)
         unfair = self.judge(families).unfair
-        self.rows, self.checked = before, self.checked + self.rows - before
+        self.rows, self.checked, self.untestable = before, self.checked + self.rows - before, untestable
         return families, unfair
 
     def wavers(self, families: Families) -> tuple[int, int]:

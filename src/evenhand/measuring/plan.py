@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from evenhand.budget import number, whole
 from evenhand.criterion import Pairwise
 from evenhand.errors import BudgetError, DataError, EstimateError
@@ -16,6 +18,8 @@ Method = Literal["clopper-pearson", "anytime", "lln"]
 DEFAULT_SAMPLES = 100_000
 SMALL = 1_000_000
 """Tests up to which a space is gone through completely."""
+SMALL_ROWS = 2 * SMALL
+"""Rows up to which it is, unless exact=True asks for it."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,10 @@ class Plan:
             value = getattr(self, name)
             if value is not None and (not whole(value) or value < least):
                 raise BudgetError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        if self.repeats is not None and self.repeats > 1 and self.repeats % 2:
+            raise BudgetError(f"repeats must be 1 or even, to be split in two halves; got {self.repeats!r}")
+        if self.exact is not None and not isinstance(self.exact, bool | np.bool_):
+            raise EstimateError(f"exact must be True, False or None, got {self.exact!r}")
         if self.seconds is not None and not (number(self.seconds) and self.seconds > 0):
             raise BudgetError(f"seconds must be a number above 0, got {self.seconds!r}")
         if self.half_width is not None and not (number(self.half_width) and 0 < self.half_width < 0.5):
@@ -119,7 +127,7 @@ class Plan:
         if self.seconds is not None:
             # The clock is first looked at after one model call.
             limits.append(chunk // space.combinations)
-        return tests <= min(limits)
+        return tests <= min(limits) and tests * space.combinations <= SMALL_ROWS
 
 
 def singly(space: Space, criterion: Any) -> bool:

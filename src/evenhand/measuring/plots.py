@@ -56,7 +56,8 @@ def path(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
     points = [(int(n), int(early[n - 1])) for n in at[: len(early)] if n <= len(early)]
     if estimate.samples != len(early):
         # Of a space that was gone through, whole families were counted.
-        points = [p for p in points if p[0] < estimate.points[0][0]] if estimate.exact else points
+        if estimate.exact or estimate.unfinished:
+            points = [p for p in points if p[0] < estimate.points[0][0]]
         points += [point for point in estimate.points if not points or point[0] > points[-1][0]]
     return np.array([n for n, _ in points], dtype=np.float64), np.array([k for _, k in points], dtype=np.float64)
 

@@ -144,7 +144,7 @@ def check_weights(weights: Any, data: Any, positions: npt.NDArray[np.int64], row
     """Turn weights, or the name of a column of the data, into one number for each row that is left.
 
     >>> check_weights([1, 2, 3], None, np.array([0, 2]), 3).tolist()
-    [1.0, 3.0]
+    [0.3333333333333333, 1.0]
     """
     from evenhand.space.frames import columns_of
 
@@ -162,4 +162,5 @@ def check_weights(weights: Any, data: Any, positions: npt.NDArray[np.int64], row
     kept = numbers[positions]
     if not np.isfinite(kept).all() or (kept < 0).any() or not kept.any():
         raise DataError("weights must be finite numbers of at least 0, not all of them 0; mend or leave out such rows")
-    return kept
+    # Only their proportions count; so no sum or square of them is too large.
+    return np.asarray(kept / kept.max(), dtype=np.float64)

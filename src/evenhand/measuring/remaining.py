@@ -55,6 +55,10 @@ class Remaining:
         return {**asdict(self), "undiscovered": self.undiscovered}
 
     def __repr__(self) -> str:
+        if not self.findings:
+            if not self.unseen_high:
+                return "Remaining: nobody is treated differently, and everyone was judged"
+            return "Remaining: insufficient evidence: no independent finding tells where discriminatory regions are"
         text = (
             f"Remaining: {self.findings:,} independent findings lie in {self.seen:,} of {self.leaves:,} regions; about "
             f"{self.undiscovered:.0f} more are discriminatory, with {percent(self.unseen)} of the discriminatory "
@@ -103,14 +107,18 @@ def remaining(estimate: Estimate, run: Run | None = None) -> Remaining:
         raise EstimateError(f"remaining needs what eh.estimate returned, got {type(estimate).__name__}")
     if run is not None and (not isinstance(run, Run) or run.space != estimate.space):
         raise EstimateError("run must be a run of eh.audit on the very space of the estimate")
+    if estimate.unfinished:
+        raise EstimateError("the estimate did not finish, so what it left out is unknown; let it finish, or sample")
     people, unfair, said = _kept(estimate)
     half = max(1, len(people) // 2)
     tree = _tree(estimate, people[:half], unfair[:half], said[:half])
-    rest = [people[half:][np.flatnonzero(unfair[half:])], *estimate.kept.later]
-    found = Individuals.join(rest)
+    # Where everyone was asked nothing is estimated, and all findings count; unless some were not kept.
+    whole = estimate.exact and not estimate.kept.forgotten
+    start = 0 if whole else half
+    found = Individuals.join([people[start:][np.flatnonzero(unfair[start:])], *estimate.kept.later])
     regions = tree.apply(_features(estimate, found.rows)) if len(found) else np.zeros(0, dtype=np.int64)
     known = None if run is None else _regions_of(tree, estimate, run)
-    return _count(regions, int(tree.get_n_leaves()), known, estimate)
+    return _count(regions, int(tree.get_n_leaves()), known, estimate.confidence, whole)
 
 
 def _kept(estimate: Estimate) -> tuple[Individuals, npt.NDArray[np.bool_], npt.NDArray[Any]]:
@@ -141,25 +149,30 @@ def _regions_of(tree: Any, estimate: Estimate, run: Run) -> npt.NDArray[np.int64
 
 
 def _count(
-    regions: npt.NDArray[np.int64], leaves: int, known: npt.NDArray[np.int64] | None, estimate: Estimate
+    regions: npt.NDArray[np.int64],
+    leaves: int,
+    known: npt.NDArray[np.int64] | None,
+    confidence: float,
+    whole: bool = False,
 ) -> Remaining:
-    n, confidence = len(regions), estimate.confidence
+    n = len(regions)
     seen, times = np.unique(regions, return_counts=True)
     total, unseen, most = float(len(seen)), 0.0, 0.0
-    if not estimate.exact:
+    if not whole:
         total = min(float(leaves), chao(times))
         unseen = float((times == 1).sum() / n) if n else 1.0
         most = bounded(regions, confidence)
     given: dict[str, Any] = {}
     if known is not None:
         elsewhere = int((~np.isin(regions, known)).sum())
-        low, high = clopper_pearson(elsewhere, n, confidence)
+        share = elsewhere / n if n else None
+        low, high = (share, share) if whole else clopper_pearson(elsewhere, n, confidence)
         everywhere = max(total, float(len(np.union1d(seen, known))))
         given = {
             "found_by_run": len(known),
-            "missed": elsewhere / n if n else 0.0,
-            "missed_low": float(low),
-            "missed_high": float(high),
+            "missed": share,
+            "missed_low": None if low is None else float(low),
+            "missed_high": None if high is None else float(high),
             "left": everywhere - len(known),
         }
     return Remaining(leaves, n, len(seen), total, unseen, most, confidence, **given)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.measuring.bounds import Aim, bounds
+from evenhand.measuring.bounds import UNFINISHED, Aim, bounds
 from evenhand.measuring.comparisons import Comparison, Sureness, compare, count, summary
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Drawn, Everyone
+from evenhand.measuring.subject import Subject
 from evenhand.measuring.survey import Kept, Survey
 from evenhand.measuring.tables import Table
+from evenhand.measuring.watching import Watch
 from evenhand.measuring.words import listed, said, sentence
 from evenhand.space.tabular import Space
 
@@ -91,6 +93,11 @@ class Estimate:
     points: list[tuple[int, int]] = field(repr=False)
     """How the sample grew: individuals judged, and found."""
     kept: Kept = field(repr=False)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether everyone was to be asked and was not: the ends are what is certain, whoever is left."""
+        return self.interval == UNFINISHED
 
     @property
     def exact(self) -> bool:
@@ -185,16 +192,20 @@ class Estimate:
         return gaps(self)
 
 
-def make(
-    plan: Plan, aim: Aim, survey: Survey, stop: str, seconds: float, counts: dict[str, int], seed: int
-) -> Estimate:
+def make(plan: Plan, subject: Subject, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
     """Make an estimate of a survey."""
-    watched = plan.watched or stop in ("stopped", "interrupted")
+    watched = plan.watched or watch.may_stop or stop in ("stopped", "interrupted")
+    aim, judge, asker = subject.aim, survey.judge, survey.judge.asker
     found = bounds(plan, aim, survey, watched)
-    everyone = found.name == "exact" and not survey.judge.half
-    sure = Sureness(plan.confidence, plan.tolerance, watched, everyone)
-    judge, asker = survey.judge, survey.judge.asker
-    tables, directed = survey.tables, survey.favour.favourable is not None
+    # Of a model that wavers, as in the interval itself, half of the risk goes to the bound on the misjudged.
+    confidence = 1 - (1 - plan.confidence) / 2 if judge.half else plan.confidence
+    everyone = found.name == "exact" and not judge.half
+    misjudged = found.noise * survey.tabled
+    sure = Sureness(confidence, plan.tolerance, watched, everyone, misjudged, survey.looks)
+    # Of a count that did not come to its end nothing is known about single pairs.
+    tables = [] if found.name == UNFINISHED else survey.tables
+    directed = survey.favour.favourable is not None
+    untestable = judge.untestable + subject.counts.get("untestable", 0)
     return Estimate(
         found.rate,
         found.low,
@@ -209,9 +220,9 @@ def make(
         stop,
         judge.rows,
         judge.checked,
-        seconds,
+        watch.seconds,
         seed,
-        {"untestable": judge.untestable, **counts},
+        {**subject.counts, "untestable": untestable},
         survey.noise,
         max(1, 2 * judge.half),
         found.noise,
@@ -229,7 +240,7 @@ def make(
 
 
 def _share(table: Table, sure: Sureness) -> Share:
-    low, high = sure.share(table.found, table.compared)
+    low, high = sure.widened(*sure.share(table.found, table.compared, sums=table.sums), table.compared)
     rate = table.found / table.compared if table.compared else 0.0
     compared, found = count(table.compared), count(table.found)
     return Share(table.attributes, compared, found, rate, float(low), float(high))
@@ -237,7 +248,7 @@ def _share(table: Table, sure: Sureness) -> Share:
 
 def _about(plan: Plan, aim: Aim, survey: Survey) -> str:
     if isinstance(survey.population, Everyone):
-        return f"all {survey.samples:,} legal individuals"
+        return f"all {survey.samples:,} legal individuals" if survey.complete else "all legal individuals"
     if plan.population == "uniform":
         return "uniformly drawn legal individuals"
     if plan.population == "near":

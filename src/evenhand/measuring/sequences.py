@@ -86,6 +86,17 @@ def anytime_test(first: Counts, second: Counts) -> Numbers:
     return np.asarray(np.exp(-np.clip(evidence, 0.0, 700.0)), dtype=np.float64)
 
 
+def spent(risk: float, look: int) -> float:
+    """The part of a risk that one look may take, so that all looks together, however many, take no more than it.
+
+    For intervals that hold at a fixed moment only: the sum of ``1 / look**2`` is ``pi**2 / 6``.
+
+    >>> f"{spent(0.05, 1):.4f} {sum(spent(0.05, look) for look in range(1, 10_000)):.4f}"
+    '0.0304 0.0500'
+    """
+    return risk * 6 / (math.pi * max(look, 1)) ** 2
+
+
 def _bet(k: Numbers, n: Numbers, mixture: tuple[float, float]) -> Numbers:
     """Logarithm of the chance that the mixture gave to these very verdicts, in their order."""
     from scipy.special import betaln

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criterion import Criterion
-from evenhand.errors import DataError
+from evenhand.errors import DataError, EstimateError
 from evenhand.measuring.bounds import Aim
 from evenhand.measuring.plan import Plan, singly
 from evenhand.measuring.populations import Drawn, Everyone, Near, Population, Rows, Uniform, check_weights
@@ -66,6 +66,11 @@ def _of_data(plan: Plan, space: Space, data: Any, weights: Any, stream: Stream, 
     if numbers is None:
         return Subject(Rows(people, stream), Aim(None, plan.about == "rows"), counts)
     if not plan.open and (plan.samples is None or plan.samples >= len(people)) and plan.interval != "anytime":
+        if plan.interval == "clopper-pearson":
+            raise EstimateError(
+                "'clopper-pearson' is for rows that count alike; leave interval out to get Fay and Feuer's, which is "
+                'for weights, or choose "anytime" to draw rows by weight'
+            )
         every = Rows(people, stream)
         order = every.positions(0, len(people))
         return Subject(every, Aim(numbers[order], plan.about == "rows"), counts)

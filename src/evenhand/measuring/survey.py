@@ -19,6 +19,8 @@ from evenhand.space.counterparts import Families
 from evenhand.space.individuals import Individuals
 
 UNTESTABLE = 100_000
+STEADY = 3
+"""How often verdicts must come again before they are said to depend on the batch."""
 
 
 class Wavering(Exception):
@@ -40,13 +42,19 @@ class Kept:
     later: list[Individuals] = field(default_factory=list)
     """Those found later on."""
     decisions: Decisions = field(default_factory=Decisions)
+    forgotten: int = 0
+    """Findings that there was no room for."""
     count: int = 0
 
     def add(self, block: Block) -> None:
         """Keep what there is room for."""
         room = slice(0, max(0, KEPT - self.count))
-        if room.stop < len(block) and sum(map(len, self.later)) < KEPT:
-            self.later.append(block.families.individuals[room.stop + np.flatnonzero(block.unfair[room.stop :])])
+        if room.stop < len(block):
+            found = room.stop + np.flatnonzero(block.unfair[room.stop :])
+            if sum(map(len, self.later)) < KEPT:
+                self.later.append(block.families.individuals[found])
+            else:
+                self.forgotten += len(found)
         if not room.stop:
             return
         outputs, here = block.outputs, np.arange(len(block))
@@ -80,30 +88,49 @@ class Survey:
         self.space = judge.asker.space
         self.whole_families = isinstance(population, Everyone) and not population.singly
         self.samples = self.found = self.unsure = self.families = 0
-        self.noise = 0.0
+        self.noise = self.tabled = 0.0
         self.points: list[tuple[int, int]] = []
         self.tables: list[Table] = tables_of(self.space)
         self.kept = Kept()
         self.verdicts: list[Mask] | None = [] if keep_all else None
-        self._examples: list[Individuals] = []
-        self._first: tuple[Individuals, Mask] | None = None
-        """A block with findings, to be asked again as it was."""
+        self.doubts: list[Mask] = []
+        self._examples: list[tuple[Individuals, int, int, Mask]] = []
+        """Findings, the part of the population in whose company they were asked, and its verdicts."""
         self._at = self._drawn = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether a population that ends was asked to its end."""
+        return self.population.size is not None and self._at >= self.population.size
+
+    @property
+    def unasked(self) -> int:
+        """How many of everyone in the space are not judged yet, at most: some may have no counterparts."""
+        assert self.population.size is not None
+        left = max(0, self.population.size - self._at)
+        return left * (self.space.combinations if self.whole_families else 1)
+
+    @property
+    def looks(self) -> int:
+        """How often one could have looked at what it shows."""
+        return len(self.points)
 
     def ask(self, wanted: int) -> bool:
         """Ask the next so many; return whether there was anybody left."""
-        people, self._at = self.population.take(self._at, wanted)
-        if not len(people) and (self.population.size is None or self._at >= self.population.size):
+        people, end = self.population.take(self._at, wanted)
+        if not len(people) and (self.population.size is None or end >= self.population.size):
+            self._at = end
             return False
         self._drawn += len(people)
         families = self.judge.families(people)
-        if not len(families):
-            if not self.samples and self._drawn >= UNTESTABLE:
-                raise SpaceError(nobody(self.space, self._drawn))
-            return True
-        if not self.families:
-            self._check_steady(families)
-        self._count(self.judge.judge(families))
+        if len(families):
+            if not self.families:
+                self._check_steady(families)
+            self._count(self.judge.judge(families), wanted)
+        elif not self.samples and self._drawn >= UNTESTABLE:
+            raise SpaceError(nobody(self.space, self._drawn))
+        # Only now: of those whom the model failed on nothing is known.
+        self._at = end
         return True
 
     def _check_steady(self, families: Families) -> None:
@@ -117,7 +144,7 @@ class Survey:
                 return
         self._note(waver, asked)
 
-    def _count(self, block: Block) -> None:
+    def _count(self, block: Block, wanted: int) -> None:
         members = self._members(block)
         self._tabulate(block)
         self.families += len(block)
@@ -125,13 +152,15 @@ class Survey:
         self.found += int(block.unfair.sum() if members is None else members @ block.unfair)
         if block.unsure is not None:
             self.unsure += int(block.unsure.sum() if members is None else members @ block.unsure)
+            if self.verdicts is not None:
+                self.doubts.append(block.unsure)
         self.points.append((self.samples, self.found))
         self.kept.add(block)
         if self.verdicts is not None:
             self.verdicts.append(block.unfair)
-        if sum(map(len, self._examples)) < AGAIN and block.unfair.any():
-            self._examples.append(block.families.individuals[np.flatnonzero(block.unfair)[:AGAIN]])
-            self._first = self._first or (block.families.individuals, block.unfair)
+        if block.unfair.any() and sum(len(found) for found, *_ in self._examples) < AGAIN:
+            found = block.families.individuals[np.flatnonzero(block.unfair)[:AGAIN]]
+            self._examples.append((found, self._at, wanted, block.unfair))
 
     def _members(self, block: Block) -> npt.NDArray[np.int64] | None:
         """How many individuals each family stands for; None: one each."""
@@ -143,6 +172,9 @@ class Survey:
         favoured = self.favour.of(outputs.labels)
         view = View(outputs, block.legal, self.judge.asker.criterion, favoured, self.favour.level(outputs.scores))
         weights = None if self._weights is None else self._weights[self.samples : self.samples + len(block)]
+        members = self._members(block)
+        count = len(block) if members is None else int(members.sum())
+        self.tabled += count if weights is None else float(weights.sum())
         for table in self.tables:
             if self.whole_families:
                 table.add_all(view, block.unfair)
@@ -153,21 +185,29 @@ class Survey:
         """Ask some of those found again; a model that takes one back wavers, if only now and then."""
         if not self._examples or self.judge.half:
             return
-        found = Individuals.join(self._examples)
-        families, unfair = self.judge.judge_again(found[np.arange(min(len(found), AGAIN))])
-        lost = int((~unfair).sum())
-        if not lost or self._first is None:
+        every = Individuals.join([found for found, *_ in self._examples])
+        some = every[np.arange(min(len(every), AGAIN))]
+        families, unfair = self.judge.judge_again(some)
+        lost = np.flatnonzero(~unfair)
+        if not len(lost):
             return
-        people, before = self._first
-        again, unfair = self.judge.judge_again(people)
-        if (unfair == before).all():
+        starts = np.cumsum([0, *(len(found) for found, *_ in self._examples)])
+        part = int(np.searchsorted(starts, lost[0], side="right")) - 1
+        _, at, wanted, before = self._examples[part]
+        company = self.population.take(at, wanted)[0]
+        # A noisy answer does not come again; one that depends on its company does, whenever that is the same.
+        if self._steadily(some, unfair) and self._steadily(company, before):
             raise FlakyModel(
-                f"{lost:,} of {len(families):,} findings got another answer when they were asked again in other "
+                f"{len(lost):,} of {len(families):,} findings got another answer when they were asked again in other "
                 "company; the model's answer to a row must not depend on the other rows of the batch",
-                lost / len(families),
+                len(lost) / len(families),
             )
-        waver, rows = self.judge.wavers(again)
+        waver, rows = self.judge.wavers(self.judge.judge_again(company)[0])
         self._note(max(1, waver), rows)
+
+    def _steadily(self, people: Individuals, before: Mask) -> bool:
+        """Whether the same individuals, asked in one another's company, get the same verdicts time after time."""
+        return all(bool((self.judge.judge_again(people)[1] == before).all()) for _ in range(STEADY))
 
     def _note(self, waver: int, rows: int) -> None:
         """Note how often the model wavers; raise where it does and is asked only once."""

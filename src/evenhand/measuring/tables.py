@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criterion import Criterion, Outputs
+from evenhand.measuring.intervals import Sums
 from evenhand.measuring.judging import Mask
 from evenhand.space.tabular import Space
 
@@ -66,6 +67,26 @@ class View:
         return np.asarray(apart.max(axis=-1), dtype=np.float64)
 
 
+class Weighted:
+    """What weighted pairs leave beside their sums: squares of the weights, the heaviest, and how many rows."""
+
+    def __init__(self, pairs: int) -> None:
+        self.squares, self.heaviest, self.rows = (np.zeros((4, pairs)) for _ in range(3))
+        self.individuals = np.zeros(3)
+        """Squares of the found and of all, and the heaviest."""
+
+    def add(self, count: int, mask: Mask, weight: Floats) -> None:
+        """Add a block to one of the four counts."""
+        self.squares[count] += np.square(weight) @ mask
+        self.rows[count] += mask.sum(axis=0)
+        self.heaviest[count] = np.maximum(self.heaviest[count], (weight[:, None] * mask).max(axis=0, initial=0.0))
+
+    def add_individuals(self, found: Floats, of: Floats) -> None:
+        """Add a block of individuals."""
+        self.individuals[:2] += np.square(found).sum(), np.square(of).sum()
+        self.individuals[2] = max(self.individuals[2], of.max(initial=0.0))
+
+
 class Table:
     """Counts over all pairs of values of some protected attributes."""
 
@@ -82,10 +103,19 @@ class Table:
         self.first, self.second = first.astype(np.int64), second.astype(np.int64)
         self.counts = np.zeros((4, len(first)))
         """For each pair: compared, treated differently, the first favoured, the second favoured."""
+        self.weighted: Weighted | None = None
         self.compared = self.found = 0.0
         """Individuals, and those treated differently when these attributes alone change."""
         self._gaps: list[npt.NDArray[np.float32]] = []
         self._kept = 0
+
+    @property
+    def sums(self) -> Sums | None:
+        """The sums of weighted individuals."""
+        if self.weighted is None:
+            return None
+        found, of, heaviest = self.weighted.individuals
+        return Sums(*(np.asarray(v) for v in (self.found, self.compared, found, of, heaviest)))
 
     @property
     def whole(self) -> bool:
@@ -95,6 +125,8 @@ class Table:
     def add(self, view: View, unfair: Mask, weight: Floats | None = None) -> None:
         """Count individuals, each with its other protected attributes as they are."""
         own = view.outputs.own
+        if weight is not None and self.weighted is None:
+            self.weighted = Weighted(len(self.first))
         if self.whole:
             self._add(view, np.int64(0), weight, unfair)
         else:
@@ -124,6 +156,8 @@ class Table:
         direction = view.direction(first, second)
         for count, mask in enumerate((both, differ, differ & (direction > 0), differ & (direction < 0))):
             self.counts[count] += mask.sum(axis=0) if weight is None else weight @ mask
+            if self.weighted is not None and weight is not None:
+                self.weighted.add(count, mask, weight)
         self._keep(view, first, second, both)
 
     def _add_individuals(self, view: View, at: Places, weight: npt.NDArray[Any] | None, unfair: Mask | None) -> None:
@@ -140,6 +174,8 @@ class Table:
             unfair = view.criterion.judge(Outputs(parts[0], parts[1], own)).unfair
         self.compared += float(weight[able].sum())
         self.found += float(weight[able & unfair].sum())
+        if self.weighted is not None:
+            self.weighted.add_individuals(weight[able & unfair], weight[able])
 
     def _keep(self, view: View, first: Places, second: Places, both: Mask) -> None:
         room = KEPT - self._kept

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from evenhand.errors import DataError
+import numpy as np
+
+from evenhand.errors import DataError, EstimateError
 from evenhand.measuring.bounds import Aim, bounds
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Everyone
@@ -28,12 +30,37 @@ class Reading:
     high: float
 
 
+@dataclass(frozen=True)
+class Onlooker:
+    """Shows where an estimate stands, and never ends it."""
+
+    show: Callable[[Reading], object]
+
+    def __call__(self, reading: Reading) -> None:
+        """Show a reading."""
+        self.show(reading)
+
+
 class Watch:
     """Asks block by block until a rule ends it."""
 
-    def __init__(self, plan: Plan, aim: Aim, chunk: int, progress: Callable[[Reading], object] | None) -> None:
-        self.plan, self.aim, self.chunk, self.progress = plan, aim, chunk, progress
-        self._start = time.monotonic()
+    def __init__(self, plan: Plan, chunk: int, progress: Callable[[Reading], object] | None) -> None:
+        self.plan, self.chunk, self.progress = plan, chunk, progress
+        if self.may_stop and plan.interval not in (None, "anytime"):
+            raise EstimateError(
+                f"progress may stop by what the sample shows, and {plan.interval!r} does not hold then; leave interval "
+                "or progress out"
+            )
+        self.begin(Aim())
+
+    def begin(self, aim: Aim) -> None:
+        """Start the clock."""
+        self.aim, self._start = aim, time.monotonic()
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether who watches may end it by what it shows."""
+        return self.progress is not None and not isinstance(self.progress, Onlooker)
 
     @property
     def seconds(self) -> float:
@@ -60,7 +87,7 @@ class Watch:
                 raise DataError(nobody(survey.space, survey.judge.untestable))
             survey.check_findings()
         except KeyboardInterrupt:
-            if not survey.samples or survey.whole_families:
+            if not survey.samples:
                 raise
             return "interrupted"
         return stop
@@ -80,17 +107,18 @@ class Watch:
         return min(limits) - survey.samples if limits else None
 
     def _reached(self, survey: Survey) -> str | None:
-        if isinstance(survey.population, Everyone):
-            return None
-        plan = self.plan
+        plan, everyone = self.plan, isinstance(survey.population, Everyone)
         low, high = 0.0, 1.0
         if plan.half_width is not None or self.progress is not None:
             now = bounds(replace(plan, interval=None), self.aim, survey, True)
             low, high = now.low, now.high
         if self.progress is not None:
             reading = Reading(survey.samples, survey.found, survey.judge.rows, self.seconds, low, high)
-            if self.progress(reading) is True:
+            answer = self.progress(reading)
+            if isinstance(answer, bool | np.bool_) and answer and not survey.complete:
                 return "stopped"
+        if everyone:
+            return None
         if plan.half_width is not None and (high - low) / 2 <= plan.half_width:
             return "half_width"
         return "seconds" if plan.seconds is not None and self.seconds >= plan.seconds else None

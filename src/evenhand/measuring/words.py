@@ -23,6 +23,9 @@ def percent(share: float, digits: int = 3, *, up: bool = False) -> str:
     if up:
         # A hair less, so that 0.03 does not become 0.031 because it is 0.030000000000000002.
         value = math.ceil(value * 10**places * (1 - 1e-12)) / 10**places
+    while not up and round(abs(value), places) >= 100 > abs(value) and places < 15:
+        # "100 %" is said of all, and of nothing less.
+        places += 1
     text = f"{value:.{places}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) + " %"
 
@@ -56,6 +59,12 @@ def sentence(e: Estimate) -> str:
             f"; the model gave two answers to {percent(e.noise)} of the rows that were asked twice, so each was asked "
             f"{e.repeats} times and the most frequent answer counts"
         )
+    more += _rows_lost(e.counts)
+    if e.unfinished:
+        return (
+            f"{e.samples:,} of {of} were judged before it ended, of whom {e.found:,} are treated differently; so, "
+            f"whoever is left, {percent(e.low)} to {percent(e.high)} of all of them are{more}"
+        )
     if e.exact:
         if not e.found:
             return f"nobody of {of} is treated differently; every one was judged{more}"
@@ -71,6 +80,12 @@ def sentence(e: Estimate) -> str:
         f"{percent(e.rate)} of {of} are treated differently, {percent(e.low)} to {percent(e.high)} with {sure} "
         f"confidence ({e.found:,} of {e.samples:,} asked; {e.interval}){more}"
     )
+
+
+def _rows_lost(counts: dict[str, int]) -> str:
+    dropped, clipped, rows = (counts.get(name, 0) for name in ("dropped", "clipped", "rows"))
+    out = f"; {dropped:,} of the {rows:,} rows outside the space left out" if dropped else ""
+    return out + (f"; {clipped:,} of the {rows:,} rows moved to the nearest bound of the space" if clipped else "")
 
 
 def said(c: Comparison) -> str:

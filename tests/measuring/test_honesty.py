@@ -1,0 +1,256 @@
+"""What an estimate must not claim: counts that did not finish, heavy rows, looks, noise, and words too strong."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import evenhand as eh
+from evenhand.criterion import Criterion
+from evenhand.errors import BudgetError, DataError, EstimateError, ModelError
+from evenhand.measuring.comparisons import mcnemar
+from evenhand.measuring.intervals import Sums, fay_feuer_test, weighted
+from evenhand.measuring.plan import Plan
+from evenhand.measuring.sequences import spent
+from evenhand.measuring.words import percent
+from tests.helpers import optional
+
+SPACE = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 99), eh.Nominal("sex", ["F", "M"])], protected="sex")
+LINKED = eh.Space(
+    [eh.Integer("a", 0, 99), eh.Integer("b", 0, 99), eh.Nominal("sex", ["F", "M"])],
+    protected="sex",
+    links={"sex": {"b": {"M": {4: 0}}}},
+)
+
+
+class Own(Criterion):
+    """A criterion that is not known to look at pairs."""
+
+    def judge(self, outputs):
+        return eh.Flip().judge(outputs)
+
+
+def refuse(frame):
+    return ~((frame["sex"] == "F") & (frame["a"] < 10)).to_numpy()
+
+
+class Ends:
+    """Raises after so many calls."""
+
+    def __init__(self, error: BaseException, calls: int = 10) -> None:
+        self.error, self.calls = error, itertools.count(-calls)
+
+    def __call__(self, frame):
+        if next(self.calls) >= 0:
+            raise self.error
+        return refuse(frame)
+
+
+def certain(result: eh.Estimate) -> None:
+    assert not result.exact
+    assert result.stop in ("interrupted", "stopped")
+    assert 0 < result.samples < 20_000
+    assert (result.low, result.high) == (result.found / 20_000, (result.found + 20_000 - result.samples) / 20_000)
+    assert result.low <= 0.1 <= result.high
+    assert (result.comparisons, result.shares) == ((), ())
+    assert "every one was judged" not in result.sentence
+    assert "exactly" not in result.sentence
+
+
+@pytest.mark.parametrize(("where", "criterion"), [(SPACE, None), (LINKED, None), (SPACE, Own())])
+def test_a_count_that_breaks_off_says_what_is_certain(where: eh.Space, criterion: Criterion | None) -> None:
+    with pytest.raises(ModelError) as caught:
+        eh.estimate(Ends(RuntimeError("gone")), where, chunk=200, criterion=criterion)
+    certain(caught.value.partial)
+    certain(eh.estimate(Ends(KeyboardInterrupt()), where, chunk=200, criterion=criterion))
+    seen = []
+    stopped = eh.estimate(refuse, where, chunk=200, criterion=criterion, progress=lambda r: seen.append(r) or np.True_)
+    certain(stopped)
+    assert (len(seen), seen[0].low, seen[0].high) == (1, stopped.low, stopped.high)
+    with pytest.raises(EstimateError, match="did not finish"):
+        eh.remaining(stopped)
+    watched = eh.estimate(refuse, where, criterion=criterion, progress=seen.append)
+    assert watched.exact
+    assert seen[-1].low == seen[-1].high == watched.rate
+
+
+def data(n: int, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {"a": rng.integers(10, 100, n), "b": rng.integers(0, 100, n), "sex": rng.choice(["F", "M"], n)}
+
+
+def test_one_heavy_row_favours_nobody() -> None:
+    rows = data(2_001)
+    rows["a"][0] = 0
+    weights = np.r_[100.0, np.ones(2_000)]
+    result = eh.estimate(refuse, SPACE, "data", data=rows, weights=weights, favourable=True)
+    (pair,) = result.comparisons
+    assert (pair.verdict, pair.p_value) == ("insufficient evidence", 1.0)
+    assert (pair.low, pair.high) == pytest.approx((result.low, result.high))
+    (share,) = result.shares
+    assert (share.low, share.high) == pytest.approx((result.low, result.high))
+    assert pair.net_low < 0 < pair.net_high
+
+
+def test_equal_weights_are_as_none() -> None:
+    rows = data(500)
+    rows["a"][:40] = 3
+    one = eh.estimate(refuse, SPACE, "data", data=rows, favourable=True).comparisons[0]
+    two = eh.estimate(refuse, SPACE, "data", data=rows, favourable=True, weights=np.full(500, 1e300)).comparisons[0]
+    for name in ("rate", "low", "high", "net_low", "net_high", "p_value"):
+        assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-6), name
+    assert one.verdict == two.verdict == "favours second"
+
+
+def test_the_weighted_test_keeps_its_level() -> None:
+    rng = np.random.default_rng(0)
+    wrong = []
+    for _ in range(800):
+        weights = rng.lognormal(0, 1, 1_000)
+        differ = rng.random(1_000) < np.clip(0.003 * weights**2, 0, 1)
+        first = rng.random(1_000) < 0.5
+        sides = [weights[differ & side] for side in (first, ~first)]
+        every = np.concatenate(sides)
+        sums = Sums(*(np.asarray(v) for v in (sides[0].sum(), every.sum(), (sides[0] ** 2).sum(), (every**2).sum(),
+                                               every.max(initial=0))))  # fmt: skip
+        wrong.append(max(fay_feuer_test(sums), mcnemar(len(sides[0]), len(sides[1]))) < 0.05)
+    assert np.mean(wrong) <= 0.05
+
+
+def test_weighted_intervals_hold_at_every_look() -> None:
+    rng = np.random.default_rng(1)
+    looks, held = [50 * 2**i for i in range(6)], []
+    for _ in range(300):
+        weights = rng.uniform(0.5, 2, looks[-1])
+        unfair = rng.random(looks[-1]) < 0.1
+        ends = [weighted(unfair[:n], weights[:n], 1 - spent(0.05, look)) for look, n in enumerate(looks, start=1)]
+        held.append(all(low <= 0.1 <= high for low, high in ends))
+    assert np.mean(held) >= 0.95
+    rows, seen = data(8_000), []
+    rows["a"][::5] = 3
+    watched = eh.estimate(refuse, SPACE, "data", data=rows, weights=np.ones(8_000),
+                          progress=lambda r: seen.append(r) or len(seen) == 2)  # fmt: skip
+    assert (watched.stop, watched.interval) == ("stopped", "Fay-Feuer at every look")
+    fixed = weighted(watched.kept.verdicts(), np.ones(watched.samples))
+    assert watched.low < fixed[0] < fixed[1] < watched.high
+    assert (seen[-1].low, seen[-1].high) == (watched.low, watched.high)
+    certainly = eh.estimate(refuse, SPACE, "data", data=rows, weights=np.ones(8_000), about="rows",
+                            progress=lambda _: True)  # fmt: skip
+    assert certainly.unfinished
+    assert certainly.low == pytest.approx(certainly.found / 8_000)
+    assert certainly.high == pytest.approx((certainly.found + 8_000 - certainly.samples) / 8_000)
+
+
+def test_who_may_stop_gets_the_interval_that_allows_it() -> None:
+    result = eh.estimate(refuse, SPACE, exact=False, samples=3_000, progress=lambda _: None)
+    assert (result.interval, result.stop) == ("anytime", "samples")
+    with pytest.raises(EstimateError, match="progress"):
+        eh.estimate(refuse, SPACE, samples=3_000, interval="clopper-pearson", progress=lambda _: None)
+
+
+def test_all_regions_of_everyone_are_counted() -> None:
+    rng = np.random.default_rng(0)
+    hit = rng.random((300, 300)) < 0.0006
+    where = eh.Space([eh.Integer("a", 0, 299), eh.Integer("b", 0, 299), eh.Boolean("s")], protected="s")
+
+    def model(frame):
+        return frame["s"].to_numpy() & hit[frame["a"].to_numpy(int), frame["b"].to_numpy(int)]
+
+    left = eh.remaining(eh.estimate(model, where))
+    assert left.findings == hit.sum()
+    assert left.seen == left.total
+    none = eh.remaining(eh.estimate(lambda f: f["a"] > 3, where))
+    assert "everyone was judged" in repr(none)
+    sampled = eh.estimate(lambda f: f["a"] > 3, where, exact=False, samples=200)
+    run = eh.audit(model, where, budget=eh.Budget(tests=100))
+    assert "insufficient evidence" in repr(eh.remaining(sampled, run))
+
+
+class Rarely:
+    """Answers otherwise at its first answers to some rows, once."""
+
+    def __init__(self, call: int) -> None:
+        self.calls, self.call = itertools.count(), call
+
+    def __call__(self, frame):
+        said = refuse(frame)
+        if next(self.calls) == self.call and len(said) > 600:
+            said[600] = ~said[600]
+        return said
+
+
+@pytest.mark.parametrize("call", range(3, 12))
+def test_a_rare_slip_is_noise_and_not_the_batch(call: int) -> None:
+    result = eh.estimate(Rarely(call), SPACE, exact=False, samples=8_000, chunk=4_000, repeats=None)
+    assert result.low <= 0.1 <= result.high
+
+
+def test_noise_favours_nobody() -> None:
+    rng = np.random.default_rng(5)
+    where = eh.Space([eh.Integer("a", 0, 99_999), eh.Nominal("sex", ["F", "M"])], protected="sex")
+
+    def wavers(frame):
+        """Everyone is accepted; of some men, only just more often than not."""
+        chance = np.where((frame["sex"] == "M") & (frame["a"] < 5_000), 0.45, 0.0)
+        return rng.random(len(frame)) >= chance
+
+    result = eh.estimate(wavers, where, samples=3_000, favourable=True)
+    assert result.repeats > 1
+    assert result.verdict == result.comparisons[0].verdict == "insufficient evidence"
+
+
+def test_near_counts_all_who_have_no_counterpart() -> None:
+    where = eh.Space([eh.Integer("a", 0, 9), eh.Nominal("sex", ["F", "M"])], protected="sex",
+                     constraints=["a < 5 or sex == 'F'"])  # fmt: skip
+    rows = {"a": [4] * 20 + [9] * 3, "sex": ["F"] * 23}
+    result = eh.estimate(lambda f: f["a"] > 2, where, "near", data=rows, steps=1, samples=500)
+    assert result.counts["untestable"] > 100
+
+
+def test_words_say_no_more_than_is_so() -> None:
+    assert percent(0.99989) == "99.99 %"
+    assert percent(0.9999999) == "99.99999 %"
+    assert percent(1) == "100 %"
+    rows = {"a": [1, 2, 3, 400], "b": [1] * 4, "sex": ["F", "X", "M", "M"]}
+    said = eh.estimate(refuse, SPACE, "data", data=rows, about="rows").sentence
+    assert "1 of the 4 rows outside the space left out" in said
+    assert "1 of the 4 rows moved to the nearest bound" in said
+
+
+def test_group_figures_of_few_rows_and_odd_arguments() -> None:
+    optional("fairlearn")
+    rows = {"a": [50], "b": [1], "sex": ["F"]}
+    assert eh.groups(refuse, SPACE, rows, True).groups[0].rate == 1
+    nobody = eh.groups(lambda f: f["a"] > 200 - 2 * (f["b"] > 98), SPACE, {k: v * 3 for k, v in rows.items()}, True)
+    assert "nobody is selected" in repr(nobody)
+    heavy = eh.groups(refuse, SPACE, {k: v * 3 for k, v in rows.items()}, True, weights=[1e300, 1e300, 1e-320])
+    assert heavy.groups[0].rate == 1
+    for wrong in ({"confidence": "x"}, {"confidence": None}, {"smallest": "x"}, {"smallest": None}, {"bands": 3},
+                  {"bands": ["sex"]}):  # fmt: skip
+        with pytest.raises(EstimateError):
+            eh.groups(refuse, SPACE, rows, True, **wrong)
+    with pytest.raises(ModelError, match="one decision"):
+        eh.groups(refuse, SPACE, rows, np.array([1, 2]))
+    with pytest.raises(ModelError, match="one decision"):
+        eh.estimate(refuse, SPACE, favourable=np.array([1, 2]))
+
+
+def test_arguments_are_honoured_or_refused() -> None:
+    rows = data(50)
+    with pytest.raises(BudgetError, match="even"):
+        eh.estimate(refuse, SPACE, repeats=3)
+    with pytest.raises(EstimateError, match="exact"):
+        eh.estimate(refuse, SPACE, exact="no")
+    with pytest.raises(EstimateError, match="Fay"):
+        eh.estimate(refuse, SPACE, "data", data=rows, weights=np.ones(50), interval="clopper-pearson")
+    with pytest.raises(DataError, match="weights"):
+        eh.estimate(refuse, SPACE, "data", data=rows, weights=np.full(50, np.inf))
+
+
+def test_large_families_are_not_gone_through_unasked() -> None:
+    where = eh.Space([eh.Integer("a", 0, 9_999), eh.Integer("age", 0, 99), eh.Nominal("race", range(5))],
+                     protected=["age", "race"])  # fmt: skip
+    assert not Plan().enumerates(where, eh.Flip(), 16_384)
+    assert Plan(exact=True).enumerates(where, eh.Flip(), 16_384)

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 
 LAYERS = [
     {"errors", "_version", "budget", "stream", "clock"},
-    {"space", "criterion", "memo", "log", "directory"},
+    {"space", "text", "criterion", "memo", "log", "directory"},
     {"search", "model", "findings"},
     {"strategies", "datasets", "asker", "slopes", "rivals", "surrogate"},
     {"oracle", "check", "trail"},

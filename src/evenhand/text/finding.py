@@ -1,0 +1,185 @@
+"""Finding protected terms in texts: the longest first, at word boundaries, in the form that the context says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from evenhand.errors import SpaceError
+from evenhand.text.articles import plain
+from evenhand.text.context import Context, plausible, read
+from evenhand.text.lexicon import Form, Lexicon
+from evenhand.text.occurrences import Casing, Occurrences
+from evenhand.text.texts import Texts
+from evenhand.text.tokens import split
+
+AMBIGUOUS = ("context", "always", "never")
+_HYPHENS = ("-", "\u2010", "\u2011", "/")
+_ENDS = re.compile(r"[.!?:\n]")
+
+
+class _Term(NamedTuple):
+    """One spelling, as the words that it is looked up by; several forms may share it."""
+
+    words: tuple[str, ...]
+    the: bool
+    spelling: str
+    readings: tuple[tuple[Form, int, int], ...]
+    """Its form, with the numbers of form and identity; none where the phrase is no term."""
+    ambiguous: bool
+    capital: bool
+    stands_alone: bool
+    """Whether it is none in front of a noun, as "the UK" in "the UK government"."""
+
+
+class Finder:
+    """Looks for the terms of lexicons; forms and identities are numbered through all lexicons.
+
+    Parameters
+    ----------
+    lexicons
+        The first one that has a term counts it as its own.
+    ambiguous
+        Where a term that may be none is one: ``"context"`` asks the words around it, ``"always"``, ``"never"``.
+
+    Examples
+    --------
+    >>> from evenhand.text.lexicon import load
+    >>> found = Finder([load("religion")]).find(Texts.of(["The Jewish and the Sikh community", "Nobody"]))
+    >>> found.text.tolist(), found.start.tolist(), found.identity.tolist()
+    ([0, 0], [1, 4], [5, 8])
+    """
+
+    def __init__(self, lexicons: Sequence[Lexicon], ambiguous: str = "context") -> None:
+        if ambiguous not in AMBIGUOUS:
+            raise SpaceError(f"ambiguous must be one of {', '.join(AMBIGUOUS)}, got {ambiguous!r}")
+        self.ambiguous = ambiguous
+        self._heads: dict[str, list[_Term]] = {}
+        for term in _terms(lexicons):
+            self._heads.setdefault(term.words[0], []).append(term)
+        for terms in self._heads.values():
+            terms.sort(key=lambda term: len(term.words) + term.the, reverse=True)
+
+    def find(self, texts: Texts) -> Occurrences:
+        """Find all terms; of those that overlap, the one that begins first, then the longest."""
+        hits = np.flatnonzero(texts.vocabulary.column(self._is_head, bool)[texts.words])
+        rows, look = texts.rows[hits], _Look(texts)
+        found: list[tuple[int, ...]] = []
+        ends = texts.starts[:-1].tolist()
+        for hit, row, first, last in zip(
+            hits.tolist(), rows.tolist(), texts.starts[rows].tolist(), texts.starts[rows + 1].tolist(), strict=True
+        ):
+            for term in self._heads[look.lower(hit)] if hit >= ends[row] else ():
+                start, stop = hit - term.the, hit + len(term.words)
+                if start < ends[row] or stop > last or not look.matches(term, start, stop):
+                    continue
+                reading = self._read(term, look.context(start, stop, first, last))
+                if reading is not None:
+                    casing = look.casing(term, start, stop, first)
+                    found.append((row, start - first, stop - first, *reading, casing))
+                if reading is not None or not term.readings:
+                    ends[row] = stop
+                    break
+        return Occurrences(*np.array(found, dtype=np.int64).reshape(-1, 6).T)
+
+    def _is_head(self, word: str) -> bool:
+        return _plain(word) in self._heads
+
+    def _read(self, term: _Term, context: Context) -> tuple[int, int] | None:
+        """Say which form and identity a match has here, None if it is no term."""
+        if not term.readings or (term.ambiguous and self.ambiguous == "never"):
+            return None
+        form = read([form for form, _, _ in term.readings], context)
+        if form is None or (term.stands_alone and context.modifies):
+            return None
+        proper = term.spelling != term.spelling.lower()
+        if term.ambiguous and self.ambiguous == "context" and not plausible(form, context, proper):
+            return None
+        return next((j, i) for found, j, i in term.readings if found is form)
+
+
+def _terms(lexicons: Sequence[Lexicon]) -> list[_Term]:
+    """List what is looked for, in all lexicons."""
+    readings: dict[str, list[tuple[Form, int, int]]] = {}
+    owner: dict[str, tuple[Lexicon, str]] = {}
+    forms = identities = 0
+    for lexicon in lexicons:
+        for i, j, spelling in lexicon.spellings():
+            lower = spelling.lower()
+            if owner.setdefault(lower, (lexicon, spelling))[0] is lexicon:
+                readings.setdefault(lower, []).append((lexicon.forms[j], forms + j, identities + i))
+        forms, identities = forms + len(lexicon.forms), identities + len(lexicon.identities)
+    phrases = [
+        _Term(_words(phrase), False, phrase, (), False, False, False)
+        for lexicon in lexicons for phrase in lexicon.phrases
+    ]  # fmt: skip
+    terms = []
+    for lower, (lexicon, spelling) in owner.items():
+        bare = lower.removeprefix("the ")
+        ambiguous = bool({lower, bare} & lexicon.ambiguous)
+        capital = lexicon.capital or (ambiguous and spelling != lower) or spelling.isupper()
+        alone = bare != lower and any(form.speech == "adjective" for form, _, _ in readings.get(bare, ()))
+        terms.append(_Term(_words(bare), bare != lower, spelling, tuple(readings[lower]), ambiguous, capital, alone))
+    return phrases + terms
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("\u2019", "'")
+
+
+def _words(spelling: str) -> tuple[str, ...]:
+    return tuple(map(_plain, split(spelling)[1::2]))
+
+
+class _Look:
+    """A look at single words of texts."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.texts, self.words = texts, texts.vocabulary.words
+
+    def word(self, at: int) -> str:
+        return str(self.words[self.texts.words[at]])
+
+    def lower(self, at: int) -> str:
+        return _plain(self.word(at))
+
+    def gap(self, at: int) -> str:
+        return str(self.words[self.texts.gaps[at]])
+
+    def matches(self, term: _Term, start: int, stop: int) -> bool:
+        words = ("the", *term.words) if term.the else term.words
+        if any(self.lower(start + n) != word for n, word in enumerate(words)):
+            return False
+        if not all(_glued(self.gap(at)) for at in range(start, stop - 1)):
+            return False
+        name = self.word(start + term.the)
+        return not term.capital or (name.isupper() if term.spelling.isupper() else name[:1].isupper())
+
+    def casing(self, term: _Term, start: int, stop: int, first: int) -> int:
+        starts = start == first or _ENDS.search(self.gap(start - 1)) is not None
+        found = " ".join(map(self.word, range(start, stop)))
+        return int(Casing.of(found, " ".join(split(term.spelling)[1::2]), starts))
+
+    def context(self, start: int, stop: int, first: int, last: int) -> Context:
+        before, after = ["", "", ""], ["", "", ""]
+        for n, at in enumerate(range(start - 1, max(start - 4, first - 1), -1)):
+            if not _near(self.gap(at)):
+                break
+            before[n] = self.lower(at)
+        for n, at in enumerate(range(stop, min(stop + 3, last))):
+            if not _near(self.gap(at - 1)):
+                break
+            after[n] = self.lower(at)
+        return Context((before[0], before[1], before[2]), (after[0], after[1], after[2]))
+
+
+def _glued(gap: str) -> bool:
+    """Tell whether two words are one phrase: "African American", "African-American"."""
+    return gap in _HYPHENS or (not gap.strip() and gap.count("\n") < 2)
+
+
+def _near(gap: str) -> bool:
+    return gap == "-" or plain(gap)

@@ -1,0 +1,224 @@
+"""Similar words: the moves of a text. Nearest by the cosine of word vectors, looked up once for each word."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.budget import whole
+from evenhand.errors import SpaceError
+from evenhand.text.context import BE, DEFINITE, FUNCTION, PLURAL, SINGULAR
+from evenhand.text.lexicon import protected_words
+from evenhand.text.texts import Ids, Positions, Vocabulary
+from evenhand.text.tokens import split
+from evenhand.text.vectors import load
+
+_CLOSED = (SINGULAR | PLURAL | DEFINITE, BE, FUNCTION)
+_ENDINGS = {"ing": 4, "ed": 5, "ly": 6, "ss": 8, "us": 8, "is": 8, "s": 7}
+_NUMBER, _OTHER = 3, 8
+_SPARE = 16
+_ROUNDING = 1e-5
+_CELLS = 2**24
+_GROUP = 64
+
+
+def shape(word: str) -> int:
+    """Tell words apart by what can be seen without a tagger, for they should agree with what they replace.
+
+    Determiners, forms of "be" and other function words are closed classes; numbers are a class; all other words go by
+    their ending: -ing, -ed, -ly, -s (but not -ss, -us, -is), or none of these.
+
+    >>> shape("running") == shape("walking"), shape("cats") == shape("cat"), shape("the") == shape("dog")
+    (True, False, False)
+    """
+    lower = word.lower()
+    for number, words in enumerate(_CLOSED):
+        if lower in words:
+            return number
+    if lower[:1].isdigit():
+        return _NUMBER
+    return next((number for ending, number in _ENDINGS.items() if lower.endswith(ending)), _OTHER)
+
+
+class Similar:
+    """The ``k`` most similar words of each word.
+
+    Equally similar words come in the order of the vocabulary, and what is found does not depend on how many words are
+    asked about at once. Terms of lexicons are no similar words and have none, so that a free change never changes who
+    is spoken of. Of words that differ in their case only, the first is the similar word.
+
+    Parameters
+    ----------
+    source
+        Words with their vectors: a pair (words, matrix), a ``.npz`` with ``words`` and ``vectors``, a text file of
+        GloVe, word2vec or fastText, or gensim's keyed vectors.
+    k
+        How many similar words.
+    limit
+        Take the first words of the source only; files have the most frequent ones first.
+    avoid
+        Words that never replace another and are never replaced; None: every term of every lexicon of ours. The paper
+        has no such rule: ``avoid=()``.
+    agree
+        Whether similar words must have the same ``shape``.
+
+    Examples
+    --------
+    >>> vectors = [[1, 0], [1, 0.1], [1, 0], [-1, 0]]
+    >>> similar = Similar((["good", "fine", "Muslim", "bad"], vectors), k=1)
+    >>> similar.of("good"), similar.of("Muslim"), similar.of("unheard-of")
+    (['fine'], [], [])
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        k: int = 10,
+        *,
+        limit: int | None = None,
+        avoid: Collection[str] | None = None,
+        agree: bool = False,
+    ) -> None:
+        for name, value in (("k", k), ("limit", 1 if limit is None else limit)):
+            if not whole(value) or value < 1:
+                raise SpaceError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if isinstance(avoid, str):
+            raise SpaceError(f"avoid must be a collection of words, got the text {avoid!r:.60}; write [{avoid!r:.60}]")
+        self.k, self.agree = int(k), agree
+        self.avoid = protected_words() if avoid is None else frozenset(word.lower() for word in avoid)
+        self.words, self.vectors = load(source, limit)
+        self._numbers = {word: number for number, word in enumerate(self.words)}
+        self._norms = np.sqrt(np.einsum("ij,ij->i", self.vectors, self.vectors, dtype=np.float64))
+        self._units = self.vectors / np.where(self._norms > 0, self._norms, 1)[:, None].astype(np.float32)
+        self._shapes = np.array([shape(word) if agree else 0 for word in self.words], dtype=np.int8)
+        self._pool, self._twin = self._candidates()
+        self._table = np.full((len(self.words), self.k), -1, dtype=np.int32)
+        self._known = self._norms == 0
+
+    def of(self, word: str) -> list[str]:
+        """Return the similar words of one word, the most similar first."""
+        number = self.number(word)
+        return [self.words[n] for n in self.rows(np.array([number]))[0] if n >= 0] if number >= 0 else []
+
+    def number(self, word: str) -> int:
+        """Return the number of a word in the vectors' vocabulary, as written or in lower case; -1 if it has none."""
+        lower = word.lower()
+        return -1 if lower in self.avoid else self._numbers.get(word, self._numbers.get(lower, -1))
+
+    def rows(self, numbers: npt.NDArray[np.integer[Any]]) -> Ids:
+        """Return the numbers of the similar words of each word; -1 where there are fewer than ``k``."""
+        fresh = np.unique(numbers[~self._known[numbers]])
+        for kind in np.unique(self._shapes[fresh]):
+            rows, pool = fresh[self._shapes[fresh] == kind], self._pool[self._shapes[self._pool] == kind]
+            step = max(1, _CELLS // max(1, len(pool)))
+            for begin in range(0, len(rows) if len(pool) else 0, step):
+                part = rows[begin : begin + step]
+                found = self._nearest(part, pool)
+                self._table[part, : found.shape[1]] = found
+        self._known[fresh] = True
+        out: Ids = self._table[numbers]
+        return out
+
+    def _candidates(self) -> tuple[Positions, Positions]:
+        """List the words that may replace others, and for each word the one of them that is the same but for case."""
+        chosen: dict[str, int] = {}
+        for number, word in enumerate(self.words):
+            lower = word.lower()
+            # What the texts would cut into several words would shift the positions of all words behind it.
+            if (
+                self._norms[number]
+                and lower not in self.avoid
+                and lower not in chosen
+                and split(word)[0::2] == ["", ""]
+            ):
+                chosen[lower] = number
+        twins = [chosen.get(word.lower(), -1) for word in self.words]
+        return np.fromiter(chosen.values(), dtype=np.int64), np.array(twins)
+
+    def _nearest(self, rows: Positions, pool: Positions) -> Ids:
+        """Find the most similar words of a pool, by single-precision products first, then exactly among the best."""
+        cosines = np.full((len(rows), -(-len(pool) // _GROUP) * _GROUP), -np.inf, dtype=np.float32)
+        cosines[:, : len(pool)] = self._units[rows] @ self._units[pool].T
+        pool = np.pad(pool, (0, cosines.shape[1] - len(pool)), mode="edge")
+        place = np.searchsorted(pool, self._twin[rows])
+        own = np.flatnonzero(pool.take(place, mode="clip") == self._twin[rows])
+        cosines[own, place[own]] = -np.inf
+        best = np.sort(_largest(cosines, self.k + _SPARE), axis=1)
+        best, exact = self._ranked(rows, pool, best, cosines)
+        if best.shape[1] < cosines.shape[1]:
+            # Where the spare ones are as good as the last chosen, words outside may be too.
+            least = np.take_along_axis(cosines, best, axis=1).min(axis=1)
+            for i in np.flatnonzero(exact[:, self.k - 1] <= least + _ROUNDING):
+                wide = np.flatnonzero(cosines[i] >= exact[i, self.k - 1] - _ROUNDING)[None, :]
+                best[i, : self.k] = self._ranked(rows[i : i + 1], pool, wide, cosines[i : i + 1])[0][0, : self.k]
+        best = best[:, : self.k]
+        return np.where(np.isfinite(np.take_along_axis(cosines, best, axis=1)), pool[best], -1).astype(np.int32)
+
+    def _ranked(
+        self, rows: Positions, pool: Positions, best: Positions, cosines: npt.NDArray[np.float32]
+    ) -> tuple[Positions, npt.NDArray[np.float64]]:
+        """Order places of the pool by their exact cosine, equal ones as they stand."""
+        # Products of single precision are exact in double, and each is summed alone: no result depends on the block.
+        products = self.vectors[rows, None].astype(np.float64) * self.vectors[pool[best]]
+        exact = products.sum(axis=2) / (self._norms[rows, None] * self._norms[pool[best]])
+        exact[~np.isfinite(np.take_along_axis(cosines, best, axis=1))] = -np.inf
+        order = np.argsort(-exact, axis=1, kind="stable")
+        return np.take_along_axis(best, order, axis=1), np.take_along_axis(exact, order, axis=1)
+
+
+def _largest(values: npt.NDArray[np.float32], count: int) -> Positions:
+    """Return where the largest values of each row are, in no order; only groups with a large value are looked through.
+
+    >>> np.sort(_largest(np.arange(128, dtype=np.float32)[None, :], 2)).tolist()
+    [[126, 127]]
+    """
+    rows, width = values.shape
+    if count >= width:
+        return np.tile(np.arange(width), (rows, 1))
+    groups = values.reshape(rows, -1, _GROUP).max(axis=2)
+    few = min(count, groups.shape[1])
+    top = np.argpartition(groups, -few, axis=1)[:, -few:]
+    columns = (top[:, :, None] * _GROUP + np.arange(_GROUP)).reshape(rows, -1)
+    best = np.argpartition(np.take_along_axis(values, columns, axis=1), -count, axis=1)[:, -count:]
+    return np.take_along_axis(columns, best, axis=1)
+
+
+class Moves:
+    """Similar words as numbers of the texts' vocabulary, in the case of the words that they replace.
+
+    >>> vocabulary = Vocabulary()
+    >>> moves = Moves(Similar((["good", "fine", "bad"], [[1, 0], [1, 0.1], [-1, 0]]), k=2), vocabulary)
+    >>> similar = moves.of(vocabulary.ids(["GOOD"]))
+    >>> vocabulary.words[similar].tolist()
+    [['FINE', 'BAD']]
+    """
+
+    def __init__(self, similar: Similar, vocabulary: Vocabulary) -> None:
+        self.similar, self.vocabulary = similar, vocabulary
+        self._table = np.empty((0, similar.k), dtype=np.int32)
+        self._known = np.empty(0, dtype=bool)
+
+    def of(self, ids: npt.NDArray[np.integer[Any]]) -> Ids:
+        """Return the similar words of words, one row each; -1 where there are fewer than ``k``."""
+        grown = len(self.vocabulary) - len(self._known)
+        if grown:
+            self._table = np.concatenate([self._table, np.full((grown, self.similar.k), -1, dtype=np.int32)])
+            self._known = np.concatenate([self._known, np.zeros(grown, dtype=bool)])
+        fresh = np.unique(ids[~self._known[ids]])
+        if len(fresh):
+            self._fill(fresh)
+        out: Ids = self._table[ids]
+        return out
+
+    def _fill(self, ids: Ids) -> None:
+        self._known[ids] = True
+        numbers = self.vocabulary.column(self.similar.number, np.int64)[ids]
+        ids, rows = ids[numbers >= 0], self.similar.rows(numbers[numbers >= 0])
+        cases = np.broadcast_to(self.vocabulary.cases[ids, None], rows.shape)[rows >= 0]
+        words = self.vocabulary.ids([self.similar.words[n] for n in rows[rows >= 0]])
+        found = np.full(rows.shape, -1, dtype=np.int32)
+        found[rows >= 0] = self.vocabulary.written(words, cases)
+        self._table[ids] = found

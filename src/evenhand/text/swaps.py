@@ -1,0 +1,122 @@
+"""Swaps: a text with a protected term replaced by each other term that fits there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.text.articles import agree
+from evenhand.text.finding import Finder
+from evenhand.text.lexicon import Lexicon
+from evenhand.text.occurrences import Casing, Occurrences
+from evenhand.text.texts import Positions, Texts, Vocabulary, ranges, splice
+
+
+@dataclass(frozen=True, eq=False)
+class Counterparts:
+    """Texts that differ from others in a protected term only, in the order of those."""
+
+    texts: Texts
+    source: Positions
+    """Which text each was made from."""
+    unit: Positions
+    """Which term was swapped: the number of the occurrence or, of several together, of the first."""
+    identity: Positions
+    """What it was swapped for."""
+    origin: Positions
+    """For each word of ``texts``, where it stands in its source; -1 if it belongs to the new term."""
+
+
+class Swaps:
+    """The terms of lexicons, ready to be found and swapped in texts of one vocabulary.
+
+    Parameters
+    ----------
+    lexicons
+        Whose terms are swapped, each for those of the same lexicon and form.
+    vocabulary
+        The one of the texts.
+    ambiguous
+        Where a term that may be none is one: ``"context"`` asks the words around it, ``"always"``, ``"never"``.
+
+    Examples
+    --------
+    >>> from evenhand.text.lexicon import load
+    >>> texts = Texts.of(["A Christian wrote it.", "Nobody did."])
+    >>> swaps = Swaps([load("religion")], texts.vocabulary)
+    >>> found = swaps.find(texts)
+    >>> len(found), found.without(texts).tolist()
+    (1, [1])
+    >>> swaps.counterparts(texts, found).texts.strings()[-3:]
+    ['A Zoroastrian wrote it.', 'An atheist wrote it.', 'An agnostic wrote it.']
+    """
+
+    def __init__(self, lexicons: Sequence[Lexicon], vocabulary: Vocabulary, ambiguous: str = "context") -> None:
+        self.vocabulary = vocabulary
+        self.finder = Finder(lexicons, ambiguous)
+        self.identities = [name for lexicon in lexicons for name in lexicon.identities]
+        self.table, spellings = _table(lexicons)
+        """The number of what is written for a form (row) of an identity (column); -1 where there is none."""
+        self.pieces = Texts.of([casing.write(text) for text in spellings for casing in Casing], vocabulary)
+
+    def find(self, texts: Texts) -> Occurrences:
+        """Find all terms that can be swapped."""
+        found = self.finder.find(texts)
+        return found[(self.table[found.form] >= 0).sum(axis=1) > 1]
+
+    def counterparts(self, texts: Texts, found: Occurrences, *, together: bool = False) -> Counterparts:
+        """Swap terms for those of every other identity that has their form; capitals and articles follow.
+
+        One occurrence at a time or, ``together``, all occurrences of an identity in a text.
+
+        >>> from evenhand.text.lexicon import load
+        >>> texts = Texts.of(["He lost his keys."])
+        >>> swaps = Swaps([load("gender")], texts.vocabulary)
+        >>> swaps.counterparts(texts, swaps.find(texts)).texts.strings()
+        ['She lost his keys.', 'He lost her keys.']
+        >>> swaps.counterparts(texts, swaps.find(texts), together=True).texts.strings()
+        ['She lost her keys.']
+        """
+        first, order, counts = _units(found, together)
+        begin = np.cumsum(counts) - counts
+        fits = np.logical_and.reduceat(self.table[found.form[order]] >= 0, begin)
+        fits[np.arange(len(first)), found.identity[first]] = False
+        unit, identity = np.nonzero(fits)
+        row = np.repeat(np.arange(len(unit)), counts[unit])
+        which = order[ranges(begin[unit], counts[unit])]
+        piece = self.table[found.form[which], identity[row]] * len(Casing) + found.casing[which]
+        source = found.text[first[unit]]
+        base = texts[source]
+        start, stop = found.start[which], found.stop[which]
+        base = agree(base, base.starts[row] + start, self.pieces.words[self.pieces.starts[piece]])
+        made, origin = splice(base, row, start, stop, self.pieces, piece)
+        return Counterparts(made, source, first[unit], identity, origin)
+
+
+def _table(lexicons: Sequence[Lexicon]) -> tuple[Positions, list[str]]:
+    """Number the written terms of all lexicons."""
+    forms, identities = (sum(len(getattr(lexicon, of)) for lexicon in lexicons) for of in ("forms", "identities"))
+    table = np.full((forms, identities), -1)
+    spellings: list[str] = []
+    top = left = 0
+    for lexicon in lexicons:
+        for i, cells in enumerate(lexicon.cells):
+            for j, cell in enumerate(cells):
+                if cell:
+                    table[top + j, left + i] = len(spellings)
+                    spellings.append(cell[0])
+        top, left = top + len(lexicon.forms), left + len(lexicon.identities)
+    return table, spellings
+
+
+def _units(found: Occurrences, together: bool) -> tuple[Positions, Positions, npt.NDArray[np.int64]]:
+    """Group occurrences that are swapped at once: the first of each group, all by group, and how many each has."""
+    if not together:
+        every = np.arange(len(found))
+        return every, every, np.ones(len(found), dtype=np.int64)
+    groups = np.stack([found.text, found.identity], axis=1)
+    _, first, which, counts = np.unique(groups, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    return first, np.argsort(which.ravel(), kind="stable"), counts

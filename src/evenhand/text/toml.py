@@ -1,0 +1,184 @@
+"""Lexicons as TOML: a file that a person can read, edit and keep under version control.
+
+One line for each identity::
+
+    sources = ["where the terms come from"]
+    forms = [
+        { name = "adjective", speech = "adjective" },
+        { name = "person", speech = "noun", number = "singular" },
+    ]
+    terms = [
+        ["Jewish", "Jew"],
+        ["Muslim", "Muslim"],
+        [["Taoist", "Daoist"], ""],           # two spellings; a form that is missing
+    ]
+    ambiguous = ["..."]                       # terms only where the context says so
+    except = ["..."]                          # phrases that contain a term and are none
+    capital = true                            # only with a capital, as names are
+
+or, where there are few identities and many forms, one line for each form::
+
+    identities = ["male", "female"]
+
+    [[forms]]
+    speech = "noun"
+    number = "singular"
+    terms = [["father", "mother"], ["son", "daughter"]]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evenhand.errors import ConfigError, SpaceError
+from evenhand.space.names import suggest
+from evenhand.text.lexicon import Form, Lexicon, Spellings
+from evenhand.text.tokens import split
+
+SPEECHES = ("noun", "adjective", "pronoun", "determiner", "name")
+NUMBERS = ("", "singular", "plural", "mass")
+_KEYS = ("sources", "identities", "forms", "terms", "ambiguous", "except", "capital")
+
+
+def load(path: str | Path) -> Lexicon:
+    """Read a lexicon from a file; it is named like the file."""
+    path = Path(path)
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file; check the path") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: it is no UTF-8 text; save it as UTF-8") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: it cannot be read ({error})") from None
+    return loads(text, path.stem, str(path))
+
+
+def loads(text: str, name: str, source: str = "") -> Lexicon:
+    """Read a lexicon from text.
+
+    >>> loads('terms = ["reds", "blues"]', "team").identities
+    ('reds', 'blues')
+    """
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise ConfigError(f"{source or name}: it is no TOML ({error}); mend that line") from None
+    return lexicon(content, name, source)
+
+
+def lexicon(content: Mapping[str, Any], name: str, source: str = "") -> Lexicon:
+    """Make a lexicon from parsed TOML.
+
+    >>> lexicon({"identities": ["m", "f"], "forms": [{"terms": [["he", "she"]]}]}, "gender").terms("he/she")
+    ['he', 'she']
+    """
+    return _Reader(name, source or f"the lexicon {name!r}").lexicon(content)
+
+
+class _Reader:
+    """Turns parsed TOML into a lexicon; every error names where it comes from."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name, self.source = name, source
+
+    def error(self, message: str) -> SpaceError:
+        return SpaceError(f"{self.source}: {message}")
+
+    def lexicon(self, content: Mapping[str, Any]) -> Lexicon:
+        for key in content:
+            if key not in _KEYS:
+                raise self.error(f"unknown key {key!r}; {suggest(str(key), _KEYS)}")
+        forms, cells = self.by_form(content) if "identities" in content else self.by_identity(content)
+        identities = content.get("identities") or [next(filter(None, row))[0] for row in cells]
+        capital = content.get("capital", False)
+        if not isinstance(capital, bool):
+            raise self.error(f"'capital' must be true or false, got {capital!r:.60}")
+        made = Lexicon(
+            self.name,
+            tuple(forms),
+            tuple(identities),
+            tuple(map(tuple, cells)),
+            frozenset(text.lower() for text in self.texts(content, "ambiguous")),
+            tuple(self.texts(content, "except")),
+            capital,
+            tuple(self.texts(content, "sources")),
+        )
+        self.check(made)
+        return made
+
+    def by_identity(self, content: Mapping[str, Any]) -> tuple[list[Form], list[list[Spellings]]]:
+        """Read one line for each identity."""
+        given = self.rows(content, "terms")
+        rows = [[row] if isinstance(row, str) else row for row in given]
+        tables = self.rows(content, "forms") if "forms" in content else [{"name": "term"}]
+        forms = [self.form(table, f"form {number}") for number, table in enumerate(tables, 1)]
+        if len({form.name for form in forms}) < len(forms):
+            raise self.error(f"names of forms must differ, got {[form.name for form in forms]}")
+        return forms, [self.row(row, len(forms), "forms") for row in rows]
+
+    def by_form(self, content: Mapping[str, Any]) -> tuple[list[Form], list[list[Spellings]]]:
+        """Read one line for each form; its name is its terms."""
+        identities = self.texts(content, "identities")
+        if "terms" in content:
+            raise self.error("with 'identities', terms belong below [[forms]]: one line for each form")
+        forms, columns = [], []
+        for number, table in enumerate(self.rows(content, "forms"), 1):
+            where = f"forms {number}"
+            for given in self.rows(table if isinstance(table, Mapping) else {}, "terms"):
+                columns.append(self.row(given, len(identities), "identities"))
+                name = "/".join(cell[0] for cell in columns[-1] if cell)
+                forms.append(self.form({k: v for k, v in table.items() if k != "terms"} | {"name": name}, where))
+        return forms, [list(row) for row in zip(*columns, strict=True)]
+
+    def form(self, table: Any, where: str) -> Form:
+        if not isinstance(table, Mapping) or not table.keys() <= {"name", "speech", "number"}:
+            raise self.error(f"{where} must be a table of name, speech and number, got {table!r:.60}")
+        for key, allowed in (("speech", SPEECHES), ("number", NUMBERS)):
+            if table.get(key, allowed[0]) not in allowed:
+                raise self.error(
+                    f"{key!r} of {where} must be one of {', '.join(filter(None, allowed))}, got {table[key]!r:.60}"
+                )
+        if not isinstance(table.get("name"), str) or not table["name"]:
+            raise self.error(f"the key 'name' is missing in {where}; every form has a name")
+        return Form(**table)
+
+    def row(self, row: Any, width: int, of: str) -> list[Spellings]:
+        """Read a line: a term is a text, several spellings, or an empty text where there is none."""
+        if not isinstance(row, Sequence) or isinstance(row, str) or not 0 < len(row) <= width:
+            raise self.error(f"a line of terms must be a list of at most {width} ({of}), got {row!r:.60}")
+        cells = [tuple(cell) if isinstance(cell, list | tuple) else (cell,) if cell != "" else () for cell in row]
+        for spelling in (spelling for cell in cells for spelling in cell):
+            if not isinstance(spelling, str) or len(tokens := split(spelling)) < 3 or tokens[0] or tokens[-1]:
+                raise self.error(f"a term must be a text that begins and ends with a word, got {spelling!r:.60}")
+        if not any(cells):
+            raise self.error(f"the line {row!r:.60} has no term; remove it")
+        return cells + [()] * (width - len(cells))
+
+    def rows(self, content: Mapping[str, Any], key: str) -> Sequence[Any]:
+        value = content.get(key)
+        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+            raise self.error(f"{key!r} must be a list with something in it, got {value!r:.60}")
+        return value
+
+    def texts(self, content: Mapping[str, Any], key: str) -> list[str]:
+        value = content.get(key, [])
+        if not isinstance(value, list | tuple) or not all(isinstance(text, str) and text for text in value):
+            raise self.error(f"{key!r} must be a list of texts, got {value!r:.60}")
+        return list(value)
+
+    def check(self, made: Lexicon) -> None:
+        """Raise unless terms can be told apart and swapped."""
+        if not any(len(made.terms(form.name)) > 1 for form in made.forms):
+            raise self.error("no form has two terms, so nothing can be swapped; add terms")
+        owners: dict[tuple[int, str], int] = {}
+        for i, j, spelling in made.spellings():
+            if owners.setdefault((j, spelling.lower()), i) != i:
+                both = f"{made.identities[owners[j, spelling.lower()]]!r} and {made.identities[i]!r}"
+                raise self.error(f"{spelling!r} stands for {both}; a form of a term has one identity")
+        unknown = made.ambiguous - {spelling.lower() for _, _, spelling in made.spellings()}
+        if unknown:
+            raise self.error(f"'ambiguous' names {sorted(unknown)[0]!r}, which is no term; list it in 'terms' too")

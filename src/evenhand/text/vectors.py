@@ -1,0 +1,122 @@
+"""Word vectors from what users have: arrays, NumPy files, text files of GloVe, word2vec and fastText, gensim."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import lzma
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import DataError
+
+Vectors = npt.NDArray[np.float32]
+_PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+_TEXT = (".txt", ".vec", ".gz", ".xz")
+_KINDS = "a .npz with 'words' and 'vectors', a text file (.txt, .vec, also .gz, .xz), (words, matrix), gensim vectors"
+_BLOCK = 4096
+
+
+def load(source: Any, limit: int | None = None) -> tuple[list[str], Vectors]:
+    """Return words and their vectors; of a word that comes twice the first one. ``limit`` takes the first words only.
+
+    >>> words, vectors = load((["man", "woman", "man"], [[1, 2], [3, 4], [5, 6]]))
+    >>> words, vectors.tolist()
+    (['man', 'woman'], [[1.0, 2.0], [3.0, 4.0]])
+    """
+    words, vectors, name = _read(source, limit)
+    words, vectors = list(words)[:limit], np.asarray(vectors)[:limit]
+    if not all(isinstance(word, str) for word in words):
+        got = next(word for word in words if not isinstance(word, str))
+        raise DataError(f"{name}: words must be texts, got {got!r:.60}")
+    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not vectors.shape[1]:
+        raise DataError(f"{name}: vectors must be a matrix of numbers, got {vectors.dtype} {vectors.shape}")
+    if len(words) != len(vectors) or not words:
+        raise DataError(
+            f"{name}: there must be one vector for each word, got {len(words)} words, {len(vectors)} vectors"
+        )
+    vectors = vectors.astype(np.float32)
+    if not np.isfinite(vectors).all():
+        worst = words[int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])]
+        raise DataError(f"{name}: the vector of {worst!r:.60} has values that are no numbers; drop that word")
+    first: dict[str, int] = {}
+    for number, word in enumerate(words):
+        first.setdefault(word, number)
+    return list(first), vectors[list(first.values())]
+
+
+def _read(source: Any, limit: int | None) -> tuple[Sequence[str], Any, str]:
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if path.suffix.lower() == ".npz":
+            return *_npz(path), str(path)
+        if path.suffix.lower() in _TEXT:
+            return *_text(path, limit), str(path)
+        raise DataError(f"{path}: vectors cannot be read from a file of this kind; allowed: {_KINDS}")
+    keyed = getattr(source, "wv", source)
+    if hasattr(keyed, "index_to_key") and hasattr(keyed, "vectors"):
+        return keyed.index_to_key, keyed.vectors, type(source).__name__
+    if isinstance(source, tuple) and len(source) == 2:
+        words, vectors = source
+        # A torch parameter wants to be asked before it becomes an array.
+        return words, vectors.detach().cpu().numpy() if hasattr(vectors, "detach") else vectors, "vectors"
+    raise DataError(f"vectors must be {_KINDS}; got {type(source).__name__}")
+
+
+def _npz(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return file["words"].tolist(), file["vectors"]
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file; check the path") from None
+    except KeyError:
+        raise DataError(
+            f"{path}: the arrays 'words' and 'vectors' are needed; np.savez(path, words=..., vectors=...)"
+        ) from None
+    except (OSError, ValueError, BadZipFile, EOFError) as error:
+        raise DataError(f"{path}: it is no NumPy file ({error})") from None
+
+
+def _text(path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
+    """Read lines of a word and its numbers; word2vec and fastText put the two sizes into a line before them."""
+    opened = _PACKED.get(path.suffix.lower(), open)
+    try:
+        with opened(path, "rt", encoding="utf-8", newline="\n") as lines:
+            return _lines(lines, path, limit)
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file; check the path") from None
+    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: it cannot be read as UTF-8 text ({error})") from None
+
+
+def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
+    first = next(lines, "")
+    header = first.split()
+    if len(header) == 2 and all(map(str.isdigit, header)):
+        width, number = int(header[1]), 1
+    else:
+        width, number = len(header) - 1, 0
+        lines = itertools.chain([first], lines)
+    words: list[str] = []
+    blocks: list[npt.NDArray[Any]] = []
+    lines = itertools.islice((line for line in lines if line.strip()), limit)
+    while block := list(itertools.islice(lines, _BLOCK)):
+        # A word may itself have spaces, so the numbers are counted from the end.
+        rows = [line.rstrip().rsplit(" ", width) for line in block]
+        for row in rows:
+            number += 1
+            if len(row) != width + 1:
+                raise DataError(
+                    f"{path}: entry {number} must have a word and {width} numbers, got {' '.join(row)!r:.60}"
+                )
+        words += [row[0] for row in rows]
+        try:
+            blocks.append(np.array([row[1:] for row in rows], dtype=np.float32))
+        except ValueError as error:
+            raise DataError(f"{path}: something is no number near entry {number} ({error})") from None
+    return words, np.concatenate(blocks) if blocks else np.empty((0, 1))

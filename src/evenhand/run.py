@@ -275,7 +275,7 @@ def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
 
 def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
     """Raise where the constraints leave nobody to compare; a few unlucky draws prove nothing yet."""
-    over = problem.dealt_out or stop is StopReason.FINISHED
+    over = problem.dealt_out or (problem.data is not None and stop is StopReason.FINISHED)
     if not oracle.tests and (oracle.untestable >= UNTESTABLE or (oracle.untestable and over)):
         raise SpaceError(
             f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "

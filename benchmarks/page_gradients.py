@@ -261,8 +261,8 @@ def _timed(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
 
 
 def _where(result: dict[str, Any]) -> str:
-    machine = result["timed_on"]
-    return f"Measured on {machine['cores']} cores ({machine['processor']}), one for each subject."
+    machine = result.get("timed_on")
+    return f"Measured on {machine['cores']} cores ({machine['processor']}), one for each subject." if machine else ""
 
 
 def _steady(points: Sequence[Sequence[int]]) -> bool:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -97,7 +98,7 @@ def equal(row: str, runs: int) -> Iterator[tuple[str, Any]]:
     """Compare with random individuals and with the data rows alone, at equal tests."""
     on = Subject(row, "logistic regression")
     for name, search in SEARCHES.items():
-        yield f"{row}/{name}", repeated(lambda seed, s=search: on.audit(s, seed), runs)  # type: ignore[misc]
+        yield f"{row}/{name}", repeated(partial(on.audit, search), runs)
 
 
 def in_time(row: str, runs: int) -> Iterator[tuple[str, Any]]:
@@ -107,11 +108,11 @@ def in_time(row: str, runs: int) -> Iterator[tuple[str, Any]]:
         for limit in SECONDS:
             yield (
                 f"{row}/{name}/{limit}",
-                repeated(lambda seed, s=SEARCHES[name], t=limit: _for(on, s, seed, t), runs),  # type: ignore[misc]
+                repeated(partial(_for, on, SEARCHES[name], limit), runs),
             )
 
 
-def _for(on: Subject, search: Any, seed: int, seconds: float) -> tuple[eh.Run, float]:
+def _for(on: Subject, search: Any, seconds: float, seed: int) -> tuple[eh.Run, float]:
     start = time.process_time()
 
     def watch(_: eh.Status) -> None:
@@ -126,22 +127,26 @@ def phases(model: str, runs: int) -> Iterator[tuple[str, Any]]:
     on = Subject("census/sex", model)
     found = [on.audit(eh.Themis(), seed, 50 * TESTS)[0].findings[list(on.space.names)] for seed in range(runs)]
     starts = [frame.iloc[:STARTS] for frame in found]
-    yield f"{model}/global/aequitas", repeated(lambda seed: on.audit(eh.Themis(samples=TESTS), seed), runs)
-    yield f"{model}/global/symbolic", repeated(lambda seed: on.audit(GLOBAL, seed), runs)
+    yield f"{model}/global/aequitas", repeated(partial(on.audit, eh.Themis(samples=TESTS)), runs)
+    yield f"{model}/global/symbolic", repeated(partial(on.audit, GLOBAL), runs)
     walk = FromData(eh.Aequitas("full", samples=STARTS, steps=10**6))
     near = eh.Symbolic(phase="local")
     for name, search in (("aequitas", walk), ("symbolic", near)):
         yield (
             f"{model}/local/{name}",
-            repeated(lambda seed, s=search: on.audit(s, seed, LOCAL_TESTS, starts[seed]), runs),  # type: ignore[misc]
+            repeated(partial(_from, on, search, starts), runs),
         )
+
+
+def _from(on: Subject, search: Any, starts: Sequence[pd.DataFrame], seed: int) -> tuple[eh.Run, float]:
+    return on.audit(search, seed, LOCAL_TESTS, starts[seed])
 
 
 def ablation(row: str, runs: int) -> Iterator[tuple[str, Any]]:
     """Leave parts of the search out."""
     on = Subject(row, "logistic regression")
     for name, search in ABLATIONS.items():
-        yield f"{row}/{name}", repeated(lambda seed, s=search: on.audit(s, seed), runs)  # type: ignore[misc]
+        yield f"{row}/{name}", repeated(partial(on.audit, search), runs)
 
 
 PARTS = {2.0: "local", 1.0: "seeds", 0.0: "global"}
@@ -180,7 +185,7 @@ def threshold(row: str, runs: int) -> Iterator[tuple[str, Any]]:
     on = Subject(row, "logistic regression")
     for value in THRESHOLDS:
         search = replace(GLOBAL, threshold=value)
-        yield f"{row}/{value}", repeated(lambda seed, s=search: on.audit(s, seed), runs)  # type: ignore[misc]
+        yield f"{row}/{value}", repeated(partial(on.audit, search), runs)
 
 
 def order(row: str, runs: int) -> Iterator[tuple[str, Any]]:
@@ -266,7 +271,7 @@ def fewer(row: str, runs: int) -> Iterator[tuple[str, Any]]:
     on = Subject(row, "logistic regression")
     for size in NEIGHBOURS:
         search = eh.Symbolic(neighbours=size)
-        yield f"{row}/{size}", repeated(lambda seed, s=search: on.audit(s, seed), runs // 2)  # type: ignore[misc]
+        yield f"{row}/{size}", repeated(partial(on.audit, search), runs // 2)
 
 
 QUESTIONS: dict[str, tuple[Callable[[str, int], Iterator[tuple[str, Any]]], Sequence[str], int]] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,7 @@ import evenhand as eh
 from benchmarks import nets
 from benchmarks.machine import cpu, facts, parser, save, short
 from benchmarks.subjects import DATA
-from evenhand.search import Search
+from evenhand.search import Search, watched
 
 ROUNDS = 3
 WANTED, WANTED_FINDINGS = 0.5, 15_000
@@ -40,18 +41,13 @@ class Watched:
 
     def search(self, problem: eh.Problem) -> Search:
         """Search as the inner one does."""
-        search, answer = self.inner.search(problem), None
-        while True:
-            try:
-                query = search.send(answer)
-            except StopIteration:
-                return
-            if query.kind == "contrast":
-                families = problem.space.families(query.individuals, 0)
-                self.forward.append(families.array().astype(np.float32))
-            elif query.kind == "gradient":
-                self.backward.append((problem.space.array(query.individuals.rows).astype(np.float32), query.classes))
-            answer = yield query
+        return watched(self.inner.search(problem), partial(self._look, problem.space))
+
+    def _look(self, space: eh.Space, query: eh.Query) -> None:
+        if query.kind == "contrast":
+            self.forward.append(space.families(query.individuals, 0).array().astype(np.float32))
+        elif query.kind == "gradient":
+            self.backward.append((space.array(query.individuals.rows).astype(np.float32), query.classes))
 
 
 def bare(net: torch.nn.Module, watched: Watched) -> None:

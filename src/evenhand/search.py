@@ -129,6 +129,24 @@ def work(call: Callable[[], T]) -> Generator[Query, T, T]:
     return (yield Query("work", call=call))
 
 
+def watched(search: Search, look: Callable[[Query], object]) -> Search:
+    """Pass a search's questions on, and let somebody look at each before it is answered.
+
+    >>> asked: list[Query] = []
+    >>> search = watched(work(lambda: np.zeros(1)), asked.append)
+    >>> next(search).kind, len(asked)
+    ('work', 1)
+    """
+    answer = None
+    while True:
+        try:
+            query = search.send(answer)
+        except StopIteration:
+            return
+        look(query)
+        answer = yield query
+
+
 @dataclass
 class Problem:
     """What a search is given: the space, the coded data rows (or none) and the random stream."""

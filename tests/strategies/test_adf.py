@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.search import Problem
+from evenhand.search import Problem, Query, watched
 from evenhand.strategies._seeds import in_turn, kmeans
 from evenhand.strategies.adf import EPSILON
 from evenhand.stream import Stream
@@ -35,15 +35,12 @@ class Watched:
         return self.inner.gradient
 
     def search(self, problem: Problem) -> Any:
-        search, answer = self.inner.search(problem), None
-        while True:
-            try:
-                query = search.send(answer)
-            except StopIteration:
-                return
-            if query.kind == "contrast":
-                self.visits.extend(map(tuple, query.individuals.rows.tolist()))
-            answer = yield query
+        return watched(self.inner.search(problem), self.look)
+
+    def look(self, query: Query) -> None:
+        if query.kind == "contrast":
+            assert query.individuals is not None
+            self.visits.extend(map(tuple, query.individuals.rows.tolist()))
 
 
 @dataclass

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.search import Problem
+from evenhand.search import Problem, Query, watched
 from evenhand.space import ties
 from evenhand.space.boxes import Boxes
 from evenhand.space.solving import Solved, solve_any
@@ -44,17 +44,13 @@ class Watched:
     asked: list[int] = field(default_factory=list)
 
     def search(self, problem: Problem) -> Any:
-        search, answer = self.inner.search(problem), None
-        while True:
-            try:
-                query = search.send(answer)
-            except StopIteration:
-                return
-            if query.kind == "test":
-                self.pops.extend(map(tuple, query.individuals.rows.tolist()))
-            if query.kind == "label":
-                self.asked.append(len(query.individuals))
-            answer = yield query
+        return watched(self.inner.search(problem), self.look)
+
+    def look(self, query: Query) -> None:
+        if query.individuals is not None and query.kind == "test":
+            self.pops.extend(map(tuple, query.individuals.rows.tolist()))
+        if query.individuals is not None and query.kind == "label":
+            self.asked.append(len(query.individuals))
 
 
 def meets(row: Row, constraint: list[Predicate]) -> bool:

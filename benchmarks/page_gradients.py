@@ -206,7 +206,7 @@ def _until(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
         rows.append([title, *cells])
     return [
         "CPU seconds to 1,000 findings, of those runs that came so far; a search ends when it has nothing left to do, "
-        f"and is given up after {result['settings']['patience']:.0f} CPU seconds. {_where(result)}",
+        f"and is given up after {result['settings']['patience']:.0f} CPU seconds.",
         table(["subject", "random", "AEQUITAS", "KOSEI", "SG", "ADF", "ADF, `stray=0`"], rows),
     ]
 
@@ -253,16 +253,11 @@ def _timed(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
     paper_more = [papers[row]["adf"]["findings_in_500_s"] / papers[row]["sg"]["findings_in_500_s"] for row in ROWS]
     return [
         f"Each has {result['settings']['equal_seconds']:.0f} CPU seconds here, and had 500 seconds in the paper; ADF "
-        f"walks on until the time is up. {_where(result)}",
+        "walks on until the time is up.",
         table(["subject", "search", "tests", "findings", "success %", "rows"], rows),
         f"ADF finds {min(more):.0f} to {max(more):.0f} times as many as SG (the paper: {min(paper_more):.1f} to "
         f"{max(paper_more):.1f} times): its walks ask the net about a few rows a test, SG about a neighbourhood.",
     ]
-
-
-def _where(result: dict[str, Any]) -> str:
-    machine = result.get("timed_on")
-    return f"Measured on {machine['cores']} cores ({machine['processor']}), one for each subject." if machine else ""
 
 
 def _steady(points: Sequence[Sequence[int]]) -> bool:

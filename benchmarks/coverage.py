@@ -4,13 +4,15 @@ A simulated model treats a known share of individuals differently: those whose h
 through evenhand, and every interval is made of the same verdicts. "At the worst moment" counts a model as covered only
 if the interval held after each single individual, so that no way of stopping can do worse. What is no share of
 individuals (rows without repetition, weights, net differences, impact ratios, what is unseen) is simulated from its
-distribution.
+distribution; a model that wavers is asked through evenhand again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from evenhand.measuring.intervals import at_most, clopper_pearson, hypergeometri
 from evenhand.measuring.judging import Judge
 from evenhand.measuring.populations import Uniform
 from evenhand.measuring.remaining import bounded
-from evenhand.measuring.sequences import LOW_RATES, anytime, anytime_of_rows
+from evenhand.measuring.sequences import LOW_RATES, anytime, anytime_of_rows, spent
 from evenhand.stream import Stream, mix
 
 RATES = (1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.3, 0.5)
@@ -66,6 +68,15 @@ def always_anytime(share: float, path: npt.NDArray[np.int64], confidence: float)
     return bool(ahead.max() < -math.log(1 - confidence))
 
 
+def _check_formula(share: float, found: npt.NDArray[np.int64], samples: int) -> None:
+    """Make sure that the ends which evenhand gives are where the formula above says."""
+    (a, b), left = LOW_RATES, samples - found
+    ahead = betaln(a + found, b + left) - betaln(a, b) - xlogy(found, share) - xlog1py(left, -share)
+    for level in LEVELS:
+        low, high = anytime(found, samples, level)
+        assert (((low <= share) & (share <= high)) == (ahead < -math.log(1 - level))).all()
+
+
 def always_clopper_pearson(share: float, path: npt.NDArray[np.int64], confidence: float) -> bool:
     """Whether Clopper and Pearson's interval would have held at each of some looks."""
     n = np.unique(np.geomspace(1, len(path), LOOKS).astype(np.int64))
@@ -73,33 +84,33 @@ def always_clopper_pearson(share: float, path: npt.NDArray[np.int64], confidence
     return bool(((bdtr(k, n, share) > tail) & ((k == 0) | (bdtrc(np.maximum(k - 1, 0), n, share) > tail))).all())
 
 
-def shares(models: int, samples: int, rates: tuple[float, ...]) -> Iterator[dict[str, Any]]:
-    """Coverage of the intervals of a share, rate by rate."""
-    for share in rates:
-        paths, held = [], {(name, level): 0 for name in ("anytime", "peeking") for level in LEVELS}
-        experiments = []
-        for number in range(models):
-            unfair = verdicts(share, number, samples)
-            path = np.cumsum(unfair)
-            paths.append(int(path[-1]))
-            experiments.append(unfair.reshape(EXPERIMENTS, -1).sum(axis=1))
-            for level in LEVELS:
-                held["anytime", level] += always_anytime(share, path, level)
-                held["peeking", level] += always_clopper_pearson(share, path, level)
-        found = np.array(paths)
+def shares(models: int, samples: int, share: float) -> Iterator[dict[str, Any]]:
+    """Coverage of the intervals of a share."""
+    paths, held = [], {(name, level): 0 for name in ("anytime", "peeking") for level in LEVELS}
+    experiments = []
+    for number in range(models):
+        unfair = verdicts(share, number, samples)
+        path = np.cumsum(unfair)
+        paths.append(int(path[-1]))
+        experiments.append(unfair.reshape(EXPERIMENTS, -1).sum(axis=1))
         for level in LEVELS:
-            exact = clopper_pearson(found, samples, level)
-            yield row("Clopper-Pearson", share, level, exact, exact, share)
-            yield row("anytime", share, level, anytime(found, samples, level), exact, share)
-            normal = lln(np.array(experiments), samples // EXPERIMENTS, level)
-            yield row("lln", share, level, normal, exact, share)
-            upper = at_most(found, samples, level)
-            yield row("at most", share, level, (np.zeros_like(upper), upper), exact, share)
-            for name, what in (
-                ("anytime", "anytime, at the worst moment"),
-                ("peeking", "Clopper-Pearson, at the worst"),
-            ):
-                yield {"interval": what, "rate": share, "level": level, "coverage": held[name, level] / models}
+            held["anytime", level] += always_anytime(share, path, level)
+            held["peeking", level] += always_clopper_pearson(share, path, level)
+    found = np.array(paths)
+    _check_formula(share, found, samples)
+    for level in LEVELS:
+        exact = clopper_pearson(found, samples, level)
+        yield row("Clopper-Pearson", share, level, exact, exact, share)
+        yield row("anytime", share, level, anytime(found, samples, level), exact, share)
+        normal = lln(np.array(experiments), samples // EXPERIMENTS, level)
+        yield row("lln", share, level, normal, exact, share)
+        upper = at_most(found, samples, level)
+        yield row("at most", share, level, (np.zeros_like(upper), upper), exact, share)
+        for name, what in (
+            ("anytime", "anytime, at the worst moment"),
+            ("peeking", "Clopper-Pearson, at the worst"),
+        ):
+            yield {"interval": what, "rate": share, "level": level, "coverage": held[name, level] / models}
 
 
 def row(name: str, rate: float, level: float, ends: Any, exact: Any, truth: Any) -> dict[str, Any]:
@@ -151,6 +162,54 @@ def weights(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
                 yield row(f"Fay-Feuer, {what}", short(truth), level, np.array(ends).T, np.array(exact).T, truth)
 
 
+def weights_watched(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Weighted rows that are looked at ten times while they grow to 10,000."""
+    looks, base = [1_000 * (i + 1) for i in range(10)], 0.02
+    for related, what in ((0, "unrelated"), (1, "heavy rows")):
+        everyone = rng.lognormal(0, 0.7, 2_000_000)
+        chance = np.clip(base * everyone**related, 0, 1)
+        truth = float((everyone * chance).sum() / everyone.sum())
+        for level in LEVELS:
+            ends, held, exact = [], 0, []
+            for _ in range(models):
+                at = rng.integers(len(everyone), size=looks[-1])
+                heavy, unfair = everyone[at], rng.random(len(at)) < chance[at]
+                every = [
+                    weighted(unfair[:n], heavy[:n], 1 - spent(1 - level, look)) for look, n in enumerate(looks, start=1)
+                ]
+                held += all(low <= truth <= high for low, high in every)
+                ends.append(every[-1])
+                exact.append(clopper_pearson(unfair.sum(), len(at), level))
+            made = row("", short(truth), level, np.array(ends).T, np.array(exact).T, truth)
+            yield {**made, "interval": f"Fay-Feuer at every look, {what}, at the worst look", "coverage": held / models}
+
+
+class Wavering(Simulated):
+    """A simulated model that says the opposite now and then."""
+
+    def __init__(self, share: float, number: int, noise: float) -> None:
+        super().__init__(share, number)
+        self.noise, self.rng = noise, np.random.default_rng(number)
+
+    def labels(self, X: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+        """Decide."""
+        return super().labels(X) ^ (self.rng.random(len(X)) < self.noise)
+
+
+def noise(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """A model that wavers, asked six times about each of 500 individuals."""
+    del rng
+    for share, slips in ((0.001, 0.02), (0.1, 0.02), (0.1, 0.1)):
+        for level in LEVELS:
+            made = [
+                eh.estimate(Wavering(share, i, slips), SPACE, samples=500, confidence=level, repeats=6, seed=i)
+                for i in range(models)
+            ]
+            ends = np.array([(one.low, one.high) for one in made]).T
+            exact = clopper_pearson(np.array([one.found for one in made]), 500, level)
+            yield row(f"widened for noise, {100 * slips:g} % of answers wrong", share, level, ends, exact, share)
+
+
 def net(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     """Net differences of pairs."""
     for p in ((1e-4, 0.0), (0.01, 0.002), (0.05, 0.05), (0.3, 0.1)):
@@ -158,6 +217,19 @@ def net(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
         for level in LEVELS:
             ends = Sureness(level, 0.01).net(first, second, 10_000)
             yield row("net difference", p[0] - p[1], level, ends, None, p[0] - p[1])
+    looks = [1_000 * 2**i for i in range(6)]
+    for p in ((0.01, 0.002), (0.05, 0.05)):
+        steps = [rng.multinomial(n, [*p, 1 - sum(p)], models) for n in np.diff([0, *looks])]
+        for level in LEVELS:
+            sure = Sureness(level, 0.01, watched=True)
+            every = [
+                sure.net(so_far[:, 0], so_far[:, 1], n)
+                for so_far, n in zip(np.cumsum(steps, axis=0), looks, strict=True)
+            ]
+            held = np.all([(low <= p[0] - p[1] + 1e-12) & (p[0] - p[1] <= high + 1e-12) for low, high in every], axis=0)
+            made = row("", p[0] - p[1], level, every[-1], None, p[0] - p[1])
+            what = f"net difference, watched, {sum(p):g} unequal, at the worst look"
+            yield {**made, "interval": what, "coverage": float(held.mean())}
 
 
 def impact(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
@@ -187,29 +259,29 @@ def unseen(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
             yield row("unseen share", spread, level, np.array(ends).T, None, np.array(truth))
 
 
-def measure(models: int, samples: int, rates: tuple[float, ...]) -> dict[str, Any]:
+OTHERS = (rows_once, weights, weights_watched, noise, net, impact, unseen)
+
+
+def simulate(models: int, samples: int, part: float | int) -> list[dict[str, Any]]:
+    """Simulate one part: a rate, or one of the others by its number."""
+    if isinstance(part, float):
+        return list(shares(models, samples, part))
+    return list(OTHERS[part](models, np.random.default_rng(part)))
+
+
+def measure(models: int, samples: int, rates: tuple[float, ...], workers: int = 1) -> dict[str, Any]:
     """Simulate everything."""
-    rng = np.random.default_rng(0)
-    others: tuple[Callable[[int, np.random.Generator], Iterator[dict[str, Any]]], ...] = (
-        rows_once,
-        weights,
-        net,
-        impact,
-        unseen,
-    )
+    parts: list[float | int] = [*rates, *range(len(OTHERS))]
     result: dict[str, Any] = {
         "machine": facts(),
         "settings": {"models": models, "samples": samples, "experiments": EXPERIMENTS, "looks": LOOKS},
         "shares": [],
         "others": [],
     }
-    for made in shares(models, samples, rates):
-        result["shares"].append(made)
-        print(made, flush=True)
-    for simulate in others:
-        for made in simulate(models, rng):
-            result["others"].append(made)
-            print(made, flush=True)
+    with ProcessPoolExecutor(workers) as pool:
+        for part, made in zip(parts, pool.map(partial(simulate, models, samples), parts), strict=True):
+            result["shares" if isinstance(part, float) else "others"] += made
+            print(*made, sep="\n", flush=True)
     result["load_after"] = facts()["load"]
     return result
 
@@ -219,8 +291,9 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--models", type=int, default=MODELS, help="simulated models for each rate")
     options.add_argument("--samples", type=int, default=SAMPLES, help="individuals asked of each, a multiple of 400")
     options.add_argument("--rates", type=float, nargs="+", default=RATES)
+    options.add_argument("--workers", type=int, default=1, help="processes")
     given = options.parse_args(arguments)
-    save(given.out, measure(given.models, given.samples, tuple(given.rates)))
+    save(given.out, measure(given.models, given.samples, tuple(given.rates), given.workers))
 
 
 if __name__ == "__main__":

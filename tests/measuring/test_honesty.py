@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import evenhand as eh
 from evenhand.criterion import Criterion
-from evenhand.errors import BudgetError, DataError, EstimateError, ModelError
+from evenhand.errors import BudgetError, DataError, EstimateError, EvenhandError, FlakyModel, ModelError
 from evenhand.measuring.comparisons import mcnemar
 from evenhand.measuring.intervals import Sums, fay_feuer_test, weighted
 from evenhand.measuring.plan import Plan
+from evenhand.measuring.plots import path
 from evenhand.measuring.sequences import spent
 from evenhand.measuring.words import percent
 from tests.helpers import optional
@@ -254,3 +257,147 @@ def test_large_families_are_not_gone_through_unasked() -> None:
                      protected=["age", "race"])  # fmt: skip
     assert not Plan().enumerates(where, eh.Flip(), 16_384)
     assert Plan(exact=True).enumerates(where, eh.Flip(), 16_384)
+
+
+class Waver:
+    """Scores that ignore sex and are never twice the same."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+
+    def predict_proba(self, frame):
+        p = np.clip(0.1 + self.rng.normal(0, 0.05, len(frame)), 0, 1)
+        return np.c_[1 - p, p]
+
+    def predict(self, frame):
+        return self.predict_proba(frame).argmax(axis=1)
+
+
+def test_scores_that_waver_are_an_error_however_often_they_are_asked() -> None:
+    with pytest.raises(FlakyModel):
+        eh.estimate(eh.wrap(Waver(), input="frame"), SPACE, criterion=eh.Gap(0.03), samples=1_000, exact=False)
+    with pytest.raises(EstimateError, match="most frequent decision"):
+        eh.estimate(
+            eh.wrap(Waver(), input="frame"), SPACE, criterion=eh.Gap(0.03), samples=1_000, exact=False, repeats=2
+        )
+    with pytest.raises(FlakyModel):
+        eh.groups(lambda f: np.random.default_rng().random(len(f)) < 0.5, SPACE, data(100), True)
+
+
+def test_nothing_is_exact_or_absent_where_counterparts_were_sampled() -> None:
+    space = eh.Space([eh.Integer("a", 0, 99), eh.Integer("age", 0, 4_999)], protected="age", limit=10)
+    rows = {"a": np.arange(100), "age": np.arange(100)}
+
+    def strict(frame):
+        return (frame["age"] != 777).to_numpy() | (frame["a"] > 50).to_numpy()
+
+    every = eh.estimate(strict, space, "data", data=rows, about="rows")
+    some = eh.estimate(strict, space, samples=1_000)
+    for result in (every, some):
+        assert not result.exact
+        assert (result.found, result.verdict) == (0, "insufficient evidence")
+        assert "the share may be higher" in result.sentence
+    assert every.sentence.startswith("nobody of the data's 100 rows is found to be treated differently")
+    assert "would be found so by these counterparts" in some.sentence
+
+
+def test_weights_weigh_everything() -> None:
+    rows = {"a": np.arange(100), "b": np.zeros(100), "sex": ["F"] * 100}
+    weights = np.where(np.arange(100) >= 90, 1_000.0, 1.0)
+
+    def slope(frame):
+        p = np.where(frame["sex"] == "F", 0.4 * frame["a"] / 99, 0.45 + 0.05 * frame["a"] / 99)
+        return np.c_[1 - p, p]
+
+    result = eh.estimate(slope, SPACE, "data", data=rows, weights=weights, favourable=1)
+    gap = 0.45 + 0.05 * rows["a"] / 99 - 0.4 * rows["a"] / 99
+    assert result.severity["everyone"]["mean"] == pytest.approx(np.average(gap, weights=weights))
+    assert result.comparisons[0].gaps["mean"] == pytest.approx(np.average(gap, weights=weights), rel=1e-5)
+    assert result.comparisons[0].gaps["advantage"] == pytest.approx(-np.average(gap, weights=weights), rel=1e-5)
+    heavy = np.sort(gap[90:])
+    assert heavy[0] <= result.severity["everyone"]["median"] <= heavy[-1]
+    unfair = eh.estimate(refuse, SPACE, "data", data=rows, weights=weights[::-1])
+    asked, share = path(unfair)
+    assert share[-1] == pytest.approx(unfair.rate)
+    assert asked[-1] == 100
+    unfair.plot_convergence()
+    result.plot_gaps()
+    with pytest.raises(EstimateError, match="without weights"):
+        eh.remaining(unfair)
+
+
+def test_the_share_lies_in_its_own_interval() -> None:
+    rows = {"a": np.arange(1_000) % 100, "b": np.arange(1_000) // 100, "sex": ["F", "M"] * 500}
+    one = lambda f: ~((f["sex"] == "F") & (f["a"] < 1) & (f["b"] < 1)).to_numpy()  # noqa: E731
+    result = eh.estimate(one, SPACE, "data", data=rows, about="rows", samples=999)
+    assert result.low <= result.rate <= result.high
+    result.plot_convergence()
+
+
+def test_half_width_is_a_reach() -> None:
+    result = eh.estimate(lambda f: f["a"] > 3, SPACE, half_width=0.003, exact=False)
+    assert (result.stop, result.found) == ("half_width", 0)
+    assert result.high <= 0.003
+    assert eh.estimate(refuse, SPACE, half_width=1e-300).exact
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"population": np.array(["data", "x"])},
+        {"interval": np.array(["lln", "x"])},
+        {"interval": pd.NA},
+        {"favourable": pd.NA},
+        {"favourable": float("nan")},
+        {"exact": True, "samples": 3},
+        {"exact": True, "seconds": 1.0},
+    ],
+)
+def test_odd_arguments_are_refused_in_words(given: dict[str, object]) -> None:
+    with pytest.raises(EvenhandError):
+        eh.estimate(refuse, SPACE, **given)
+
+
+def test_results_are_plain_values_whatever_the_arguments() -> None:
+    optional("fairlearn")
+    small = np.float32(0.9)
+    result = eh.estimate(refuse, SPACE, confidence=small, tolerance=np.float32(0.01), samples=1_000, exact=False)
+    json.dumps([result.to_dict(), eh.remaining(result).to_dict()], allow_nan=False)
+    json.dumps(eh.groups(refuse, SPACE, data(100), True, confidence=small).to_dict(), allow_nan=False)
+
+
+def test_data_of_a_tight_space_need_no_draws() -> None:
+    names = "abc"
+    space = eh.Space([eh.Integer(n, 0, 999) for n in names] + [eh.Boolean("s")], "s", ["a == b", "b == c"])
+    rows = {**{n: [1, 2] for n in names}, "s": [True, False]}
+    result = eh.estimate(eh.wrap(Waverless(), input="frame"), space, "data", data=rows, about="rows")
+    assert result.samples == 2
+
+
+class Waverless:
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, frame):
+        return np.c_[1 - frame["s"] * 0.9, frame["s"] * 0.9]
+
+    def predict(self, frame):
+        return (frame["s"]).astype(int)
+
+
+def test_truth_is_compared_by_value_and_where_it_is_known() -> None:
+    optional("fairlearn")
+    rows = data(200)
+    said = refuse(pd.DataFrame(rows))
+    for y in (said.astype(float), said.astype(int), said, said.astype(str)):
+        figures = eh.groups(refuse, SPACE, rows, True, y=y)
+        assert {group.accuracy for group in figures.groups} == {1.0}
+    half = np.where(np.arange(200) % 2, said, np.nan)
+    half[:100] = 1 - half[:100]
+    figures = eh.groups(refuse, SPACE, rows, True, y=half)
+    assert figures.counts["unknown"] == 100
+    sizes = np.array([sum(np.array(rows["sex"])[1::2] == g.values["sex"]) for g in figures.groups])
+    assert sizes @ [g.accuracy for g in figures.groups] == pytest.approx(50)
+    with pytest.raises(DataError, match="no true decision"):
+        eh.groups(refuse, SPACE, rows, True, y=[None] * 200)

@@ -65,7 +65,8 @@ Samples = Annotated[
     int | None, Option(metavar="N", help="Ask N individuals; by default 100000, and all rows of the data.")
 ]
 HalfWidth = Annotated[
-    float | None, Option("--half-width", metavar="W", help="Stop when the interval reaches no further than W.")
+    float | None,
+    Option("--half-width", metavar="W", help="Stop when the interval reaches no further than W to either side."),
 ]
 StopSeconds = Annotated[float | None, Option("--seconds", metavar="S", help="Stop after S seconds.")]
 Confidence = Annotated[float | None, Option(metavar="C", help="How sure to be; by default 0.95.")]

@@ -62,7 +62,7 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
     if resume:
         check_resumable(directory)
     if config.model.path is None:
-        raise ConfigError("no model to audit; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
+        raise ConfigError("no model; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
     data = None if config.data.path is None else read_frame(config.data.path)
     model = get_model(config.model.path, trust, config.model.threshold, quiet)
     space = _space(config, data, model)

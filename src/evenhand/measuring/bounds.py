@@ -91,12 +91,14 @@ def _interval(
         if samples == size:
             return rate, rate, rate, "exact"
         low, high = (anytime_of_rows if watched else hypergeometric)(found, samples, size, confidence)
+        # Of few rows that are left the sample's own share may be none that all rows can have.
+        rate = float(np.clip(rate, low, high))
         return rate, float(low), float(high), "anytime, rows asked once" if watched else "hypergeometric"
     if plan.interval == "lln" and not watched:
         assert survey.verdicts is not None
         counts = np.concatenate(survey.verdicts).reshape(plan.experiments, -1)
         low, high = lln(counts.sum(axis=1), counts.shape[1], confidence)
-        return rate, float(low), float(high), "lln"
+        return rate, min(rate, float(low)), max(rate, float(high)), "lln"
     low, high = (anytime if watched else clopper_pearson)(found, samples, confidence)
     return rate, float(low), float(high), "anytime" if watched else "Clopper-Pearson"
 

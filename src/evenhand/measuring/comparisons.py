@@ -189,7 +189,7 @@ def mcnemar(first: Any, second: Any) -> Numbers:
 
     k, other = np.broadcast_arrays(np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64))
     fewer, more = np.minimum(k, other), np.maximum(k, other)
-    # The binomial distribution as a beta function: numbers of weighted individuals are not whole.
+    # The binomial distribution as a beta function: less what noise may have misjudged, numbers are not whole.
     tail = np.where(more > 0, betainc(np.maximum(more, 1e-9), fewer + 1, 0.5), 1.0)
     return np.asarray(np.minimum(1.0, 2 * tail), dtype=np.float64)
 
@@ -288,19 +288,24 @@ def count(value: float) -> float:
 def _gaps(table: Table, pair: int, directed: bool) -> dict[str, float] | None:
     if table.gaps is None:
         return None
-    gaps = table.gaps[:, pair]
-    gaps = gaps[~np.isnan(gaps)].astype(np.float64)
+    known = ~np.isnan(table.gaps[:, pair])
+    gaps = table.gaps[known, pair].astype(np.float64)
     if not len(gaps):
         return None
-    out = summary(np.abs(gaps))
-    return {**out, "advantage": float(gaps.mean())} if directed else out
+    weights = None if table.weighted is None else np.concatenate(table.weighted.kept)[known]
+    out = summary(np.abs(gaps), weights)
+    return {**out, "advantage": float(np.average(gaps, weights=weights))} if directed else out
 
 
-def summary(gaps: Numbers) -> dict[str, float]:
+def summary(gaps: Numbers, weights: Numbers | None = None) -> dict[str, float]:
     """Describe a distribution of gaps.
 
     >>> summary(np.array([0.0, 0.1, 0.2]))["median"]
     0.1
+    >>> summary(np.array([0.0, 0.1, 0.2]), np.array([1.0, 1.0, 8.0]))["median"]
+    0.2
     """
-    median, high, highest, most = np.quantile(gaps, QUANTILES).tolist()
-    return {"mean": float(gaps.mean()), "median": median, "p90": high, "p99": highest, "largest": most}
+    method: Literal["linear", "inverted_cdf"] = "linear" if weights is None else "inverted_cdf"
+    median, high, highest, most = np.quantile(gaps, QUANTILES, method=method, weights=weights).tolist()
+    mean = float(np.average(gaps, weights=weights))
+    return {"mean": mean, "median": median, "p90": high, "p99": highest, "largest": most}

@@ -10,13 +10,15 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.errors import DataError
-from evenhand.measuring.favour import LOWER, Favour
+from evenhand.measuring.favour import LOWER, Favour, alike
 from evenhand.measuring.intervals import Numbers
 from evenhand.measuring.judging import Mask
 from evenhand.space.frames import columns_of
 from evenhand.space.individuals import Rows
 
 SHOWN = 4
+UNKNOWN = -1
+Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,22 @@ class Decided:
 
     selected: Mask
     """Who gets the favourable decision."""
-    said: npt.NDArray[np.str_] | None
-    """The decisions as texts, where there is a truth to compare them with."""
-    truth: npt.NDArray[np.str_] | None
+    said: Codes | None
+    """The decisions numbered, where there is a truth to compare them with."""
+    truth: Codes | None
+    """The true decisions by the same numbers; ``UNKNOWN`` where there is none."""
     weights: Numbers | None
 
     @property
     def correct(self) -> Mask | None:
         """Whom the model decides as the truth says."""
         return None if self.said is None else np.asarray(self.said == self.truth, dtype=bool)
+
+    @property
+    def told(self) -> Mask:
+        """Of whom the truth is known."""
+        assert self.truth is not None
+        return np.asarray(self.truth != UNKNOWN, dtype=bool)
 
     def weight(self, at: npt.NDArray[np.int64]) -> Numbers:
         """What some rows count."""
@@ -74,7 +83,9 @@ def _beyond_median(numbers: Numbers, weights: Numbers | None, lower: bool) -> Ma
     return np.asarray(numbers < median if lower else numbers > median, dtype=bool)
 
 
-def _beside_truth(said: npt.NDArray[Any], truth: Truth) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.str_]]:
+def _beside_truth(said: npt.NDArray[Any], truth: Truth) -> tuple[Codes, Codes]:
+    import pandas as pd
+
     y = truth.y
     if isinstance(y, str):
         columns = columns_of(truth.data)
@@ -88,9 +99,15 @@ def _beside_truth(said: npt.NDArray[Any], truth: Truth) -> tuple[npt.NDArray[np.
         )
     if said.ndim == 2:
         raise DataError("y: accuracy is of decisions; make numbers decisions with eh.wrap(model, threshold=...)")
-    # As texts, so that 1 and True, or a number and its text in a file, are told apart as a reader would.
-    texts = [np.array([str(value) for value in array.tolist()]) for array in (said, right[truth.positions])]
-    if not set(texts[0]) & set(texts[1]):
-        decisions, truths = (", ".join(sorted(set(text))[:SHOWN]) for text in texts)
-        raise DataError(f"y has the values {truths}, but the model decides {decisions}; give both in one coding")
-    return texts[0], texts[1]
+    decisions, names = pd.factorize(said)
+    truths, others = pd.factorize(right[truth.positions])  # What is missing gets -1.
+    known, right_ones = names.tolist(), others.tolist()
+    if not right_ones:
+        raise DataError("y has no true decision for any row; give some, or leave y out")
+    # One that the model never makes gets a number of its own, so that nobody is right about it.
+    number = [next((i for i, name in enumerate(known) if alike(name, one)), len(known)) for one in right_ones]
+    if min(number) == len(known):
+        listed = (", ".join(sorted(map(str, values))[:SHOWN]) for values in (right_ones, known))
+        raise DataError("y has the values {}, but the model decides {}; give both in one coding".format(*listed))
+    numbers = np.array([*number, UNKNOWN], dtype=np.int64)
+    return decisions.astype(np.int64), numbers[truths]

@@ -18,11 +18,13 @@ from evenhand.measuring.subject import Subject, subject_of
 from evenhand.measuring.survey import Survey, Wavering
 from evenhand.measuring.watching import Reading, Watch
 from evenhand.model import wrap
-from evenhand.run import check_arguments, fixed_individuals
+from evenhand.run import check_arguments
 from evenhand.space.tabular import Space
 
 CHUNK = 16_384
 """The most rows of one model call; networks answer blocks that stay in the processor's cache fastest."""
+TRIED = 64
+"""Rows on which scores and decisions are compared before the first block."""
 
 
 def estimate(
@@ -68,7 +70,7 @@ def estimate(
     samples
         How many individuals to ask; by default 100,000, and every row of the data.
     half_width
-        Stop when the interval is no wider than this to either side.
+        Stop when the interval reaches no further than this to either side of the share found.
     seconds
         Stop after this time.
     confidence
@@ -126,10 +128,15 @@ def estimate(
     watch = Watch(plan, chunk, progress)
     check_data(plan, data, weights)
     criterion = criterion or Flip()
+    if criterion.needs_scores and (repeats or 1) > 1:
+        raise EstimateError(
+            f"repeats={repeats} takes the most frequent decision, and {criterion!r} looks at scores, which have none; "
+            "leave repeats out, and average the scores of a model that wavers before evenhand sees them"
+        )
     asker = Asker(wrap(model), space, criterion, timeout)
     favour = Favour(asker.model, favourable)
     subject = subject_of(plan, space, criterion, data, weights, seed, chunk)
-    asker.scored = asker.scored or _scores_come_along(asker)
+    asker.scored = asker.scored or _scores_come_along(asker, subject)
     watch.begin(subject.aim)
     try:
         survey, stop = _surveyed(plan, subject, asker, favour, seed, watch)
@@ -172,11 +179,11 @@ def _surveyed(
             raise
 
 
-def _scores_come_along(asker: Asker) -> bool:
+def _scores_come_along(asker: Asker, subject: Subject) -> bool:
     """Whether the model's scores cost nothing beside its decisions, and lead to the same ones."""
     if not asker.model.has_scores or not asker.model.decides or asker.model.regression:
         return False
-    rows = fixed_individuals(asker.space).rows
+    rows = subject.population.take(0, TRIED)[0].rows
     plain = asker.labels(rows)
     asker.scored = True
     try:

@@ -29,7 +29,7 @@ class Favour:
         self.model, self.favourable = model, favourable
         self._value: Any = None
         self._seen: list[Any] = []
-        if np.ndim(favourable) and not isinstance(favourable, str):
+        if favourable is not None and not _single(favourable):
             raise ModelError(f"favourable must be one decision, got {favourable!r}")
         if favourable is not None and model.regression and favourable not in (HIGHER, LOWER):
             raise ModelError(
@@ -84,8 +84,23 @@ class Favour:
         return next(((value,) for value in values if self._is(value)), None)
 
     def _is(self, value: Any) -> bool:
-        return bool(value == self.favourable) or str(value) == str(self.favourable)
+        return alike(value, self.favourable)
 
     def _unknown(self, values: list[Any]) -> str:
         shown = ", ".join(repr(value) for value in values[:SHOWN])
         return f"favourable={self.favourable!r} is no decision of {self.model.name}; it decides {shown}"
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two decisions are the same: by value or, as files and the command line write them, by text.
+
+    >>> alike(1, True), alike(1, "1"), alike(1.0, 1), alike("yes", "no")
+    (True, True, True, False)
+    """
+    return bool(one == other) or str(one) == str(other)
+
+
+def _single(value: Any) -> bool:
+    import pandas as pd
+
+    return np.ndim(value) == 0 and not pd.isna(value)

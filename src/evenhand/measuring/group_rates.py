@@ -89,8 +89,9 @@ def _groups(cut: Sequence[Banding], number: npt.NDArray[np.int64], known: Decide
             continue
         low, high = weighted(known.selected[here], weight, confidence)
         found: dict[str, Any] = {"rate": float(figures["rate"][index]), "low": float(low), "high": float(high)}
-        if correct is not None:
-            low, high = weighted(correct[here], weight, confidence)
+        told = np.zeros(0, dtype=np.int64) if correct is None else here[known.told[here]]
+        if correct is not None and len(told):
+            low, high = weighted(correct[told], known.weight(told), confidence)
             found["accuracy"] = float(figures["accuracy"][index])
             found |= {"accuracy_low": float(low), "accuracy_high": float(high)}
         share, selected = float(weight.sum() / total), int(known.selected[here].sum())
@@ -106,11 +107,15 @@ def _metrics(number: npt.NDArray[np.int64], known: Decided) -> dict[str, pd.Seri
         raise MissingExtra("fairlearn", "fairness", "group figures") from None
     from sklearn.metrics import accuracy_score
 
-    given: dict[str, Any] = {"sensitive_features": {"group": number}}
-    if known.weights is not None:
-        given["sample_params"] = {"sample_weight": known.weights}
+    def by_group(metric: Any, truth: Any, said: Any, at: npt.NDArray[np.int64]) -> pd.Series[float]:
+        given: dict[str, Any] = {"sensitive_features": {"group": number[at]}}
+        if known.weights is not None:
+            given["sample_params"] = {"sample_weight": known.weights[at]}
+        made: pd.Series[float] = MetricFrame(metrics=metric, y_true=truth[at], y_pred=said[at], **given).by_group
+        return made
+
     selected = known.selected.astype(np.int64)
-    out = {"rate": MetricFrame(metrics=selection_rate, y_true=selected, y_pred=selected, **given).by_group}
+    out = {"rate": by_group(selection_rate, selected, selected, np.arange(len(number)))}
     if known.said is not None:
-        out["accuracy"] = MetricFrame(metrics=accuracy_score, y_true=known.truth, y_pred=known.said, **given).by_group
+        out["accuracy"] = by_group(accuracy_score, known.truth, known.said, np.flatnonzero(known.told))
     return out

@@ -10,17 +10,20 @@ import numpy as np
 
 from evenhand.asker import Asker
 from evenhand.budget import number
+from evenhand.check import same
 from evenhand.criterion import Flip, Gap
-from evenhand.errors import DataError, EstimateError
+from evenhand.errors import DataError, EstimateError, FlakyModel
 from evenhand.measuring.banding import bandings
 from evenhand.measuring.deciding import Truth, decided
 from evenhand.measuring.favour import Favour
 from evenhand.measuring.group_rates import Group, rates
+from evenhand.measuring.judging import TWICE
 from evenhand.measuring.populations import check_weights
 from evenhand.measuring.result import plain
 from evenhand.measuring.words import level, listed, percent
 from evenhand.model import wrap
 from evenhand.run import CHUNK, check_arguments
+from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
 
 if TYPE_CHECKING:
@@ -50,7 +53,9 @@ class Groups:
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values."""
-        return {**vars(self), "favourable": plain(self.favourable), "groups": [plain(asdict(g)) for g in self.groups]}
+        return {
+            name: plain(value) for name, value in (vars(self) | {"groups": [asdict(g) for g in self.groups]}).items()
+        }
 
     def __repr__(self) -> str:
         of = f"{self.basis} of {plain(self.favourable)!r} among {self.rows:,} rows"
@@ -94,7 +99,7 @@ def groups(
     favourable
         The decision that people want. Of numbers ``"higher"`` or ``"lower"``: selected is who is beyond the median.
     y
-        The true decisions, or the name of their column, for accuracy.
+        The true decisions, or the name of their column, for accuracy; rows where it is missing are left out of that.
     weights
         What each row counts: numbers, or the name of a column.
     bands
@@ -138,11 +143,26 @@ def groups(
         heavy = np.flatnonzero(numbers)
         people, positions, numbers = people[heavy], positions[heavy], numbers[heavy]
     truth = None if y is None else Truth(y, data, positions, total)
+    _check_steady(asker, people)
     known = decided(asker, favour, people.rows, chunk, numbers, truth)
     made = rates(bandings(space, people.rows, bands or {}), known, confidence, smallest)
     counts = {"rows": total, "clipped": encoded.clipped, "dropped": encoded.dropped}
+    if known.truth is not None:
+        counts["unknown"] = int((~known.told).sum())
     basis = "scoring rate (beyond the median)" if wrapped.regression else "selection rate"
     return Groups(tuple(made), favourable, confidence, len(people), counts, wrapped.name, smallest, basis)
+
+
+def _check_steady(asker: Asker, people: Individuals) -> None:
+    rows = people.rows[:TWICE]
+    first, again = (asker.scores(rows) if asker.model.regression else asker.labels(rows) for _ in range(2))
+    waver = int((~same(first, again)).sum())
+    if waver:
+        raise FlakyModel(
+            f"the model gave two answers to {waver:,} of {first.size:,} rows that were asked twice; switch off what is "
+            "random in it (dropout, sampling, temperature), or average its answers",
+            waver / first.size,
+        )
 
 
 def _said(group: Group, smallest: float) -> str:

@@ -42,7 +42,8 @@ class Plan:
     def __post_init__(self) -> None:
         for name, kinds in (("population", Whom), ("about", About), ("interval", Method)):
             value, allowed = getattr(self, name), get_args(kinds)
-            if not (value in allowed or (value is None and name != "population")):
+            named = isinstance(value, str) and value in allowed
+            if not named and (value is not None or name == "population"):
                 raise EstimateError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
         self._check_numbers()
         if self.half_width is not None and self.interval not in (None, "anytime"):
@@ -52,10 +53,8 @@ class Plan:
             )
         if self.about is not None and self.population != "data":
             raise EstimateError(f'about={self.about!r} is for population="data"; leave it out for {self.population!r}')
-        if self.exact and self.population != "uniform":
-            raise EstimateError(
-                f'exact=True is for population="uniform", got {self.population!r}; of data all rows are asked anyway'
-            )
+        if self.exact:
+            self._check_exact()
         if self.interval == "lln":
             self._check_lln()
 
@@ -78,6 +77,17 @@ class Plan:
             raise EstimateError(f"confidence must be above 0.5 and below 1, such as 0.95, got {self.confidence!r}")
         if not number(self.tolerance) or not 0 <= self.tolerance < 1:
             raise EstimateError(f"tolerance must be a share from 0 to below 1, such as 0.01, got {self.tolerance!r}")
+
+    def _check_exact(self) -> None:
+        if self.population != "uniform":
+            raise EstimateError(
+                f'exact=True is for population="uniform", got {self.population!r}; of data all rows are asked anyway'
+            )
+        for name in ("samples", "half_width", "seconds", "interval"):
+            if getattr(self, name) is not None:
+                raise EstimateError(
+                    f"exact=True asks everyone, so {name}={getattr(self, name)!r} ends nothing; leave one out"
+                )
 
     def _check_lln(self) -> None:
         if self.seconds is not None or self.population == "data":
@@ -121,9 +131,9 @@ class Plan:
         if self.interval is not None:
             # Who names an interval wants to see one.
             return False
-        limits = [SMALL if self.samples is None else self.samples]
+        limits: list[float] = [SMALL if self.samples is None else self.samples]
         if self.half_width is not None:
-            limits.append(int(1 / self.half_width**2))
+            limits.append(SMALL if self.half_width < 1e-3 else self.half_width**-2)
         if self.seconds is not None:
             # The clock is first looked at after one model call.
             limits.append(chunk // space.combinations)

@@ -23,16 +23,19 @@ POINTS, MOST = 400, 30
 def convergence(estimate: Estimate) -> Figure:
     """Draw how the share settled, with the interval that holds at every moment."""
     figure, axes = _figure(6.4, 3.2)
-    samples, found = path(estimate)
-    low, high = anytime(found, samples, estimate.confidence)
-    axes.fill_between(samples, 100 * low, 100 * high, color=BAND, alpha=0.3, linewidth=0,
-                      label=f"anytime interval, {level(estimate.confidence)}")  # fmt: skip
-    axes.plot(samples, 100 * found / samples, color=LINE, label="share found so far")
+    samples, share, weigh = *path(estimate), estimate.kept.weight() is not None
+    top = estimate.high
+    if not weigh:
+        low, high = anytime(np.rint(share * samples), samples, estimate.confidence)
+        axes.fill_between(samples, 100 * low, 100 * high, color=BAND, alpha=0.3, linewidth=0,
+                          label=f"anytime interval, {level(estimate.confidence)}")  # fmt: skip
+        top = max(top, float(np.median(high)))
+    axes.plot(samples, 100 * share, color=LINE, label="share found so far" + ", weighted" * weigh)
     if not estimate.exact:
         axes.errorbar(
-            samples[-1:],
+            [estimate.samples],
             [100 * estimate.rate],
-            yerr=[[100 * (estimate.rate - estimate.low)], [100 * (estimate.high - estimate.rate)]],
+            yerr=[[100 * max(0.0, estimate.rate - estimate.low)], [100 * max(0.0, estimate.high - estimate.rate)]],
             fmt="o",
             color=SECOND,
             capsize=3,
@@ -41,25 +44,28 @@ def convergence(estimate: Estimate) -> Figure:
     axes.set_xscale("log")
     axes.set_xlabel("individuals asked")
     axes.set_ylabel("treated differently, %")
-    axes.set_ylim(0, min(100, 100 * max(float(np.median(high)), estimate.high) * 1.2) or 1)
+    axes.set_ylim(0, min(100, 100 * max(top, float(share[-1])) * 1.2) or 1)
     axes.legend(frameon=False)
     return figure
 
 
 def path(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
-    """Individuals asked and found so far, at moments spread over the sample.
+    """Individuals asked and the share found so far, at moments spread over the sample.
 
-    The first ones are known one by one, later ones block by block.
+    The first ones are known one by one, later ones block by block; of weighted ones the first alone.
     """
-    early = np.cumsum(estimate.kept.verdicts())
-    at = np.unique(np.geomspace(1, max(len(early), 1), POINTS).astype(np.int64))
-    points = [(int(n), int(early[n - 1])) for n in at[: len(early)] if n <= len(early)]
-    if estimate.samples != len(early):
+    unfair, weights = estimate.kept.verdicts(), estimate.kept.weight()
+    weights = np.ones(len(unfair)) if weights is None else weights
+    early = np.cumsum(weights * unfair) / np.cumsum(weights) * np.arange(1, len(unfair) + 1)
+    at = np.unique(np.geomspace(1, len(early), POINTS).astype(np.int64)) if len(early) else np.zeros(0, np.int64)
+    points = [(int(n), float(early[n - 1])) for n in at]
+    if estimate.samples != len(early) and not estimate.kept.weights:
         # Of a space that was gone through, whole families were counted.
         if estimate.exact or estimate.unfinished:
             points = [p for p in points if p[0] < estimate.points[0][0]]
         points += [point for point in estimate.points if not points or point[0] > points[-1][0]]
-    return np.array([n for n, _ in points], dtype=np.float64), np.array([k for _, k in points], dtype=np.float64)
+    asked = np.array([n for n, _ in points], dtype=np.float64)
+    return asked, np.array([k for _, k in points], dtype=np.float64) / asked
 
 
 def intervals(estimate: Estimate) -> Figure:
@@ -91,14 +97,15 @@ def gaps(estimate: Estimate) -> Figure:
     if estimate.gaps is None:
         axes.text(0.5, 0.5, "the model gives no scores", ha="center", va="center", transform=axes.transAxes)
         return figure
-    unfair = estimate.kept.verdicts()
+    unfair, weights = estimate.kept.verdicts(), estimate.kept.weight()
+    weights = np.ones(len(unfair)) if weights is None else weights
     edges = np.linspace(0, float(estimate.gaps.max()) or 1.0, 41)
-    for values, colour, name in (
-        (estimate.gaps, BAND, "everyone"),
-        (estimate.gaps[unfair], LINE, "treated differently"),
+    for who, colour, name in (
+        (np.ones_like(unfair), BAND, "everyone"),
+        (unfair, LINE, "treated differently"),
     ):
-        if len(values):
-            share = 100 * np.ones(len(values)) / len(values)
+        if who.any():
+            values, share = estimate.gaps[who], 100 * weights[who] / weights[who].sum()
             axes.hist(values, edges.tolist(), weights=share, histtype="stepfilled", alpha=0.5, color=colour, label=name)
     axes.set_xlabel("widest gap of scores among counterparts")
     axes.set_ylabel("% of them")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evenhand.errors import EstimateError
 from evenhand.measuring.intervals import at_most, clopper_pearson
-from evenhand.measuring.result import Estimate
+from evenhand.measuring.result import Estimate, plain
 from evenhand.measuring.words import level, percent
 from evenhand.run import Run
 from evenhand.space.individuals import Individuals, Rows
@@ -52,7 +52,7 @@ class Remaining:
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values."""
-        return {**asdict(self), "undiscovered": self.undiscovered}
+        return {name: plain(value) for name, value in {**asdict(self), "undiscovered": self.undiscovered}.items()}
 
     def __repr__(self) -> str:
         if not self.findings:
@@ -107,6 +107,13 @@ def remaining(estimate: Estimate, run: Run | None = None) -> Remaining:
         raise EstimateError(f"remaining needs what eh.estimate returned, got {type(estimate).__name__}")
     if run is not None and (not isinstance(run, Run) or run.space != estimate.space):
         raise EstimateError("run must be a run of eh.audit on the very space of the estimate")
+    if run is not None and run.identity["criterion"] != estimate.criterion:
+        raise EstimateError(
+            f"run and estimate must have one criterion; the run has {run.identity['criterion']}, the estimate "
+            f"{estimate.criterion}"
+        )
+    if estimate.kept.weights:
+        raise EstimateError("regions are counted by individuals who count alike; make the estimate without weights")
     if estimate.unfinished:
         raise EstimateError("the estimate did not finish, so what it left out is unknown; let it finish, or sample")
     people, unfair, said = _kept(estimate)

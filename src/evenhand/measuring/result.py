@@ -17,7 +17,7 @@ from evenhand.measuring.subject import Subject
 from evenhand.measuring.survey import Kept, Survey
 from evenhand.measuring.tables import Table
 from evenhand.measuring.watching import Watch
-from evenhand.measuring.words import listed, said, sentence
+from evenhand.measuring.words import ALL_ROWS, listed, said, sentence
 from evenhand.space.tabular import Space
 
 if TYPE_CHECKING:
@@ -132,16 +132,19 @@ class Estimate:
         """The gaps of all, and of those treated differently: mean, quantiles, largest."""
         if self.gaps is None:
             return None
-        unfair = self.kept.verdicts()
-        out = {"everyone": summary(self.gaps)}
-        return {**out, "treated differently": summary(self.gaps[unfair])} if unfair.any() else out
+        unfair, weights = self.kept.verdicts(), self.kept.weight()
+        out = {"everyone": summary(self.gaps, weights)}
+        if unfair.any():
+            out["treated differently"] = summary(self.gaps[unfair], None if weights is None else weights[unfair])
+        return out
 
     @property
     def verdict(self) -> str:
         """Say whether people are treated differently: "treated differently", "none found", "insufficient evidence"."""
-        if self.low > 0 or (self.exact and self.found):
+        if self.low > 0:
             return "treated differently"
-        return "none found" if self.upper <= self.tolerance and not self.found else "insufficient evidence"
+        sure = self.upper <= self.tolerance and not self.found and not self.sampled
+        return "none found" if sure else "insufficient evidence"
 
     @property
     def sentence(self) -> str:
@@ -151,17 +154,18 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values."""
         skipped = ("space", "kept", "shares", "comparisons", "points", "favourable", "gaps")
-        return {
+        out = {
             **{name: value for name, value in vars(self).items() if name not in skipped},
             "exact": self.exact,
             "verdict": self.verdict,
             "sentence": self.sentence,
-            "favourable": plain(self.favourable),
+            "favourable": self.favourable,
             "severity": self.severity,
             "by_attribute": [asdict(share) for share in self.shares],
-            "comparisons": [plain(comparison.to_dict()) for comparison in self.comparisons],
-            "points": [list(point) for point in self.points],
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
+            "points": self.points,
         }
+        return {name: plain(value) for name, value in out.items()}
 
     def __repr__(self) -> str:
         lines = [f"Estimate: {self.sentence}"]
@@ -207,36 +211,45 @@ def make(plan: Plan, subject: Subject, survey: Survey, stop: str, watch: Watch, 
     directed = survey.favour.favourable is not None
     untestable = judge.untestable + subject.counts.get("untestable", 0)
     return Estimate(
-        found.rate,
-        found.low,
-        found.high,
-        found.upper,
-        plan.confidence,
-        found.name if not (found.name == "exact" and judge.half) else "exact but for noise",
-        survey.samples,
-        survey.found,
-        plan.population,
-        _about(plan, aim, survey),
-        stop,
-        judge.rows,
-        judge.checked,
-        watch.seconds,
-        seed,
-        {**subject.counts, "untestable": untestable},
-        survey.noise,
-        max(1, 2 * judge.half),
-        found.noise,
-        survey.space.combinations > survey.space.limit,
-        asker.model.name,
-        repr(asker.criterion),
-        survey.favour.favourable,
-        plan.tolerance,
-        survey.space,
-        tuple(_share(table, sure) for table in tables),
-        tuple(compare(tables, sure, directed)),
-        survey.points,
-        survey.kept,
+        rate=found.rate,
+        low=found.low,
+        high=found.high,
+        upper=found.upper,
+        confidence=float(plan.confidence),
+        interval=_named(found.name, survey),
+        samples=survey.samples,
+        found=survey.found,
+        population=plan.population,
+        about=_about(plan, aim, survey),
+        stop=stop,
+        rows=judge.rows,
+        rows_checked=judge.checked,
+        seconds=watch.seconds,
+        seed=seed,
+        counts={**subject.counts, "untestable": untestable},
+        noise=survey.noise,
+        repeats=max(1, 2 * judge.half),
+        misjudged=found.noise,
+        sampled=survey.sampled,
+        model=asker.model.name,
+        criterion=repr(asker.criterion),
+        favourable=survey.favour.favourable,
+        tolerance=float(plan.tolerance),
+        space=survey.space,
+        shares=tuple(_share(table, sure) for table in tables),
+        comparisons=tuple(compare(tables, sure, directed)),
+        points=survey.points,
+        kept=survey.kept,
     )
+
+
+def _named(interval: str, survey: Survey) -> str:
+    """Name an interval; nothing is exact that noise or a sample of counterparts may have hidden."""
+    if interval != "exact":
+        return interval
+    if survey.judge.half:
+        return "exact but for noise"
+    return ALL_ROWS if survey.sampled else interval
 
 
 def _share(table: Table, sure: Sureness) -> Share:

@@ -41,12 +41,13 @@ class Kept:
     gaps: list[npt.NDArray[np.float64]] = field(default_factory=list)
     later: list[Individuals] = field(default_factory=list)
     """Those found later on."""
+    weights: list[npt.NDArray[np.float64]] = field(default_factory=list)
     decisions: Decisions = field(default_factory=Decisions)
     forgotten: int = 0
     """Findings that there was no room for."""
     count: int = 0
 
-    def add(self, block: Block) -> None:
+    def add(self, block: Block, weights: npt.NDArray[np.float64] | None) -> None:
         """Keep what there is room for."""
         room = slice(0, max(0, KEPT - self.count))
         if room.stop < len(block):
@@ -64,11 +65,17 @@ class Kept:
         self.said.append(self.decisions.encode(outputs.labels[here, outputs.own])[room])
         if outputs.scores is not None:
             self.gaps.append(widest(outputs)[room])
+        if weights is not None:
+            self.weights.append(weights[room])
         self.count += len(self.unfair[-1])
 
     def verdicts(self) -> Mask:
         """Verdicts in the order of the sample."""
         return np.concatenate(self.unfair) if self.unfair else np.zeros(0, dtype=bool)
+
+    def weight(self) -> npt.NDArray[np.float64] | None:
+        """What they count, in the order of the sample; None: all alike."""
+        return np.concatenate(self.weights) if self.weights else None
 
 
 class Survey:
@@ -102,6 +109,11 @@ class Survey:
     def complete(self) -> bool:
         """Whether a population that ends was asked to its end."""
         return self.population.size is not None and self._at >= self.population.size
+
+    @property
+    def sampled(self) -> bool:
+        """Whether individuals are compared with a sample of their counterparts only."""
+        return self.space.combinations > self.space.limit
 
     @property
     def unasked(self) -> int:
@@ -146,7 +158,8 @@ class Survey:
 
     def _count(self, block: Block, wanted: int) -> None:
         members = self._members(block)
-        self._tabulate(block)
+        weights = None if self._weights is None else self._weights[self.samples : self.samples + len(block)]
+        self._tabulate(block, weights)
         self.families += len(block)
         self.samples += len(block) if members is None else int(members.sum())
         self.found += int(block.unfair.sum() if members is None else members @ block.unfair)
@@ -155,7 +168,7 @@ class Survey:
             if self.verdicts is not None:
                 self.doubts.append(block.unsure)
         self.points.append((self.samples, self.found))
-        self.kept.add(block)
+        self.kept.add(block, weights)
         if self.verdicts is not None:
             self.verdicts.append(block.unfair)
         if block.unfair.any() and sum(len(found) for found, *_ in self._examples) < AGAIN:
@@ -166,12 +179,11 @@ class Survey:
         """How many individuals each family stands for; None: one each."""
         return block.families.places if self.whole_families else None
 
-    def _tabulate(self, block: Block) -> None:
+    def _tabulate(self, block: Block, weights: npt.NDArray[np.float64] | None) -> None:
         outputs = block.outputs
         assert outputs.labels is not None
         favoured = self.favour.of(outputs.labels)
         view = View(outputs, block.legal, self.judge.asker.criterion, favoured, self.favour.level(outputs.scores))
-        weights = None if self._weights is None else self._weights[self.samples : self.samples + len(block)]
         members = self._members(block)
         count = len(block) if members is None else int(members.sum())
         self.tabled += count if weights is None else float(weights.sum())

@@ -74,6 +74,8 @@ class Weighted:
         self.squares, self.heaviest, self.rows = (np.zeros((4, pairs)) for _ in range(3))
         self.individuals = np.zeros(3)
         """Squares of the found and of all, and the heaviest."""
+        self.kept: list[Floats] = []
+        """The weights of those whose gaps are kept."""
 
     def add(self, count: int, mask: Mask, weight: Floats) -> None:
         """Add a block to one of the four counts."""
@@ -158,7 +160,7 @@ class Table:
             self.counts[count] += mask.sum(axis=0) if weight is None else weight @ mask
             if self.weighted is not None and weight is not None:
                 self.weighted.add(count, mask, weight)
-        self._keep(view, first, second, both)
+        self._keep(view, first, second, both, weight)
 
     def _add_individuals(self, view: View, at: Places, weight: npt.NDArray[Any] | None, unfair: Mask | None) -> None:
         weight = np.ones(len(view.outputs.own), dtype=np.int64) if weight is None else weight
@@ -177,11 +179,13 @@ class Table:
         if self.weighted is not None:
             self.weighted.add_individuals(weight[able & unfair], weight[able])
 
-    def _keep(self, view: View, first: Places, second: Places, both: Mask) -> None:
+    def _keep(self, view: View, first: Places, second: Places, both: Mask, weight: Floats | None) -> None:
         room = KEPT - self._kept
         if view.outputs.scores is not None and room > 0:
             gap = np.where(both, view.gap(first, second), np.nan)[:room].astype(np.float32)
             self._gaps.append(gap)
+            if self.weighted is not None and weight is not None:
+                self.weighted.kept.append(weight[:room])
             self._kept += len(gap)
 
     @cached_property

@@ -108,10 +108,10 @@ class Watch:
 
     def _reached(self, survey: Survey) -> str | None:
         plan, everyone = self.plan, isinstance(survey.population, Everyone)
-        low, high = 0.0, 1.0
+        rate, low, high = 0.5, 0.0, 1.0
         if plan.half_width is not None or self.progress is not None:
             now = bounds(replace(plan, interval=None), self.aim, survey, True)
-            low, high = now.low, now.high
+            rate, low, high = now.rate, now.low, now.high
         if self.progress is not None:
             reading = Reading(survey.samples, survey.found, survey.judge.rows, self.seconds, low, high)
             answer = self.progress(reading)
@@ -119,6 +119,6 @@ class Watch:
                 return "stopped"
         if everyone:
             return None
-        if plan.half_width is not None and (high - low) / 2 <= plan.half_width:
+        if plan.half_width is not None and max(high - rate, rate - low) <= plan.half_width:
             return "half_width"
         return "seconds" if plan.seconds is not None and self.seconds >= plan.seconds else None

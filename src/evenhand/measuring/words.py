@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from evenhand.measuring.result import Estimate
 
 
+ALL_ROWS = "all rows, counterparts sampled"
+"""The interval of rows that were all judged, but each by a sample of its counterparts."""
+
+
 def percent(share: float, digits: int = 3, *, up: bool = False) -> str:
     """Write a share in per cent with a few digits that count, never as a power of ten; ``up`` rounds upwards.
 
@@ -33,10 +37,10 @@ def percent(share: float, digits: int = 3, *, up: bool = False) -> str:
 def level(confidence: float) -> str:
     """Write a confidence.
 
-    >>> level(0.95), level(0.999)
-    ('95 %', '99.9 %')
+    >>> level(0.95), level(0.999), level(0.9999999)
+    ('95 %', '99.9 %', '99.99999 %')
     """
-    return f"{100 * confidence:g} %"
+    return percent(confidence, 6)
 
 
 def listed(values: dict[str, object]) -> str:
@@ -53,7 +57,7 @@ def listed(values: dict[str, object]) -> str:
 def sentence(e: Estimate) -> str:
     """Say the share, what it is of, and how sure it is."""
     sure, of = level(e.confidence), e.about
-    more = "; each was compared with a sample of its counterparts, so the share may be higher" if e.sampled else ""
+    more = "; each was compared with a sample of its counterparts only, so the share may be higher" if e.sampled else ""
     if e.repeats > 1:
         more += (
             f"; the model gave two answers to {percent(e.noise)} of the rows that were asked twice, so each was asked "
@@ -65,6 +69,11 @@ def sentence(e: Estimate) -> str:
             f"{e.samples:,} of {of} were judged before it ended, of whom {e.found:,} are treated differently; so, "
             f"whoever is left, {percent(e.low)} to {percent(e.high)} of all of them are{more}"
         )
+    if e.sampled and e.interval == ALL_ROWS:
+        many = percent(e.rate) if e.found else "nobody"
+        return (
+            f"{many} of {of} {'are' if e.found else 'is'} found to be treated differently; every one was judged{more}"
+        )
     if e.exact:
         if not e.found:
             return f"nobody of {of} is treated differently; every one was judged{more}"
@@ -72,9 +81,10 @@ def sentence(e: Estimate) -> str:
     if not e.found:
         high, bound = percent(e.high, 2, up=True), percent(e.upper, 2, up=True)
         side = "" if e.upper == e.high else f" (one-sided; the two-sided interval ends at {high})"
+        what = "would be found so by these counterparts" if e.sampled else ""
+        bound = f"at most {bound} {what}".strip()
         return (
-            f"nobody of {e.samples:,} asked is treated differently: at most {bound} with {sure} confidence{side}, of "
-            f"{of}{more}"
+            f"nobody of {e.samples:,} asked is treated differently: {bound} with {sure} confidence{side}, of {of}{more}"
         )
     return (
         f"{percent(e.rate)} of {of} are treated differently, {percent(e.low)} to {percent(e.high)} with {sure} "

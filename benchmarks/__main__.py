@@ -8,6 +8,7 @@ from benchmarks import (
     killing,
     memory,
     page,
+    repairs,
     scores_only,
     symbolic,
     throughput,
@@ -25,6 +26,7 @@ def main() -> None:
         symbolic,
         coverage,
         estimates,
+        repairs,
         memory,
         killing,
     ):

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page_gradients, page_measuring, page_symbolic
+from benchmarks import page_gradients, page_measuring, page_repairs, page_symbolic
 from benchmarks.layout import percent, section, table, verdict, whole
 from benchmarks.machine import RESULTS
 from evenhand.oracle import STALL_BLOCKS, STALL_REPEATS
@@ -23,6 +23,7 @@ NAMES = (
     "symbolic",
     "coverage",
     "estimates",
+    "repairs",
     "memory",
     "killing",
 )
@@ -294,6 +295,7 @@ def build() -> str:
                 page_symbolic.symbolic(results["symbolic"]),
                 page_measuring.coverage(results["coverage"]),
                 page_measuring.estimates(results["estimates"], papers["aequitas_table_5"]),
+                page_repairs.repairs(results["repairs"], papers),
                 memory(results["memory"]),
                 killing(results["killing"]),
             ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.strategies import STRATEGIES
+from tests.text_worlds import text_world
 from tests.worlds import World, keys_of, random_world, worlds
 
 EVERY = {
@@ -24,15 +26,28 @@ EVERY = {
     "adf-local": eh.Adf(clusters=2, seeds=200, trials=40, phase="local", stray=0.2),
     "symbolic": eh.Symbolic(neighbours=25, depth=5),
     "kosei-limits": eh.Kosei(samples=60, per_seed=200, pops=300),
+    "text-random": eh.TextRandom(seeds=70, max_iter=5, trials=60),
+    "text-random-local": eh.TextRandom(trials=150, phase="local"),
 }
+TABLES = {name: strategy for name, strategy in EVERY.items() if not getattr(strategy, "for_texts", False)}
 every_strategy = pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
+every_strategy_of_tables = pytest.mark.parametrize("strategy", TABLES.values(), ids=TABLES.keys())
+
+
+def world_of(strategy: Any, seed: int) -> Any:
+    """A world that the strategy can search."""
+    return text_world(seed) if getattr(strategy, "for_texts", False) else random_world(seed, 30_000)
+
+
+def audit(world: Any, strategy: Any, *args: Any, **kwargs: Any) -> eh.Run:
+    return eh.audit(world.model, world.space, strategy, *args, data=world.data, **kwargs)
 
 
 def test_every_registered_strategy_is_here() -> None:
     assert {type(s) for s in EVERY.values()} == set(STRATEGIES.values())
 
 
-@every_strategy
+@every_strategy_of_tables
 @settings(max_examples=25, deadline=None)
 @given(world=worlds(constraints=True), seed=st.integers(0, 3))
 def test_no_false_finding_and_no_duplicate(strategy: Any, world: World, seed: int) -> None:
@@ -53,22 +68,22 @@ def test_no_false_finding_and_no_duplicate(strategy: Any, world: World, seed: in
 
 @every_strategy
 def test_budgets_are_exact_and_smaller_ones_give_prefixes(strategy: Any) -> None:
-    world = random_world(30, 30_000)
-    full = eh.audit(world.model, world.space, strategy, eh.Budget(tests=2500), chunk=500)
-    combinations = world.space.combinations
+    world = world_of(strategy, 30)
+    full = audit(world, strategy, eh.Budget(tests=2500), chunk=500)
+    combinations = world.combinations
     for tests in (1, 7, 100, 499, 500, full.tests):
-        run = eh.audit(world.model, world.space, strategy, eh.Budget(tests=tests), chunk=500)
+        run = audit(world, strategy, eh.Budget(tests=tests), chunk=500)
         assert (run.tests, run.asked["test"]) == (tests, tests * combinations)
         assert keys_of(run) == keys_of(full)[: run.found]
     for rows in (combinations, combinations + 1, 1000, 1001):
-        run = eh.audit(world.model, world.space, strategy, eh.Budget(rows=rows), chunk=500)
+        run = audit(world, strategy, eh.Budget(rows=rows), chunk=500)
         # A question that does not fit is not begun; a test is the smallest of them.
         least = 0 if isinstance(strategy, eh.Adf | eh.Symbolic) else rows // combinations * combinations
         assert least <= run.rows <= rows
         assert run.stop is eh.StopReason.ROWS
         assert keys_of(run) == keys_of(full)[: run.found]
     for findings in (1, 5, 37):
-        run = eh.audit(world.model, world.space, strategy, eh.Budget(findings=findings), chunk=500)
+        run = audit(world, strategy, eh.Budget(findings=findings), chunk=500)
         assert run.found == findings
         assert run.stop is eh.StopReason.FINDINGS
         assert keys_of(run) == keys_of(full)[:findings]
@@ -76,44 +91,32 @@ def test_budgets_are_exact_and_smaller_ones_give_prefixes(strategy: Any) -> None
 
 @every_strategy
 def test_rows_are_what_the_model_was_asked(strategy: Any) -> None:
-    world = random_world(31, 30_000)
-    run = eh.audit(world.model, world.space, strategy, eh.Budget(tests=1500), chunk=300)
+    world = world_of(strategy, 31)
+    run = audit(world, strategy, eh.Budget(tests=1500), chunk=300)
     assert world.rows == run.rows + run.rows_checked
 
 
 @every_strategy
 def test_same_seed_same_bytes_whatever_the_chunk(strategy: Any) -> None:
-    world = random_world(32, 30_000)
-    runs = [
-        eh.audit(world.model, world.space, strategy, eh.Budget(tests=1200), seed=9, chunk=chunk)
-        for chunk in (4096, 4096, 64)
-    ]
+    world = world_of(strategy, 32)
+    runs = [audit(world, strategy, eh.Budget(tests=1200), seed=9, chunk=chunk) for chunk in (4096, 4096, 64)]
     texts = {run.findings.to_csv() for run in runs}
     assert len(texts) == 1
-    other = eh.audit(world.model, world.space, strategy, eh.Budget(tests=1200), seed=10)
+    other = audit(world, strategy, eh.Budget(tests=1200), seed=10)
     assert other.findings.to_csv() not in texts
 
 
 @every_strategy
 @pytest.mark.parametrize("calls", [3, 5, 9])
 def test_a_killed_run_goes_on_where_it_was(strategy: Any, calls: int, tmp_path: Path) -> None:
-    world = random_world(33, 30_000)
+    world = world_of(strategy, 33)
     budget = eh.Budget(tests=1500)
-    whole = eh.audit(world.model, world.space, strategy, budget, chunk=256, directory=tmp_path / "whole")
-    asked: list[bytes] = []
-
-    class Dying(World):
-        def __call__(self, X: Any) -> Any:
-            if self.calls >= calls:
-                raise KeyboardInterrupt
-            asked.append(np.asarray(X).tobytes())
-            return super().__call__(X)
-
-    dying = Dying(world.space, world.table)
-    partial = eh.audit(dying.model, world.space, strategy, budget, chunk=256, directory=tmp_path / "killed")
+    whole = audit(world, strategy, budget, chunk=256, directory=tmp_path / "whole")
+    dying = replace(world, calls=0, rows=0, dies=calls)
+    partial = audit(dying, strategy, budget, chunk=256, directory=tmp_path / "killed")
     assert partial.stop is eh.StopReason.INTERRUPTED
-    again = World(world.space, world.table)
-    resumed = eh.audit(again.model, world.space, strategy, budget, chunk=256, directory=tmp_path / "killed")
+    again = replace(world, calls=0, rows=0)
+    resumed = audit(again, strategy, budget, chunk=256, directory=tmp_path / "killed")
     assert resumed.findings.to_csv() == whole.findings.to_csv()
     assert (resumed.tests, resumed.rows, resumed.stop) == (whole.tests, whole.rows, whole.stop)
     answers = [(tmp_path / name / "answers.log").read_bytes() for name in ("whole", "killed")]
@@ -125,15 +128,15 @@ def test_a_killed_run_goes_on_where_it_was(strategy: Any, calls: int, tmp_path: 
 
 @every_strategy
 def test_a_larger_budget_extends_and_the_same_returns(strategy: Any, tmp_path: Path) -> None:
-    world = random_world(34, 30_000)
+    world = world_of(strategy, 34)
     sizes = (100, 700, 300, 1100)
     for tests in sizes:
-        run = eh.audit(world.model, world.space, strategy, eh.Budget(tests=tests), chunk=256, directory=tmp_path / "r")
-        plain = eh.audit(world.model, world.space, strategy, eh.Budget(tests=tests), chunk=256)
+        run = audit(world, strategy, eh.Budget(tests=tests), chunk=256, directory=tmp_path / "r")
+        plain = audit(world, strategy, eh.Budget(tests=tests), chunk=256)
         assert run.findings.to_csv() == plain.findings.to_csv()
         assert (run.tests, run.rows) == (plain.tests, plain.rows)
     before = world.rows
-    same = eh.audit(world.model, world.space, strategy, eh.Budget(tests=1100), chunk=256, directory=tmp_path / "r")
+    same = audit(world, strategy, eh.Budget(tests=1100), chunk=256, directory=tmp_path / "r")
     assert world.rows == before + 64  # the fixed rows that tell one model from another
     assert same.findings.to_csv() == run.findings.to_csv()
     assert (same.tests, same.rows, same.stop) == (run.tests, run.rows, run.stop)
@@ -141,13 +144,13 @@ def test_a_larger_budget_extends_and_the_same_returns(strategy: Any, tmp_path: P
 
 @every_strategy
 def test_any_budgets_in_any_order_on_one_directory(strategy: Any, tmp_path: Path) -> None:
-    world = random_world(35, 30_000)
+    world = world_of(strategy, 35)
     rng = np.random.default_rng(0)
     for _ in range(14):
         kind = str(rng.choice(["tests", "rows", "findings"]))
         budget = eh.Budget(**{kind: int(rng.integers(1, 120 if kind == "findings" else 1500))})
-        kept = eh.audit(world.model, world.space, strategy, budget, chunk=256, directory=tmp_path / "r")
-        plain = eh.audit(world.model, world.space, strategy, budget, chunk=256)
+        kept = audit(world, strategy, budget, chunk=256, directory=tmp_path / "r")
+        plain = audit(world, strategy, budget, chunk=256)
         assert kept.findings.to_csv() == plain.findings.to_csv()
         assert (kept.tests, kept.stop) == (plain.tests, plain.stop)
         assert budget.rows is None or kept.rows <= budget.rows

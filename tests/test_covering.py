@@ -17,7 +17,7 @@ from evenhand.errors import EvenhandError, ModelError, RunError, SpaceError, Str
 from evenhand.findings import Decisions
 from evenhand.retracing import retrace
 from evenhand.surrogate import imitate
-from tests.test_contract import EVERY
+from tests.test_contract import TABLES
 from tests.test_trail import LARGE, LINKED, SAMPLED, lookup
 from tests.worlds import Stretch, World, random_world, worlds
 
@@ -66,7 +66,7 @@ def test_who_tests_everybody_reaches_every_leaf(world: World, samples: int, seed
     assert done.rows <= min(samples, sum(map(len, world.families().values())))
 
 
-@pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
+@pytest.mark.parametrize("strategy", TABLES.values(), ids=TABLES.keys())
 def test_any_strategy_from_memory_and_from_its_directory(strategy: Any, tmp_path: Path) -> None:
     world = random_world(50, 3_000)
     run = eh.audit(world.model, world.space, strategy, eh.Budget(tests=40), directory=tmp_path)

@@ -18,7 +18,7 @@ def test_picking_needs_no_joining(sizes: list[int], data: st.DataObject) -> None
     total = sum(sizes)
     every = np.arange(total) * 3
     for part in np.split(every, np.cumsum(sizes)[:-1]):
-        findings.add({"individual": part, "counterpart": part + 1})
+        findings.add({"individual": part, "counterpart": part + 1, "decision": part}, len(part))
     at = np.array(sorted(data.draw(st.sets(st.integers(0, total - 1)))), dtype=np.int64)
     assert findings.taken("individual", at).tolist() == every[at].tolist()
     assert len(findings.blocks) == len(sizes)

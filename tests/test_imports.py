@@ -12,13 +12,13 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 
 LAYERS = [
-    {"errors", "_version", "budget", "stream", "clock"},
+    {"errors", "_version", "budget", "stream", "clock", "heap"},
     {"space", "text", "criterion", "memo", "log", "directory"},
-    {"search", "model", "findings"},
+    {"search", "model", "findings", "text_findings"},
     {"strategies", "datasets", "asker", "slopes", "rivals", "surrogate"},
-    {"oracle", "check", "trail"},
+    {"oracle", "check", "trail", "starting"},
     {"run", "loading", "replaying", "retracing", "covering"},
-    {"words", "page", "demo", "measuring"},
+    {"words", "page", "demo", "measuring", "repairing"},
     {"cli", "__init__", "__main__"},
 ]
 """From the ground up; a module imports from its own layer and those before it."""

@@ -11,11 +11,11 @@ import pytest
 import evenhand as eh
 from evenhand.errors import RunError
 from evenhand.retracing import retrace
-from tests.test_contract import EVERY
+from tests.test_contract import TABLES
 from tests.test_trail import LARGE, LINKED, SAMPLED, lookup
 from tests.worlds import Stretch, World, keys_of, random_world
 
-every_strategy = pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
+every_strategy = pytest.mark.parametrize("strategy", TABLES.values(), ids=TABLES.keys())
 
 
 def keys(run: eh.Run, data: Any = None) -> list[Any]:

@@ -21,8 +21,13 @@ class World:
     """The decision of every individual, by id."""
     calls: int = 0
     rows: int = 0
+    dies: int | None = None
+    """After so many calls it is as if somebody pressed Ctrl-C."""
+    data: None = None
 
     def __call__(self, X: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        if self.dies is not None and self.calls >= self.dies:
+            raise KeyboardInterrupt
         self.calls += 1
         self.rows += len(X)
         codes = X.astype(np.int32)
@@ -31,6 +36,10 @@ class World:
     @property
     def model(self) -> Any:
         return Lookup(self)
+
+    @property
+    def combinations(self) -> int:
+        return self.space.combinations
 
     def families(self) -> dict[Any, list[npt.NDArray[np.int32]]]:
         """Every test's key and its legal members, written out one by one."""
@@ -115,6 +124,8 @@ class Stretch:
 
 def keys_of(run: eh.Run) -> list[Any]:
     """The tests of a run's findings, in order."""
+    if isinstance(run.space, eh.TextSpace):
+        return run.findings["text"].tolist()
     return run.pairs.individuals().keys.tolist() if run.found else []
 
 

@@ -14,18 +14,22 @@ from evenhand.criterion import Flip, Gap
 from evenhand.measuring import Estimate, Groups, Remaining, estimate, groups, remaining
 from evenhand.model import Model, load_model, wrap
 from evenhand.oracle import Status
+from evenhand.repairing import Augment, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
 from evenhand.replaying import Replay, replay
 from evenhand.run import Run, audit
 from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
 from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
-from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, Themis
+from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextRandom, Themis
+from evenhand.text.space import TextSpace
 
 __all__ = [
     "Adf",
     "Aequitas",
+    "Augment",
     "Boolean",
     "Budget",
     "Contrasts",
+    "Counterfactual",
     "Coverage",
     "Estimate",
     "Flip",
@@ -33,6 +37,8 @@ __all__ = [
     "Groups",
     "Integer",
     "Kosei",
+    "Marginal",
+    "Marginalise",
     "Model",
     "Nominal",
     "Ordinal",
@@ -40,12 +46,16 @@ __all__ = [
     "Query",
     "Real",
     "Remaining",
+    "Repair",
     "Replay",
+    "Retrain",
     "Run",
     "Space",
     "Status",
     "StopReason",
     "Symbolic",
+    "TextRandom",
+    "TextSpace",
     "Themis",
     "Verdicts",
     "__version__",
@@ -60,6 +70,7 @@ __all__ = [
     "label",
     "load_model",
     "remaining",
+    "repair",
     "replay",
     "score",
     "test",

@@ -1,4 +1,4 @@
-"""Asks the model about rows of codes, and counts what was asked."""
+"""Asks the model about individuals, rows of codes or texts."""
 
 from __future__ import annotations
 
@@ -7,38 +7,45 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand import heap
 from evenhand.criterion import Criterion, Outputs
 from evenhand.errors import DataError, ModelError
-from evenhand.model import Model
+from evenhand.model import Model, reading
 from evenhand.model.answers import SCORES
 from evenhand.model.asking import Asking
 from evenhand.slopes import Slopes, Source
 from evenhand.space.counterparts import Families
-from evenhand.space.individuals import Rows
+from evenhand.space.ground import Ground, Kin, table
 from evenhand.space.tabular import Space
 
 
 class Asker:
-    """Turns rows of codes into what the model takes, and its answers into what a criterion looks at."""
+    """Turns individuals into what the model takes, and its answers into what a criterion looks at."""
 
     def __init__(
         self,
         model: Model,
-        space: Space,
+        ground: Ground,
         criterion: Criterion,
         timeout: float | None = None,
         gradient: Source | None = None,
     ) -> None:
-        self.model, self.space, self.criterion, self.timeout = model, space, criterion, timeout
+        heap.keep()
+        model = reading(model, texts=not isinstance(ground, Space))
+        self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
         self._asking = Asking(model, timeout=timeout)
-        self.slopes = None if gradient is None else Slopes(self, gradient)
-        """Where a search asks for gradients: how they come about."""
-        self.scored = criterion.needs_scores or gradient is not None
+        self.contrasts = gradient is not None
+        """Whether a search asks for contrasts, and so for scores."""
+        self.slopes = Slopes(self, gradient) if gradient is not None and isinstance(ground, Space) else None
+        """Where a search of attributes asks for gradients: how they come about."""
+        self.scored = criterion.needs_scores or self.contrasts
         """Whether scores are asked, not decisions alone."""
         if criterion.needs_scores and not model.has_scores:
             raise ModelError(f"{criterion} needs scores, but {model.name} gives labels only; use criterion=eh.Flip()")
+        if self.contrasts and not model.has_scores:
+            raise ModelError(f"this search needs scores, but {model.name} gives labels only; use eh.TextRandom()")
         if model.columns is not None:
-            lacking = [name for name in model.columns if name not in space.names]
+            lacking = [name for name in model.columns if name not in self.space.names]
             if lacking:
                 raise DataError(
                     f"{model.name} wants the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}, which "
@@ -46,28 +53,36 @@ class Asker:
                 )
 
     @property
+    def space(self) -> Space:
+        """The space, where it is one of attributes."""
+        return table(self.ground)
+
+    @property
     def cost(self) -> int:
         """How often the model sees each row of a test: twice where its decisions do not follow from its scores."""
         follows = self.model.decides or self.model.regression
         return 2 if self.scored and not follows else 1
 
-    def inputs(self, rows: Rows) -> Any:
-        """Build the frame or array that the model takes."""
+    def inputs(self, rows: Any) -> Any:
+        """Build the frame, array or list of texts that the model takes."""
+        if self.model.input == "text":
+            # A copy, because a function may change its list.
+            return list(rows)
+        space, columns = self.space, self.model.columns
         if self.model.input == "array":
-            return self.space.array(rows)
-        frame = self.space.frame(rows)
-        columns = self.model.columns
-        return frame if columns is None or columns == self.space.names else frame[list(columns)]
+            return space.array(rows)
+        frame = space.frame(rows)
+        return frame if columns is None or columns == space.names else frame[list(columns)]
 
-    def labels(self, rows: Rows, instead: str = SCORES) -> npt.NDArray[Any]:
+    def labels(self, rows: Any, instead: str = SCORES) -> npt.NDArray[Any]:
         """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
         return self._asking.labels(self.inputs(rows), len(rows), instead)
 
-    def scores(self, rows: Rows) -> npt.NDArray[np.float64]:
+    def scores(self, rows: Any) -> npt.NDArray[np.float64]:
         """Ask for scores, one row of them per row."""
         return self._asking.scores(self.inputs(rows), len(rows))
 
-    def both(self, rows: Rows) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+    def both(self, rows: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
         """Ask for decisions, and for scores where they are looked at; one model call where that suffices."""
         return self._both(self.inputs(rows))
 
@@ -77,9 +92,9 @@ class Asker:
         scores, labels = self._asking.both(inputs, len(inputs))
         return self._asking.decided(labels) if self.criterion.needs_decisions else labels, scores
 
-    def outputs(self, families: Families) -> Outputs:
+    def outputs(self, families: Kin) -> Outputs:
         """Ask about whole families."""
-        if self.model.input == "array":
+        if self.model.input == "array" and isinstance(families, Families):
             labels, scores = self._both(families.array())
         else:
             labels, scores = self.both(families.asked)

@@ -46,7 +46,7 @@ def holds(asker: Asker, findings: Findings, chosen: npt.NDArray[np.int64], chunk
 
 
 def _holds(asker: Asker, findings: Findings, at: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    sides = [asker.both(findings.individuals(side, at).rows) for side in ("individual", "counterpart")]
+    sides = [asker.both(findings.rows(side, at)) for side in ("individual", "counterpart")]
     ok = np.ones(len(at), dtype=bool)
     for (labels, _), said in zip(sides, ("decision", "counterpart_decision"), strict=True):
         ok &= same(findings.decisions.encode(labels), findings.taken(said, at))

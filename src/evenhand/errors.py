@@ -32,6 +32,14 @@ class ModelError(EvenhandError):
     """The model cannot be called, or its answers are no answers (wrong length, NaN, an exception)."""
 
 
+class NotFitted(ModelError, AttributeError):
+    """The model has not been fitted yet; an AttributeError too, so that ``hasattr`` says no to what fitting brings.
+
+    >>> issubclass(NotFitted, AttributeError)
+    True
+    """
+
+
 class ModelTimeout(ModelError):
     """One call of the model took longer than the user allows."""
 

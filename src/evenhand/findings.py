@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.criterion import Places
 from evenhand.errors import ModelError
 from evenhand.space.individuals import Individuals
 
@@ -116,16 +117,32 @@ def _identity(value: Any) -> Any:
 class Findings:
     """Pairs found so far, kept as blocks; ``stored`` forms are ids where the space fits, rows otherwise."""
 
-    space: Space
+    space: Any
+    """Of attributes, or what is of texts."""
     decisions: Decisions = field(default_factory=Decisions)
     blocks: list[dict[str, npt.NDArray[Any]]] = field(default_factory=list)
     count: int = 0
 
-    def add(self, block: dict[str, npt.NDArray[Any]]) -> None:
-        """Add a block with individual, counterpart, decision, counterpart_decision and perhaps gap."""
-        if len(block["individual"]):
-            self.blocks.append(block)
-            self.count += len(block["individual"])
+    kept: ClassVar[tuple[str, ...]] = PAIRS
+
+    def packed(self, families: Any, found: Places, first: Places, second: Places) -> dict[str, npt.NDArray[Any]]:
+        """Write down the pairs of some families, as places in them, for ``add`` and for the log."""
+        return {
+            "individual": families.members(found, first).stored,
+            "counterpart": families.members(found, second).stored,
+        }
+
+    def add(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
+        """Add the first pairs of an answer: what ``packed`` wrote, the decisions, and perhaps gaps."""
+        if count:
+            self.blocks.append({name: answer[name][:count] for name in self.kept if name in answer})
+            self.count += count
+
+    def cut(self, count: int) -> None:
+        """Keep the first pairs only."""
+        if self.blocks:
+            self.blocks = [{name: array[:count] for name, array in self.joined().items()}]
+            self.count = count
 
     def joined(self) -> dict[str, npt.NDArray[Any]]:
         """Return all blocks as one, and keep them so."""
@@ -139,7 +156,7 @@ class Findings:
         """Return one column at some places; a few sorted positions are picked without joining the blocks."""
         if len(self.blocks) < 2 or isinstance(at, slice):
             return np.asarray(self.joined()[column][at])
-        ends = np.cumsum([len(block["individual"]) for block in self.blocks])
+        ends = np.cumsum([len(block["decision"]) for block in self.blocks])
         cuts = np.searchsorted(at, ends)
         starts = [0, *cuts[:-1].tolist()]
         offsets = [0, *ends[:-1].tolist()]
@@ -150,6 +167,10 @@ class Findings:
         """Return one side of the pairs as individuals."""
         return Individuals.from_stored(self.space, self.taken(which, at))
 
+    def rows(self, which: str = "individual", at: Any = slice(None)) -> Any:
+        """Return one side of the pairs as an ``Asker`` takes them."""
+        return self.individuals(which, at).rows
+
     def said(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:
         """Return what the model said of one side."""
         return self.decisions.decode(self.taken(which, at))
@@ -158,7 +179,7 @@ class Findings:
         """Lay findings out in the user's own columns and values."""
         import pandas as pd
 
-        space = self.space
+        space: Space = self.space
         changed = [name for j, name in enumerate(space.names) if j in self._changing()]
         if not self.count:
             empty = space.frame(np.empty((0, len(space.names)), dtype=np.int32))

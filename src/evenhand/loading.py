@@ -8,12 +8,14 @@ from typing import Any
 from evenhand.budget import Budget, StopReason
 from evenhand.directory import ANSWERS, FORMAT, IDENTITY, RESULT, read_json
 from evenhand.errors import RunError
-from evenhand.findings import PAIRS, Decisions, Findings
+from evenhand.findings import Decisions, Findings
 from evenhand.log import frames
 from evenhand.oracle import QUESTIONS
 from evenhand.run import COUNTS, Run
 from evenhand.space.attributes import KINDS
 from evenhand.space.tabular import Space
+from evenhand.text.space import TextSpace
+from evenhand.text_findings import findings_of
 
 
 def load(path: Path) -> Run:
@@ -29,7 +31,8 @@ def load(path: Path) -> Run:
             return _killed(space, identity, pairs, counted, path)
         if pairs.count < result["findings"]:
             raise RunError(f"{path} is damaged: {result['findings']} findings were recorded, {pairs.count} are there")
-        _cut(pairs, result["findings"])
+        # A run cut by its budget has stored a few more.
+        pairs.cut(result["findings"])
         return Run(
             space,
             identity,
@@ -48,7 +51,9 @@ def load(path: Path) -> Run:
         raise RunError(f"{path} cannot be read as a run ({error!r}); restore it from a copy") from error
 
 
-def _killed(space: Space, identity: dict[str, Any], pairs: Findings, counted: dict[str, int], path: Path) -> Run:
+def _killed(
+    space: Space | TextSpace, identity: dict[str, Any], pairs: Findings, counted: dict[str, int], path: Path
+) -> Run:
     """A run that never came to write its result: what its answers tell."""
     asked = {question: counted.get(question, 0) for question in QUESTIONS}
     points = [(counted["tests"], sum(asked.values()), pairs.count)]
@@ -58,8 +63,10 @@ def _killed(space: Space, identity: dict[str, Any], pairs: Findings, counted: di
     )
 
 
-def space_from(described: dict[str, Any]) -> Space:
+def space_from(described: dict[str, Any]) -> Space | TextSpace:
     """Rebuild a space from its description."""
+    if described.get("kind") == "text":
+        return TextSpace.described(described)
     attributes = []
     for fields in described["attributes"]:
         kind = KINDS[fields["kind"]]
@@ -73,24 +80,16 @@ def space_from(described: dict[str, Any]) -> Space:
     return Space(attributes, described["protected"], described["constraints"], links, described["limit"])
 
 
-def _pairs(space: Space, answers: Path) -> tuple[Findings, dict[str, int]]:
-    pairs = Findings(space)
+def _pairs(space: Space | TextSpace, answers: Path) -> tuple[Findings, dict[str, int]]:
+    pairs = findings_of(space)
     counted = {"tests": 0}
     if not answers.exists():
         return pairs, counted
     for frame, _ in frames(answers):
         if frame.kind == "test":
             pairs.decisions = Decisions(frame.header["decisions"])
-            pairs.add({name: frame.arrays[name] for name in PAIRS if name in frame.arrays})
+            pairs.add(frame.arrays, len(frame.arrays["decision"]))
             counted["tests"] += frame.header["tests"]
         question = "score" if frame.kind == "contrast" else frame.kind
         counted[question] = counted.get(question, 0) + frame.header.get("rows", 0)
     return pairs, counted
-
-
-def _cut(pairs: Findings, count: int) -> None:
-    """Keep the first findings: a run cut by its budget has stored a few more."""
-    joined = pairs.joined()
-    if joined:
-        pairs.blocks = [{key: array[:count] for key, array in joined.items()}]
-        pairs.count = count

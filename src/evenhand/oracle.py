@@ -6,7 +6,7 @@ once, applies the criterion and logs the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,15 +20,16 @@ from evenhand.check import same
 from evenhand.clock import Clock
 from evenhand.criterion import Outputs
 from evenhand.errors import FlakyModel, ModelError, StrategyError
-from evenhand.findings import PAIRS, Decisions, Findings
+from evenhand.findings import Decisions
 from evenhand.log import Frame, Log, digest_of
 from evenhand.memo import Memo
 from evenhand.model.answers import DECIDE
 from evenhand.rivals import Recall, rivals_of
 from evenhand.search import Contrasts, Query, Verdicts
 from evenhand.slopes import Slopes
-from evenhand.space.counterparts import Families
+from evenhand.space.ground import Block, Kin
 from evenhand.space.individuals import Individuals, Rows
+from evenhand.text_findings import findings_of
 from evenhand.trail import Trail, trail_of
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
@@ -79,15 +80,16 @@ class Oracle:
         log: Log,
         clock: Clock,
         progress: Callable[[Status], None] | None = None,
+        barred: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
     ) -> None:
-        self.asker, self.space, self.budget = asker, asker.space, budget
+        self.asker, self.ground, self.budget = asker, asker.ground, budget
         self.seed, self.chunk, self.log, self.clock = seed, chunk, log, clock
-        self._progress = progress
+        self._progress, self._barred = progress, barred
         self.memo = Memo()
         self.recall = Recall()
-        self.findings = Findings(asker.space)
+        self.findings = findings_of(asker.ground)
         self.labels = Decisions()
-        self.trail = trail_of(self.space)
+        self.trail = trail_of(self.ground)
         """Whom the tests were about, where the memo's keys do not tell."""
         self.tests = self.repeats = self.untestable = self.checked = self.replayed_rows = 0
         self.asked = dict.fromkeys(QUESTIONS, 0)
@@ -103,7 +105,7 @@ class Oracle:
     @property
     def judged(self) -> Trail:
         """Whom the tests were about."""
-        return Trail(self.space, self.memo.segments) if self.trail is None else self.trail
+        return Trail(self.ground, self.memo.segments) if self.trail is None else self.trail
 
     def answer(self, query: Query) -> Any:
         """Answer one query, or raise ``Stop`` where a budget ends."""
@@ -122,15 +124,17 @@ class Oracle:
         judged = self._blocks(query.individuals, query.limit)
         return self._verdicts(query.individuals, judged)
 
-    def _verdicts(self, individuals: Individuals, judged: list[Judged]) -> Verdicts:
+    def _verdicts(self, individuals: Block, judged: list[Judged]) -> Verdicts:
         positions = np.concatenate([block.positions for block in judged]) if judged else np.zeros(0, dtype=np.int64)
         unfair = np.concatenate([block.unfair for block in judged]) if judged else np.zeros(0, dtype=bool)
         return Verdicts(individuals, positions, unfair, self.memo)
 
-    def _blocks(self, individuals: Individuals, limit: int | None) -> list[Judged]:
+    def _blocks(self, individuals: Block, limit: int | None) -> list[Judged]:
         """Judge the fresh ones among individuals, chunk by chunk."""
         self._check_budget()
         fresh = self.memo.fresh(individuals.keys)
+        if self._barred is not None:
+            fresh = fresh[~self._barred(individuals[fresh])]
         self.repeats += len(individuals) - len(fresh)
         judged: list[Judged] = []
         at = tests = 0
@@ -145,24 +149,25 @@ class Oracle:
         """Judge individuals; of those judged before ask the family again, unless they were met lately."""
         individuals = query.individuals
         assert individuals is not None
-        self._slopes()
+        self._check_contrasts()
         judged = self._blocks(individuals, None)
         verdicts = self._verdicts(individuals, judged)
-        others, classes = individuals.stored.copy(), np.zeros(len(individuals), dtype=np.int64)
+        others = (individuals.ids if self.ground.numbered else individuals.stored).copy()
+        classes = np.zeros(len(individuals), dtype=np.int64)
         for block in judged:
             self._met(individuals, block.positions, block.answer, others, classes)
         again = np.flatnonzero(~verdicts.fresh)
-        if len(again) and self.space.coding.fits:
+        if len(again) and self.ground.numbered:
             known, rivals, said = self.recall.find(individuals.ids[again])
             others[again[known]], classes[again[known]] = rivals[known], said[known]
             again = again[~known]
-        for at in self._cut(again):
+        for at in self._cut(individuals, again):
             self._met(individuals, at, self._contrast_again(individuals[at]), others, classes)
-        return Contrasts(verdicts, self.space.with_protected(individuals, others), classes)
+        return Contrasts(verdicts, self.ground.rivals(individuals, others), classes)
 
     def _met(
         self,
-        individuals: Individuals,
+        individuals: Block,
         at: npt.NDArray[np.int64],
         answer: Arrays,
         others: npt.NDArray[Any],
@@ -172,31 +177,34 @@ class Oracle:
         if not len(at):
             return
         others[at], classes[at] = answer["rival"], answer["class"]
-        if self.space.coding.fits:
+        if self.ground.numbered:
             self.recall.add(individuals.ids[at], answer["rival"], answer["class"])
 
-    def _cut(self, positions: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    def _cut(self, individuals: Block, positions: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
         """Cut positions into pieces whose families fit one model call."""
-        size = max(1, self.chunk // min(self.space.combinations, self.space.limit))
-        return [positions[i : i + size] for i in range(0, len(positions), size)]
+        while len(positions):
+            size = self.ground.fitting(individuals, positions, self.chunk)
+            yield positions[:size]
+            positions = positions[size:]
 
-    def _contrast_again(self, block: Individuals) -> Arrays:
-        families = self.space.families(block, self.seed)
+    def _contrast_again(self, block: Block) -> Arrays:
+        families = self.ground.families(block, self.seed)
         rows = int(families.places.sum()) * self.asker.cost
         ask = partial(self._ask_rivals, families)
         return self._stored("contrast", "score", block, rows, ask).arrays
 
-    def _ask_rivals(self, families: Families) -> Arrays:
+    def _ask_rivals(self, families: Kin) -> Arrays:
         return self._rivals(families, self.asker.outputs(families))
 
-    def _rivals(self, families: Families, outputs: Outputs) -> Arrays:
+    def _rivals(self, families: Kin, outputs: Outputs) -> Arrays:
         classes, places = rivals_of(self.asker.model, outputs)
-        members = families.members(np.arange(len(families)), places)
-        return {"rival": members.stored, "class": classes.astype(np.int16)}
+        return {"rival": families.rivals(places), "class": classes.astype(np.int16)}
 
     def _gradient(self, query: Query) -> npt.NDArray[np.float64]:
-        individuals, classes, slopes = query.individuals, query.classes, self._slopes()
-        assert individuals is not None
+        self._check_contrasts()
+        individuals, classes, slopes = query.individuals, query.classes, self.asker.slopes
+        if slopes is None or not isinstance(individuals, Individuals):
+            raise StrategyError("gradients are asked of attributes, and the space is one of texts")
         assert classes is not None
         size, jumps = max(1, self.chunk // slopes.cost), query.jumps
         parts = []
@@ -208,22 +216,21 @@ class Oracle:
             ask = partial(self._ask_slopes, slopes, block, classes[part], there)
             frame = self._stored("gradient", "gradient", block, len(block) * slopes.cost, ask)
             parts.append(frame.arrays["answer"])
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.space.names)))
+        return np.concatenate(parts) if parts else np.zeros((0, len(slopes.space.names)))
 
     def _ask_slopes(
         self, slopes: Slopes, block: Individuals, classes: npt.NDArray[np.int64], jumps: Rows | None
     ) -> Arrays:
         return {"answer": slopes.ask(block.rows, classes, jumps)}
 
-    def _slopes(self) -> Slopes:
-        if self.asker.slopes is None:
+    def _check_contrasts(self) -> None:
+        if not self.asker.contrasts:
             raise StrategyError(
                 "a search that asks for contrasts or gradients has the class attribute uses_gradient = True"
             )
-        return self.asker.slopes
 
     def _stored(
-        self, kind: str, question: str, block: Individuals, rows: int, ask: Callable[[], Arrays], **header: Any
+        self, kind: str, question: str, block: Block, rows: int, ask: Callable[[], Arrays], **header: Any
     ) -> Frame:
         """Return the stored answer to a question, or ask the model and store it; stop where there are no rows left."""
         self._check_budget()
@@ -249,17 +256,14 @@ class Oracle:
         if self._idle[0] >= STALL_BLOCKS and self._idle[1] >= STALL_REPEATS:
             raise Stop(StopReason.STALLED)
 
-    def _chunk(
-        self, individuals: Individuals, fresh: npt.NDArray[np.int64], at: int, left: int | None
-    ) -> tuple[Judged, int]:
+    def _chunk(self, individuals: Block, fresh: npt.NDArray[np.int64], at: int, left: int | None) -> tuple[Judged, int]:
         """Judge the next fresh tests with one model call; return them and where to go on."""
-        width = min(self.space.combinations, self.space.limit)
-        positions = fresh[at : at + max(1, self.chunk // width)]
+        positions = fresh[at : at + self.ground.fitting(individuals, fresh[at:], self.chunk)]
         behind = at + len(positions)
         block = individuals[positions]
         families = None
-        if self.log.upcoming is None or self.space.constraints:
-            families = self.space.families(block, self.seed)
+        if self.log.upcoming is None or self.ground.constraints:
+            families = self.ground.families(block, self.seed)
         if families is not None and families.testable is not None:
             able = np.flatnonzero(families.testable)
             positions, block, families = positions[able], block[able], families[able]
@@ -274,7 +278,7 @@ class Oracle:
         frame = self._frame(block, families)
         return Judged(positions, self._account(block, frame), frame.arrays), behind
 
-    def _affordable(self, families: Families | None, most: int, left: int | None) -> int:
+    def _affordable(self, families: Kin | None, most: int, left: int | None) -> int:
         """How many of the next tests may be judged; a stored block is taken as it was."""
         if self.log.upcoming is not None:
             return min(most, int(self.log.upcoming.header.get("tests", most)))
@@ -289,7 +293,7 @@ class Oracle:
             raise Stop(StopReason.ROWS)
         return take
 
-    def _frame(self, block: Individuals, families: Families | None) -> Frame:
+    def _frame(self, block: Block, families: Kin | None) -> Frame:
         """Return the stored answer to a block, or ask the model and store it."""
         digest = self._digest(block)
         frame = self.log.take("test", digest)
@@ -303,7 +307,7 @@ class Oracle:
         self._store(frame)
         return frame
 
-    def _ask_families(self, block: Individuals, families: Families, digest: str) -> Frame:
+    def _ask_families(self, block: Block, families: Kin, digest: str) -> Frame:
         outputs = self.asker.outputs(families)
         judgement = self.asker.criterion.judge(outputs)
         if self.tests == 0:
@@ -314,14 +318,13 @@ class Oracle:
         decisions = self.findings.decisions
         arrays = {
             "unfair": np.packbits(judgement.unfair),
-            "individual": families.members(found, first).stored,
-            "counterpart": families.members(found, second).stored,
+            **self.findings.packed(families, found, first, second),
             "decision": decisions.encode(outputs.labels[found, first]),
             "counterpart_decision": decisions.encode(outputs.labels[found, second]),
         }
         if outputs.scores is not None:
             arrays["gap"] = judgement.gap[found]
-        if self.asker.slopes is not None:
+        if self.asker.contrasts:
             arrays |= self._rivals(families, outputs)
         if families.legal is not None:
             arrays["places"] = families.places * self.asker.cost
@@ -333,7 +336,7 @@ class Oracle:
         }
         return Frame("test", header, arrays)
 
-    def _ask_twice(self, families: Families) -> None:
+    def _ask_twice(self, families: Kin) -> None:
         """Ask some rows of the first block again: a model that answers them differently cannot be judged."""
         rows = families[np.arange(min(len(families), TWICE))].asked[:TWICE]
         # The same rows in the same order: what differs now is the model's own noise.
@@ -350,11 +353,10 @@ class Oracle:
                 noise,
             )
 
-    def _account(self, block: Individuals, frame: Frame) -> npt.NDArray[np.bool_]:
+    def _account(self, block: Block, frame: Frame) -> npt.NDArray[np.bool_]:
         """Book a judged block: memo, findings, counts, budgets."""
         tests = int(frame.header["tests"])
         unfair = np.unpackbits(frame.arrays["unfair"], count=tests).astype(bool)
-        pairs = {name: frame.arrays[name] for name in PAIRS if name in frame.arrays}
         cut, rows, reason = self._within(frame, tests)
         self.asked["test"] += rows
         wanted = self.budget.findings
@@ -362,13 +364,11 @@ class Oracle:
             # Judged tests behind the last wanted finding do not count; their rows do.
             cut = int(np.flatnonzero(unfair)[wanted - self.findings.count - 1]) + 1
             reason = StopReason.FINDINGS
-        if cut < tests:
-            unfair = unfair[:cut]
-            pairs = {name: array[: int(unfair.sum())] for name, array in pairs.items()}
+        unfair = unfair[:cut]
         self.memo.add(block.keys[:cut], unfair)
         if self.trail is not None:
             self.trail.add(block[:cut])
-        self.findings.add(pairs)
+        self.findings.add(frame.arrays, int(unfair.sum()))
         self.tests += cut
         self._point()
         self._check_budget()
@@ -395,7 +395,7 @@ class Oracle:
         return cut, int(total[cut - 1]), reason
 
     def _check_budget(self) -> None:
-        if self.space.countable and self.tests >= self.space.tests:
+        if self.ground.countable and self.tests >= self.ground.tests:
             raise Stop(StopReason.EXHAUSTED)
         for reason, spent, limit in (
             (StopReason.FINDINGS, self.findings.count, self.budget.findings),
@@ -416,7 +416,7 @@ class Oracle:
         parts = [one(individuals[i : i + self.chunk]) for i in range(0, len(individuals), self.chunk)]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def _label(self, block: Individuals) -> npt.NDArray[Any]:
+    def _label(self, block: Block) -> npt.NDArray[Any]:
         def ask() -> Arrays:
             return {"answer": self.labels.pack(self.asker.labels(block.rows, f"{DECIDE}, or use strategy='kosei'"))}
 
@@ -426,7 +426,7 @@ class Oracle:
             self.labels = Decisions(frame.header["decisions"])
         return self.labels.unpack(frame.arrays["answer"], len(block))
 
-    def _score(self, block: Individuals) -> npt.NDArray[Any]:
+    def _score(self, block: Block) -> npt.NDArray[Any]:
         frame = self._stored("score", "score", block, len(block), lambda: {"answer": self.asker.scores(block.rows)})
         return frame.arrays["answer"]
 
@@ -448,7 +448,7 @@ class Oracle:
             self.clock.replayed()
         return frame.arrays["answer"]
 
-    def _digest(self, block: Individuals) -> str:
+    def _digest(self, block: Block) -> str:
         # Only a log that is kept is ever compared.
         return "" if self.log.path is None else digest_of(block.stored)
 

@@ -19,6 +19,7 @@ from evenhand.run import Run, digest_of_data
 from evenhand.search import Problem, Strategy
 from evenhand.slopes import DIFFERENCES
 from evenhand.space.individuals import Individuals
+from evenhand.space.tabular import Space
 from evenhand.strategies import STRATEGIES, make
 from evenhand.stream import Stream
 from evenhand.trail import Trail
@@ -42,6 +43,8 @@ def retrace(run: Run, data: Any = None) -> Iterator[Individuals]:
     >>> sum(len(block) for block in retrace(run))
     9
     """
+    if not isinstance(run.space, Space):
+        raise RunError("which texts a run has tested is not kept; only its findings are: run.findings")
     trail = None if run.origin is None else run.origin.trail
     if trail is not None and trail.known:
         return iter(trail)

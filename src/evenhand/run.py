@@ -27,10 +27,14 @@ from evenhand.log import Log
 from evenhand.model import wrap
 from evenhand.oracle import Oracle, Status, Stop
 from evenhand.search import Problem, Strategy
+from evenhand.space.ground import Block, Ground
 from evenhand.space.individuals import Individuals
-from evenhand.space.tabular import Encoded, Space
+from evenhand.space.tabular import Space
+from evenhand.starting import SAMPLED, Start, begin, check_kind, count_texts
 from evenhand.strategies import describe, make
 from evenhand.stream import Stream
+from evenhand.text.ground import TextGround
+from evenhand.text.space import TextSpace
 from evenhand.trail import Origin
 
 if TYPE_CHECKING:
@@ -47,7 +51,8 @@ COUNTS = ("repeats", "untestable", "clipped", "dropped", "rows_checked", "rows_f
 class Run:
     """What an audit found, what it spent, and everything needed to repeat it."""
 
-    space: Space
+    space: Any
+    """An ``eh.Space`` or an ``eh.TextSpace``."""
     identity: dict[str, Any]
     budget: Budget
     stop: StopReason
@@ -89,7 +94,7 @@ class Run:
     @property
     def sampled(self) -> bool:
         """Whether individuals were compared with a sample of their counterparts, so that some pairs may be missed."""
-        return self.space.combinations > self.space.limit
+        return bool(self.space.sampled) or SAMPLED in self.counts
 
     @property
     def gradient(self) -> str | None:
@@ -139,7 +144,7 @@ class Run:
             + (f" by {self.gradient}" if self.gradient else "")
             + f", {self.rows:,} model rows, {self.seconds:.1f} s; "
             f"{self.stop.words}"
-            + (f", each against a sample of {self.space.limit:,} counterparts" if self.sampled else "")
+            + (f", each against a sample of {self.space.limit:,} counterparts" if self.space.sampled else "")
             + "".join(f", {words}: {n:,}" for words, n in self.remarks)
         )
 
@@ -156,7 +161,7 @@ class Run:
 
 def audit(
     model: Any,
-    space: Space,
+    space: Space | TextSpace,
     strategy: str | Strategy = "kosei",
     budget: Budget | None = None,
     seed: int = 0,
@@ -175,7 +180,7 @@ def audit(
     model
         Anything that ``wrap`` takes: a callable on a batch, an estimator, a model file.
     space
-        The legal inputs, and which attributes are protected.
+        The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
     strategy
         A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``).
     budget
@@ -185,7 +190,7 @@ def audit(
     criterion
         What counts as different; by default a changed decision.
     data
-        Real rows, for strategies that start from them.
+        Real rows, for strategies that start from them; the texts of a ``TextSpace``.
     directory
         Where to keep the run. The same call with the same directory continues an unfinished run and returns a finished
         one; a larger budget extends it.
@@ -206,26 +211,58 @@ def audit(
     >>> run.found, run.tests, run.stop.value
     (3, 9, 'exhausted')
     """
-    seed, chunk = check_arguments(space, seed, chunk, budget, criterion, timeout, progress)
+    return conduct(
+        model,
+        space,
+        strategy,
+        budget,
+        seed,
+        criterion,
+        data,
+        directory,
+        chunk=chunk,
+        timeout=timeout,
+        progress=progress,
+    )
+
+
+def conduct(
+    model: Any,
+    space: Space | TextSpace,
+    strategy: str | Strategy,
+    budget: Budget | None,
+    seed: int,
+    criterion: Criterion | None = None,
+    data: Any = None,
+    directory: str | Path | None = None,
+    *,
+    chunk: int = CHUNK,
+    timeout: float | None = None,
+    progress: Callable[[Status], None] | None = None,
+    barred: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
+) -> Run:
+    """Do what ``audit`` says; those whom ``barred`` names are not judged, as if they had been judged before."""
     chosen = make(strategy)
+    check_kind(space, chosen)
+    seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
     budget = budget or Budget(tests=DEFAULT_TESTS)
     wrapped = wrap(model)
+    start = begin(space, data, wrapped)
     gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
-    asker = Asker(wrapped, space, criterion or Flip(), timeout, gradient)
-    encoded = None if data is None else space.encode(data)
-    fixed = fixed_individuals(space, None if encoded is None else encoded.individuals)
-    identity = _identity(asker, chosen, seed, chunk, encoded, fixed)
+    asker = Asker(wrapped, start.ground, criterion or Flip(), timeout, gradient)
+    fixed = fixed_individuals(start.ground, start.people)
+    identity = _identity(asker, chosen, seed, chunk, start.people, fixed)
     place = None if directory is None else Directory(directory, identity)
     try:
         if place is not None and (known := _finished(place, budget)) is not None:
-            people = None if encoded is None else encoded.individuals
-            known.origin = Origin(asker, chosen, people, None)
+            known.origin = Origin(asker, chosen, start.people, None)
             return known
         log = Log(None if place is None else place.answers)
-        oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress)
+        oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, barred)
         oracle.checked += len(fixed) * asker.cost
-        problem = Problem(space, Stream(seed), None if encoded is None else encoded.individuals)
-        return _drive(chosen, problem, oracle, identity, encoded, place)
+        problem = Problem(start.ground, Stream(seed), start.people)
+        count_texts(problem)
+        return _drive(chosen, problem, oracle, identity, start, place)
     finally:
         if place is not None:
             place.close()
@@ -236,7 +273,7 @@ def _drive(
     problem: Problem,
     oracle: Oracle,
     identity: dict[str, Any],
-    encoded: Encoded | None,
+    start: Start,
     place: Directory | None,
 ) -> Run:
     """Pass questions and answers between the search and the oracle until one of them ends it."""
@@ -248,11 +285,11 @@ def _drive(
         stop = StopReason.INTERRUPTED
     except EvenhandError as error:
         error.add_note(f"{oracle.tests:,} tests had been judged" + (f"; kept in {place.path}" if place else ""))
-        error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, encoded, place, strategy)
+        error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, start, place, strategy)
         raise
     finally:
         oracle.log.close()
-    run = _run(oracle, problem, stop, identity, encoded, place, strategy)
+    run = _run(oracle, problem, stop, identity, start, place, strategy)
     if place is not None:
         place.finish(run.to_dict())
     return run
@@ -275,11 +312,13 @@ def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
 
 def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
     """Raise where the constraints leave nobody to compare; a few unlucky draws prove nothing yet."""
+    if oracle.tests or not oracle.untestable:
+        return
     over = problem.dealt_out or (problem.data is not None and stop is StopReason.FINISHED)
-    if not oracle.tests and (oracle.untestable >= UNTESTABLE or (oracle.untestable and over)):
+    if oracle.untestable >= UNTESTABLE or over:
         raise SpaceError(
             f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "
-            f"can be compared; loosen the constraints on {', '.join(map(repr, oracle.space.protected))}"
+            f"can be compared; loosen the constraints on {', '.join(map(repr, problem.space.protected))}"
         )
 
 
@@ -288,19 +327,19 @@ def _run(
     problem: Problem,
     stop: StopReason,
     identity: dict[str, Any],
-    encoded: Encoded | None,
+    start: Start,
     place: Directory | None,
     strategy: Strategy,
 ) -> Run:
-    clipped, dropped = (encoded.clipped, encoded.dropped) if encoded else (0, 0)
-    counted = (oracle.repeats, oracle.untestable, clipped, dropped, oracle.checked, oracle.replayed_rows)
+    counted = (oracle.repeats, oracle.untestable, start.clipped, start.dropped, oracle.checked, oracle.replayed_rows)
     counts = dict(zip(COUNTS, counted, strict=True))
     for name, n in problem.counts.items():
         counts[name] = counts.get(name, 0) + n
     last = (oracle.tests, oracle.rows, oracle.findings.count)
     points = oracle.curve if oracle.curve and oracle.curve[-1] == last else [*oracle.curve, last]
+    ground = oracle.ground
     return Run(
-        oracle.space,
+        ground.space if isinstance(ground, TextGround) else ground,
         identity,
         oracle.budget,
         stop,
@@ -312,7 +351,7 @@ def _run(
         points,
         versions(),
         None if place is None else place.path,
-        Origin(oracle.asker, strategy, None if encoded is None else encoded.individuals, oracle.judged),
+        Origin(oracle.asker, strategy, start.people, oracle.judged),
     )
 
 
@@ -325,17 +364,17 @@ def _finished(place: Directory, budget: Budget) -> Run | None:
 
 
 def _identity(
-    asker: Asker, strategy: Strategy, seed: int, chunk: int, encoded: Encoded | None, fixed: Individuals
+    asker: Asker, strategy: Strategy, seed: int, chunk: int, people: Block | None, fixed: Block
 ) -> dict[str, Any]:
     """Everything that makes a run what it is; its budget is not part of it."""
     data = None
-    if encoded is not None and getattr(strategy, "uses_data", True):
-        data = digest_of_data(encoded.individuals)
+    if people is not None and getattr(strategy, "uses_data", True):
+        data = digest_of_data(people)
     labels, scores = asker.both(fixed.rows)
     if scores is not None and asker.slopes is not None:
         asker.slopes.check(scores)
     identity = {
-        "space": asker.space.describe(),
+        "space": asker.ground.describe(),
         "strategy": describe(strategy),
         "seed": seed,
         "criterion": repr(asker.criterion),
@@ -347,9 +386,10 @@ def _identity(
     return identity if asker.slopes is None else {**identity, "gradient": asker.slopes.source}
 
 
-def digest_of_data(people: Individuals) -> str:
-    """Identify the rows that a search starts from."""
-    return hashlib.sha256(people.rows.tobytes()).hexdigest()
+def digest_of_data(people: Block) -> str:
+    """Identify the rows, or texts, that a search starts from."""
+    content = people.rows if isinstance(people, Individuals) else people.stored
+    return hashlib.sha256(content.tobytes()).hexdigest()
 
 
 def digest_of_answers(answers: npt.NDArray[Any]) -> str:
@@ -358,11 +398,13 @@ def digest_of_answers(answers: npt.NDArray[Any]) -> str:
     return hashlib.sha256(repr(said).encode()).hexdigest()
 
 
-def fixed_individuals(space: Space, data: Individuals | None = None) -> Individuals:
+def fixed_individuals(space: Ground, data: Any = None) -> Any:
     """Return the individuals whose answers tell one model from another: random ones, the same for a space always.
 
-    Where the constraints are too tight to draw anybody, they are the first of the data.
+    Where the constraints are too tight to draw anybody, and of texts, they are the first of the data.
     """
+    if not isinstance(space, Space):
+        return data[:FIXED_ROWS]
     try:
         return space.sampler.deal(Stream(0), 0, FIXED_ROWS)[0]
     except SpaceError:
@@ -371,12 +413,8 @@ def fixed_individuals(space: Space, data: Individuals | None = None) -> Individu
         return data[:FIXED_ROWS]
 
 
-def check_arguments(
-    space: Any, seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any
-) -> tuple[int, int]:
+def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any) -> tuple[int, int]:
     """Raise in words where an argument is of the wrong kind; return seed and chunk as plain numbers."""
-    if not isinstance(space, Space):
-        raise SpaceError(f"space must be an eh.Space, got {type(space).__name__}; eh.Space.infer(frame, ...) makes one")
     if not whole(seed) or not 0 <= seed < 2**63:
         raise StrategyError(f"seed must be a whole number from 0 to 2**63 - 1, got {seed!r}")
     if not whole(chunk) or chunk < 2:

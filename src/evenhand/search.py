@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.errors import StrategyError
+from evenhand.space.ground import Block, Ground, table
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.stream import Stream
+from evenhand.text.ground import TextGround
 
 if TYPE_CHECKING:
     from evenhand.memo import Memo
@@ -31,7 +34,7 @@ class Query:
     """One question of a search about a block of individuals (or a piece of pure work)."""
 
     kind: Kind
-    individuals: Individuals | None = None
+    individuals: Block | None = None
     limit: int | None = None
     """The most fresh tests to judge; the block's rest stays unjudged."""
     call: Callable[[], Any] | None = None
@@ -51,7 +54,7 @@ class Verdicts:
 
     def __init__(
         self,
-        individuals: Individuals,
+        individuals: Block,
         positions: npt.NDArray[np.int64],
         judged: npt.NDArray[np.bool_],
         memo: Memo,
@@ -86,12 +89,13 @@ class Contrasts:
     """
 
     verdicts: Verdicts
-    rivals: Individuals
+    rivals: Any
+    """Individuals; of texts ``Counterparts``, whose words are aligned with those of the individuals."""
     classes: npt.NDArray[np.int64]
     """What the model decides for each individual, as a column of its scores."""
 
 
-def test(individuals: Individuals, limit: int | None = None) -> Generator[Query, Verdicts, Verdicts]:
+def test(individuals: Block, limit: int | None = None) -> Generator[Query, Verdicts, Verdicts]:
     """Judge whether each individual is treated differently from its counterparts."""
     return (yield Query("test", individuals, limit))
 
@@ -99,17 +103,17 @@ def test(individuals: Individuals, limit: int | None = None) -> Generator[Query,
 test.__test__ = False  # type: ignore[attr-defined]  # not a pytest test, whatever its name
 
 
-def label(individuals: Individuals) -> Generator[Query, npt.NDArray[Any], npt.NDArray[Any]]:
+def label(individuals: Block) -> Generator[Query, npt.NDArray[Any], npt.NDArray[Any]]:
     """Ask for the decisions of the individuals themselves."""
     return (yield Query("label", individuals))
 
 
-def score(individuals: Individuals) -> Generator[Query, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def score(individuals: Block) -> Generator[Query, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Ask for the scores of the individuals themselves."""
     return (yield Query("score", individuals))
 
 
-def contrast(individuals: Individuals) -> Generator[Query, Contrasts, Contrasts]:
+def contrast(individuals: Block) -> Generator[Query, Contrasts, Contrasts]:
     """Judge each individual, and ask which of its counterparts differs most from it."""
     return (yield Query("contrast", individuals))
 
@@ -151,12 +155,26 @@ def watched(search: Search, look: Callable[[Query], object]) -> Search:
 class Problem:
     """What a search is given: the space, the coded data rows (or none) and the random stream."""
 
-    space: Space
+    ground: Ground
+    """The space, of attributes or of texts."""
     stream: Stream
-    data: Individuals | None = None
+    data: Any = None
+    """Individuals, or None."""
     counts: dict[str, int] = field(default_factory=dict)
     """What the search counted; told in the run."""
     _dealt: int = field(default=0, repr=False)
+
+    @property
+    def space(self) -> Space:
+        """The space, for searches of attributes."""
+        return table(self.ground)
+
+    @property
+    def texts(self) -> TextGround:
+        """The space with its texts, for searches of texts."""
+        if not isinstance(self.ground, TextGround):
+            raise StrategyError("this search is for texts, and the space is one of attributes; use eh.TextSpace")
+        return self.ground
 
     @property
     def dealt_out(self) -> bool:
@@ -178,7 +196,8 @@ class Strategy(Protocol):
 
     A class attribute ``uses_data = False`` says that it never looks at ``problem.data``, so that runs with and without
     data are the same run. One that asks for contrasts and gradients says so by a class attribute ``uses_gradient =
-    True``, so that a model without any is refused before it is asked.
+    True``, so that a model without any is refused before it is asked. One that searches texts says ``for_texts =
+    True``.
     """
 
     def search(self, problem: Problem) -> Search:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.search import Strategy
+from evenhand.space.ground import Block, Ground, table
 from evenhand.space.individuals import Individuals
-
-if TYPE_CHECKING:
-    from evenhand.space.tabular import Space
+from evenhand.space.tabular import Space
 
 ROWS = 2**15
 """Family members of one block."""
@@ -39,7 +38,7 @@ class Trail:
     [[[3, 0], [7, 1]]]
     """
 
-    def __init__(self, space: Space, keys: Sequence[npt.NDArray[Any]] | None = None, most: float = math.inf) -> None:
+    def __init__(self, space: Ground, keys: Sequence[npt.NDArray[Any]] | None = None, most: float = math.inf) -> None:
         self.space, self._keys, self._most = space, keys, most
         self._blocks: list[npt.NDArray[Any]] = []
         self._bytes = 0
@@ -49,8 +48,10 @@ class Trail:
         """Whether all tests are there."""
         return self._bytes <= self._most
 
-    def add(self, people: Individuals) -> None:
+    def add(self, people: Block) -> None:
         """Remember whom a block of tests was about."""
+        if not self.known:
+            return
         stored = people.stored
         self._bytes += stored.nbytes
         if self.known:
@@ -59,13 +60,14 @@ class Trail:
             self._blocks.clear()
 
     def __iter__(self) -> Iterator[Individuals]:
-        size = block_size(self.space)
+        space = table(self.space)
+        size = block_size(space)
         for block in self._blocks if self._keys is None else self._keys:
             for start in range(0, len(block), size):
                 part = block[start : start + size]
                 # The lowest bit of a memo's key is the verdict, the rest an id without the protected attributes.
-                stored = part if self._keys is None else (part >> 1) * self.space.combinations
-                yield Individuals.from_stored(self.space, stored)
+                stored = part if self._keys is None else (part >> 1) * space.combinations
+                yield Individuals.from_stored(space, stored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,8 @@ class Origin:
 
     asker: Asker
     strategy: Strategy
-    data: Individuals | None
+    data: Any
+    """Individuals, or None."""
     trail: Trail | None
     """None for a run that was read from its directory."""
 
@@ -83,18 +86,21 @@ class Origin:
         return type(None), ()
 
 
-def trail_of(space: Space) -> Trail | None:
+def trail_of(space: Ground) -> Trail | None:
     """Begin the trail that a run keeps; None where the memo's keys tell whom its tests are about.
 
     They do not where they are hashes, nor with links, nor where a family is a sample that depends on who was asked.
+    Nobody wants to know which texts were tested, so that is not kept.
 
     >>> from evenhand.space import Boolean, Integer, Space
     >>> trail_of(Space([Integer("age", 1, 9), Boolean("member")], protected="member")) is None
     True
     """
+    if not isinstance(space, Space):
+        return Trail(space, most=-1)
     if not space.coding.fits:
         return Trail(space, most=MOST)
-    return Trail(space) if space.links or space.combinations > space.limit else None
+    return Trail(space) if space.links or space.sampled else None
 
 
 def block_size(space: Space) -> int:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.starting import check_space
+
 if TYPE_CHECKING:
     from evenhand.run import Run
 
@@ -77,6 +79,7 @@ def telling(run: Run, count: int = 3, data: Any = None) -> list[Pair]:
     >>> [pair.sentence for pair in telling(run, 1)]
     ['age 3, sex F: True. The same person with sex M: False.']
     """
+    check_space(run.space)
     found = min(run.found, CANDIDATES)
     if found == 0 or count < 1:
         return []

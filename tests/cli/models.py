@@ -73,3 +73,53 @@ def wavers(frame: pd.DataFrame) -> Any:
 
 
 _noise = np.random.default_rng(0)
+
+
+def train(X: pd.DataFrame, y: Any) -> Any:
+    """Trains a rule on the ages of those who were granted something; young women are refused."""
+    edge = float(X["age"][np.asarray(y) == "high"].mean())
+
+    def rule(frame: pd.DataFrame) -> Any:
+        return np.where((frame["age"] > edge) & ~((frame["sex"] == "F") & (frame["age"] < edge + 9)), "high", "low")
+
+    return rule
+
+
+class Stubborn:
+    """Refuses young women, whatever it is trained on."""
+
+    def __call__(self, X: pd.DataFrame) -> Any:
+        return np.where((X["age"] < 30) & (X["sex"] == "F"), "low", "high")
+
+
+def stubborn(X: pd.DataFrame, y: Any) -> Any:
+    return Stubborn()
+
+
+def no_training(X: pd.DataFrame, y: Any) -> Any:
+    raise RuntimeError("out of luck")
+
+
+class Unclonable:
+    """Has fit, and nothing else that scikit-learn asks for."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.zeros(len(X))
+
+
+unclonable = Unclonable()
+
+
+def tree() -> Any:
+    """Makes an estimator on the table's own columns."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+    from sklearn.tree import DecisionTreeClassifier
+
+    texts = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    coded = make_column_transformer((texts, ["work", "sex"]), remainder="passthrough")
+    return make_pipeline(coded, DecisionTreeClassifier(max_depth=6, random_state=0))

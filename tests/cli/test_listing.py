@@ -26,6 +26,7 @@ def test_datasets(evenhand: Command) -> None:
     done = evenhand("datasets", width=200)
     assert "48,842 rows, 12 columns" in done.stdout
     assert "credit_risk (wanted: good)" in done.stdout
+    assert "4,000 texts" in done.stdout
 
 
 def test_version_and_help(evenhand: Command) -> None:

@@ -14,18 +14,19 @@ from evenhand.errors import DataError, SpaceError
 SIZES = {"adult": (48_842, 32_561), "german": (1_000, 700), "bank": (45_211, 31_648)}
 
 
-@pytest.fixture(scope="module", params=datasets.names())
+@pytest.fixture(scope="module", params=datasets.names("tables"))
 def data(request):
     return datasets.load(request.param)
 
 
 def test_names():
-    assert datasets.names() == ("adult", "german", "bank")
+    assert datasets.names() == ("adult", "german", "bank", "comments")
+    assert datasets.names("tables") + datasets.names("texts") == datasets.names()
 
 
 @pytest.mark.parametrize("name", ["Adult", "census", "", None, ["adult"]])
 def test_unknown_name_says_what_is_allowed(name):
-    with pytest.raises(DataError, match="allowed: adult, german, bank"):
+    with pytest.raises(DataError, match="allowed: adult, german, bank, comments"):
         datasets.load(name)
 
 

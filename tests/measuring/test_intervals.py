@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from evenhand.measuring.intervals import (
     at_most,
     clopper_pearson,
     hypergeometric,
     lln,
+    tango,
     weighted,
 )
 
@@ -131,3 +132,45 @@ def test_weighted_interval_covers(confidence: float, related: int) -> None:
         low, high = weighted(rng.random(300) < chance(weights), weights, confidence)
         covered.append(low <= truth <= high)
     assert np.mean(covered) >= confidence - 2 * np.sqrt(confidence * (1 - confidence) / 400)
+
+
+def score_test(b: int, c: int, n: int, apart: float) -> float:
+    """Tango's statistic by its definition: the likelihood under the hypothesis is maximised by trying."""
+    least, most = max(0.0, -apart), (1 - apart) / 2
+
+    def unlikely(down: float) -> float:
+        shares = np.clip([down + apart, down, 1 - 2 * down - apart], 1e-300, 1)
+        return -float(np.array([b, c, n - b - c]) @ np.log(shares))
+
+    down = optimize.minimize_scalar(unlikely, bounds=(least, most), method="bounded", options={"xatol": 1e-12}).x
+    return float((b - c - n * apart) / np.sqrt(n * (2 * down + apart * (1 - apart))))
+
+
+@pytest.mark.parametrize("counts", [(10, 0, 100), (3, 9, 44), (1, 1, 20), (40, 25, 300), (7, 2, 9), (0, 5, 50)])
+def test_tango_ends_where_the_score_test_rejects(counts: tuple[int, int, int]) -> None:
+    low, high = map(float, tango(*counts))
+    assert low < (counts[0] - counts[1]) / counts[2] < high
+    assert abs(score_test(*counts, low)) == pytest.approx(1.96, abs=1e-3)
+    assert abs(score_test(*counts, high)) == pytest.approx(1.96, abs=1e-3)
+
+
+def test_tango_covers() -> None:
+    """Every outcome of thirty pairs, by its probability, for many truths."""
+    n = 30
+    b, c = (part.ravel() for part in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
+    b, c = b[b + c <= n], c[b + c <= n]
+    low, high = tango(b, c, n)
+    covered = []
+    for up, down in [(0.3, 0.3), (0.1, 0.2), (0.05, 0.05), (0.5, 0.1), (0.02, 0.3), (0.0, 0.1)]:
+        chances = stats.multinomial.pmf(np.stack([b, c, n - b - c], axis=1), n, [up, down, 1 - up - down])
+        covered.append(float(chances[(low <= up - down + 1e-12) & (up - down - 1e-12 <= high)].sum()))
+    assert min(covered) > 0.92
+    assert 0.94 < np.mean(covered) < 0.98
+
+
+def test_tango_has_width_where_nobody_turned() -> None:
+    low, high = tango([0, 9, 0], [0, 0, 9], [50, 9, 9])
+    assert (low < [0, 1, -1 + 1e-9]).all()
+    assert (high > [0, 1 - 1e-9, -1]).all()
+    assert low[0] == pytest.approx(-high[0])
+    assert (np.abs([low, high]) <= 1).all()

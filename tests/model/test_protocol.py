@@ -78,7 +78,7 @@ def test_a_timeout_must_be_positive(timeout):
 
 
 def test_an_unknown_input_is_refused():
-    with pytest.raises(ModelError, match='"frame" or "array"'):
+    with pytest.raises(ModelError, match='"frame", "array" or "text"'):
         Scored().with_options(input="matrix")
 
 

@@ -257,3 +257,10 @@ def test_arrays_and_frames_hold_the_same_values(world: World, seed: int) -> None
     individuals, _ = world.space.sampler.deal(eh.run.Stream(seed), 0, 40)
     families = world.space.families(individuals, 0)
     assert (families.array() == world.space.frame(families.asked).to_numpy(dtype=float)).all()
+
+
+def test_nobody_has_no_families_however_many_counterparts_there_are() -> None:
+    for limit in (2, 64):
+        space = eh.Space([eh.Integer("age", 1, 9), eh.Integer("pay", 1, 9)], protected="age", limit=limit)
+        nobody = space.individuals(np.zeros((0, 2), dtype=np.int32))
+        assert len(space.families(nobody, 0)) == 0

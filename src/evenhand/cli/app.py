@@ -13,6 +13,7 @@ from evenhand.cli.estimate import estimate
 from evenhand.cli.faults import Group
 from evenhand.cli.init import init
 from evenhand.cli.listing import datasets, strategies
+from evenhand.cli.repair import repair
 from evenhand.cli.replay import replay
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, init, audit, estimate, replay, strategies, datasets):
+for command in (demo, init, audit, estimate, repair, replay, strategies, datasets):
     app.command()(command)
 
 

@@ -80,6 +80,22 @@ class EstimateTable(_Table):
     repeats: int | None = None
 
 
+class RepairTable(_Table):
+    """Which ways to make the model fairer, what to judge them by, and where to put what comes out."""
+
+    methods: list[str] = Field(default_factory=list)
+    strategy: str | None = None
+    check: str | None = None
+    watch: list[str] | None = None
+    held_out: float | None = Field(default=None, gt=0, lt=1)
+    samples: int | None = None
+    confidence: float | None = None
+    favourable: str | int | float | bool | None = None
+    tolerate: float = Field(default=1.0, ge=0)
+    save: str | None = None
+    plot: str | None = None
+
+
 class BudgetTable(_Table):
     """When to stop."""
 
@@ -102,6 +118,7 @@ class Config(_Table):
     audit: AuditTable = Field(default_factory=AuditTable)
     budget: BudgetTable = Field(default_factory=BudgetTable)
     estimate: EstimateTable = Field(default_factory=EstimateTable)
+    repair: RepairTable = Field(default_factory=RepairTable)
 
 
 def read(path: Path | None, flags: Tables) -> Config:
@@ -134,7 +151,8 @@ def _over(tables: Tables, flags: Tables) -> Tables:
 
 def _settle(tables: Tables, folder: Path) -> None:
     """Paths in a file are seen from the file."""
-    for table, key in (("data", "path"), ("space", "path"), ("audit", "directory"), ("model", "path")):
+    paths = [("data", "path"), ("space", "path"), ("audit", "directory"), ("model", "path"), ("repair", "save")]
+    for table, key in [*paths, ("repair", "plot")]:
         value = tables.get(table, {}).get(key)
         if value is not None and (table != "model" or is_file(value)):
             tables[table][key] = str(folder / value)

@@ -25,6 +25,8 @@ HINTS = (
     (r"\bsamples=(\d+)", r"--samples \1"),
     (r"\bhalf_width\b", "--half-width"),
     (r"\brepeats=1\b", "--repeats 1"),
+    (r"\bheld_out=", "--held-out "),
+    (r"\bcheck='(\w+)'", r"--check \1"),
     (r"exclude=\[('[^']*')\]", r"--exclude \1"),
     (r"overrides=\{.*?\}", "--space FILE"),
     (r"protected=\['sex'\]", "--protected sex"),

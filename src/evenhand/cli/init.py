@@ -53,6 +53,10 @@ tests = 100000
 # population = "data"       # of whom: "uniform" individuals of the space, rows of the "data", or what is "near" them
 # favourable = "..."        # the decision that people want
 # half_width = 0.01         # stop when the interval is narrow enough
+
+[repair]                    # evenhand repair {name}: ways to make the model fairer, side by side
+# methods = ["marginal"]    # by default also "retrain", "augment" and "counterfactual"
+# save = "fair.skops"       # where to put the chosen one
 """
 
 

@@ -22,14 +22,16 @@ def strategies() -> None:
 
 
 def datasets() -> None:
-    """List the embedded data sets."""
+    """List the data sets that come with the package."""
     from evenhand.datasets import load, names
 
     rows = []
-    for name in names():
+    for name in names("tables"):
         data = load(name)
         size = f"{len(data.frame):,} rows, {len(data.features)} columns"
         rows.append((name, size, f"{data.target} (wanted: {data.favourable})", ", ".join(data.protected)))
+    texts = load("comments")
+    rows.append((texts.name, f"{len(texts):,} texts", "toxic (wanted: not)", texts.lexicon))
     _show(("name", "size", "target", "protected"), rows)
 
 

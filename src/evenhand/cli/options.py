@@ -92,3 +92,31 @@ Plots = Annotated[Path | None, Option(metavar="DIR", help="Draw convergence, int
 FailAboveRate = Annotated[
     str | None, Option("--fail-above", metavar="N%", help="Exit with 1 if the share is more than N per cent.")
 ]
+
+Trainable = Annotated[
+    str | None,
+    Option("--model", metavar="SPEC", help="An estimator's .skops, .joblib or .pkl file, or module:attribute."),
+]
+Method = Annotated[
+    Texts, Option(metavar="NAME", help="retrain, augment, counterfactual or marginal; repeatable, by default all.")
+]
+RepairStrategy = Annotated[
+    str | None, Option("--strategy", metavar="NAME", help="The search to train with; by default that of the paper.")
+]
+Check = Annotated[
+    str | None, Option(metavar="NAME", help="Another search, to look at what came out; by default kosei.")
+]
+Watch = Annotated[
+    Texts, Option(metavar="NAME", help="An attribute to which discrimination might have moved; repeatable.")
+]
+HeldOut = Annotated[
+    float | None, Option("--held-out", metavar="SHARE", help="Rows kept for evidence; by default 0.3 of them.")
+]
+RepairSamples = Annotated[
+    int | None, Option("--samples", metavar="N", help="Judge each model by N individuals; by default 100000.")
+]
+Tolerate = Annotated[
+    float | None, Option(metavar="POINTS", help="Accuracy that the chosen repair may lose; by default 1 point.")
+]
+Save = Annotated[Path | None, Option(metavar="FILE", help="Save the chosen model: .skops, .joblib or .pkl.")]
+Plot = Annotated[Path | None, Option(metavar="FILE", help="Draw accuracy against rate: .svg, .png or .pdf.")]

@@ -14,7 +14,7 @@ from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.directory import IDENTITY
 from evenhand.errors import ConfigError, RunError
 from evenhand.model import Model, wrap
-from evenhand.model.files import load_model
+from evenhand.model.files import load_model, load_object
 from evenhand.run import CHUNK, DEFAULT_TESTS
 from evenhand.search import Strategy
 from evenhand.space.frames import read_frame
@@ -65,7 +65,7 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
         raise ConfigError("no model; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
     data = None if config.data.path is None else read_frame(config.data.path)
     model = get_model(config.model.path, trust, config.model.threshold, quiet)
-    space = _space(config, data, model)
+    space = get_space(config, data, model.columns)
     return Plan(
         model,
         space,
@@ -90,12 +90,23 @@ def check_resumable(directory: Path | None) -> None:
 
 def get_model(spec: str, trust: Trust, threshold: float | None = None, quiet: bool = False) -> Model:
     """Load a model, with a warning where that runs code."""
-    if trust.pickle and spec.lower().endswith(PICKLES) and not quiet:
-        tell(f"evenhand: warning: unpickling {spec} runs whatever code is in it, because of --trust-pickle")
+    _warn(spec, trust, quiet)
     return wrap(load_model(spec, trust_pickle=trust.pickle, trust=trust.types), threshold=threshold)
 
 
-def _space(config: Config, data: Any, model: Model) -> Space:
+def get_object(spec: str, trust: Trust, quiet: bool = False) -> Any:
+    """Load what can be trained, as it is, with a warning where that runs code."""
+    _warn(spec, trust, quiet)
+    return load_object(spec, trust_pickle=trust.pickle, trust=trust.types)
+
+
+def _warn(spec: str, trust: Trust, quiet: bool) -> None:
+    if trust.pickle and spec.lower().endswith(PICKLES) and not quiet:
+        tell(f"evenhand: warning: unpickling {spec} runs whatever code is in it, because of --trust-pickle")
+
+
+def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space:
+    """Load the space, or infer it from the data; ``columns`` are those that the model knows, where it says."""
     table = config.space
     if table.path is not None:
         return _changed(Space.load(table.path), table)
@@ -105,18 +116,18 @@ def _space(config: Config, data: Any, model: Model) -> Space:
         raise ConfigError(
             f"no protected attribute; name one: --protected NAME; the data has {', '.join(map(str, data.columns[:12]))}"
         )
-    exclude = [*table.exclude, *_unseen(data, model, config)]
+    exclude = [*table.exclude, *_unseen(data, columns, config)]
     limit: dict[str, Any] = {} if table.limit is None else {"limit": table.limit}
     return Space.infer(
         data, table.protected, config.data.target, exclude=exclude, constraints=table.constraints, **limit
     )
 
 
-def _unseen(data: Any, model: Model, config: Config) -> list[str]:
+def _unseen(data: Any, columns: Sequence[str] | None, config: Config) -> list[str]:
     """Columns that the model never sees are no attributes: to vary them would find the same pair again and again."""
-    if model.columns is None:
+    if columns is None:
         return []
-    known = {*model.columns, *config.space.protected, *config.space.exclude, config.data.target}
+    known = {*columns, *config.space.protected, *config.space.exclude, config.data.target}
     return [name for name in data.columns if name not in known]
 
 

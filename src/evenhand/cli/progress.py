@@ -42,6 +42,18 @@ def progress(wanted: bool, most: int | None = None) -> Iterator[Callable[[Status
         yield show
 
 
+@contextmanager
+def steps(wanted: bool) -> Iterator[Callable[[str], None] | None]:
+    """Show what is being done, step by step; give what to call, or None where nobody would see it."""
+    if not wanted or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, highlight=False, markup=False).status("") as spinner:
+        yield spinner.update
+
+
 def done(status: Status, most: int | None = None) -> float:
     """Give the share of the nearest limit that is spent.
 

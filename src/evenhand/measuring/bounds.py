@@ -81,6 +81,10 @@ def _interval(
     found, samples, size = survey.found, survey.samples, survey.population.size
     rate = found / samples if samples else 0.0
     if isinstance(survey.population, Everyone):
+        if survey.complete and survey.judge.left_out:
+            # Of everyone some were not to be asked: the rest is a sample, and its tests are what is independent.
+            low, high = clopper_pearson(rate * survey.families, survey.families, confidence)
+            return rate, float(low), float(high), "Clopper-Pearson"
         if survey.complete:
             return rate, rate, rate, "exact"
         every = samples + survey.unasked

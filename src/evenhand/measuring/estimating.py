@@ -11,7 +11,7 @@ from evenhand.asker import Asker
 from evenhand.criterion import Criterion, Flip
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, ModelError
 from evenhand.measuring.favour import Favour
-from evenhand.measuring.judging import Judge
+from evenhand.measuring.judging import Barred, Judge
 from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
 from evenhand.measuring.result import Estimate, make
 from evenhand.measuring.subject import Subject, subject_of
@@ -20,6 +20,7 @@ from evenhand.measuring.watching import Reading, Watch
 from evenhand.model import wrap
 from evenhand.run import check_arguments
 from evenhand.space.tabular import Space
+from evenhand.starting import check_space
 
 CHUNK = 16_384
 """The most rows of one model call; networks answer blocks that stay in the processor's cache fastest."""
@@ -122,7 +123,8 @@ def estimate(
     """
     plan = Plan(population, about, interval, confidence, samples, half_width, seconds, exact, experiments, steps,
                 tolerance, repeats)  # fmt: skip
-    seed, chunk = check_arguments(space, seed, chunk, None, criterion, timeout, None)
+    check_space(space)
+    seed, chunk = check_arguments(seed, chunk, None, criterion, timeout, None)
     if progress is not None and not callable(progress):
         raise EstimateError(f"progress must be a function of a Reading, got {progress!r}")
     watch = Watch(plan, chunk, progress)
@@ -136,16 +138,23 @@ def estimate(
     asker = Asker(wrap(model), space, criterion, timeout)
     favour = Favour(asker.model, favourable)
     subject = subject_of(plan, space, criterion, data, weights, seed, chunk)
+    return measured(plan, subject, asker, favour, seed, watch)[0]
+
+
+def measured(
+    plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch, barred: Barred | None = None
+) -> tuple[Estimate, Survey]:
+    """Survey a population and make an estimate of it; those whom ``barred`` names are not asked."""
     asker.scored = asker.scored or _scores_come_along(asker, subject)
     watch.begin(subject.aim)
     try:
-        survey, stop = _surveyed(plan, subject, asker, favour, seed, watch)
+        survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, barred)
     except Broken as end:
         end.error.add_note(f"{end.survey.samples:,} individuals had been judged")
         end.error.partial = make(plan, subject, end.survey, "interrupted", watch, seed)
         raise end.error from None
     favour.check()
-    return make(plan, subject, survey, stop, watch, seed)
+    return make(plan, subject, survey, stop, watch, seed), survey
 
 
 class Broken(Exception):
@@ -157,13 +166,13 @@ class Broken(Exception):
 
 
 def _surveyed(
-    plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch
+    plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch, barred: Barred | None
 ) -> tuple[Survey, str]:
     """Survey the population; once more, with repeats, where the model turns out to waver."""
     half, noise, spent = (plan.repeats or 0) // 2, 0.0, 0
-    keeps_all = plan.interval == "lln" or subject.aim.weights is not None
+    keeps_all = plan.interval == "lln" or subject.aim.weights is not None or barred is not None
     while True:
-        judge = Judge(asker, seed, half, spent)
+        judge = Judge(asker, seed, half, spent, barred)
         survey = Survey(judge, subject.population, favour, keeps_all, subject.aim.weights)
         survey.noise = noise
         try:

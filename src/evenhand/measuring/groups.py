@@ -25,6 +25,7 @@ from evenhand.model import wrap
 from evenhand.run import CHUNK, check_arguments
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
+from evenhand.starting import check_space
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +123,8 @@ def groups(
     >>> [(group.values["sex"], group.rate, group.impact_ratio) for group in figures.groups]
     [('F', 0.5, 0.6666666666666666), ('M', 0.75, 1.0)]
     """
-    check_arguments(space, 0, chunk, None, None, timeout, None)
+    check_space(space)
+    check_arguments(0, chunk, None, None, timeout, None)
     numbers_given = number(confidence) and number(smallest)
     if not numbers_given or not 0.5 < confidence < 1 or not 0 <= smallest < 1:
         raise EstimateError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,8 @@ MOST_HALF = 51
 HOPELESS = 0.25
 
 Mask = npt.NDArray[np.bool_]
+Barred = Callable[[Individuals], Mask]
+"""Who must not be asked."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,9 @@ class Judge:
     ``half`` is how often each half of the repeats asks every row; 0 for a model that does not waver.
     """
 
-    def __init__(self, asker: Asker, seed: int, half: int = 0, checked: int = 0) -> None:
-        self.asker, self.seed, self.half = asker, seed, half
-        self.rows, self.checked, self.untestable = 0, checked, 0
+    def __init__(self, asker: Asker, seed: int, half: int = 0, checked: int = 0, barred: Barred | None = None) -> None:
+        self.asker, self.seed, self.half, self.barred = asker, seed, half, barred
+        self.rows, self.checked, self.untestable, self.left_out = 0, checked, 0, 0
         self._decisions = Decisions()
 
     @property
@@ -68,7 +71,11 @@ class Judge:
         return min(self.asker.space.combinations, self.asker.space.limit)
 
     def families(self, people: Individuals) -> Families:
-        """Build the families of those who have one."""
+        """Build the families of those who have one and are not barred."""
+        if self.barred is not None:
+            out = self.barred(people)
+            self.left_out += int(out.sum())
+            people = people[np.flatnonzero(~out)]
         families = self.asker.space.families(people, self.seed)
         if families.testable is None or families.testable.all():
             return families
@@ -102,9 +109,10 @@ class Judge:
 
     def judge_again(self, people: Individuals) -> tuple[Families, Mask]:
         """Judge individuals once more, outside the count of rows."""
-        before, untestable, families = self.rows, self.untestable, self.families(people)
+        before, apart, families = self.rows, (self.untestable, self.left_out), self.families(people)
         unfair = self.judge(families).unfair
-        self.rows, self.checked, self.untestable = before, self.checked + self.rows - before, untestable
+        self.rows, self.checked = before, self.checked + self.rows - before
+        self.untestable, self.left_out = apart
         return families, unfair
 
     def wavers(self, families: Families) -> tuple[int, int]:

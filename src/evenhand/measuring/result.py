@@ -226,7 +226,7 @@ def make(plan: Plan, subject: Subject, survey: Survey, stop: str, watch: Watch, 
         rows_checked=judge.checked,
         seconds=watch.seconds,
         seed=seed,
-        counts={**subject.counts, "untestable": untestable},
+        counts={**subject.counts, "untestable": untestable} | ({"left_out": judge.left_out} if judge.barred else {}),
         noise=survey.noise,
         repeats=max(1, 2 * judge.half),
         misjudged=found.noise,
@@ -261,6 +261,8 @@ def _share(table: Table, sure: Sureness) -> Share:
 
 def _about(plan: Plan, aim: Aim, survey: Survey) -> str:
     if isinstance(survey.population, Everyone):
+        if survey.judge.left_out:
+            return f"legal individuals such as the {survey.samples:,} whom the repair did not use"
         return f"all {survey.samples:,} legal individuals" if survey.complete else "all legal individuals"
     if plan.population == "uniform":
         return "uniformly drawn legal individuals"

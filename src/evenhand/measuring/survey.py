@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criterion import Outputs
-from evenhand.errors import FlakyModel, SpaceError
+from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError
 from evenhand.findings import Decisions
 from evenhand.measuring.favour import Favour
 from evenhand.measuring.judging import AGAIN, MEASURED, TWICE, Block, Judge, Mask, repeats_for
@@ -140,7 +140,7 @@ class Survey:
                 self._check_steady(families)
             self._count(self.judge.judge(families), wanted)
         elif not self.samples and self._drawn >= UNTESTABLE:
-            raise SpaceError(nobody(self.space, self._drawn))
+            raise nobody(self.space, self._drawn, self.judge.left_out)
         # Only now: of those whom the model failed on nothing is known.
         self._at = end
         return True
@@ -241,9 +241,11 @@ def widest(outputs: Outputs) -> npt.NDArray[np.float64]:
     return np.asarray((outputs.scores.max(axis=1) - outputs.scores.min(axis=1)).max(axis=1), dtype=np.float64)
 
 
-def nobody(space: Any, drawn: int) -> str:
-    """Say that nobody can be compared."""
-    return (
+def nobody(space: Any, drawn: int, left_out: int) -> EvenhandError:
+    """Say why nobody can be compared."""
+    if left_out:
+        return EstimateError(f"nobody is left to ask: all of {left_out:,} individuals drawn are among those left out")
+    return SpaceError(
         f"none of {drawn:,} individuals has two counterparts that the constraints allow, so nothing can be compared; "
         f"loosen the constraints on {', '.join(map(repr, space.protected))}"
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenhand.errors import DataError, EstimateError
+from evenhand.errors import EstimateError
 from evenhand.measuring.bounds import Aim, bounds
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Everyone
@@ -84,7 +84,7 @@ class Watch:
                     stop = self._reached(survey)
                 size = min(most, 2 * size)
             if not survey.samples:
-                raise DataError(nobody(survey.space, survey.judge.untestable))
+                raise nobody(survey.space, survey.judge.untestable, survey.judge.left_out)
             survey.check_findings()
         except KeyboardInterrupt:
             if not survey.samples:

@@ -95,7 +95,9 @@ def sentence(e: Estimate) -> str:
 def _rows_lost(counts: dict[str, int]) -> str:
     dropped, clipped, rows = (counts.get(name, 0) for name in ("dropped", "clipped", "rows"))
     out = f"; {dropped:,} of the {rows:,} rows outside the space left out" if dropped else ""
-    return out + (f"; {clipped:,} of the {rows:,} rows moved to the nearest bound of the space" if clipped else "")
+    out += f"; {clipped:,} of the {rows:,} rows moved to the nearest bound of the space" if clipped else ""
+    used = counts.get("left_out", 0)
+    return out + (f"; {used:,} whom the repair used left out" if used else "")
 
 
 def said(c: Comparison) -> str:

@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from evenhand.model.files import load_model
 from evenhand.model.protocol import Model
-from evenhand.model.wrapping import wrap
+from evenhand.model.wrapping import reading, wrap
 
-__all__ = ["Model", "load_model", "wrap"]
+__all__ = ["Model", "load_model", "reading", "wrap"]

@@ -14,6 +14,7 @@ from evenhand.model.protocol import Array, Floats, some
 PLAIN = frozenset("iubUS")
 NUMERIC = (numbers.Real, np.bool)
 INSTEAD = "Differences of scores do without: eh.Adf(gradient='scores'); strategy='kosei' needs labels only"
+FOR_TEXTS = "strategy='text-importance' does with scores, strategy='text-random' with labels"
 DECIDE = "decide with eh.wrap(model, threshold=0.5)"
 SCORES = f"use criterion=eh.Gap(0.1), or {DECIDE}"
 
@@ -149,7 +150,7 @@ def as_scores(answer: Any, n: int, name: str) -> Floats:
     return scores
 
 
-def as_gradients(answer: Any, shape: tuple[int, ...], name: str) -> Floats:
+def as_gradients(answer: Any, shape: tuple[int, ...], name: str, instead: str = INSTEAD) -> Floats:
     """Return the answer as finite gradients of the given shape, or raise ModelError.
 
     >>> as_gradients([[0.5, -1.0]], (1, 2), "f")
@@ -157,12 +158,12 @@ def as_gradients(answer: Any, shape: tuple[int, ...], name: str) -> Floats:
     """
     array = to_array(answer, name)
     if array.dtype.kind not in "biuf":
-        raise ModelError(f"{name} returned gradients of type {array.dtype}. Return real numbers.\n{INSTEAD}.")
+        raise ModelError(f"{name} returned gradients of type {array.dtype}. Return real numbers.\n{instead}.")
     gradients = np.asarray(array, dtype=np.float64)
     if gradients.shape != shape:
         raise ModelError(f"{name} returned gradients of shape {gradients.shape}; {shape} is needed, as the rows have.")
     if not np.isfinite(gradients).all():
-        raise ModelError(f"{name} returned NaN or infinity as a gradient{_where(gradients)}.\n{INSTEAD}.")
+        raise ModelError(f"{name} returned NaN or infinity as a gradient{_where(gradients)}.\n{instead}.")
     return gradients
 
 

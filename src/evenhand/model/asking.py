@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, ModelError, ModelTimeout
-from evenhand.model.answers import INSTEAD, SCORES, as_gradients, as_labels, as_scores
+from evenhand.model.answers import FOR_TEXTS, INSTEAD, SCORES, as_gradients, as_labels, as_scores, to_array
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
 from evenhand.model.torch_modules import is_torch
+
+if TYPE_CHECKING:
+    from evenhand.text.texts import Texts
+
+Classes: TypeAlias = npt.NDArray[np.int64]
 
 
 class Asking:
@@ -73,23 +78,32 @@ class Asking:
                 "or make them decisions with eh.wrap(model, threshold=...)."
             )
 
-    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
+    def gradients(self, X: Rows, classes: Classes) -> Floats:
         """Ask for the gradients of the loss of each row's class, by the row's columns."""
+        return as_gradients(self._slopes(self.model.gradients, X, classes, INSTEAD), np.shape(X), self.model.name)
 
-        def question(rows: Rows) -> Any:
-            return self.model.gradients(rows, classes)
+    def word_gradients(self, texts: Texts, classes: Classes) -> Floats:
+        """Ask for the gradients of the loss of each text's class, by the vectors of the text's words."""
+        answer = to_array(self._slopes(self.model.word_gradients, texts, classes, FOR_TEXTS), self.model.name)
+        shape = len(texts.words), answer.shape[1] if answer.ndim == 2 else 1
+        return as_gradients(answer, shape, self.model.name, FOR_TEXTS)
+
+    def _slopes(self, ask: Callable[[Any, Classes], Any], X: Any, classes: Classes, instead: str) -> Any:
+        def question(rows: Any) -> Any:
+            return ask(rows, classes)
 
         try:
-            answer = question(X) if self.timeout is None else self._ask_in_time(question, X, len(X))
+            return question(X) if self.timeout is None else self._ask_in_time(question, X, len(X))
         except EvenhandError:
             raise
         except Exception as error:
             raise ModelError(
-                f"{self.model.name} could not be differentiated: {type(error).__name__}: {_gist(error)}\n{INSTEAD}."
+                f"{self.model.name} could not be differentiated: {type(error).__name__}: {_gist(error)}\n{instead}."
             ) from error
-        return as_gradients(answer, X.shape, self.model.name)
 
     def _ask(self, question: Callable[[Rows], Any], X: Rows, n: int) -> Any:
+        if isinstance(X, list) != (self.model.input == "text"):
+            raise wrong_kind(self.model)
         try:
             return question(X) if self.timeout is None else self._ask_in_time(question, X, n)
         except EvenhandError:
@@ -122,13 +136,33 @@ class Asking:
         return answers[0]
 
     def _explain(self, error: BaseException, X: Rows, n: int) -> str:
+        message = f"{self.model.name} raised {type(error).__name__}: {_gist(error)}\nIt was given "
+        if isinstance(X, list):
+            return message + f"a list of {n} texts."
         columns = list(X.columns) if hasattr(X, "columns") else None
+        if isinstance(X, list):
+            return f"{self.model.name} raised {type(error).__name__}: {_gist(error)}\nIt was given a list of {n} texts."
         fed = f"an array of {X.shape[1]} columns" if columns is None else f"a frame with columns {some(columns)}"
-        message = f"{self.model.name} raised {type(error).__name__}: {_gist(error)}\nIt was given {n} rows: {fed}."
+        message += f"{n} rows: {fed}."
         if self.model.columns is None and not is_torch(self.model.source):
             other = "frame" if columns is None else "array"
             message += f' If it needs another kind of input: eh.wrap(model, input="{other}").'
         return message
+
+
+def wrong_kind(model: Model) -> ModelError:
+    """Say that a model for texts was put to people of a table, or the other way round.
+
+    >>> from evenhand.model import wrap
+    >>> print(wrong_kind(wrap(len, input="text")))
+    len takes texts, but the space has columns. Audit it with a text space.
+    """
+    if model.input == "text":
+        return ModelError(f"{model.name} takes texts, but the space has columns. Audit it with a text space.")
+    return ModelError(
+        f"{model.name} takes rows of a table, but the space is one of texts. A function on a list of strings is\n"
+        'eh.wrap(f, input="text"); a torch module takes texts by eh.wrap(module, encode=encode).'
+    )
 
 
 def _gist(error: BaseException) -> str:

@@ -54,7 +54,9 @@ class CallableModel(Model):
 
     def _call(self, X: Any) -> Any:
         # A shallow copy, so that a function may add columns to its frame without changing the caller's.
-        return self.source(self.pick(X).copy(deep=False) if self.input == "frame" else X)
+        if self.input == "frame":
+            return self.source(self.pick(X).copy(deep=False))
+        return self.source(list(X) if self.input == "text" else X)
 
 
 def readable_name(function: Any) -> str:

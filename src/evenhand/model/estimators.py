@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import ModelError
+from evenhand.errors import ModelError, NotFitted
 from evenhand.model.boosters import catboost_decides
 from evenhand.model.closed_form import derive
 from evenhand.model.fitted import BOOSTERS, fitted_on, package_of
@@ -33,7 +33,7 @@ _NOT_HIGHEST = frozenset(
 
 
 class EstimatorModel(Model):
-    """An object with ``predict``, fed what it was fitted on: a frame where it knows names, else an array.
+    """An object with ``predict``, fed what it was fitted on: a frame where it knows names, texts, else an array.
 
     Scores come from ``predict_proba``, else ``decision_function``, else, for regressors and for objects that
     do not say what they are, ``predict``.
@@ -56,9 +56,10 @@ class EstimatorModel(Model):
         self.has_scores = self._scoring is not None
         self.regression = _kind(estimator) == "regressor"
         self.decides = self._scoring == "predict" or (self.classes is not None and _follows_scores(estimator))
-        self._form = derive(estimator)
-        self.gradient_source = None if self._form is None else "closed form"
         fitted = fitted_on(estimator)
+        self._text = fitted.input == "text"
+        self._form = None if self._text or input == "text" else derive(estimator)
+        self.gradient_source = None if self._form is None else "closed form"
         self.input, self.columns, self._prepare = input or fitted.input, fitted.columns, fitted.prepare
         self.check()
 
@@ -84,8 +85,10 @@ class EstimatorModel(Model):
         return super().gradients(X, classes) if self._form is None else self._form(self.pick(X), classes)
 
     def check(self) -> None:
-        """Refuse a threshold that no probability can be on either side of."""
+        """Refuse rows for what was fitted on texts, and a threshold that no probability can be on either side of."""
         super().check()
+        if self._text and self.input != "text":
+            raise ModelError(f'{self.name} was fitted on texts. Leave out input="{self.input}".')
         if self.threshold is not None and self._scoring == "predict_proba" and not 0 <= self.threshold <= 1:
             raise ModelError(f"threshold={self.threshold:g} on the probabilities of {self.name}: choose from 0 to 1.")
 
@@ -159,4 +162,4 @@ def _check_fitted(estimator: Any) -> None:
     try:
         check_is_fitted(estimator)
     except NotFittedError as error:
-        raise ModelError(f"{_readable_name(estimator)} is not fitted. Call fit first, then wrap it.") from error
+        raise NotFitted(f"{_readable_name(estimator)} is not fitted. Call fit first, then wrap it.") from error

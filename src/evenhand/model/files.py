@@ -12,8 +12,11 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, MissingExtra, ModelError
 from evenhand.model.protocol import Model, some
+from evenhand.model.text_transformers import is_folder, load_folder
 
 LARGEST = 4 * 2**30
+OWN = ("evenhand.repairing.marginal.Marginal",)
+"""Our own types in skops files: they hold a model, whose types are looked at, and texts and numbers."""
 _PICKLES = (".joblib", ".pkl", ".pickle")
 _SPEC = re.compile(r"([^\W\d][\w.]*):([^\W\d][\w.]*)")
 
@@ -24,9 +27,9 @@ def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str
     Parameters
     ----------
     spec
-        A file (.onnx, .skops, .joblib, .pkl, .pickle), or "module:attribute" for an object in a Python
-        module. Modules are looked for in the current directory first, which stays on ``sys.path`` so that the
-        model can import its neighbours.
+        A file (.onnx, .skops, .joblib, .pkl, .pickle), the folder of a Hugging Face model with its tokenizer, or
+        "module:attribute" for an object in a Python module. Modules are looked for in the current directory
+        first, which stays on ``sys.path`` so that the model can import its neighbours.
     trust_pickle
         Unpickling runs code from the file. Say True only for files that you made yourself.
     trust
@@ -52,22 +55,35 @@ def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str
     # wrap() takes paths too, so the two modules need each other.
     from evenhand.model.wrapping import wrap
 
-    path, ending = Path(spec), Path(spec).suffix.lower()
-    if ending == ".onnx":
+    if Path(spec).suffix.lower() == ".onnx":
         from evenhand.model.onnx import OnnxModel
 
-        return OnnxModel(path)
+        return OnnxModel(Path(spec))
+    if is_folder(Path(spec)):
+        return load_folder(Path(spec))
+    return wrap(load_object(spec, trust_pickle, trust))
+
+
+def load_object(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str] = ()) -> Any:
+    """Load what a file or a module holds, as it is: an estimator that may have to be fitted, a training function.
+
+    >>> load_object("operator:not_")
+    <built-in function not_>
+    """
+    path, ending = Path(spec), Path(spec).suffix.lower()
+    if ending == ".onnx":
+        raise ModelError(f"{spec}: an ONNX file holds a model that cannot be trained. Give the estimator it came from.")
     if ending == ".skops":
-        return wrap(_load_skops(check_file(path), trust))
+        return _load_skops(check_file(path), trust)
     if ending in _PICKLES:
-        return wrap(_load_pickle(check_file(path), trust_pickle))
+        return _load_pickle(check_file(path), trust_pickle)
     found = _SPEC.fullmatch(str(spec))
     if found is None or isinstance(spec, Path):
         raise ModelError(
             f"{spec}: no model can be loaded from this. Allowed: an .onnx, .skops, .joblib, .pkl or .pickle\n"
-            "file, or module:attribute for an object in a Python module."
+            "file, the folder of a Hugging Face model, or module:attribute for an object in a Python module."
         )
-    return wrap(_load_attribute(*found.groups()))
+    return _load_attribute(*found.groups())
 
 
 def check_file(path: Path) -> Path:
@@ -107,7 +123,7 @@ def _load_skops(path: Path, trust: Sequence[str]) -> Any:
         with zipfile.ZipFile(path) as archive:
             # A small archive can unpack to any size.
             _check_size(path, sum(entry.file_size for entry in archive.infolist()))
-        untrusted = sorted(set(skops.io.get_untrusted_types(file=path)) - set(trust))
+        untrusted = sorted(set(skops.io.get_untrusted_types(file=path)) - {*trust, *OWN})
         if untrusted:
             raise ModelError(
                 f"{path}: it would create {some(untrusted)}, not known to be harmless.\n"
@@ -115,7 +131,7 @@ def _load_skops(path: Path, trust: Sequence[str]) -> Any:
             )
         if trust:
             _look_here_first()
-        return skops.io.load(path, trusted=list(trust))
+        return skops.io.load(path, trusted=[*trust, *OWN])
     except EvenhandError:
         raise
     except Exception as error:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenhand.errors import ModelError
+from evenhand.errors import ModelError, NotFitted
 from evenhand.model.protocol import Input, some
 
 BOOSTERS = frozenset({"xgboost", "lightgbm", "catboost"})
@@ -50,10 +50,32 @@ def fitted_on(model: Any) -> Fitted:
         return _lightgbm(model.booster_ if hasattr(model, "booster_") else model)
     if package == "catboost":
         return _catboost(model)
+    if reads_text(model):
+        return Fitted("text", None, None)
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return Fitted("array", None, None)
     return Fitted("frame", tuple(map(str, names)), None)
+
+
+def reads_text(model: Any) -> bool:
+    """Tell pipelines that begin with a text vectoriser, or with several side by side, also inside a search.
+
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> from sklearn.pipeline import Pipeline
+    >>> reads_text(Pipeline([("words", TfidfVectorizer())]))
+    True
+    """
+    if hasattr(model, "best_estimator_"):
+        return reads_text(model.best_estimator_)
+    side = getattr(model, "transformer_list", None)
+    if isinstance(side, list) and side:
+        return all(reads_text(part) for _, part in side)
+    steps = getattr(model, "steps", None)
+    if isinstance(steps, list) and steps:
+        return reads_text(next((step for _, step in steps if step not in (None, "passthrough")), None))
+    # A vectoriser may also be told to read files; what it is given then are paths.
+    return callable(getattr(model, "build_analyzer", None)) and getattr(model, "input", None) == "content"
 
 
 def _xgboost(booster: Any) -> Fitted:
@@ -145,7 +167,7 @@ class LightgbmFrame:
 
 def _catboost(model: Any) -> Fitted:
     if not model.is_fitted():
-        raise ModelError(f"{type(model).__name__} is not fitted. Call fit or load_model first, then wrap it.")
+        raise NotFitted(f"{type(model).__name__} is not fitted. Call fit or load_model first, then wrap it.")
     names = tuple(model.feature_names_)
     if names != tuple(str(place) for place in range(len(names))):
         return Fitted("frame", names, None)

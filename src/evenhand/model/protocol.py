@@ -13,12 +13,16 @@ import numpy.typing as npt
 from evenhand.errors import ModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
-Input: TypeAlias = Literal["frame", "array"]
+    from evenhand.text.texts import Texts
+
+Input: TypeAlias = Literal["frame", "array", "text"]
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
-Rows: TypeAlias = "pd.DataFrame | Floats"
+Rows: TypeAlias = "pd.DataFrame | Floats | list[str]"
 
 
 class Model(ABC):
@@ -28,9 +32,9 @@ class Model(ABC):
     ----------
     name : str
         For people to read.
-    input : {"frame", "array"}
-        What `labels` and `scores` receive: a pandas frame with the user's own values, or a C-ordered float64
-        array in the space's column order.
+    input : {"frame", "array", "text"}
+        What `labels` and `scores` receive: a pandas frame with the user's own values, a C-ordered float64
+        array in the space's column order, or a list of texts.
     columns : tuple of str or None
         The names that the model was fitted on, where known. Other columns are dropped before it is called.
     has_scores : bool
@@ -48,6 +52,8 @@ class Model(ABC):
         Seconds that one call may take.
     gradient_source : str or None
         How `gradients` come about ("autograd", "closed form"), for people to read; None where there are none.
+    has_words : bool
+        Whether `word_vectors` and `word_gradients` may be asked.
     source : object
         What was wrapped: the estimator, the booster, the function.
 
@@ -73,6 +79,7 @@ class Model(ABC):
     threshold: float | None = None
     timeout: float | None = None
     gradient_source: str | None = None
+    has_words: bool = False
     source: Any = None
 
     @abstractmethod
@@ -92,6 +99,26 @@ class Model(ABC):
         """
         del X, classes
         raise ModelError(f"{self.name} gives no gradients. Use strategy='kosei', which needs labels only.")
+
+    def word_vectors(self, words: Sequence[str]) -> Floats:
+        """Return the vector by which the model knows each word, one row per word."""
+        del words
+        raise self._no_words()
+
+    def word_gradients(self, texts: Texts, classes: npt.NDArray[np.int64]) -> Floats:
+        """Differentiate each text's loss by the vector of each of its words: one row for each of ``texts.words``.
+
+        The loss is the cross-entropy of the class that ``classes`` names for the text. A word that the model does not
+        see, as one behind the end of what it reads, has zeros.
+        """
+        del texts, classes
+        raise self._no_words()
+
+    def _no_words(self) -> ModelError:
+        return ModelError(
+            f"{self.name} gives no vectors and gradients of words. A torch module with an embedding layer does:\n"
+            "eh.wrap(module, encode=encode). For any other model use strategy='text-random'."
+        )
 
     def decide(self, scores: Floats) -> Array:
         """Turn score rows into decisions, with the threshold that is in use.
@@ -145,10 +172,10 @@ class Model(ABC):
 
     def check(self) -> None:
         """Raise ModelError where an option makes no sense for this model; adapters add what they know."""
-        if self.input not in ("frame", "array"):
-            raise ModelError(f'input={self.input!r}: a model takes "frame" or "array".')
-        if self.input == "array" and self.columns is not None:
-            raise ModelError(f'{self.name} was fitted on named columns. Leave out input="array".')
+        if self.input not in ("frame", "array", "text"):
+            raise ModelError(f'input={self.input!r}: a model takes "frame", "array" or "text".')
+        if self.input != "frame" and self.columns is not None:
+            raise ModelError(f'{self.name} was fitted on named columns. Leave out input="{self.input}".')
         if self.timeout is not None and not (_is_number(self.timeout) and self.timeout > 0):
             raise ModelError(f"timeout={self.timeout!r}: give a positive number of seconds, or None for no limit.")
         if self.threshold is None:
@@ -164,7 +191,7 @@ class Model(ABC):
 
     def pick(self, X: Any) -> Any:
         """Return the rows with the columns that the model knows, in the order that it knows them."""
-        if self.columns is None or isinstance(X, np.ndarray) or tuple(X.columns) == self.columns:
+        if self.columns is None or isinstance(X, (np.ndarray, list)) or tuple(X.columns) == self.columns:
             return X
         missing = [column for column in self.columns if column not in X.columns]
         if missing:

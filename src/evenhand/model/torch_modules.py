@@ -113,20 +113,25 @@ class TorchModel(Model):
             if kind == "labels":
                 raise self._only_labels()
             least = torch.finfo(output.dtype).tiny
-            seed = torch.from_numpy(slopes(_numbers(output), classes, kind, least)).to(output.device, output.dtype)
+            seed = torch.from_numpy(slopes(as_floats(output), classes, kind, least)).to(output.device, output.dtype)
             (gradients,) = torch.autograd.grad(output, rows, seed, allow_unused=True)
         if gradients is None:
             raise self._not_differentiable()
-        return _numbers(gradients)
+        return as_floats(gradients)
 
     def check(self) -> None:
         """Refuse a frame, and a threshold that no probability can be on either side of."""
         super().check()
+        if self.input == "text":
+            raise ModelError(f"{self.name} takes numbers. Say how texts become ids: eh.wrap(module, encode=encode).")
         if self.input != "array":
             raise ModelError(
                 f'{self.name} takes numbers: leave out input="frame". To encode the rows first, wrap a function that '
                 "does:\neh.wrap(lambda frame: net(encode(frame)))."
             )
+        self._check_threshold()
+
+    def _check_threshold(self) -> None:
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise ModelError(f"threshold={self.threshold:g} on the probabilities of {self.name}: choose from 0 to 1.")
 
@@ -135,27 +140,33 @@ class TorchModel(Model):
 
         with Evaluation(self._parts()), torch.inference_mode():
             output = self._output(self._rows(X))
-            answer: Array = _numbers(output) if output.is_floating_point() else output.cpu().numpy()
+            answer: Array = as_floats(output) if output.is_floating_point() else output.cpu().numpy()
             return answer
 
     def _recognise(self, X: Rows) -> Kind:
         """Find out what the module returns, and remember it."""
         import torch
 
-        rows = self._rows(X[:LOOKED_AT])
         with Evaluation(self._parts()):
-            try:
-                with torch.inference_mode(False):
-                    output = self._output(rows.clone().requires_grad_().clone(), plain=True)
-            except Exception:
-                # Code that leaves torch on the way works only without gradients. Other errors come again here.
-                with torch.inference_mode():
-                    output = self._output(rows, plain=True)
+            output = self._traced(X[:LOOKED_AT])
         if not output.is_floating_point():
             return self._remember("labels")
         rounding = max(1e-5, 16 * torch.finfo(output.dtype).eps)
-        values = _numbers(output)
+        values = as_floats(output)
         return self._remember(kind_of(values, _head(output.grad_fn), self.name, rounding), values)
+
+    def _traced(self, X: Rows) -> Any:
+        """Call the module so that, where it can be, the operations behind its output are known."""
+        import torch
+
+        rows = self._rows(X)
+        try:
+            with torch.inference_mode(False):
+                return self._output(rows.clone().requires_grad_().clone(), plain=True)
+        except Exception:
+            # Code that leaves torch on the way works only without gradients. Other errors come again here.
+            with torch.inference_mode():
+                return self._output(rows, plain=True)
 
     def _remember(self, kind: Kind, values: Array | None = None) -> Kind:
         # Of no rows, or of NaN, it cannot be told; what is wrong with them is said where they are asked for.
@@ -191,7 +202,7 @@ class TorchModel(Model):
         try:
             output = self._call(module, rows)
         except RuntimeError as error:
-            self._explain(error, rows.shape[1])
+            self._explain(error, rows)
             raise
         if not isinstance(output, torch.Tensor) or output.is_complex():
             got = f"a tensor of {output.dtype}" if isinstance(output, torch.Tensor) else f"a {type(output).__name__}"
@@ -212,8 +223,9 @@ class TorchModel(Model):
             raise ModelError(f"{self.name}: got {len(output)} answers for {len(rows)} rows. Return one answer per row.")
         return output
 
-    def _explain(self, error: RuntimeError, given: int) -> None:
+    def _explain(self, error: RuntimeError, rows: Any) -> None:
         """Raise a clearer error where the module takes another number of columns."""
+        given = rows.shape[1]
         first = next((part for part in self.source.modules() if hasattr(part, "in_features")), None)
         if first is not None and f"x{given} and {first.in_features}x" in str(error):
             raise wrong_width(self.name, first.in_features, given) from error
@@ -291,15 +303,20 @@ def _first_weight(module: Any, name: str) -> Any:
     return next((tensor for tensor in [*weights, *module.buffers()] if tensor.is_floating_point()), None)
 
 
-def _numbers(tensor: Any) -> Floats:
+def as_floats(tensor: Any) -> Floats:
+    """Return a tensor as an array of float64, which shares no memory with it: the module may go on using its tensor."""
+    # By numpy, which is faster and always copies.
+    floats: Floats = in_numpy(tensor).astype(np.float64)
+    return floats
+
+
+def in_numpy(tensor: Any) -> Array:
+    """Return a tensor as an array of its own type, or of the next that NumPy has."""
     import torch
 
     tensor = tensor.detach().cpu()
-    if tensor.dtype is torch.bfloat16:  # numpy has no such type
-        tensor = tensor.float()
-    # By numpy, which is faster and always copies: the module may go on using its tensor.
-    numbers: Floats = tensor.numpy().astype(np.float64)
-    return numbers
+    array: Array = tensor.float().numpy() if tensor.dtype is torch.bfloat16 else tensor.numpy()
+    return array
 
 
 def _seed(outputs: Floats, classes: npt.NDArray[np.int64], kind: Kind) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ from evenhand.model.boosters import BoosterModel, is_native
 from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
 from evenhand.model.keras_models import KerasModel, is_keras
-from evenhand.model.protocol import Input, Model
+from evenhand.model.protocol import Input, Model, some
+from evenhand.model.text_modules import TextModule
+from evenhand.model.text_transformers import TransformersModel, is_tokenizer, parts_of
 from evenhand.model.torch_modules import TorchModel, is_torch
 
 ALLOWED = (
     "a function on a batch, a fitted scikit-learn estimator or pipeline, an XGBoost, LightGBM or CatBoost "
-    "model, a torch module, a Keras model, the path of an .onnx or .skops file"
+    "model, a torch module, a Keras model, a Hugging Face pipeline, the path of an .onnx or .skops file"
 )
 _METHODS = ("predict", "predict_proba", "decision_function")
 
@@ -27,6 +30,8 @@ def wrap(
     input: Input | None = None,
     timeout: float | None = None,
     name: str | None = None,
+    encode: Callable[[list[str]], Any] | None = None,
+    embedding: str | None = None,
 ) -> Model:
     """Make anything that decides about a batch of rows a model that can be audited.
 
@@ -34,19 +39,24 @@ def wrap(
     ----------
     model
         A callable on a batch; a fitted estimator or pipeline; a native XGBoost, LightGBM or CatBoost model;
-        a torch module; a Keras 3 model; the path of an .onnx or .skops file; "module:attribute"; or a `Model`,
+        a torch module; a Keras 3 model; a Hugging Face pipeline, or its model and tokenizer as a pair, or the
+        folder that they were saved to; the path of an .onnx or .skops file; "module:attribute"; or a `Model`,
         which is returned with the options put in.
     threshold
         The decision threshold that is really in use: decide for the second class where its probability, its
         decision value or the single score is at least this.
     input
         "frame" for a pandas frame with the space's columns and the user's values, "array" for float64 in the
-        space's column order. By default what the model was fitted on; a frame for a callable, an array for a
-        network.
+        space's column order, "text" for a list of texts. By default what the model was fitted on; a frame for a
+        callable, an array for a network without ``encode``, and texts where the space is one of texts.
     timeout
         Seconds that one call may take.
     name
         For reports, instead of the name that the model has.
+    encode
+        For a torch module that classifies texts: makes of a list of strings the padded token ids that it takes.
+    embedding
+        The name of its embedding layer; by default the only one, or the one for most ids.
 
     Returns
     -------
@@ -59,7 +69,45 @@ def wrap(
     >>> model.labels(np.array([[2.0], [3.0]]))
     array([0, 1])
     """
-    return _adapt(model, input).with_options(threshold=threshold, input=input, timeout=timeout, name=name)
+    if encode is not None or embedding is not None:
+        adapted = _adapt_encoded(model, encode, embedding)
+    else:
+        adapted = _adapt(model, input)
+    return adapted.with_options(threshold=threshold, input=input, timeout=timeout, name=name)
+
+
+def _adapt_encoded(model: Any, encode: Any, embedding: str | None) -> Model:
+    if isinstance(model, Model) or not is_torch(model):
+        raise ModelError(
+            f"encode and embedding are for torch modules, got a {type(model).__name__}. Leave them out; a function\n"
+            'on a list of strings is eh.wrap(f, input="text").'
+        )
+    if encode is None:
+        raise ModelError("embedding is for torch modules that take texts: say also encode=, a function on strings.")
+    if is_tokenizer(encode):
+        return TransformersModel(model, encode, embedding)
+    if not callable(encode):
+        raise ModelError(f"encode must be a function on a list of strings, got a {type(encode).__name__}.")
+    return TextModule(model, encode, embedding)
+
+
+def reading(model: Model, texts: bool) -> Model:
+    """Return a model as one that is given texts, or rows; raise where it cannot be.
+
+    >>> reading(wrap(lambda texts: [len(text) for text in texts]), texts=True).input
+    'text'
+    """
+    if texts == (model.input == "text"):
+        return model
+    if not texts:
+        raise ModelError(f"{model.name} takes texts, and the space is one of attributes. Use eh.TextSpace.")
+    if model.columns is None and isinstance(model, CallableModel | EstimatorModel):
+        return model.with_options(input="text")
+    takes = "an array" if model.columns is None else f"the columns {some(list(model.columns))}"
+    raise ModelError(
+        f"{model.name} takes {takes}, and the space is one of texts.\n"
+        "Wrap a function that makes of a list of texts what the model takes, and asks it."
+    )
 
 
 def _adapt(model: Any, input: Input | None) -> Model:
@@ -72,6 +120,13 @@ def _adapt(model: Any, input: Input | None) -> Model:
         return load_model(model)
     if isinstance(model, type):
         raise ModelError(f"Got the class {model.__name__}, not an object of it. Make one, fit it, then wrap it.")
+    if hasattr(type(model), "__evenhand_model__"):
+        # What is made of another model knows best what that one gives: scores, classes, a threshold.
+        own: Model = model.__evenhand_model__()
+        return own
+    pair = parts_of(model)
+    if pair is not None:
+        return TransformersModel(*pair)
     if is_native(model):
         return BoosterModel(model, input=input)
     if is_keras(model):

@@ -93,6 +93,10 @@ class Families:
         own = position[np.arange(len(self)), self.own]
         return answers[np.where(self.legal, position, own[:, None])]
 
+    def rivals(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return one member of each family in its stored form."""
+        return self.members(np.arange(len(self)), places).stored
+
     def members(self, which: npt.NDArray[np.int64], place: npt.NDArray[np.int64]) -> Individuals:
         """Return one member of each of some families; a place that was not asked stands for the individual itself."""
         if self.legal is not None:
@@ -144,7 +148,9 @@ def _combinations(
     total, limit = space.coding.combinations, space.limit
     if total <= limit:
         return np.arange(total), own
-    keys = np.ascontiguousarray(individuals.keys).view(np.uint64).reshape(len(individuals), -1)[:, 0]
+    keys = np.ascontiguousarray(individuals.keys)
+    # A key may be of several words.
+    keys = keys.view(np.uint64).reshape(len(individuals), keys.dtype.itemsize // 8)[:, 0]
     place = np.arange(limit, dtype=np.uint64)
     with np.errstate(over="ignore"):
         draws = mix(mix(keys ^ Stream(seed).bits("counterp", 0, 0))[:, None] + place)

@@ -74,7 +74,8 @@ class _Limited(io.RawIOBase):
         super().close()
 
 
-def _open(path: Path, packed: str) -> io.BufferedReader:
+def open_packed(path: Path, packed: str) -> io.BufferedReader:
+    """Open a file, unpacked as it is read."""
     stream: Any = _PACKED[packed](path, "rb") if packed else path.open("rb")
     return io.BufferedReader(_Limited(stream, path), _SNIFFED)
 
@@ -82,17 +83,17 @@ def _open(path: Path, packed: str) -> io.BufferedReader:
 def _read_table(path: Path, packed: str, separator: str) -> pd.DataFrame:
     import pandas as pd
 
-    with _open(path, packed) as stream:
+    with open_packed(path, packed) as stream:
         start = stream.read(_SNIFFED)
         if b"\0" in start:
             raise DataError(f"{path}: it holds binary data, no UTF-8 text; save the table as CSV in UTF-8")
         if not start.strip():
             raise DataError(f"{path}: the file is empty; it needs column names and rows")
-    with _open(path, packed) as stream:
+    with open_packed(path, packed) as stream:
         # pandas renames a second column "a" to "a.1"; the raw header shows what the file says.
         header = pd.read_csv(stream, sep=separator, header=None, nrows=1, dtype=str, na_filter=False)
     check_names([name for name in header.iloc[0] if name], f"{path}: ")
-    with _open(path, packed) as stream:
+    with open_packed(path, packed) as stream:
         # index_col=False: rows that are longer than the header must not become an index in silence.
         return pd.read_csv(stream, sep=separator, index_col=False, low_memory=False)
 

@@ -117,6 +117,16 @@ class Space:
         return not (self.constraints or self.links)
 
     @property
+    def numbered(self) -> bool:
+        """Whether individuals have ids."""
+        return self.coding.fits
+
+    @property
+    def sampled(self) -> bool:
+        """Whether individuals are compared with a sample of their counterparts."""
+        return self.combinations > self.limit
+
+    @property
     def free(self) -> tuple[str, ...]:
         """Names of the attributes that are not protected."""
         return tuple(self.names[j] for j in self.free_columns)
@@ -354,7 +364,12 @@ class Space:
         """Build everyone who differs from the individuals in protected attributes only."""
         return families(self, individuals, seed)
 
-    def with_protected(self, individuals: Individuals, stored: npt.NDArray[Any]) -> Individuals:
+    def fitting(self, individuals: Individuals, positions: npt.NDArray[np.int64], rows: int) -> int:
+        """Say how many individuals fit one call of so many rows with their families; all families are alike."""
+        del individuals, positions
+        return max(1, rows // min(self.combinations, self.limit))
+
+    def rivals(self, individuals: Individuals, stored: npt.NDArray[Any]) -> Individuals:
         """Take counterparts of individuals back from their stored form; only the protected columns are built anew."""
         if self.links or not self.coding.fits:
             return Individuals.from_stored(self, stored)

@@ -13,6 +13,7 @@ from evenhand.strategies.adf import Adf
 from evenhand.strategies.aequitas import Aequitas
 from evenhand.strategies.kosei import Kosei
 from evenhand.strategies.symbolic import Symbolic
+from evenhand.strategies.text_random import TextRandom
 from evenhand.strategies.themis import Themis
 
 STRATEGIES: dict[str, type[Any]] = {
@@ -21,9 +22,10 @@ STRATEGIES: dict[str, type[Any]] = {
     "kosei": Kosei,
     "symbolic": Symbolic,
     "adf": Adf,
+    "text-random": TextRandom,
 }
 
-__all__ = ["STRATEGIES", "Adf", "Aequitas", "Kosei", "Symbolic", "Themis", "describe", "make"]
+__all__ = ["STRATEGIES", "Adf", "Aequitas", "Kosei", "Symbolic", "TextRandom", "Themis", "describe", "make"]
 
 
 def make(strategy: str | Strategy, **settings: Any) -> Strategy:

@@ -12,7 +12,7 @@ from evenhand.text.texts import Ids, Texts
 from evenhand.text.tokens import Case
 
 ARTICLES = ("a", "an")
-_WRITTEN = {Case.LOWER: ("a", "an"), Case.TITLE: ("A", "An"), Case.UPPER: ("A", "AN")}
+WRITTEN = {Case.LOWER: ("a", "an"), Case.TITLE: ("A", "An"), Case.UPPER: ("A", "AN")}
 
 # Written with a vowel and spoken without (Europe, unit, user, Ukraine, one, UK), and the other way round (hour, FBI).
 _AS_YOU = re.compile(r"eu|ew|u[iy]|uni(?![dmn])|u[bcfgkqrst][aeiou]|ukr|one\b|once\b|u[ks]?\b|u\.|uae\b")
@@ -80,5 +80,5 @@ def agree(texts: Texts, flat: npt.NDArray[np.integer[Any]], words: Ids) -> Texts
     case = cases[texts.words[where]]
     # "A" alone does not tell whether all letters are capitals; the word behind it does.
     case = np.where((case == Case.TITLE) & (cases[texts.words[where + 1]] == Case.UPPER), Case.UPPER, case)
-    written = np.array([vocabulary.ids(_WRITTEN.get(kind, ARTICLES)) for kind in Case])
+    written = np.array([vocabulary.ids(WRITTEN.get(kind, ARTICLES)) for kind in Case])
     return texts.put(where, written[case, sounds[words].astype(np.intp)])

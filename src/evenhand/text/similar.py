@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,6 +100,14 @@ class Similar:
         self._pool, self._twin = self._candidates()
         self._table = np.full((len(self.words), self.k), -1, dtype=np.int32)
         self._known = self._norms == 0
+
+    @cached_property
+    def digest(self) -> str:
+        """Identify everything that the similar words depend on."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.vectors).tobytes())
+        settings = [self.k, self.agree, sorted(self.avoid), self.words]
+        digest.update(json.dumps(settings).encode())
+        return digest.hexdigest()
 
     def of(self, word: str) -> list[str]:
         """Return the similar words of one word, the most similar first."""
@@ -211,6 +222,17 @@ class Moves:
         if len(fresh):
             self._fill(fresh)
         out: Ids = self._table[ids]
+        return out
+
+    def counts(self, ids: npt.NDArray[np.integer[Any]]) -> Positions:
+        """Count the similar words of words; they are the first in their row.
+
+        >>> vocabulary = Vocabulary()
+        >>> moves = Moves(Similar((["good", "fine"], [[1, 0], [1, 0.1]])), vocabulary)
+        >>> moves.counts(vocabulary.ids(["good", "unheard-of"])).tolist()
+        [1, 0]
+        """
+        out: Positions = (self.of(ids) >= 0).sum(axis=1)
         return out
 
     def _fill(self, ids: Ids) -> None:

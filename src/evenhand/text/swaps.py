@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,33 @@ from evenhand.text.finding import Finder
 from evenhand.text.lexicon import Lexicon
 from evenhand.text.occurrences import Casing, Occurrences
 from evenhand.text.texts import Positions, Texts, Vocabulary, ranges, splice
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """What can be swapped for what, in the order of the texts."""
+
+    source: Positions
+    """Of which text."""
+    unit: Positions
+    """Which term: the number of the occurrence or, of several together, of the first."""
+    identity: Positions
+    """What for."""
+    order: Positions
+    """Occurrences, those that are swapped together one after the other."""
+    begin: Positions
+    """Where those of each option begin in the order."""
+    count: Positions
+    """How many are swapped together."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, which: Any) -> Options:
+        """Return some of them, by mask or numbers."""
+        return Options(
+            self.source[which], self.unit[which], self.identity[which], self.order, self.begin[which], self.count[which]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,20 +108,50 @@ class Swaps:
         >>> swaps.counterparts(texts, swaps.find(texts), together=True).texts.strings()
         ['She lost her keys.']
         """
+        options = self.options(found, together=together)
+        made, origin = self.swapped(texts[options.source], found, options, np.arange(len(options)))
+        return Counterparts(made, options.source, options.unit, options.identity, origin)
+
+    def options(self, found: Occurrences, *, together: bool = False) -> Options:
+        """List what ``counterparts`` swaps, without swapping."""
         first, order, counts = _units(found, together)
         begin = np.cumsum(counts) - counts
-        fits = np.logical_and.reduceat(self.table[found.form[order]] >= 0, begin)
+        unit, identity = np.nonzero(self._fits(found, first, order, begin))
+        return Options(found.text[first[unit]], first[unit], identity, order, begin[unit], counts[unit])
+
+    def widths(self, found: Occurrences, texts: int, *, together: bool = False) -> Positions:
+        """Count the counterparts of each of so many texts."""
+        first, order, counts = _units(found, together)
+        fits = self._fits(found, first, order, np.cumsum(counts) - counts).sum(axis=1)
+        return np.bincount(found.text[first], weights=fits, minlength=texts).astype(np.int64)
+
+    def swapped(
+        self,
+        texts: Texts,
+        found: Occurrences,
+        options: Options,
+        rows: Positions,
+        shift: Positions | int = 0,
+    ) -> tuple[Texts, Positions]:
+        """Swap an option in each of ``rows``; the other texts stay as they are.
+
+        Where the texts are pieces, ``shift`` says at which word each begins. Also returned is, for each word of the new
+        texts, where it stood, or -1 if it belongs to a new term.
+        """
+        row, which = np.repeat(rows, options.count), options.order[ranges(options.begin, options.count)]
+        identity, shift = (np.repeat(np.broadcast_to(v, len(rows)), options.count) for v in (options.identity, shift))
+        piece = self.table[found.form[which], identity] * len(Casing) + found.casing[which]
+        start, stop = found.start[which] - shift, found.stop[which] - shift
+        texts = agree(texts, texts.starts[row] + start, self.pieces.words[self.pieces.starts[piece]])
+        return splice(texts, row, start, stop, self.pieces, piece)
+
+    def _fits(self, found: Occurrences, first: Positions, order: Positions, begin: Positions) -> npt.NDArray[np.bool_]:
+        """Tell which identities (columns) each unit (row) can be swapped for."""
+        if not len(first):
+            return np.zeros((0, self.table.shape[1]), dtype=bool)
+        fits: npt.NDArray[np.bool_] = np.logical_and.reduceat(self.table[found.form[order]] >= 0, begin)
         fits[np.arange(len(first)), found.identity[first]] = False
-        unit, identity = np.nonzero(fits)
-        row = np.repeat(np.arange(len(unit)), counts[unit])
-        which = order[ranges(begin[unit], counts[unit])]
-        piece = self.table[found.form[which], identity[row]] * len(Casing) + found.casing[which]
-        source = found.text[first[unit]]
-        base = texts[source]
-        start, stop = found.start[which], found.stop[which]
-        base = agree(base, base.starts[row] + start, self.pieces.words[self.pieces.starts[piece]])
-        made, origin = splice(base, row, start, stop, self.pieces, piece)
-        return Counterparts(made, source, first[unit], identity, origin)
+        return fits
 
 
 def _table(lexicons: Sequence[Lexicon]) -> tuple[Positions, list[str]]:

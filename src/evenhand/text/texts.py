@@ -148,6 +148,18 @@ class Texts:
         starts = np.concatenate([[0], np.cumsum(lengths)])
         return Texts(self.vocabulary, self.leads[rows], self.words[flat], self.gaps[flat], starts)
 
+    @staticmethod
+    def join(parts: Sequence[Texts]) -> Texts:
+        """Put blocks of one vocabulary one after the other.
+
+        >>> one = Texts.of(["a b"])
+        >>> Texts.join([one, one]).strings()
+        ['a b', 'a b']
+        """
+        leads, words, gaps = (np.concatenate([getattr(p, of) for p in parts]) for of in ("leads", "words", "gaps"))
+        lengths = np.concatenate([part.lengths for part in parts])
+        return Texts(parts[0].vocabulary, leads, words, gaps, np.concatenate([[0], np.cumsum(lengths)]))
+
     @property
     def lengths(self) -> Positions:
         """How many words each text has."""
@@ -176,6 +188,19 @@ class Texts:
         out = np.full((len(self), int(self.lengths.max(initial=0))), fill, dtype=np.int32)
         out[self.rows, np.arange(len(self.words)) - self.starts[self.rows]] = self.words
         return out
+
+    def cut(self, rows: Positions, starts: Positions, stops: Positions) -> Texts:
+        """Return pieces: words ``starts`` to ``stops`` of ``rows``, with the gaps behind them.
+
+        >>> Texts.of(["one, two, three"]).cut(np.array([0]), np.array([1]), np.array([3])).strings()
+        ['two, three']
+        """
+        lengths = stops - starts
+        flat = ranges(self.starts[rows] + starts, lengths)
+        leads = np.repeat(self.vocabulary.ids([""]), len(rows))
+        return Texts(
+            self.vocabulary, leads, self.words[flat], self.gaps[flat], np.concatenate([[0], np.cumsum(lengths)])
+        )
 
     def put(self, flat: npt.NDArray[np.integer[Any]], words: Ids) -> Texts:
         """Return the texts with other words at some places of ``words``; gaps stay.

@@ -1,0 +1,156 @@
+"""The command ``evenhand repair``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenhand.cli import options
+from evenhand.cli.faults import message, tell
+
+if TYPE_CHECKING:
+    from evenhand.cli.config import RepairTable, Tables
+    from evenhand.cli.workbench import Workbench
+    from evenhand.errors import EvenhandError
+    from evenhand.repairing import Repair
+
+
+def repair(
+    config: options.ConfigFile = None,
+    model: options.Trainable = None,
+    data: options.Data = None,
+    target: options.Target = None,
+    protected: options.Protected = None,
+    exclude: options.Exclude = None,
+    space: options.Space = None,
+    method: options.Method = None,
+    strategy: options.RepairStrategy = None,
+    check: options.Check = None,
+    watch: options.Watch = None,
+    held_out: options.HeldOut = None,
+    samples: options.RepairSamples = None,
+    budget_tests: options.Tests = None,
+    budget_seconds: options.Seconds = None,
+    confidence: options.Confidence = None,
+    favourable: options.Favourable = None,
+    tolerate: options.Tolerate = None,
+    seed: options.Seed = None,
+    gamma: options.Gamma = None,
+    trust_pickle: options.TrustPickle = False,
+    trust: options.Trust = None,
+    save: options.Save = None,
+    plot: options.Plot = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make a model fairer in several ways, and show side by side what each changes and costs.
+
+    The model is an estimator, which is trained anew on a part of the data, or a function train(X, y).
+
+    With a configuration file, with options alone, or with both: options override the file.
+
+    Exit status: 0 done, 2 wrong usage or input, or no method that works, 130 interrupted.
+    """
+    flags: Tables = {
+        "model": {"path": model},
+        "data": {"path": data, "target": target},
+        "space": {"path": space, "protected": protected, "exclude": exclude},
+        "audit": {"seed": seed, "criterion": gamma},
+        "budget": {"tests": budget_tests, "seconds": budget_seconds},
+        "repair": {
+            "methods": method,
+            "strategy": strategy,
+            "check": check,
+            "watch": watch,
+            "held_out": held_out,
+            "samples": samples,
+            "confidence": confidence,
+            "favourable": favourable,
+            "tolerate": tolerate,
+            "save": None if save is None else str(save),
+            "plot": None if plot is None else str(plot),
+        },
+    }
+    from evenhand.cli.config import read
+    from evenhand.cli.plan import Trust
+    from evenhand.cli.workbench import set_up
+
+    flags = {name: {k: v for k, v in table.items() if v not in (None, [])} for name, table in flags.items()}
+    chosen = read(config, flags)
+    bench = set_up(chosen, Trust(trust_pickle, trust or ()), quiet)
+    done, failed = _compare(bench, shown=not (quiet or as_json))
+    _report(done, failed, chosen.repair, bench, as_json, quiet)
+
+
+def _compare(bench: Workbench, shown: bool) -> tuple[dict[str, Repair], dict[str, str]]:
+    """Try each method; of one that fails keep why, and go on. Where none works the first reason is the error."""
+    from evenhand.cli.progress import steps
+    from evenhand.errors import EvenhandError
+
+    done: dict[str, Repair] = {}
+    failed: dict[str, EvenhandError] = {}
+    with steps(shown) as say:
+        for name in bench.methods:
+            try:
+                done[name] = bench.repair(name, say)
+            except EvenhandError as error:
+                failed[name] = error
+    if not done:
+        raise next(iter(failed.values()))
+    return done, {name: message(error).removeprefix("evenhand: ") for name, error in failed.items()}
+
+
+def _report(
+    done: dict[str, Repair], failed: dict[str, str], table: RepairTable, bench: Workbench, as_json: bool, quiet: bool
+) -> None:
+    """Say what each method did and choose one; then, so that nothing is lost if it fails, write what was asked for."""
+    from evenhand.cli import repaired, summary
+
+    name, why = repaired.choose(done, table.tolerate, named=len(bench.methods) == 1)
+    unseen = repaired.unseen(done, bench.space)
+    model = next(iter(done.values())).original if name == repaired.ORIGINAL else done[name].model
+    if not (as_json or quiet):
+        repaired.show(done, failed, unseen, name, why)
+    written, faults = _write(model, done, table)
+    if as_json:
+        summary.emit(
+            {
+                "methods": {key: found.to_dict() for key, found in done.items()},
+                "failed": failed,
+                "chosen": name,
+                "why": why,
+                "tolerate": table.tolerate,
+                "not_looked_at": unseen,
+                "saved": None,
+                "plot": None,
+                **written,
+            }
+        )
+        for key, reason in () if quiet else failed.items():
+            tell(f"evenhand: {key} failed: {' '.join(reason.split())}")
+    elif "saved" in written and not quiet:
+        trust = f"; loading it needs --trust for {', '.join(written['trust'])}" if written["trust"] else ""
+        repaired.say(("saved", f"{written['saved']}{trust}"))
+    if faults:
+        raise faults[0]
+
+
+def _write(model: Any, done: dict[str, Repair], table: RepairTable) -> tuple[dict[str, Any], list[EvenhandError]]:
+    """Write the files that were asked for; say which there are, and what went wrong with others."""
+    from evenhand.cli import saving
+    from evenhand.errors import EvenhandError
+
+    written: dict[str, Any] = {}
+    faults: list[EvenhandError] = []
+    try:
+        if table.save is not None:
+            written |= {"trust": saving.save(model, Path(table.save)), "saved": table.save}
+    except EvenhandError as error:
+        faults.append(error)
+    try:
+        if table.plot is not None:
+            saving.draw(done, Path(table.plot))
+            written["plot"] = table.plot
+    except EvenhandError as error:
+        faults.append(error)
+    return written, faults

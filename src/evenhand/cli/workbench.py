@@ -1,0 +1,116 @@
+"""From a checked configuration to everything that a repair is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenhand.budget import Budget
+from evenhand.cli.config import Config
+from evenhand.cli.plan import Trust, get_object, get_space
+from evenhand.criterion import Criterion, Flip, Gap
+from evenhand.errors import ConfigError
+from evenhand.repairing import METHODS, repair
+from evenhand.space.frames import read_frame
+from evenhand.space.names import suggest
+from evenhand.space.tabular import Space
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evenhand.repairing import Repair
+
+SAVED = (".skops", ".joblib", ".pkl", ".pickle")
+PASSED_ON = {"held_out", "confidence", "favourable", "samples", "strategy", "check", "watch"}
+"""Keys of [repair] that are arguments of `eh.repair` as they are."""
+DRAWN = (".svg", ".png", ".pdf")
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """An estimator or a training function, rows with labels, and what all methods share."""
+
+    estimator: Any
+    X: pd.DataFrame
+    y: Any
+    space: Space
+    methods: list[str]
+    criterion: Criterion
+    seed: int
+    settings: dict[str, Any]
+
+    def repair(self, name: str, say: Callable[[str], object] | None) -> Repair:
+        """Repair by one method; where it decides by estimates, these have as many samples as those of the evidence."""
+        fields = METHODS[name].__dataclass_fields__
+        given = {"samples": self.settings["samples"]} if {"samples"} <= fields.keys() & self.settings.keys() else {}
+        method = METHODS[name](**given)
+
+        def tell(words: str) -> None:
+            if say is not None:
+                say(f"{name}: {words}")
+
+        return repair(
+            self.estimator,
+            self.X,
+            self.y,
+            self.space,
+            method,
+            seed=self.seed,
+            criterion=self.criterion,
+            progress=tell,
+            **self.settings,
+        )
+
+
+def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
+    """Check and load everything that a repair needs, what is quick to check first."""
+    table, audit = config.repair, config.audit
+    methods = list(dict.fromkeys(table.methods)) or list(METHODS)
+    for name in methods:
+        if name not in METHODS:
+            raise ConfigError(f"no method {name!r}; {suggest(name, list(METHODS))}")
+    _check_place(table.save, SAVED, "--save")
+    _check_place(table.plot, DRAWN, "--plot")
+    if config.model.path is None:
+        raise ConfigError("no model to repair; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
+    if config.data.path is None or config.data.target is None:
+        raise ConfigError("a repair trains anew, so it needs rows and what is right: --data FILE --target NAME")
+    if config.model.threshold is not None:
+        raise ConfigError(
+            "a repair goes by the estimator's own decisions, not by a threshold from outside; leave threshold out,\n"
+            "or put it into the estimator (scikit-learn's FixedThresholdClassifier)"
+        )
+    data = read_frame(config.data.path)
+    if config.data.target not in data.columns:
+        raise ConfigError(f"no column {config.data.target!r}; {suggest(config.data.target, list(data.columns))}")
+    estimator = get_object(config.model.path, trust, quiet)
+    names = getattr(estimator, "feature_names_in_", None)
+    space = get_space(config, data, None if names is None else tuple(map(str, names)))
+    lacking = [name for name in space.names if name not in data.columns]
+    if lacking:
+        raise ConfigError(f"the data lacks {', '.join(map(repr, lacking[:8]))}, which the space has")
+    unlabelled = data[config.data.target].isna().to_numpy()
+    if unlabelled.any():
+        raise ConfigError(
+            f"{int(unlabelled.sum()):,} of {len(data):,} rows have no {config.data.target!r}; leave them out"
+        )
+    settings = table.model_dump(include=PASSED_ON, exclude_none=True)
+    limits = config.budget.model_dump(exclude_none=True)
+    if limits:
+        settings["budget"] = Budget(**limits)
+    criterion = Flip() if audit.criterion == "flip" else Gap(float(audit.criterion))
+    y = data[config.data.target].to_numpy()
+    return Workbench(estimator, data[list(space.names)], y, space, methods, criterion, audit.seed, settings)
+
+
+def _check_place(name: str | None, endings: tuple[str, ...], option: str) -> None:
+    """Find out before the work, not after it, that a file has no place."""
+    if name is None:
+        return
+    path = Path(name)
+    if path.suffix.lower() not in endings:
+        raise ConfigError(f"{option} {name}: the name must end with one of {', '.join(endings)}")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ConfigError(f"{option} {name}: it cannot be a file there; name one in a folder that exists")

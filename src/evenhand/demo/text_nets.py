@@ -1,0 +1,203 @@
+"""Recurrent nets on words: what ``evenhand demo --text`` and the benchmarks audit. Needs torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import DataError, MissingExtra
+from evenhand.text.texts import Texts
+from evenhand.text.tokens import split
+
+try:
+    import torch
+    from torch import nn
+except ImportError:
+    raise MissingExtra("torch", "torch", "a net on words") from None
+
+if TYPE_CHECKING:
+    from evenhand.datasets import Corpus
+
+PAD, UNKNOWN = 0, 1
+"""The numbers of no word, and of a word that a net does not know."""
+_SORTED = 50
+"""Batches among which texts are sorted by length: enough that little is padding, few enough that batches stay mixed."""
+
+Ids = npt.NDArray[np.int64]
+
+
+class Encoder:
+    """Turns texts into rows of word numbers, filled up with zeros at the end.
+
+    Words are looked up in lower case. A text without a word has one unknown word, for a net needs something to read.
+
+    Parameters
+    ----------
+    words
+        The known words, which get the numbers from 2.
+    longest
+        Words of a text that are read; the rest is cut off. None reads all.
+
+    Examples
+    --------
+    >>> encode = Encoder(["you", "fool"])
+    >>> encode(["You fool!", "Hello", ""]).tolist()
+    [[2, 3], [1, 0], [1, 0]]
+    """
+
+    def __init__(self, words: Sequence[str], longest: int | None = None) -> None:
+        self.words, self.longest = tuple(words), longest
+        self._numbers = {word: number for number, word in enumerate(self.words, UNKNOWN + 1)}
+
+    def __len__(self) -> int:
+        return len(self.words) + UNKNOWN + 1
+
+    def __call__(self, texts: Sequence[str]) -> Ids:
+        """Encode texts; the longest of them says how wide the matrix is."""
+        cut = Texts.of(texts)
+        numbers = cut.vocabulary.column(self._number, np.int64)
+        padded = cut.padded()[:, : self.longest]
+        ids = np.where(padded >= 0, numbers[padded] if len(numbers) else PAD, PAD)
+        if not ids.shape[1]:
+            ids = np.full((len(cut), 1), PAD)
+        ids[ids[:, 0] == PAD, 0] = UNKNOWN
+        return ids
+
+    def _number(self, word: str) -> int:
+        return self._numbers.get(word.lower(), UNKNOWN)
+
+    @classmethod
+    def of(cls, texts: Sequence[str], least: int = 2, longest: int | None = None) -> Encoder:
+        """Know the words that occur in some texts at least so often, the most frequent ones first.
+
+        >>> Encoder.of(["You fool", "you"]).words
+        ('you',)
+        """
+        counts = Counter(word.lower() for text in texts for word in split(text)[1::2])
+        return cls([word for word, count in counts.most_common() if count >= least], longest)
+
+
+class TextNet(nn.Module):  # type: ignore[misc]
+    """Word vectors, an LSTM or a GRU, and a dense layer on its last state.
+
+    What fills a row up comes after the last word, and the state is taken there, so it changes no answer.
+
+    >>> net = TextNet(10, 4, "gru")
+    >>> ids = torch.tensor([[2, 3, 0]])
+    >>> bool(torch.isclose(net(ids), net(ids[:, :2])).all())
+    True
+    """
+
+    def __init__(
+        self, words: int, width: int, kind: Literal["lstm", "gru"] = "lstm", layers: int = 1, states: int = 16
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, width, padding_idx=PAD)
+        self.recurrent = {"lstm": nn.LSTM, "gru": nn.GRU}[kind](width, states, layers, batch_first=True)
+        self.dense = nn.Linear(states, 2)
+
+    def forward(self, ids: Any) -> Any:
+        """Return two logits for each row of word numbers: not toxic, toxic."""
+        states, _ = self.recurrent(self.embedding(ids))
+        last = (ids != PAD).sum(1).clamp(min=1) - 1
+        return self.dense(states[torch.arange(len(ids), device=ids.device), last])
+
+
+def given(vectors: npt.NDArray[Any], kind: Literal["lstm", "gru"], layers: int, states: int) -> TextNet:
+    """Make a net on vectors of words that are not trained; an unknown word has their mean.
+
+    >>> given(np.ones((5, 3)), "lstm", 1, 2).embedding.weight.shape
+    torch.Size([7, 3])
+    """
+    net = TextNet(len(vectors) + UNKNOWN + 1, vectors.shape[1], kind, layers, states)
+    words = np.asarray(vectors, dtype=np.float32)
+    table = np.concatenate([np.zeros((1, words.shape[1]), np.float32), words.mean(axis=0, keepdims=True), words])
+    net.embedding.weight = nn.Parameter(torch.from_numpy(table), requires_grad=False)
+    return net
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a net is trained: Adam, whose rate falls linearly to zero, on the cross-entropy of shuffled minibatches."""
+
+    rate: float = 0.01
+    batch: int = 64
+    epochs: int = 8
+
+
+def train(net: TextNet, ids: Ids, labels: Ids, how: Training, seed: int = 0, device: str = "cpu") -> TextNet:
+    """Train a net on encoded texts, in place; the same seed gives the same weights on the same machine."""
+    X, y = torch.from_numpy(ids).to(device), torch.from_numpy(labels).to(device)
+    lengths = torch.from_numpy((ids != PAD).sum(axis=1))
+    net.to(device)
+    net.train()
+    with repeatable(seed):
+        optimiser = torch.optim.Adam([weight for weight in net.parameters() if weight.requires_grad], how.rate)
+        for epoch in range(how.epochs):
+            optimiser.param_groups[0]["lr"] = how.rate * (1 - epoch / how.epochs)
+            for rows in batches(lengths, how.batch):
+                optimiser.zero_grad()
+                width = int(lengths[rows].max())
+                there = rows.to(device)
+                nn.functional.cross_entropy(net(X[there, :width]), y[there]).backward()
+                nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+                optimiser.step()
+    net.eval()
+    return net
+
+
+def batches(lengths: Any, size: int) -> Iterator[Any]:
+    """Share rows out at random into batches of about equal lengths."""
+    made = []
+    for block in torch.randperm(len(lengths)).split(size * _SORTED):
+        made += list(block[lengths[block].argsort(stable=True)].split(size))
+    for which in torch.randperm(len(made)).tolist():
+        yield made[which]
+
+
+def decide(net: TextNet, ids: Ids, batch: int = 512) -> Ids:
+    """Return the labels that a net gives to encoded texts."""
+    device = net.dense.weight.device
+    lengths = (ids != PAD).sum(axis=1)
+    out = np.empty(len(ids), dtype=np.int64)
+    with torch.no_grad():
+        order = np.argsort(lengths, kind="stable")
+        for rows in np.array_split(order, max(1, len(order) // batch)):
+            X = torch.from_numpy(ids[rows, : lengths[rows].max(initial=1)]).to(device)
+            out[rows] = net(X).argmax(1).cpu().numpy()
+    return out
+
+
+def small(corpus: Corpus, seed: int = 0, how: Training | None = None) -> tuple[TextNet, Encoder]:
+    """Train a small LSTM with word vectors of its own, in seconds; also returned is what encodes texts for it.
+
+    >>> from evenhand import datasets
+    >>> net, encode = small(datasets.load("comments").train[:200], how=Training(epochs=1))
+    >>> net(torch.from_numpy(encode(["Thank you."]))).shape
+    torch.Size([1, 2])
+    """
+    if not len(corpus):
+        raise DataError("a net cannot be trained on no texts; give at least one")
+    encode = Encoder.of(corpus.texts)
+    with repeatable(seed):
+        net = TextNet(len(encode), 16)
+    return train(net, encode(corpus.texts), corpus.labels, how or Training(), seed), encode
+
+
+@contextmanager
+def repeatable(seed: int) -> Iterator[None]:
+    """Make what torch does inside depend on the seed alone, and leave torch as it was."""
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)

@@ -1,0 +1,105 @@
+"""The embedding layer of a network: which one it is, and what it puts out, watched or replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from evenhand.errors import ModelError
+from evenhand.model.protocol import some
+
+
+def find_embedding(module: Any, wanted: str | None, name: str) -> Any:
+    """Return the embedding layer that is named, or the one for most ids, which is the words'; None if there is none.
+
+    >>> import torch
+    >>> net = torch.nn.ModuleDict({"places": torch.nn.Embedding(8, 2), "words": torch.nn.Embedding(100, 2)})
+    >>> find_embedding(net, None, "net").num_embeddings
+    100
+    """
+    from torch import nn
+
+    found = {path: part for path, part in module.named_modules() if isinstance(part, nn.Embedding)}
+    if wanted is None:
+        return max(found.values(), key=lambda layer: layer.num_embeddings, default=None)
+    if wanted not in found:
+        have = f"Its nn.Embedding layers: {some(list(found))}." if found else "It has no nn.Embedding layer at all."
+        raise ModelError(f"embedding={wanted!r}: {name} has no embedding layer of this name. {have}")
+    return found[wanted]
+
+
+@contextmanager
+def replaced(embedding: Any, change: Callable[[Any, Any], Any]) -> Iterator[None]:
+    """For a while, let the layer put out what ``change`` makes of its ids and its own output."""
+
+    def hook(_: Any, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
+        return change(args[0] if args else named["input"], output)
+
+    handle = embedding.register_forward_hook(hook, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def noise(real: Any, loudness: float) -> Callable[[Any, Any], Any]:
+    """Replace what the layer puts out for padding by noise; ``real`` marks the ids of a batch that are none."""
+    import torch
+
+    def change(ids: Any, output: Any) -> Any:
+        mask = real if ids.shape == real.shape else real.T
+        values = torch.randn(output.shape, generator=torch.Generator().manual_seed(0))
+        scale = loudness * output.detach().float().std().clamp_min(0.1)
+        return torch.where(mask.unsqueeze(-1), output, (scale * values.to(output.device)).to(output.dtype))
+
+    return change
+
+
+class Leaves:
+    """Makes the layer's output the place where gradients end.
+
+    The layer may be called several times, and with the ids turned round or cut off; their gradients come back in the
+    shape of the batch.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def __call__(self, ids: Any, output: Any) -> Any:
+        """Put the layer's output where gradients can be asked for."""
+        leaf = output.detach().requires_grad_()
+        self.ids.append(ids)
+        self.outputs.append(leaf)
+        # A module may change it in place; autograd would not let it change the leaf.
+        return leaf.clone()
+
+    def gathered(self, slopes: list[Any], ids: Any, name: str) -> Any:
+        """Add the slopes up by the ids of the batch, of shape (texts, length): one vector for each."""
+        total = 0
+        for seen, slope in zip(self.ids, slopes, strict=True):
+            if slope is None:
+                continue
+            if _same(seen, ids):
+                total = total + slope
+            elif _same(seen, ids.T):
+                total = total + slope.transpose(0, 1)
+            elif _same(seen, ids[:, : seen.shape[-1]]):
+                total = total + _longer(slope, ids.shape[1])
+            else:
+                raise ModelError(
+                    f"{name} gives its embedding layer other ids than encode made, of shape {tuple(seen.shape)}, so\n"
+                    "its gradients belong to no words. Use strategy='text-importance'."
+                )
+        return total
+
+
+def _longer(slope: Any, length: int) -> Any:
+    from torch.nn.functional import pad
+
+    return pad(slope, (0, 0, 0, length - slope.shape[1]))
+
+
+def _same(seen: Any, ids: Any) -> bool:
+    return seen.shape == ids.shape and bool((seen == ids).all())

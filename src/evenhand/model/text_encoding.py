@@ -1,0 +1,222 @@
+"""Texts as ids: what ``encode`` makes of each text alone, and batches of these that are answered as if alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import EvenhandError, ModelError
+from evenhand.model.protocol import Array
+
+Positions = npt.NDArray[np.int64]
+
+KEPT = 2**22
+"""Ids of texts that are remembered, since a text is often asked for its scores and then for its gradients."""
+FEW = 32
+"""A batch of fewer texts takes about as long as one of so many."""
+ALIKE = 0.8
+"""The shortest text of a larger batch has at least this share of the longest one's ids."""
+
+
+class Row(NamedTuple):
+    """A text as the net takes it."""
+
+    fields: tuple[Array, ...]
+    """The ids, in one dimension; then what goes with them: as many values (a mask), or one (a length)."""
+    spans: Array | None = None
+    """Where the characters of each id begin and end, where that is known."""
+
+
+def sizes(rows: Sequence[Row]) -> Positions:
+    """Return how many ids each text has."""
+    return np.array([len(row.fields[0]) for row in rows], dtype=np.int64)
+
+
+class Padding(NamedTuple):
+    """How texts of different lengths become rows of one width."""
+
+    left: bool
+    values: tuple[Any, ...]
+    """What each field is filled up with."""
+
+
+class Encoder:
+    """Calls the user's ``encode``, one text at a time, and remembers what it said.
+
+    Alone a text is not padded, or padded in the one way that its encoder has. So what it becomes cannot depend on the
+    texts beside it.
+
+    >>> encoder = Encoder(lambda texts: [[len(word) for word in text.split()] for text in texts])
+    >>> encoder.rows(["to be or not"])[0].fields
+    (array([2, 2, 2, 3]),)
+    """
+
+    def __init__(self, encode: Callable[[list[str]], Any]) -> None:
+        self.encode = encode
+        self.keys: tuple[str, ...] | None = None
+        """The names of the fields, where ``encode`` gives them names; the ids are the first."""
+        self._rows: dict[str, Row] = {}
+        self._kept = 0
+
+    def rows(self, texts: Sequence[str]) -> list[Row]:
+        """Encode texts, each as if it were alone."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        # Those at hand could be dropped to make room, so what is asked now is kept apart.
+        new = dict(zip(fresh, self._alone(fresh), strict=True))
+        rows = [new[text] if text in new else self._rows[text] for text in texts]
+        self._kept += sum(len(row.fields[0]) for row in new.values())
+        if self._kept > KEPT:
+            self._rows, self._kept = {}, sum(len(row.fields[0]) for row in new.values())
+        if self._kept <= KEPT:
+            self._rows.update(new)
+        return rows
+
+    def _alone(self, texts: list[str]) -> list[Row]:
+        return [Row(tuple(field[0] for field in self.fields([text]))) for text in texts]
+
+    def fields(self, texts: list[str]) -> tuple[Array, ...]:
+        """Call ``encode`` on a batch: the ids, a row for each text, and what goes with them."""
+        answer = self.encode(texts)
+        if isinstance(answer, Mapping):
+            names = sorted(answer, key=lambda name: name != "input_ids")
+            self.keys, parts = tuple(map(str, names)), [answer[name] for name in names]
+        else:
+            parts = list(answer) if isinstance(answer, tuple) else [answer]
+        fields = tuple(map(_array, parts))
+        ids = fields[0] if fields else np.empty(0)
+        if ids.ndim != 2 or ids.dtype.kind not in "iu" or len(ids) != len(texts):
+            raise ModelError(
+                f"encode gave {ids.dtype} values of shape {ids.shape} for {len(texts)} texts; token ids are needed:\n"
+                "whole numbers of shape (texts, length), alone or first in a tuple with lengths or a mask."
+            )
+        for field in fields[1:]:
+            if field.shape not in ((len(ids),), ids.shape):
+                raise ModelError(
+                    f"encode gave ids of shape {ids.shape} and, with them, values of shape {field.shape}.\n"
+                    "One value for each text is allowed, or one for each id."
+                )
+        if not ids.shape[1]:
+            raise ModelError(
+                f"encode gave no ids for {texts[0]!r:.60}. Give an empty text one id, such as the unknown word's."
+            )
+        return ids.astype(np.int64, copy=False), *fields[1:]
+
+    def padding(self, texts: list[str]) -> Padding | None:
+        """Find out how ``encode`` fills up the first texts beside the last one; None where it does not or cannot."""
+        try:
+            together, alone = self.fields(texts), self.rows(texts)
+        except EvenhandError:
+            return None
+        except Exception:  # Whatever a user's function raises; one that cannot pad is asked about single texts only.
+            return None
+        found: set[Padding] = set()
+        for number, row in enumerate(alone[:-1]):
+            way = _filled([field[number] for field in together], row)
+            if way is None:
+                return None
+            found.add(way)
+        return found.pop() if len(found) == 1 else None
+
+
+def _array(values: Any) -> Array:
+    if hasattr(values, "detach"):
+        tensor: Array = values.detach().cpu().numpy()
+        return tensor
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ModelError("encode gave rows of different lengths. Pad them to one length.") from error
+
+
+def _filled(padded: Sequence[Array], row: Row) -> Padding | None:
+    """Compare a text in a batch with the same text alone: on which side it was filled up, and with what."""
+    extra = len(padded[0]) - len(row.fields[0])
+    if extra <= 0:
+        return None
+    for left in (False, True):
+        kept, added = (slice(extra, None), slice(extra)) if left else (slice(-extra), slice(-extra, None))
+        values = []
+        for field, own in zip(padded, row.fields, strict=True):
+            if own.ndim == 0:
+                same, fill = field == own, own
+            else:
+                same, fill = (
+                    np.array_equal(field[kept], own) and (field[added] == field[added][0]).all(),
+                    field[added][0],
+                )
+            if not same:
+                break
+            values.append(fill.item() if own.ndim else 0)
+        else:
+            return Padding(left, tuple(values))
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Texts of one width."""
+
+    which: Positions
+    """Their numbers in the list that was asked about."""
+    fields: tuple[Array, ...]
+    cells: tuple[Positions, Positions]
+    """Rows and columns of the ids that are no padding, text by text."""
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def part(self, texts: slice) -> Batch:
+        """Return some of the texts."""
+        inside = np.isin(self.cells[0], np.arange(len(self))[texts])
+        at, column = (cells[inside] for cells in self.cells)
+        return Batch(self.which[texts], tuple(field[texts] for field in self.fields), (at - at[:1], column))
+
+
+def batches(rows: Sequence[Row], padding: Padding | None, most: int) -> Iterator[Batch]:
+    """Put texts of like length together, the longest first; without a padding, texts of equal length only.
+
+    ``most`` is the number of ids that a batch may have, where it has more than one text.
+
+    >>> rows = [Row((np.arange(n),)) for n in (1, 3, 1)]
+    >>> [batch.fields[0].tolist() for batch in batches(rows, None, 100)]
+    [[[0, 1, 2]], [[0], [0]]]
+    >>> [batch.fields[0].tolist() for batch in batches(rows, Padding(False, (-1,)), 100)]
+    [[[0, 1, 2], [0, -1, -1], [0, -1, -1]]]
+    """
+    widths = sizes(rows)
+    order = np.argsort(-widths, kind="stable")
+    negated, begin = -widths[order], 0
+    while begin < len(order):
+        widest = -int(negated[begin])
+        least = widest if padding is None else ALIKE * widest
+        like = int(np.searchsorted(negated, -least, side="right"))
+        if padding is not None:
+            like = max(like, begin + FEW)
+        end = min(like, begin + max(1, most // widest), len(order))
+        which = order[begin:end]
+        yield _filled_up([rows[i] for i in which.tolist()], which, widths[which], padding)
+        begin = end
+
+
+def _filled_up(rows: list[Row], which: Positions, widths: Positions, padding: Padding | None) -> Batch:
+    width, total = int(widths[0]), int(widths.sum())
+    at = np.repeat(np.arange(len(rows)), widths)
+    column = np.arange(total) - np.repeat(np.cumsum(widths) - widths, widths)
+    if padding is not None and padding.left:
+        column += np.repeat(width - widths, widths)
+    fields = []
+    for number, parts in enumerate(zip(*(row.fields for row in rows), strict=True)):
+        if parts[0].ndim == 0:
+            fields.append(np.array(parts))
+        elif total == width * len(rows):
+            fields.append(np.concatenate(parts).reshape(len(rows), width))
+        else:
+            assert padding is not None, "texts of different lengths were put together"
+            full = np.full((len(rows), width), padding.values[number], dtype=parts[0].dtype)
+            full[at, column] = np.concatenate(parts)
+            fields.append(full)
+    return Batch(which, tuple(fields), (at, column))

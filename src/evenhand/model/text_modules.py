@@ -1,0 +1,280 @@
+"""Torch modules that classify texts: ids in, through an embedding layer, logits or probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import ModelError
+from evenhand.model.answers import FOR_TEXTS
+from evenhand.model.network_outputs import Kind, slopes
+from evenhand.model.protocol import Array, Floats, Input, Model, Rows
+from evenhand.model.text_alignment import Alignment, Pieces
+from evenhand.model.text_embedding import Leaves, find_embedding, noise, replaced
+from evenhand.model.text_encoding import Batch, Encoder, Padding, Row, batches, sizes
+from evenhand.model.torch_modules import LOOKED_AT, Evaluation, TorchModel, as_floats, in_numpy
+from evenhand.text.texts import Texts, ranges
+
+CELLS = 2**21
+"""Numbers that the embedding layer makes for one batch."""
+LOUD = 10.0
+"""Noise in the place of padding, in standard deviations of the words' vectors."""
+ROUNDING = 256
+"""Units of the last place by which a batch may change an answer."""
+
+
+class TextModule(TorchModel):
+    """A torch module that takes token ids, as ``encode`` makes them of texts.
+
+    A text gets the answer that the module gives to it alone. Texts of different lengths are put into one batch only
+    where the module was seen to ignore padding: what it says of a text must not depend on the texts beside it. Other
+    modules get texts of equal length together.
+
+    What the module returns is told apart as for `TorchModel`; of an object with ``logits`` these are taken.
+
+    Parameters
+    ----------
+    module
+        Takes ids of shape (texts, length) and what else ``encode`` returns.
+    encode
+        Makes of a list of strings their ids, of shape (texts, length): a tensor, an array or lists; a tuple of
+        these and lengths or a mask; or a mapping of the module's arguments, with the ids as ``input_ids`` or first.
+    embedding
+        The name of the embedding layer; by default the one ``nn.Embedding``, or the one of most ids.
+
+    Examples
+    --------
+    >>> import torch
+    >>> words = {"good": 0, "bad": 1, "a": 2, "day": 3}
+    >>> net = torch.nn.Sequential(torch.nn.Embedding(4, 1), torch.nn.Flatten(), torch.nn.LazyLinear(1))
+    >>> def encode(texts):
+    ...     return [[words[word] for word in text.split()] for text in texts]
+    >>> with torch.no_grad():
+    ...     _ = net(torch.tensor(encode(["a good day"])))
+    ...     _ = net[0].weight.copy_(torch.tensor([[1.0], [-1.0], [0.0], [0.0]]))
+    ...     _ = net[2].weight.fill_(2.0), net[2].bias.fill_(0.0)
+    >>> model = TextModule(net, encode)
+    >>> model.labels(["a good day", "a bad day"]).tolist()
+    [1, 0]
+    >>> model.word_gradients(Texts.of(["a good day"]), np.array([1])).round(3).tolist()
+    [[-0.238], [-0.238], [-0.238]]
+    """
+
+    input: Input = "text"
+
+    def __init__(self, module: Any, encode: Callable[[list[str]], Any] | Encoder, embedding: str | None = None) -> None:
+        super().__init__(module)
+        self._chain = None
+        self._encoder = encode if isinstance(encode, Encoder) else Encoder(encode)
+        self._embedding = find_embedding(module, embedding, self.name)
+        self.has_words = self._embedding is not None
+        self.gradient_source = "autograd" if self.has_words else None
+        self._padding: Padding | None = None
+        self._probed = False
+        self._pieces: Pieces | None = None
+
+    def word_vectors(self, words: Sequence[str]) -> Floats:
+        """Return the rows of the embedding matrix; of a word with several ids their mean, of one with none zeros."""
+        if self._embedding is None:
+            return super().word_vectors(words)
+        ids, lengths = self._ids_of(words)
+        matrix = as_floats(self._embedding.weight)
+        sums = np.zeros((len(words), matrix.shape[1]))
+        np.add.at(sums, np.repeat(np.arange(len(words)), lengths), matrix[ids])
+        return sums / np.maximum(lengths, 1)[:, np.newaxis]
+
+    def word_gradients(self, texts: Texts, classes: npt.NDArray[np.int64]) -> Floats:
+        """Differentiate by what the embedding layer puts out for each word; for several ids of a word, their sum."""
+        if self._embedding is None:
+            return super().word_gradients(texts, classes)
+        strings = texts.strings()
+        kind = self._kind or (self._recognise(strings) if strings else "logits")
+        if kind == "labels":
+            raise self._only_labels()
+        rows = self._encoder.rows(strings)
+        alignment = self._align(texts, rows)
+        lengths, out = sizes(rows), np.zeros((len(texts.words), self._embedding.embedding_dim))
+        begins, places = np.cumsum(lengths) - lengths, np.full(alignment.pieces, -1)
+        with Evaluation(self._parts()):
+            for batch in batches(rows, self._look(strings), self._most):
+                slope = self._differentiate(batch, classes[batch.which], kind)
+                owner = alignment.ids[ranges(begins[batch.which], lengths[batch.which])]
+                real = owner >= 0
+                at, column = batch.cells
+                pieces, sums = _run_sums(owner[real], slope[at[real], column[real]])
+                words = ranges(texts.starts[batch.which], texts.lengths[batch.which])
+                places[pieces] = np.arange(len(pieces))
+                place = places[alignment.words[words]]
+                out[words[place >= 0]] = sums[place[place >= 0]]
+        return out
+
+    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
+        """Refuse: a text has gradients by its words, not by columns."""
+        return Model.gradients(self, X, classes)
+
+    def check(self) -> None:
+        """Refuse rows of a table, and a threshold that no probability can be on either side of."""
+        Model.check(self)
+        if self.input != "text":
+            raise ModelError(f'{self.name} takes texts, for it has encode=. Leave out input="{self.input}".')
+        self._check_threshold()
+
+    @property
+    def _most(self) -> int:
+        return CELLS // (1 if self._embedding is None else self._embedding.embedding_dim)
+
+    def _answer(self, X: Any) -> Array:
+        import torch
+
+        parts: list[Array] = []
+        which: list[npt.NDArray[np.int64]] = []
+        with Evaluation(self._parts()), torch.inference_mode():
+            for batch in batches(self._encoder.rows(X), self._look(X), self._most):
+                output = self._output(batch)
+                parts.append(as_floats(output) if output.is_floating_point() else output.cpu().numpy())
+                which.append(batch.which)
+        if not parts:
+            return np.empty(0)
+        answers = np.concatenate(parts)
+        answers[np.concatenate(which)] = answers.copy()
+        return answers
+
+    def _recognise(self, X: Any) -> Kind:
+        # Of no texts it cannot be told, and need not be.
+        return super()._recognise(X) if X else "logits"
+
+    def _traced(self, X: Any) -> Any:
+        import torch
+
+        batch = next(batches(self._encoder.rows(X), self._look(X), self._most))
+        try:
+            with torch.inference_mode(False), torch.enable_grad():
+                return self._with(Leaves(), batch)
+        except ModelError:
+            raise
+        except Exception:
+            # Code that leaves torch on the way works only without gradients. Other errors come again here.
+            with torch.inference_mode():
+                return self._output(batch, plain=True)
+
+    def _differentiate(self, batch: Batch, classes: npt.NDArray[np.int64], kind: Kind) -> Array:
+        """Return the slope of each text's loss by the vectors that its ids became."""
+        import torch
+
+        ids = batch.fields[0]
+        if len(ids) > 1 and ids.shape == ids.T.shape and (ids == ids.T).all():
+            # Whether the module turns such ids round could not be seen.
+            parts = [(batch.part(half), classes[half]) for half in (slice(1), slice(1, None))]
+            return np.concatenate([self._differentiate(half, own, kind) for half, own in parts])
+        leaves = Leaves()
+        # cuDNN's recurrent layers cannot be differentiated in evaluation mode; the plain ones can.
+        with torch.inference_mode(False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+            output = self._with(leaves, batch)
+            if not leaves.outputs or not output.requires_grad:
+                raise self._not_differentiable()
+            least = torch.finfo(output.dtype).tiny
+            seed = torch.from_numpy(slopes(as_floats(output), classes, kind, least)).to(output.device, output.dtype)
+            found = torch.autograd.grad(output, leaves.outputs, seed, allow_unused=True)
+        if all(slope is None for slope in found):
+            raise self._not_differentiable()
+        total = leaves.gathered(list(found), torch.from_numpy(ids).to(output.device), self.name)
+        return in_numpy(total)
+
+    def _with(self, change: Callable[[Any, Any], Any], batch: Batch) -> Any:
+        """Call the module, with its embedding layer's output changed."""
+        if self._embedding is None:
+            return self._output(batch, plain=True)
+        with replaced(self._embedding, change):
+            return self._output(batch, plain=True)
+
+    def _look(self, texts: Sequence[str]) -> Padding | None:
+        """See, when first asked, whether texts of different lengths may be put together, and how."""
+        if self._probed or not texts:
+            return self._padding
+        longest = max(texts[:LOOKED_AT], key=len)
+        words = longest.split()
+        if words:
+            few = [words[0], " ".join(words[:3]), longest if len(words) > 3 else " ".join(4 * words)]
+            padding = None if self._embedding is None else self._encoder.padding(few)
+            self._padding = padding if padding is not None and self._ignores(padding, few) else None
+            self._probed = True
+        return self._padding
+
+    def _ignores(self, padding: Padding, texts: list[str]) -> bool:
+        """Tell whether texts get the same answers alone, padded, and with noise in the place of the padding."""
+        import torch
+
+        rows = self._encoder.rows(texts)
+        (batch,) = batches(rows, padding, int(sizes(rows).max()) * len(rows))
+        real = torch.zeros(batch.fields[0].shape, dtype=torch.bool)
+        real[batch.cells] = True
+        try:
+            with Evaluation(self._parts()), torch.inference_mode():
+                alone = torch.cat([self._output(one) for row in rows for one in batches([row], None, 1)])[batch.which]
+                if not alone.is_floating_point():
+                    return False
+                padded = self._output(batch), self._with(noise(real.to(alone.device), LOUD), batch)
+        except Exception:  # Anything; what is wrong with the module itself is found again, and said.
+            return False
+        eps = torch.finfo(alone.dtype).eps
+        return all(torch.allclose(alone, other, rtol=ROUNDING * eps, atol=ROUNDING * eps) for other in padded)
+
+    def _align(self, texts: Texts, rows: Sequence[Row]) -> Alignment:
+        return self._table.align(texts, rows)
+
+    def _ids_of(self, words: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the ids of words, one word after the other, and how many each has."""
+        return self._table.of(words)
+
+    @property
+    def _table(self) -> Pieces:
+        if self._pieces is None:
+            self._pieces = Pieces(self._encoder)
+        return self._pieces
+
+    def _call(self, module: Any, rows: Batch) -> Any:
+        import torch
+
+        device = "cpu" if self._weight is None else self._weight.device
+        # Lengths stay where they are: packing wants them there.
+        tensors = [torch.from_numpy(f).to(device) if f.ndim == 2 else torch.from_numpy(f) for f in rows.fields]
+        keys = self._encoder.keys
+        try:
+            output = module(*tensors) if keys is None else module(**dict(zip(keys, tensors, strict=True)))
+        except IndexError as error:
+            highest = int(rows.fields[0].max())
+            if self._embedding is not None and highest >= self._embedding.num_embeddings:
+                raise ModelError(
+                    f"encode gave the id {highest}, but the embedding layer of {self.name} has only "
+                    f"{self._embedding.num_embeddings} rows.\nUse the vocabulary that the module was trained with."
+                ) from error
+            raise
+        return getattr(output, "logits", output)
+
+    def _only_labels(self) -> ModelError:
+        return ModelError(
+            f"{self.name} returns labels: it has no scores and no gradients. Use criterion=eh.Flip() and\n"
+            "strategy='text-random', which need labels only, or wrap a network that returns the logits."
+        )
+
+    def _not_differentiable(self) -> ModelError:
+        return ModelError(
+            f"The output of {self.name} does not depend on its embedding layer in a way that can be differentiated.\n"
+            f"Other ways: {FOR_TEXTS}."
+        )
+
+    def _explain(self, error: RuntimeError, rows: Any) -> None:
+        """Leave the error as it is: ids have no columns that could be too few."""
+
+
+def _run_sums(owner: npt.NDArray[np.int64], values: Array) -> tuple[npt.NDArray[np.int64], Array]:
+    """Add up the values of each owner, which follow each other.
+
+    >>> _run_sums(np.array([4, 4, 2]), np.array([[1.0], [2.0], [3.0]]))
+    (array([4, 2]), array([[3.], [3.]]))
+    """
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    return owner[first], values if len(first) == len(owner) else np.add.reduceat(values, first)

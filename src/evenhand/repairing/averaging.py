@@ -1,0 +1,267 @@
+"""Rows, frames or arrays alike, made into families; a model asked once for all their members; the answers averaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import DataError, EvenhandError, ModelError, ModelTimeout
+from evenhand.model.answers import as_labels, as_scores, to_array
+from evenhand.model.asking import Asking
+from evenhand.model.callables import CallableModel
+from evenhand.model.estimators import EstimatorModel
+from evenhand.model.protocol import Array, Floats, Model
+from evenhand.repairing.kin import KEEP, Kin
+from evenhand.space.frames import as_pandas, columns_of
+
+CALL = 2**18
+"""The most rows of one model call."""
+Places = npt.NDArray[np.int64]
+
+
+def averaged(model: Model, kin: Kin, X: Any, decide: bool = False) -> tuple[Floats | None, Array | None]:
+    """Average what a model says of each row's family: scores; or, to decide, labels by weight where those are better.
+
+    Each family is asked about once in a call, so rows that differ in protected attributes only get the very same
+    answer, whatever the place of a row in a batch does to the model's rounding.
+    """
+    table = Table(model, kin, X)
+    if not table.n:
+        # There is nothing to ask, and no model is made for nothing.
+        return _nothing(model)
+    first, inverse = table.distinct()
+    step = max(1, CALL // kin.places.shape[1])
+    scores: list[Floats] = []
+    labels: list[Array] = []
+    starts = range(0, len(first), step)
+    for start in starts:
+        rows = first[start : start + step]
+        asked, weights = table.weighted(rows)
+        said, numbers = _ask(model, table.members(rows, asked), int(asked.sum()), decide)
+        if numbers:
+            spread = np.zeros((*asked.shape, said.shape[1]))
+            spread[asked] = said
+            scores.append((spread * weights[:, :, None]).sum(axis=1))
+        if not numbers or (decide and _may_be_labels(model, said)):
+            labels.append(_most(as_labels(said, len(said), model.name), asked, weights))
+    # Numbers of a function are labels only if all of them are whole.
+    if len(labels) == len(starts):
+        return None, np.concatenate(labels)[inverse]
+    if len(scores) == len(starts):
+        return np.concatenate(scores)[inverse], None
+    raise ModelError(f"{model.name} gave labels for some rows and scores for others. Return one kind of answer.")
+
+
+def _nothing(model: Model) -> tuple[Floats, Array]:
+    known = model.classes
+    width = 1 if known is None or _signed(model) else len(known)
+    kind = np.float64 if model.regression else np.int64 if known is None else known.dtype
+    return np.zeros((0, width)), np.zeros(0, dtype=kind)
+
+
+def _ask(model: Model, rows: Any, n: int, decide: bool) -> tuple[Array, bool]:
+    """Ask for scores, or labels where there are none or decisions are other than the scores; say which they are."""
+    if not isinstance(model, CallableModel):
+        asking = Asking(model)
+        if model.has_scores and (follows(model) or not decide):
+            try:
+                return asking.scores(rows, n), True
+            except ModelTimeout:
+                raise
+            except ModelError:
+                # A network may turn out to give labels; what is wrong otherwise is said again below.
+                if not decide or model.regression:
+                    raise
+        return asking.labels(rows, n), False
+    # What a function returns is known when it has returned it.
+    try:
+        answer = to_array(model.source(model.pick(rows)), model.name)
+    except EvenhandError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ModelError(f"{model.name} raised {type(error).__name__}: {error}") from error
+    if answer.shape[1:] > (1,) or answer.dtype.kind == "f" or model.threshold is not None:
+        return as_scores(answer, n, model.name), True
+    return as_labels(answer, n, model.name), False
+
+
+def _may_be_labels(model: Model, said: Floats) -> bool:
+    """Tell whether a function's numbers are all whole: 0.0 and 1.0 are the labels 0 and 1."""
+    single = isinstance(model, CallableModel) and model.threshold is None and said.shape[1] == 1
+    return single and bool((said == np.rint(said)).all())
+
+
+def follows(model: Model) -> bool:
+    """Tell whether decisions follow from scores, so that averaged scores decide.
+
+    >>> from evenhand.model import wrap
+    >>> follows(wrap(len))
+    True
+    """
+    return model.decides or model.regression or _signed(model)
+
+
+def _signed(model: Model) -> bool:
+    """Tell whether the model decides by the sign of one number, as an SVM of two classes does."""
+    two = model.classes is not None and len(model.classes) == 2
+    return two and isinstance(model, EstimatorModel) and scoring_of(model) == "decision_function"
+
+
+def scoring_of(source: Any) -> str | None:
+    """Name the method whose answers are averaged, where there is one.
+
+    >>> scoring_of(len) is None
+    True
+    """
+    if isinstance(source, EstimatorModel):
+        source = source.source
+    if isinstance(source, Model):
+        return "predict_proba" if source.has_scores and source.classes is not None else None
+    for name in ("predict_proba", "decision_function"):
+        if callable(getattr(source, name, None)):
+            return name
+    return None
+
+
+def _most(labels: Array, asked: npt.NDArray[np.bool_], weights: Floats) -> Array:
+    """Choose the label of most weight in each family; of labels that weigh alike, the first in their order."""
+    values, codes = np.unique(labels, return_inverse=True)
+    spread = np.full(asked.shape, -1)
+    spread[asked] = codes.ravel()
+    total = np.stack([np.where(spread == code, weights, 0.0).sum(axis=1) for code in range(len(values))], axis=1)
+    chosen: Array = values[np.round(total, 12).argmax(axis=1)]
+    return chosen
+
+
+def _numbers(X: Any, name: str) -> Floats:
+    try:
+        return np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        gist = " ".join(str(error).split())[:120]
+        raise DataError(f'{name} takes numbers ({gist}); if it takes a frame: eh.wrap(model, input="frame")') from None
+
+
+@dataclass
+class Table:
+    """Rows as they came, and what is known of their families."""
+
+    model: Model
+    kin: Kin
+    X: Any
+
+    def __post_init__(self) -> None:
+        names = self.kin.space.names
+        self.framed = self.model.input == "frame"
+        if not isinstance(self.X, np.ndarray):
+            self.X = as_pandas(self.X)
+            optional = set() if not self.framed else set(self.kin.space.protected)
+            lacking = [name for name in names if name not in self.X.columns and name not in optional]
+            if lacking:
+                raise DataError(f"the rows lack {', '.join(map(repr, lacking))}; they have {list(self.X.columns)[:12]}")
+            if not self.framed:
+                self.X = _numbers(self.X[list(names)], self.model.name)
+        elif self.framed:
+            raise DataError(f"{self.model.name} takes a frame with named columns, got an array; name the columns")
+        elif self.X.ndim != 2 or self.X.shape[1] != len(names):
+            raise DataError(f"an array needs the space's {len(names)} columns, {', '.join(names)}; got {self.X.shape}")
+        else:
+            self.X = _numbers(self.X, self.model.name)
+        self.n = len(self.X)
+        self._codes: dict[int, npt.NDArray[np.int64]] = {}
+        own = np.stack([self.code(j, exact=True) for j in self.kin.columns], axis=1) if self.n else None
+        self.families = np.zeros(0, dtype=np.int64) if own is None else self.kin.families(own)
+
+    def code(self, j: int, exact: bool = False) -> npt.NDArray[np.int64]:
+        """Give the codes of a column, -1 for what the space does not know; beyond a bound the bound, unless exact."""
+        space, name = self.kin.space, self.kin.space.names[j]
+        if j not in self._codes or exact:
+            if not self.framed:
+                values = self.X[:, j]
+            elif name in self.X.columns:
+                values = columns_of(self.X[[name]])[name]
+            else:
+                return np.full(self.n, KEEP)
+            codes, clipped = space.attributes[j].encode(values)
+            if exact:
+                return np.where(clipped, KEEP, codes)
+            self._codes[j] = codes
+        return self._codes[j]
+
+    def distinct(self) -> tuple[Places, Places]:
+        """Find one row of each family, and the family of each row."""
+        space = self.kin.space
+        linked = self.kin.columns[len(space.protected_columns) :]
+        kept = self.families == 0
+        if self.framed:
+            names = [name for name in self.X.columns if name not in space.protected]
+            if self.model.columns is not None:
+                names = [name for name in names if name in self.model.columns or name in space.names]
+            follow = {space.names[j] for j in linked}
+            keys = [self.X[name].where(kept) if name in follow else self.X[name] for name in names]
+            frame = self.X[[]].assign(**{f"k{i}": key.array for i, key in enumerate(keys)}, family=self.families)
+            number = frame.groupby(list(frame.columns), dropna=False, sort=False, observed=True).ngroup().to_numpy()
+        else:
+            values = self.X[:, space.free_columns]
+            for j in linked:
+                values[~kept, space.free_columns.index(j)] = 0.0
+            whole = np.ascontiguousarray(np.column_stack([values, self.families]))
+            number = whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).ravel()
+        _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
+        return first, inverse.ravel()
+
+    def weighted(self, rows: Places) -> tuple[npt.NDArray[np.bool_], Floats]:
+        """Tell which members of the rows' families are asked about, and what each counts; they sum up to 1."""
+        family = self.families[rows]
+        weights = self.kin.weights[family]
+        there = ~np.isnan(weights)
+        legal = there & self._legal(rows, self.kin.places[family])
+        # A row whose every member is illegal is no individual of the space; it is answered all the same.
+        legal = np.where(legal.any(axis=1, keepdims=True), legal, there)
+        weights = np.where(legal, weights, 0.0)
+        unweighted = weights.sum(axis=1, keepdims=True) == 0
+        weights = np.where(unweighted & legal, 1.0, weights)
+        return weights > 0, weights / weights.sum(axis=1, keepdims=True)
+
+    def _legal(self, rows: Places, places: Places) -> npt.NDArray[np.bool_]:
+        """Tell which members meet the constraints that can tell members apart."""
+        space = self.kin.space
+        out = np.ones(places.shape, dtype=bool)
+        told_apart = {space.names[j]: k for k, j in enumerate(self.kin.columns)}
+        for constraint in space.constraints:
+            if not told_apart.keys() & set(constraint.names):
+                continue
+            codes = {}
+            for name in constraint.names:
+                own = np.broadcast_to(self.code(space.column(name))[rows][:, None], places.shape)
+                if name in told_apart:
+                    theirs = self.kin.codes[places, told_apart[name]]
+                    own = np.where(theirs == KEEP, own, theirs)
+                codes[name] = own
+            known = np.logical_and.reduce([code >= 0 for code in codes.values()])
+            flat = {name: np.maximum(code, 0).ravel().astype(np.int32) for name, code in codes.items()}
+            out &= constraint.holds_codes(flat).reshape(places.shape) | ~known
+        return out
+
+    def members(self, rows: Places, asked: npt.NDArray[np.bool_]) -> Any:
+        """Write the rows of all members that are asked about, family after family."""
+        take = np.repeat(rows, asked.sum(axis=1))
+        codes = self.kin.codes[self.kin.places[self.families[rows]][asked]]
+        out = self.X.iloc[take].reset_index(drop=True) if self.framed else self.X[take]
+        for k, j in enumerate(self.kin.columns):
+            self._put(out, j, codes[:, k])
+        return out
+
+    def _put(self, out: Any, j: int, codes: npt.NDArray[np.int32]) -> None:
+        """Put values in the place of a column; where the code says so a row keeps its own."""
+        attribute, given = self.kin.space.attributes[j], codes != KEEP
+        if not given.any():
+            return
+        if not self.framed:
+            out[given, j] = attribute.decode(codes[given]).astype(np.float64)
+        elif given.all():
+            out[attribute.name] = attribute.column(codes)
+        else:
+            out.loc[given, attribute.name] = attribute.decode(codes[given])

@@ -1,0 +1,199 @@
+"""Fresh evidence about a model: everything that is reported of it, on individuals that no repair has used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.asker import Asker
+from evenhand.budget import Budget, StopReason
+from evenhand.criterion import Criterion
+from evenhand.errors import EstimateError, MissingExtra, SpaceError
+from evenhand.measuring import Estimate, Groups, groups
+from evenhand.measuring.estimating import CHUNK, measured
+from evenhand.measuring.favour import Favour
+from evenhand.measuring.plan import SMALL, Plan
+from evenhand.measuring.subject import subject_of
+from evenhand.measuring.watching import Watch
+from evenhand.model import Model
+from evenhand.repairing.rows import Labelled
+from evenhand.repairing.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration
+from evenhand.repairing.used import Used
+from evenhand.repairing.workshop import seed_of
+from evenhand.run import Run, conduct
+from evenhand.search import Strategy
+from evenhand.space import Space
+
+MOST_WATCHED = 20
+"""Attributes that are watched unless others are named."""
+WATCHED, FEWEST = 20_000, 2_000
+"""Rows, at most, by which a watched attribute is judged; and individuals, at least."""
+STRATA = 8
+"""Values of an ordered attribute, from its lower to its upper end, that a watched individual is compared with."""
+FEW = 20
+"""Tests that are too few to show anything by, where the repair used the others."""
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Evidence:
+    """What is known of a model from individuals that the repair did not use. Not made by hand."""
+
+    uniform: Estimate | None
+    """Of legal individuals, each as likely as any other; None where the repair used them all."""
+    data: Estimate | None
+    """Of the held-out rows; None where the repair used the tests of all of them."""
+    audit: Run
+    """A search that the repair did not use."""
+    accuracy: Interval
+    auc: Interval | None
+    calibration: Calibration | None
+    groups: Groups | None
+    """Where it is known what people want, and the extra ``fairness`` is there."""
+    others: dict[str, Estimate]
+    """How common it is that one other attribute alone makes a difference."""
+    said: Answers = field(repr=False)
+    verdicts: dict[str, Mask] = field(repr=False)
+    """Verdicts of the samples, in order, for comparing two models on the same individuals."""
+
+    def estimate(self, name: str) -> Estimate | None:
+        """Return an estimate by its name: "uniform", "data", or a watched attribute's; None where there is none."""
+        return {"uniform": self.uniform, "data": self.data, **self.others}.get(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything in plain values."""
+        return {
+            "uniform": None if self.uniform is None else self.uniform.to_dict(),
+            "data": None if self.data is None else self.data.to_dict(),
+            "audit": self.audit.to_dict(),
+            "accuracy": asdict(self.accuracy),
+            "auc": None if self.auc is None else asdict(self.auc),
+            "calibration": None if self.calibration is None else asdict(self.calibration),
+            "groups": None if self.groups is None else self.groups.to_dict(),
+            "others": {name: {"rate": e.rate, "low": e.low, "high": e.high} for name, e in self.others.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """What is asked of the original and of the repaired model, with the same individuals for both."""
+
+    held: Labelled
+    used: Used
+    criterion: Criterion
+    check: Strategy
+    budget: Budget
+    samples: int
+    confidence: float
+    favourable: Any
+    watch: Sequence[str]
+    seed: int
+    tell: Callable[[str], object]
+    notes: list[str] = field(default_factory=list)
+    """What could not be found out, and why."""
+
+    def gather(self, model: Model, who: str) -> Evidence:
+        """Gather evidence about a model."""
+        self.tell(f"estimating {who}")
+        said, verdicts = answers(model, self.held), {}
+        found: dict[str, Estimate] = {}
+        spaces = [
+            ("uniform", self._uniform, self.held.space),
+            ("data", Plan("data", confidence=self.confidence), self.held.space),
+        ]
+        spaces += [self._watched(alone(self.held.space, name)) for name in self.watch]
+        for number, (name, one, space) in enumerate(spaces):
+            try:
+                found[name], verdicts[name] = self._estimate(model, space, one, number)
+            except (EstimateError, SpaceError):
+                # Nobody is left to ask, or nobody has a counterpart in this attribute: there is nothing to say.
+                continue
+        self.tell(f"searching {who} with {type(self.check).__name__.lower()}")
+        return Evidence(
+            found.pop("uniform", None),
+            found.pop("data", None),
+            self._audit(model),
+            accuracy(said, self.confidence),
+            auc(said, self.confidence),
+            calibration(said, self.confidence, seed_of(self.seed, "boots")),
+            self._groups(model),
+            found,
+            said,
+            verdicts,
+        )
+
+    @property
+    def _uniform(self) -> Plan:
+        """Ask so many; or, rather than the same ones time and again, everybody whom the repair did not use."""
+        tests = self.held.space.tests
+        every = tests <= SMALL and tests - len(self.used) <= self.samples
+        return Plan(samples=max(self.samples, tests) if every else self.samples, confidence=self.confidence)
+
+    def few(self, evidence: Evidence) -> bool:
+        """Whether the repair used so many that next to nobody is left to show anything by."""
+        if evidence.uniform is None:
+            return len(self.used) > 0
+        left = len(evidence.verdicts["uniform"])
+        return evidence.uniform.counts["left_out"] > 0 and left < min(FEW, self.samples)
+
+    def _watched(self, space: Space) -> tuple[str, Plan, Space]:
+        enough = max(FEWEST, WATCHED // min(space.combinations, space.limit))
+        return space.protected[0], Plan(samples=min(self.samples, enough), confidence=self.confidence), space
+
+    def _estimate(self, model: Model, space: Space, plan: Plan, number: int) -> tuple[Estimate, Mask]:
+        seed, watch = seed_of(self.seed, "final", number), Watch(plan, CHUNK, None)
+        favour = Favour(model, self.favourable if space is self.held.space else None)
+        asker = Asker(model, space, self.criterion)
+        subject = subject_of(plan, space, self.criterion, self.held.frame, None, seed, CHUNK)
+        result, survey = measured(plan, subject, asker, favour, seed, watch, self.used.barring(seed))
+        if result.stop == "interrupted":
+            raise KeyboardInterrupt
+        assert survey.verdicts is not None
+        return result, np.concatenate(survey.verdicts)
+
+    def _audit(self, model: Model) -> Run:
+        space, seed = self.held.space, seed_of(self.seed, "audit")
+        run = conduct(model, space, self.check, self.budget, seed, self.criterion, self.held.frame, barred=self.used)
+        if run.stop is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
+        return run
+
+    def _groups(self, model: Model) -> Groups | None:
+        if self.favourable is None:
+            return None
+        try:
+            return groups(
+                model, self.held.space, self.held.frame, self.favourable, y=self.held.truth, confidence=self.confidence
+            )
+        except MissingExtra as error:
+            if str(error) not in self.notes:
+                self.notes.append(str(error))
+            return None
+
+
+def watched(space: Space) -> list[str]:
+    """Name the attributes that are watched unless others are named."""
+    return movable(space)[:MOST_WATCHED]
+
+
+def movable(space: Space) -> list[str]:
+    """Name the attributes to which discrimination might move: protected ones apart, then nominal, then ordered ones.
+
+    >>> from evenhand.space import Boolean, Integer, Nominal
+    >>> movable(Space([Integer("age", 1, 9), Boolean("member"), Nominal("sex", ["F", "M"])], protected="sex"))
+    ['member', 'age']
+    """
+    apart = list(space.protected) if len(space.protected) > 1 else []
+    free = [a for a in space.attributes if a.name in space.free and a.size > 1]
+    return apart + [a.name for a in sorted(free, key=lambda a: a.ordered and a.size > 2)]
+
+
+def alone(space: Space, name: str) -> Space:
+    """Return the space with one attribute protected and no other; of many ordered values a few stand for all."""
+    links = {name: space.links[name]} if name in space.links else None
+    limit = STRATA if space.attributes[space.column(name)].ordered else space.limit
+    return Space(space.attributes, [name], [c.text for c in space.constraints], links, min(limit, space.limit))

@@ -1,0 +1,185 @@
+"""The user's rows and labels: taken apart for training and for evidence, and put together with rows of a space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.budget import number
+from evenhand.errors import DataError, ModelError
+from evenhand.model.answers import as_labels
+from evenhand.space import individuals
+from evenhand.space.frames import as_pandas
+from evenhand.space.tabular import Encoded, Space
+from evenhand.stream import Stream
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 8
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows with labels, as a frame; ``array``: the user gave, and models are trained on, an array."""
+
+    space: Space
+    frame: pd.DataFrame
+    y: npt.NDArray[Any]
+    array: bool
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def X(self) -> Any:  # noqa: N802
+        """The rows as the user gave them, a copy: whoever trains may change it."""
+        return self.frame.to_numpy(copy=True) if self.array else self.frame.copy()
+
+    @property
+    def in_order(self) -> Any:
+        """The same with the columns in the space's order."""
+        return self.X if self.array else self.frame[list(self.space.names)].copy()
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns in the user's own order; None where rows are arrays."""
+        return None if self.array else tuple(self.frame.columns)
+
+    @cached_property
+    def truth(self) -> npt.NDArray[Any]:
+        """The labels as decisions are written: whole numbers without a point."""
+        return as_labels(self.y, len(self.y), "y")
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        """The rows as individuals of the space."""
+        return self.space.encode(self.frame)
+
+    def take(self, at: Positions) -> Labelled:
+        """Return some rows."""
+        return replace(self, frame=self.frame.iloc[at].reset_index(drop=True), y=self.y[at])
+
+    def plus(self, added: pd.DataFrame, labels: npt.NDArray[Any]) -> Labelled:
+        """Return these rows and some more, in the same columns and dtypes."""
+        import pandas as pd
+
+        if not len(added):
+            return self
+        like = {name: _like(added[name], self.frame[name].dtype) for name in self.frame.columns}
+        frame = pd.concat([self.frame, pd.DataFrame(like)], ignore_index=True)
+        return replace(self, frame=frame, y=np.concatenate([self.y, labels.astype(self.y.dtype)]))
+
+    def written(self, rows: individuals.Rows) -> pd.DataFrame:
+        """Write rows of codes in the user's own values."""
+        import pandas as pd
+
+        if self.array:
+            return pd.DataFrame(self.space.array(rows), columns=list(self.space.names))
+        return self.space.frame(rows)
+
+
+def labelled(X: Any, y: Any, space: Space, name: str = "X") -> Labelled:
+    """Check rows and labels, and take them as those of a space.
+
+    >>> from evenhand.space import Boolean, Integer
+    >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
+    >>> labelled([[3, 0], [4, 1]], [0, 1], space).frame["age"].tolist()
+    [3, 4]
+    """
+    import pandas as pd
+
+    array = isinstance(X, np.ndarray | list)
+    if array:
+        try:
+            table = np.asarray(X)
+        except ValueError:
+            raise DataError(f"{name} must have equally many numbers in each row; give an array or a frame") from None
+        if table.ndim != 2 or table.shape[1] != len(space.names) or table.dtype.kind not in "biuf":
+            raise DataError(
+                f"{name} as an array must hold numbers in the space's {len(space.names)} columns, got "
+                f"{table.dtype} of shape {table.shape}; give a frame with names for anything else"
+            )
+        frame = pd.DataFrame(table, columns=list(space.names))
+    else:
+        frame = as_pandas(X).reset_index(drop=True)
+    _check_columns(frame, space, name)
+    return Labelled(space, frame, _labels(y, len(frame), "y" if name == "X" else "y_test"), array)
+
+
+def _check_columns(frame: pd.DataFrame, space: Space, name: str) -> None:
+    lacking = [column for column in space.names if column not in frame.columns]
+    more = [str(column) for column in frame.columns if column not in space.names]
+    if lacking:
+        raise DataError(f"{name} lacks {', '.join(map(repr, lacking[:SHOWN]))}, which the space has")
+    if more:
+        raise DataError(
+            f"{name} has columns that the space lacks: {', '.join(map(repr, more[:SHOWN]))}; nobody knows their values "
+            "for individuals that are added: drop them, or add them to the space"
+        )
+
+
+def _labels(y: Any, rows: int, name: str) -> npt.NDArray[Any]:
+    import pandas as pd
+
+    labels = np.asarray(y)
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.shape != (rows,):
+        raise DataError(f"{name} must be one label for each of {rows:,} rows, got shape {labels.shape}")
+    absent = pd.isna(labels) | (np.isinf(labels) if labels.dtype.kind == "f" else False)
+    if absent.any():
+        first = int(absent.argmax())
+        raise DataError(
+            f"{name} has no label for {int(absent.sum()):,} of {rows:,} rows (first: row {first}, {labels[first]!s}); "
+            "leave such rows out, or label them"
+        )
+    try:
+        as_labels(labels, rows, name, "repairs are for decisions; make decisions of numbers")
+    except ModelError as error:
+        raise DataError(str(error).replace(f"{name} returned", f"{name} has")) from None
+    return labels
+
+
+def split(rows: Labelled, share: Any, seed: int) -> tuple[Labelled, Labelled]:
+    """Split rows into those to train with and a share held out, of every label alike.
+
+    >>> from evenhand.space import Boolean, Integer
+    >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
+    >>> train, test = split(labelled([[age, 0] for age in range(10)], [0, 1] * 5, space), 0.4, seed=0)
+    >>> len(train), sorted(test.y.tolist())
+    (6, [0, 0, 1, 1])
+    """
+    if not number(share) or not 0 < share < 1:
+        raise DataError(f"held_out must be a share above 0 and below 1, or a pair (X_test, y_test); got {share!r}")
+    draws = Stream(seed).unit("r-split", np.arange(len(rows)), 0)
+    out = np.zeros(len(rows), dtype=bool)
+    _, inverse = np.unique(rows.truth.astype(str), return_inverse=True)
+    for label in range(int(inverse.max(initial=-1)) + 1):
+        here = np.flatnonzero(inverse == label)
+        out[here[np.argsort(draws[here])][: round(share * len(here))]] = True
+    if not out.any() or out.all():
+        raise DataError(f"held_out={share!r} of {len(rows):,} rows leaves nobody on one side; give more rows")
+    return rows.take(np.flatnonzero(~out)), rows.take(np.flatnonzero(out))
+
+
+def _like(values: pd.Series[Any], dtype: Any) -> pd.Series[Any]:
+    """Give values the dtype of a column, where that loses nothing; else the joined column finds one for both."""
+    import pandas as pd
+
+    if values.dtype == dtype:
+        return values
+    try:
+        cast = values.astype(dtype)
+        # A value that a category lacks becomes a missing one.
+        same = bool(
+            (cast.isna() == values.isna()).all()
+            and (cast.astype(object) == values.astype(object))[values.notna()].all()
+        )
+    except (TypeError, ValueError):
+        return values
+    return cast if same else pd.Series(values)

@@ -1,0 +1,106 @@
+"""Repairs in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evenhand.measuring.words import percent
+from evenhand.repairing.scoring import Interval
+
+if TYPE_CHECKING:
+    from evenhand.measuring import Estimate
+    from evenhand.repairing.evidence import Evidence
+    from evenhand.repairing.result import Repair
+
+
+OF = {"uniform": "of legal individuals", "data": "of people like the held-out rows"}
+SLIGHT = 0.01
+"""The share of a population up to which it need not be said that the repair used it."""
+
+
+def verdict(r: Repair) -> str:
+    """Say what a repair changed, or why it changed nothing."""
+    if not r.changed:
+        return f"{r.reason}; the original model is handed back"
+    parts = [
+        change("discrimination", "uniform", r.before, r.after, r.differences["uniform"]),
+        change("it", "data", r.before, r.after, r.differences["data"]),
+        _accuracy(r),
+        _check(r),
+    ]
+    if len(set(r.after.said.said.tolist())) == 1 < len(set(r.before.said.said.tolist())):
+        parts.append(f"the repaired model decides {r.after.said.said[0]!s} for everybody held out")
+    if r.moved:
+        rose = {shift.attribute: shift for shift in r.shifts}
+        named = [f"{n} ({percent(rose[n].before)} to {percent(rose[n].after)})" for n in r.moved]
+        parts.append(f"more people than before depend on {', '.join(named)}")
+    return "; ".join(parts)
+
+
+def change(what: str, name: str, before: Evidence, after: Evidence, by: Interval | None) -> str:
+    """Say how a share changed, and whether that is sure."""
+    first, second = before.estimate(name), after.estimate(name)
+    if first is None or second is None or by is None:
+        return f"nobody is left to say it {OF[name]}: the repair used the tests of all"
+    how = "fell" if by.high < 0 else "rose" if by.low > 0 else "stayed" if not by.value else "may have changed"
+    if how == "stayed":
+        return f"{what} stayed at {rate(second)} {whom(name, after)}"
+    return f"{what} {how} from {rate(first)} to {rate(second)} {whom(name, after)}"
+
+
+def whom(name: str, evidence: Evidence) -> str:
+    """Say whom a share is of: where the repair used more than a few, of the others."""
+    found = evidence.estimate(name)
+    used, judged = 0 if found is None else found.counts.get("left_out", 0), len(evidence.verdicts.get(name, ()))
+    if used <= SLIGHT * (used + judged):
+        return OF[name]
+    left = f"{judged:,} of {used + judged:,}"
+    return f"{OF[name]} whose tests the repair did not use ({left})"
+
+
+def not_shown(evidence: Evidence) -> str:
+    """Say that too few are left to show what changed."""
+    found = evidence.uniform
+    if found is None:
+        return "not shown: the repair used all tests, so nobody is left to show what changed"
+    left = len(evidence.verdicts["uniform"])
+    every = left + found.counts["left_out"]
+    return f"not shown: the repair used all but {left:,} of {every:,} tests, too few to show what changed"
+
+
+def rate(e: Estimate) -> str:
+    """Write a share with its interval.
+
+    >>> from types import SimpleNamespace
+    >>> rate(SimpleNamespace(rate=0.041, low=0.039, high=0.043, exact=False))
+    '4.1 % (3.9 % to 4.3 %)'
+    """
+    return percent(e.rate) if e.exact else f"{percent(e.rate)} ({percent(e.low)} to {percent(e.high)})"
+
+
+def points(share: float) -> str:
+    """Write a difference of shares in percentage points.
+
+    >>> points(-0.0031), points(0.00001)
+    ('-0.31', '0.00')
+    """
+    text = f"{100 * share:.2f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _accuracy(r: Repair) -> str:
+    by = r.differences["accuracy"]
+    assert by is not None
+    return (
+        f"accuracy {percent(r.before.accuracy.value)} to {percent(r.after.accuracy.value)} (difference "
+        f"{points(by.value)} points, {points(by.low)} to {points(by.high)})"
+    )
+
+
+def _check(r: Repair) -> str:
+    first, second = r.before.audit, r.after.audit
+    name = second.identity["strategy"]["strategy"]
+    return (
+        f"{name}, which the repair did not use, finds {second.found:,} in {second.tests:,} tests, and found "
+        f"{first.found:,} in {first.tests:,} before"
+    )

@@ -1,0 +1,179 @@
+"""Where a method works: what it is given, what it may ask for, and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.asker import Asker
+from evenhand.budget import Budget, StopReason
+from evenhand.criterion import Criterion
+from evenhand.errors import EvenhandError, ModelError
+from evenhand.measuring import estimate
+from evenhand.repairing.rows import Labelled
+from evenhand.repairing.training import Trainer, check_classes
+from evenhand.repairing.used import Used
+from evenhand.repairing.voting import Voters, Whose
+from evenhand.run import Run, audit, digest_of_answers, fixed_individuals
+from evenhand.search import Strategy
+from evenhand.space.individuals import Individuals
+from evenhand.space.tabular import Space
+from evenhand.stream import Stream
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Round:
+    """One model that a method trained, and what its decision about it was made of."""
+
+    number: int
+    percent: float
+    """How many rows were wanted, in per cent: of the training rows, or of the findings."""
+    wanted: int
+    added: int
+    current: float
+    """The estimated share of the model that was to be bettered."""
+    candidate: float
+    """That of the model trained in this round, on the same individuals."""
+    kept: bool
+
+
+@dataclass
+class Remedy:
+    """What a method made: a model, or None where the original stays."""
+
+    model: Any
+    added: int = 0
+    rounds: list[Round] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    reason: str = "nothing changed"
+    """Why the original stays, where it does."""
+
+
+class Method(Protocol):
+    """A repair: a frozen dataclass with one method. Its fields are its settings."""
+
+    def apply(self, workshop: Workshop) -> Remedy:
+        """Make a fairer model of the training rows."""
+        ...
+
+
+def seed_of(seed: int, what: str, number: int = 0) -> int:
+    """Derive a seed: one purpose, one stream.
+
+    >>> seed_of(0, "search") != seed_of(0, "choose")
+    True
+    """
+    return int(Stream(seed).bits(f"r-{what}", 0, number)[0] >> np.uint64(1))
+
+
+@dataclass
+class Workshop:
+    """Training rows, the original model fitted on them, a way to train others, and findings, searched when asked for.
+
+    Everything random has a seed of its own: the search, the draws of a method, the estimates that it decides by, and,
+    outside of it, the evidence.
+    """
+
+    rows: Labelled
+    trainer: Trainer
+    original: Any
+    seed: int
+    criterion: Criterion
+    strategy: Strategy
+    budget: Budget
+    tell: Callable[[str], object]
+    used: Used
+
+    def __post_init__(self) -> None:
+        self._answers = self._digest(self.original)
+
+    @property
+    def space(self) -> Space:
+        """The space of legal individuals."""
+        return self.rows.space
+
+    @cached_property
+    def findings(self) -> Run:
+        """What a search finds in the original model."""
+        self.tell(f"searching with {type(self.strategy).__name__.lower()}")
+        run = audit(
+            self.trainer.wrap(self.original),
+            self.space,
+            self.strategy,
+            self.budget,
+            seed_of(self.seed, "search"),
+            self.criterion,
+            self.rows.frame,
+        )
+        if run.stop is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
+        return run
+
+    @property
+    def nothing(self) -> Remedy | None:
+        """What a method that needs findings hands back where there are none."""
+        run = self.findings
+        if run.found:
+            return None
+        return Remedy(None, reason=f"nothing to repair: nobody was found in {run.tests:,} tests")
+
+    def draw(self, n: int, number: int) -> Individuals:
+        """Draw findings at random, each at most once."""
+        found = self.findings.found
+        at = Stream(seed_of(self.seed, "draw", number)).shuffled(np.arange(min(n, found)), found, "pick")
+        return self.findings.pairs.individuals("individual", np.sort(at))
+
+    def unit(self, what: str, number: int) -> float:
+        """Draw a number from 0 to 1."""
+        return float(Stream(self.seed).unit(f"r-{what}", number, 0)[0])
+
+    def voters(self, given: Sequence[Any]) -> Voters:
+        """Train the voters."""
+        self.tell("training the voters")
+        return Voters(self.rows, given, seed_of(self.seed, "voters"))
+
+    def train_with(self, people: Individuals, voters: Voters, whose: Whose) -> Any:
+        """Train a model on the training rows and some individuals, labelled by vote."""
+        self.used.add(people)
+        return self.train(self.rows.written(people.rows), voters.label(people, whose))
+
+    def train(self, added: pd.DataFrame, labels: npt.NDArray[Any]) -> Any:
+        """Train a model on the training rows and some more."""
+        model = self.trainer(self.rows.plus(added, labels), len(added))
+        if model is self.original:
+            raise ModelError(f"{self.trainer.name} returned the same model again; make a new model in each call")
+        if not self.intact:
+            raise ModelError(
+                f"{self.trainer.name} changed the model that it had returned before; make a new model in each call"
+            )
+        check_classes(self.trainer.wrap(self.original), self.trainer.wrap(model))
+        return model
+
+    @property
+    def intact(self) -> bool:
+        """Whether the original still answers as it did."""
+        try:
+            return self._digest(self.original) == self._answers
+        except EvenhandError:
+            return False
+
+    def rate(self, model: Any, samples: int, number: int) -> float:
+        """Estimate how common discrimination is, for a method to decide by: never what is reported in the end."""
+        seed = seed_of(self.seed, "choose", number)
+        found = estimate(self.trainer.wrap(model), self.space, samples=samples, criterion=self.criterion, seed=seed)
+        if found.stop == "interrupted":
+            raise KeyboardInterrupt
+        return found.rate
+
+    def _digest(self, model: Any) -> str:
+        asker = Asker(self.trainer.wrap(model), self.space, self.criterion)
+        labels, scores = asker.both(fixed_individuals(self.space, self.rows.encoded.individuals).rows)
+        return digest_of_answers(labels if scores is None else scores)

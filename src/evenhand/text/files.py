@@ -1,0 +1,137 @@
+"""Files of texts: a column of a table, a key of JSON lines, or plain lines."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenhand.errors import DataError
+from evenhand.space.files import READERS, check_file, open_packed
+from evenhand.space.names import suggest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PLAIN = ".txt"
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_PACKINGS = (".gz", ".xz")
+_FORMATS = ".csv, .tsv, .txt (also .gz, .xz), .jsonl, .json, .parquet"
+
+
+def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf-8") -> list[str]:
+    r"""Read the texts of a file, one for each row or line; empty ones too, so that their numbers are those of the rows.
+
+    Parameters
+    ----------
+    path
+        A table (``.csv``, ``.tsv``, ``.jsonl``, ``.json``, ``.parquet``), or plain lines (``.txt``).
+    column
+        The column, or key, that has the texts; it need not be named where it is ``text`` or the only one.
+    encoding
+        How the characters of a ``.csv``, ``.tsv`` or ``.txt`` are written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "said.csv"
+    >>> _ = file.write_text('who,text\nA,"Hello, you!"\nB,\nC,None\n')
+    >>> read_texts(file)
+    ['Hello, you!', '', 'None']
+    """
+    path = Path(path)
+    ending, packed = _kind(path)
+    if ending != _PLAIN:
+        return texts_of(read_table(path, encoding), column, path)
+    if column is not None:
+        raise DataError(f"{path}: plain lines have no column {column!r}; leave it out, or name a table")
+    with _reading(path, encoding), open_packed(path, packed) as stream:
+        lines = stream.read().decode(_signed(encoding)).split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def read_table(path: str | Path, encoding: str = "utf-8") -> pd.DataFrame:
+    """Read a table that has texts; nothing in a CSV is taken for a number or a missing value."""
+    import pandas as pd
+
+    path = Path(path)
+    ending, packed = _kind(path)
+    if ending == _PLAIN:
+        raise DataError(f"{path}: plain lines have no columns; a table is needed")
+    with _reading(path, encoding):
+        if ending not in _SEPARATORS:
+            return READERS[ending](path, packed)
+        with open_packed(path, packed) as stream, warnings.catch_warnings():
+            # Rows that are longer than the header lose their end with no more than a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                stream, sep=_SEPARATORS[ending], encoding=_signed(encoding), dtype=str, keep_default_na=False,
+                index_col=False,
+            )  # fmt: skip
+
+
+def texts_of(table: pd.DataFrame, column: str | None, path: Path) -> list[str]:
+    """Take the texts of a column.
+
+    >>> import pandas as pd
+    >>> texts_of(pd.DataFrame({"said": ["Hello"]}), None, Path("table.csv"))
+    ['Hello']
+    """
+    names = [str(name) for name in table.columns]
+    if column is None:
+        if "text" not in names and len(names) != 1:
+            raise DataError(f"{path}: which column has the texts? There are {', '.join(names)}; name one")
+        column = "text" if "text" in names else names[0]
+    texts = column_of(table, column, path).tolist()
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            got = "nothing" if text is None or text != text else f"{text!r:.60} ({type(text).__name__})"
+            raise DataError(f"{path}: row {number} of {column!r} must be a text, got {got}; drop or convert it")
+    return texts
+
+
+def column_of(table: pd.DataFrame, column: str, path: Path) -> pd.Series[Any]:
+    """Take a column by its name, or say which ones there are."""
+    if column not in table.columns:
+        raise DataError(f"{path}: there is no column {column!r}; {suggest(column, [str(n) for n in table.columns])}")
+    found: pd.Series[Any] = table[column]
+    return found
+
+
+def _kind(path: Path) -> tuple[str, str]:
+    """Check that the file is there; tell what it holds and how it is packed."""
+    endings = [ending.lower() for ending in path.suffixes]
+    packed = endings.pop() if endings and endings[-1] in _PACKINGS else ""
+    ending = endings[-1] if endings else ""
+    if ending not in (*READERS, _PLAIN) or (packed and ending not in (*_SEPARATORS, _PLAIN)):
+        raise DataError(f"{path}: texts cannot be read from a file of this kind; allowed: {_FORMATS}")
+    check_file(path)
+    return ending, packed
+
+
+def _signed(encoding: str) -> str:
+    """Let a byte-order mark go, as some programs begin a file with one."""
+    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+
+
+@contextmanager
+def _reading(path: Path, encoding: str) -> Iterator[None]:
+    try:
+        yield
+    except LookupError:
+        raise DataError(f'{path}: there is no encoding {encoding!r}; try "utf-8" or "latin-1"') from None
+    except UnicodeError as error:
+        raise DataError(
+            f'{path}: it is not written in {encoding} ({error});\nname its encoding, as in encoding="latin-1"'
+        ) from None
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{path}: it cannot be read ({error})") from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}: it is no JSON ({error})") from None
+    except (ValueError, Warning) as error:  # pandas' own errors are of this kind
+        raise DataError(f"{path}: it cannot be read as a table ({' '.join(str(error).split())})") from None

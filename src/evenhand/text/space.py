@@ -1,0 +1,181 @@
+"""The space of texts: which terms are protected, and which words are similar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.budget import whole
+from evenhand.errors import DataError, SpaceError
+from evenhand.text.data import strings_of
+from evenhand.text.finding import AMBIGUOUS
+from evenhand.text.ground import TextGround
+from evenhand.text.lexicon import Form, Lexicon, load_all, protected_words
+from evenhand.text.similar import Similar
+from evenhand.text.tokens import split
+
+Embed = Callable[[Sequence[str]], Any]
+OCCURRENCES = ("each", "together")
+
+
+class TextSpace:
+    """Texts, the terms in them that must not matter, and the similar words by which other words are replaced.
+
+    Parameters
+    ----------
+    protected
+        The name of a lexicon (``"religion"``), a ``.toml`` file, your own terms (``{"team": ["reds", "blues"]}``), or a
+        list of these.
+    similar
+        Where similar words come from: a ``.npz`` with ``words`` and ``vectors``, a text file of GloVe, word2vec or
+        fastText, a pair (words, matrix), gensim's keyed vectors. None: from the embedding of the model, where it has
+        one; otherwise texts are tested as they are.
+    k
+        How many similar words a word has.
+    occurrences
+        ``"each"`` compares a text with those in which one occurrence of a term is replaced, one after the other, and
+        ``"together"`` with those in which all occurrences of an identity are.
+    ambiguous
+        Where a term that may be none ("black", "Turkey") is one: ``"context"`` asks the words around it, ``"always"``,
+        ``"never"``.
+    avoid_protected
+        Whether terms of any lexicon are left out of the similar words.
+    agree
+        Whether similar words must have the same shape: both a number, both end in -ing, and so on.
+    column
+        Which column has the texts, where the data are a frame.
+    limit
+        The most texts that one family has; of more counterparts a sample is taken, stated in the run.
+
+    Examples
+    --------
+    >>> TextSpace("religion")
+    TextSpace: religion (14 identities); each occurrence of a term by itself; no vectors for similar words
+    """
+
+    def __init__(
+        self,
+        protected: Any,
+        similar: Any = None,
+        *,
+        k: int = 10,
+        occurrences: Literal["each", "together"] = "each",
+        ambiguous: Literal["context", "always", "never"] = "context",
+        avoid_protected: bool = True,
+        agree: bool = False,
+        column: str = "text",
+        limit: int = 1000,
+    ) -> None:
+        self.lexicons = load_all(protected)
+        self.protected = tuple(lexicon.name for lexicon in self.lexicons)
+        self.source, self.k, self.occurrences, self.ambiguous = similar, k, occurrences, ambiguous
+        self.avoid_protected, self.agree, self.column, self.limit = avoid_protected, agree, column, limit
+        for name, value, least in (("k", k, 1), ("limit", limit, 2)):
+            if not whole(value) or value < least:
+                raise SpaceError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        for name, word, allowed in (("occurrences", occurrences, OCCURRENCES), ("ambiguous", ambiguous, AMBIGUOUS)):
+            if word not in allowed:
+                raise SpaceError(f"{name} must be one of {', '.join(allowed)}, got {word!r}")
+
+    sampled = False
+    """Whether texts are compared with a sample of their counterparts depends on the texts; the run says so."""
+
+    @cached_property
+    def similar(self) -> Similar | None:
+        """The similar words, or None where there are no vectors."""
+        return None if self.source is None else self._similar(self.source)
+
+    def _similar(self, source: Any) -> Similar:
+        if isinstance(source, Similar):
+            return source
+        avoid = protected_words(self.lexicons) if self.avoid_protected else ()
+        return Similar(source, self.k, avoid=avoid, agree=self.agree)
+
+    def begin(self, data: Any, embed: Embed | None = None, words: Sequence[str] | None = None) -> TextGround:
+        """Read the texts that a run starts from; ``embed`` gives the vectors of the ``words`` that a model knows.
+
+        Where a model does not say which words it knows, they are those of the texts that it can tell apart.
+
+        >>> ground = TextSpace("religion").begin(["A Sikh wrote it.", "Nobody did."])
+        >>> len(ground.seeds), ground.without
+        (1, 1)
+        """
+        strings, rows, missing = strings_of(data, self.column)
+        similar = self.similar
+        if similar is None and embed is not None:
+            own = (list(words), embed(words)) if words is not None else _told_apart(strings, embed)
+            similar = self._similar(own) if own[0] else None
+        ground = TextGround(self, strings, rows, similar, missing)
+        if not len(ground.seeds):
+            raise DataError(
+                f"none of {len(strings):,} texts can be tested: {ground.without:,} have no term of "
+                f"{', '.join(self.protected)}, {ground.alone:,} have no counterpart; give other texts or lexicons"
+            )
+        return ground
+
+    def describe(self) -> dict[str, Any]:
+        """Give everything that makes this space, vectors apart, in plain values."""
+        settings = ("k", "occurrences", "ambiguous", "avoid_protected", "agree", "limit")
+        return {
+            "kind": "text",
+            "lexicons": [_described(lexicon) for lexicon in self.lexicons],
+            **{name: getattr(self, name) for name in settings},
+        }
+
+    @classmethod
+    def described(cls, described: dict[str, Any]) -> TextSpace:
+        """Take a space back from its description; it has no vectors then."""
+        settings = {name: value for name, value in described.items() if name not in ("kind", "lexicons", "similar")}
+        return cls([_lexicon(fields) for fields in described["lexicons"]], **settings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TextSpace) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash((self.protected, self.k, self.occurrences))
+
+    def __repr__(self) -> str:
+        terms = ", ".join(f"{lexicon.name} ({len(lexicon.identities)} identities)" for lexicon in self.lexicons)
+        how = "each occurrence of a term by itself" if self.occurrences == "each" else "all occurrences of an identity"
+        words = "no vectors for similar words" if self.source is None else f"{self.k} similar words"
+        return f"TextSpace: {terms}; {how}; {words}"
+
+
+def _told_apart(strings: list[str], embed: Embed) -> tuple[list[str], npt.NDArray[Any]]:
+    """Return the words of texts whose vector is their own: all that a model does not know have the same one."""
+    words = sorted({word.lower() for text in strings for word in split(text)[1::2]})
+    vectors = np.asarray(embed(words)) if words else np.zeros((0, 1))
+    _, which, counts = np.unique(vectors, axis=0, return_inverse=True, return_counts=True)
+    own = np.flatnonzero(counts[which.ravel()] == 1)
+    return [words[i] for i in own], vectors[own]
+
+
+def _described(lexicon: Lexicon) -> dict[str, Any]:
+    return {
+        "name": lexicon.name,
+        "forms": [[form.name, form.speech, form.number] for form in lexicon.forms],
+        "identities": list(lexicon.identities),
+        "cells": [[list(cell) for cell in row] for row in lexicon.cells],
+        "ambiguous": sorted(lexicon.ambiguous),
+        "phrases": list(lexicon.phrases),
+        "capital": lexicon.capital,
+    }
+
+
+def _lexicon(fields: dict[str, Any]) -> Lexicon:
+    def texts(values: Sequence[str]) -> tuple[str, ...]:
+        return tuple(values)
+
+    return Lexicon(
+        fields["name"],
+        tuple(Form(*form) for form in fields["forms"]),
+        texts(fields["identities"]),
+        tuple(tuple(texts(cell) for cell in row) for row in fields["cells"]),
+        frozenset(fields["ambiguous"]),
+        texts(fields["phrases"]),
+        fields["capital"],
+    )

@@ -1,0 +1,116 @@
+"""Findings of texts: what was read, what was said, and what was changed to get there."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.criterion import Places
+from evenhand.findings import Findings
+from evenhand.text.ground import TextGround
+from evenhand.text.space import TextSpace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Record = tuple[str, str, int, list[tuple[int, str, str]]]
+"""The text, its counterpart, the row of the seed, and (position, old word, new word) of each free edit."""
+
+
+@dataclass
+class TextFindings(Findings):
+    """Pairs of texts, which are kept themselves, packed: neither seeds nor lexicons are needed to read them."""
+
+    texts: list[tuple[npt.NDArray[np.uint8], int]] = field(default_factory=list)
+    """Packed records, and how many of each pack count."""
+
+    kept: ClassVar[tuple[str, ...]] = ("decision", "counterpart_decision", "gap")
+
+    def packed(self, families: Any, found: Places, first: Places, second: Places) -> dict[str, npt.NDArray[Any]]:
+        """Write down the pairs of some families, as places in them."""
+        return {"texts": _pack(list(_records(families, found, first, second)))}
+
+    def add(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
+        """Add the first pairs of an answer."""
+        super().add(answer, count)
+        if count:
+            self.texts.append((answer["texts"], count))
+
+    def cut(self, count: int) -> None:
+        """Keep the first pairs only."""
+        super().cut(count)
+        kept, left = [], count
+        for pack, size in self.texts:
+            if left > 0:
+                kept.append((pack, min(size, left)))
+            left -= size
+        self.texts = kept
+
+    def records(self, at: Any = slice(None)) -> list[Record]:
+        """Return pairs, all or those at some sorted positions; only the packs that have some are opened."""
+        wanted = np.arange(self.count)[at]
+        out, start = [], 0
+        for pack, size in self.texts:
+            here = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + size)] - start
+            if len(here):
+                records = _unpack(pack)
+                out += [records[i] for i in here.tolist()]
+            start += size
+        return out
+
+    def rows(self, which: str = "individual", at: Any = slice(None)) -> list[str]:
+        """Return one side of the pairs as texts."""
+        return [record[which != "individual"] for record in self.records(at)]  # type: ignore[misc]
+
+    def frame(self, at: Any = slice(None)) -> pd.DataFrame:
+        """Lay findings out as a frame."""
+        import pandas as pd
+
+        records = self.records(at)
+        # As objects: other columns of texts take no half characters.
+        text, other, seed, changed = (pd.Series([r[i] for r in records], dtype=object) for i in range(4))
+        columns: dict[str, Any] = {"text": text, "counterpart_text": other}
+        for name in ("decision", "counterpart_decision"):
+            columns[name] = self.said(name, at) if self.count else np.zeros(0)
+        columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(records))
+        return pd.DataFrame(columns | {"seed": seed.astype(np.int64), "changed": changed})
+
+
+def findings_of(ground: Any) -> Findings:
+    """Begin the findings of a run.
+
+    >>> type(findings_of(TextSpace("religion"))).__name__
+    'TextFindings'
+    """
+    return TextFindings(ground) if isinstance(ground, TextSpace | TextGround) else Findings(ground)
+
+
+def _records(families: Any, found: Places, first: Places, second: Places) -> Iterator[Record]:
+    """Go through pairs; where the text shown is not the one that was searched, positions are those in what is shown."""
+    people = families.individuals[found]
+    words = people.texts.vocabulary.words
+    edits: list[list[tuple[int, str, str]]] = [[] for _ in found]
+    for row, position, old, new in zip(*(column.tolist() for column in people.changes()), strict=True):
+        edits[row].append((position, str(words[old]), str(words[new])))
+    seeds = people.ground.positions[people.seeds].tolist()
+    sides = families.at(found, first).tolist(), families.at(found, second).tolist()
+    for shown, other, place, seed, changed in zip(*sides, first.tolist(), seeds, edits, strict=True):
+        if place:
+            changed = [(families.shifted(shown, position), old, new) for position, old, new in changed]
+        yield families.asked[shown], families.asked[other], seed, changed
+
+
+def _pack(records: list[Record]) -> npt.NDArray[np.uint8]:
+    # Plain ASCII, which also holds what is no valid Unicode; quickly packed, because neighbours share most words.
+    return np.frombuffer(zlib.compress(json.dumps(records).encode("ascii"), 1), dtype=np.uint8)
+
+
+def _unpack(pack: npt.NDArray[np.uint8]) -> list[Record]:
+    records = json.loads(zlib.decompress(pack.tobytes()))
+    return [(text, other, seed, [tuple(edit) for edit in changed]) for text, other, seed, changed in records]

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evenhand as eh
+from evenhand.cli.repaired import choose
+from evenhand.repairing import Interval
+from tests.cli import models
+from tests.cli.conftest import MODELS, Command
+from tests.helpers import optional
+
+QUICK = ("--samples", 2000, "--budget-tests", 2000)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """People whose pay depends on age, hours and sex."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(20, 60, 400),
+            "hours": rng.integers(10, 60, 400),
+            "work": rng.choice(["clerk", "nurse", "boss"], 400),
+            "sex": rng.choice(["F", "M"], 400),
+        }
+    )
+    level = frame["age"] + frame["hours"] / 2 + 15 * (frame["sex"] == "M") + rng.normal(0, 4, 400)
+    path = tmp_path / "people.csv"
+    frame.assign(paid=np.where(level > 65, "high", "low")).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def estimator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An estimator that the command line can name: ``stock:tree``."""
+    stock = ModuleType("stock")
+    vars(stock)["tree"] = models.tree()
+    monkeypatch.setitem(sys.modules, "stock", stock)
+
+
+@pytest.fixture
+def repair(evenhand: Command, table: Path) -> Command:
+    def call(model: str, *arguments: object) -> Any:
+        given = ["--data", table, "--target", "paid", "--protected", "sex"]
+        return evenhand("repair", "--model", model, *given, *arguments)
+
+    return call
+
+
+def values(done: Any) -> Any:
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_all_methods_in_one_table(repair: Command, tmp_path: Path) -> None:
+    plot = tmp_path / "plot.svg"
+    done = repair("stock:tree", "--samples", 500, "--budget-tests", 500, "--plot", plot)
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    text = " ".join(done.stdout.split())
+    for word in ("original", "retrain", "augment", "counterfactual", "marginal", "AUC", "chosen: "):
+        assert word in text
+    assert plot.read_text().startswith("<?xml")
+
+
+def test_a_saved_model_is_a_model(repair: Command, evenhand: Command, table: Path, tmp_path: Path) -> None:
+    optional("skops")
+    saved = tmp_path / "fair.skops"
+    done = repair("stock:tree", *QUICK, "--save", saved, "--method", "marginal")
+    text = " ".join(done.stdout.split())
+    assert "needs --trust for sklearn.tree._tree.Tree" in text
+    given = ["--model", saved, "--trust", "sklearn.tree._tree.Tree", "--data", table, "--target", "paid"]
+    given += ["--protected", "sex"]
+    audited = values(evenhand("audit", *given, "--budget-tests", 5000, "--json"))
+    assert audited["findings"] == 0
+    assert audited["tests"] > 1000
+
+
+def test_json_is_the_repairs(repair: Command) -> None:
+    named = ["--method", "counterfactual", "--method", "marginal"]
+    found = values(repair("stock:tree", *QUICK, *named, "--json", "--tolerate", 0.5))
+    assert list(found["methods"]) == ["counterfactual", "marginal"]
+    assert found["methods"]["marginal"]["after"]["uniform"]["rate"] == 0
+    # Sex matters for pay here, so both lose much.
+    assert (found["chosen"], found["saved"], found["failed"]) == ("original", None, {})
+    assert found["why"] == "no method surely lowers the rate and loses at most 0.5 points of accuracy; it is kept"
+
+
+def test_a_training_function_and_a_file(repair: Command, tmp_path: Path) -> None:
+    import joblib
+
+    only = values(repair(f"{MODELS}:train", *QUICK, "--method", "marginal", "--json"))
+    assert only["why"] == "it is the one that was asked for"
+    before, after = (only["methods"]["marginal"][when] for when in ("before", "after"))
+    assert before["uniform"]["rate"] > 0.05
+    assert after["uniform"]["rate"] == 0
+    path = tmp_path / "tree.joblib"
+    joblib.dump(models.tree(), path)
+    done = repair(path, *QUICK, "--method", "marginal", "--trust-pickle", "--save", tmp_path / "fair.joblib")
+    assert "runs whatever code is in it" in done.stderr
+    fair = joblib.load(tmp_path / "fair.joblib")
+    assert isinstance(fair, eh.Marginal)
+
+
+def test_a_configuration(evenhand: Command, table: Path) -> None:
+    config = table.parent / "evenhand.toml"
+    config.write_text(
+        '[model]\npath = "stock:tree"\n[data]\npath = "people.csv"\ntarget = "paid"\n[space]\nprotected = ["sex"]\n'
+        '[audit]\nseed = 3\n[budget]\ntests = 1000\n[repair]\nmethods = ["marginal"]\nheld_out = 0.5\nsamples = 1000\n'
+        'save = "fair.joblib"\nplot = "plot.png"\n'
+    )
+    found = values(evenhand("repair", config, "--json", "--samples", 1500))
+    [one] = found["methods"].values()
+    assert (one["seed"], one["settings"]["held_out_rows"], one["after"]["uniform"]["samples"]) == (3, 200, 1500)
+    assert (table.parent / "fair.joblib").exists()
+    assert (table.parent / "plot.png").exists()
+
+
+def test_a_method_that_fails_leaves_the_others(repair: Command) -> None:
+    done = repair(f"{MODELS}:train", *QUICK, "--method", "retrain", "--method", "marginal", "--check", "aequitas")
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    text = " ".join(done.stdout.split())
+    assert "retrain: failed:" in text
+    assert "chosen: marginal" in text
+    quiet = repair(f"{MODELS}:train", *QUICK, "--method", "marginal", "--quiet")
+    assert (quiet.exit_code, quiet.output) == (0, "")
+
+
+def repaired(fall: float | None, gain: float, sure: float = 0.02, data: float | None = None) -> Any:
+    def interval(value: float | None) -> Any:
+        return None if value is None else Interval(value, value - sure, value + sure)
+
+    return SimpleNamespace(differences={"uniform": interval(fall), "data": interval(data), "accuracy": interval(gain)})
+
+
+def test_the_rule_for_choosing() -> None:
+    done = {"a": repaired(-0.5, -0.05), "b": repaired(-0.4, -0.005), "c": repaired(-0.4, -0.003)}
+    done["d"] = repaired(-0.2, 0.01)
+    assert choose(done, 1.0)[0] == "c"
+    assert choose(done, 6.0)[0] == "a"
+    assert choose(done, 0.0)[0] == "d"
+    assert choose(done, 1.0, named=True) == ("a", "it is the one that was asked for")
+    kept = "no method surely lowers the rate and loses at most 1 point of accuracy; it is kept"
+    assert choose({"a": done["a"]} | {"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0)}, 1.0) == ("original", kept)
+    # Where the repair used all legal individuals, people like the held-out rows decide.
+    assert choose({"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0, data=-0.3)}, 1.0)[0] == "f"
+
+
+def test_a_method_that_changes_next_to_nothing_is_not_chosen(repair: Command, tmp_path: Path) -> None:
+    import joblib
+
+    # Training ignores what is added.
+    saved = tmp_path / "kept.joblib"
+    given = ["--method", "counterfactual", "--method", "counterfactual", "--method", "augment"]
+    done = repair(f"{MODELS}:stubborn", *QUICK, *given, "--save", saved, "--strategy", "themis")
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.stdout.split())
+    assert "chosen: original: no method surely lowers the rate" in text
+    assert text.count("counterfactual:") == 1
+    assert isinstance(joblib.load(saved), models.Stubborn)
+
+
+def test_what_cannot_be_saved_is_shown_all_the_same(repair: Command, tmp_path: Path) -> None:
+    optional("skops")
+    for name in ("fair.skops", "fair.joblib"):
+        path = tmp_path / name
+        path.write_text("precious")
+        plot = tmp_path / "plot.svg"
+        given = [f"{MODELS}:train", *QUICK, "--method", "marginal", "--save", path, "--plot", plot]
+        done = repair(*given)
+        assert done.exit_code == 2, done.output
+        text = " ".join(done.stdout.split())
+        assert "chosen: marginal" in text
+        assert "saved" not in text
+        assert "cannot save the Marginal" in done.stderr
+        assert len(done.stderr.splitlines()) <= 3
+        assert ("name a .joblib file" in done.stderr) == (path.suffix == ".skops")
+        assert path.read_text() == "precious"
+        assert plot.exists()
+        told = repair(*given, "--json")
+        assert told.exit_code == 2
+        found = json.loads(told.stdout)
+        assert (found["chosen"], found["saved"], found["plot"]) == ("marginal", None, str(plot))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["fair.joblib", "fair.skops", "people.csv", "plot.svg"]
+
+
+def test_a_saved_file_takes_the_place_of_another(repair: Command, tmp_path: Path) -> None:
+    import joblib
+
+    (tmp_path / "old.joblib").write_text("old")
+    (tmp_path / "link.joblib").symlink_to(tmp_path / "old.joblib")
+    done = repair("stock:tree", *QUICK, "--method", "marginal", "--save", tmp_path / "link.joblib")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "link.joblib").is_symlink()
+    assert isinstance(joblib.load(tmp_path / "old.joblib"), eh.Marginal)
+
+
+def test_what_was_not_looked_at_is_said(repair: Command, evenhand: Command, table: Path) -> None:
+    done = repair("stock:tree", *QUICK, "--method", "marginal", "--watch", "work")
+    text = " ".join(done.stdout.split())
+    assert "not looked at: whether it moved to age, hours; --watch NAME looks" in text
+    both = ["--watch", "age", "--watch", "hours", "--watch", "work"]
+    every = values(repair("stock:tree", *QUICK, "--method", "marginal", "--json", *both))
+    assert every["not_looked_at"] == []
+    assert {shift["attribute"] for shift in every["methods"]["marginal"]["shifts"]} == {"age", "hours", "work"}
+    config = table.parent / "evenhand.toml"
+    config.write_text(
+        '[model]\npath = "stock:tree"\n[data]\npath = "people.csv"\ntarget = "paid"\n[space]\nprotected = ["sex"]\n'
+        '[budget]\ntests = 1000\n[repair]\nmethods = ["marginal"]\nsamples = 1000\nwatch = []\n'
+    )
+    nobody = evenhand("repair", config, width=200)
+    text = " ".join(nobody.stdout.split())
+    assert text.count("not looked at") == 2, text
+    assert "age, hours, work" in text
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "words"),
+    [
+        ("stock:tree", ["--method", "pray"], ["'pray'", "retrain"]),
+        ("stock:tree", ["--save", "model.txt"], ["--save", ".skops"]),
+        ("stock:tree", ["--save", "no/such/folder/m.skops"], ["--save"]),
+        ("stock:tree", ["--plot", "plot.gif"], ["--plot", ".svg"]),
+        ("stock:tree", ["--held-out", "1.5"], ["held_out"]),
+        ("stock:tree", ["--target", "pay"], ["'pay'", "paid"]),
+        ("stock:tree", ["--samples", "0"], ["samples"]),
+        ("stock:tree", ["--tolerate", "-1"], ["tolerate"]),
+        ("stock:tree", ["--favourable", "rich"], ["rich", "high"]),
+        ("stock:tree", ["--check", "kosai"], ["kosei"]),
+        ("stock:tree", ["--watch", "pay"], ["'pay'"]),
+        ("stock:forest", [], ["no forest"]),
+        (f"{MODELS}:no_training", [], ["out of luck"]),
+        (f"{MODELS}:unclonable", [], ["cannot be cloned"]),
+        ("model.onnx", [], ["cannot be trained"]),
+        ("model.skops", [], ["no such file"]),
+    ],
+)
+def test_wrong_usage(repair: Command, refused: Command, model: str, arguments: list[str], words: list[str]) -> None:
+    refused(repair(model, *QUICK, *arguments), *words)
+
+
+def test_what_is_missing(evenhand: Command, refused: Command, table: Path) -> None:
+    refused(evenhand("repair"), "no model to repair")
+    refused(evenhand("repair", "--model", "stock:tree", "--data", table), "--target")
+    config = table.parent / "evenhand.toml"
+    config.write_text('[repair]\nmethod = "marginal"\n')
+    refused(evenhand("repair", config), "repair.method", "methods")
+    config.write_text('[model]\npath = "stock:tree"\nthreshold = 0.3\n[data]\npath = "people.csv"\ntarget = "paid"\n')
+    refused(evenhand("repair", config), "threshold")

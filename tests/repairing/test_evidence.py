@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import evenhand as eh
+from evenhand.repairing.evidence import movable
+
+from .people import QUICK, SMALL, SPACE, Coded, by_pay, favouring, people, tree
+
+
+def repaired(estimator: Any, **options: Any) -> eh.Repair:
+    X, y = people(300)
+    return eh.repair(estimator, X, y, SPACE, "counterfactual", **{**QUICK, **options})
+
+
+def test_discrimination_that_moved_is_told() -> None:
+    def train(X: Any, y: Any) -> Any:
+        if len(X) == 210:
+            return by_pay({"F": 12, "M": 8})
+        return lambda frame: (frame["pay"] >= frame["work"].map({"a": 5, "b": 10, "c": 15}).astype(int)).astype(int)
+
+    for samples in (500, 5000):
+        done = repaired(train, samples=samples)
+        assert done.changed
+        assert done.moved == ("work",)
+        assert "more people than before depend on work (0 % to " in done.verdict
+    assert repaired(train, watch=()).moved == ()
+    assert repaired(train, watch="age").moved == ()
+
+
+def test_no_false_alarms_about_other_attributes() -> None:
+    """Two equal models, asked alike: nothing moved, however many attributes are watched."""
+    done = repaired(lambda X, y: by_pay({"F": 12, "M": 8}), samples=400, watch=("age", "work", "pay"))
+    assert [shift.attribute for shift in done.shifts] == ["age", "work", "pay"]
+    assert done.moved == ()
+    assert "discrimination stayed at" in done.verdict
+
+
+def test_ordered_attributes_are_watched_and_what_is_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(X: Any, y: Any) -> Any:
+        if len(X) == 210:
+            return by_pay({"F": 12, "M": 8})
+        return lambda F: (F["pay"] >= 12 - 4 * (F["age"] > 9)).astype(int)
+
+    done = repaired(train)
+    assert done.moved == ("age",)
+    assert (done.settings["watched"], done.settings["not_watched"]) == (["work", "age", "pay"], [])
+    assert done.notes == []
+    monkeypatch.setattr("evenhand.repairing.evidence.MOST_WATCHED", 1)
+    done = repaired(train)
+    assert (done.settings["watched"], done.settings["not_watched"]) == (["work"], ["age", "pay"])
+    assert done.notes == ["not looked at whether more people depend on age, pay"]
+    paper = eh.datasets.load("adult").paper_space(protected=["sex"])
+    assert movable(paper) == [name for name in paper.names if name != "sex"]
+
+
+def test_an_attribute_whose_counterparts_were_all_used_is_not_looked_at() -> None:
+    X, y = favouring(SMALL, 60, 0)
+    done = eh.repair(tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), **QUICK)
+    assert set(done.settings["watched"]) | set(done.settings["not_watched"]) == {"a", "b"}
+    assert set(done.before.others) == set(done.settings["watched"])
+
+
+def test_held_out_rows_that_look_like_added_ones_are_counted() -> None:
+    X, y = people(300)
+    held, seen = people(150, 9), []
+
+    def train(X: Any, y: Any) -> Any:
+        seen.append(X)
+        return eh.wrap(Coded(random_state=0).fit(X, y), input="frame")
+
+    done = eh.repair(train, X, y, SPACE, "counterfactual", held_out=held, **QUICK)
+    added = set(seen[1].iloc[300:].itertuples(index=False, name=None))
+    by_hand = sum(row in added for row in held[0].itertuples(index=False, name=None))
+    assert done.settings["held_out_rows_added"] == by_hand > 0
+
+
+def test_without_the_extra_there_are_no_group_figures_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fairlearn.metrics", None)
+    done = repaired(Coded(), favourable=1)
+    assert done.before.groups is None
+    assert done.notes == ["group figures needs fairlearn, which is not installed: pip install 'evenhand[fairness]'"]

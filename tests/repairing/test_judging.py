@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+import evenhand as eh
+from evenhand.measuring.intervals import clopper_pearson
+
+from .people import QUICK, SMALL, SPACE, TINY, by_pay, favouring, people, tree
+
+
+def repaired(estimator: Any, **options: Any) -> eh.Repair:
+    X, y = people(300)
+    return eh.repair(estimator, X, y, SPACE, "counterfactual", **{**QUICK, **options})
+
+
+def worse(X: Any, y: Any) -> Any:
+    return by_pay({"F": 10, "M": 8} if len(X) == 210 else {"F": 10, "M": 0})
+
+
+def test_a_model_that_fresh_evidence_shows_to_be_worse_is_not_handed_back() -> None:
+    done = repaired(worse)
+    assert not done.changed
+    assert done.model is done.original
+    assert done.after is done.before
+    assert done.rejected is not None
+    assert done.rejected.uniform.rate > done.before.uniform.rate  # type: ignore[union-attr]
+    assert done.verdict.startswith("made worse: discrimination rose from 9.7 % (7.94 % to 11.7 %) to 49.1 %")
+    assert done.verdict.endswith("the original model is handed back")
+    json.dumps(done.to_dict(), allow_nan=False)
+
+
+def test_a_repair_that_used_everybody_says_so() -> None:
+    space = eh.Space([eh.Integer("pay", 0, 5), eh.Boolean("s")], protected="s")
+    X = np.array([[pay, s] for pay in range(6) for s in (0, 1)] * 5)
+    done = eh.repair(DecisionTreeClassifier(), X, (X.sum(axis=1) > 3), space, "counterfactual", **QUICK)
+    assert done.before.uniform is None
+    assert done.before.data is None
+    assert done.before.audit.tests == 0
+    assert done.verdict.startswith("not shown: the repair used all tests, so nobody is left to show what changed; ")
+    assert done.verdict.endswith("the original model is handed back")
+    assert not done.changed
+    assert done.model is done.original
+    assert done.rejected is not None
+
+
+@pytest.mark.parametrize("method", ["counterfactual", eh.Augment(share=1, repeats=2, vote="family", samples=100)])
+def test_nothing_is_shown_by_the_few_whom_a_repair_left(method: Any) -> None:
+    X, y = favouring(TINY, 200, 0)
+    done = eh.repair(tree(), X, y, TINY, method, **QUICK)
+    assert not done.changed
+    assert done.model is done.original
+    assert done.verdict.startswith("not shown: the repair used all")
+
+
+def test_what_is_left_of_a_small_space_is_a_sample_and_not_everyone() -> None:
+    """The repair used half of the tests, so the other half is no exact answer about legal individuals."""
+    X, y = favouring(SMALL, 60, 0)
+    done = eh.repair(tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), watch=(), **QUICK)
+    uniform = done.before.uniform
+    assert uniform is not None
+    left = 100 - len(done.used)
+    assert uniform.counts["left_out"] == len(done.used)
+    assert (uniform.samples, uniform.exact) == (2 * left, False)
+    # The tests are what is independent: both members of a family share a verdict.
+    assert [uniform.low, uniform.high] == pytest.approx(
+        [float(end) for end in clopper_pearson(uniform.found / 2, left)]
+    )
+    assert f"of legal individuals whose tests the repair did not use ({left} of 100)" in done.verdict
+    assert f"such as the {2 * left} whom the repair did not use" in uniform.sentence
+    apart = done.differences["uniform"]
+    assert apart is not None
+    assert apart.low < apart.value < apart.high
+    fair = eh.repair(tree(), X, y, SMALL, "marginal", watch=(), **QUICK)
+    assert fair.before.uniform.exact  # type: ignore[union-attr]
+    assert fair.differences["uniform"].low == fair.differences["uniform"].high  # type: ignore[union-attr]
+
+
+def test_the_same_few_are_not_asked_time_and_again() -> None:
+    """Fewer samples than tests, but more than are left: everybody left is asked once."""
+    X, y = favouring(SMALL, 60, 0)
+    done = eh.repair(
+        tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), watch=(), **{**QUICK, "samples": 90}
+    )
+    assert done.before.uniform.samples == 2 * (100 - len(done.used))  # type: ignore[union-attr]
+
+
+def test_a_model_that_is_worse_for_real_people_is_not_handed_back() -> None:
+    """Fewer legal individuals are treated differently, but more of those whom the data has: the young."""
+    X, y = people(300)
+    X["age"] %= 5
+
+    def train(X: Any, y: Any) -> Any:
+        if len(X) == 210:
+            return lambda F: ((F["sex"] == "M") & (F["age"] >= 8)).astype(int)
+        return lambda F: ((F["sex"] == "M") & (F["age"] < 2)).astype(int)
+
+    done = eh.repair(train, X, y, SPACE, "counterfactual", **QUICK)
+    assert done.rejected is not None
+    assert done.rejected.uniform.rate < done.before.uniform.rate  # type: ignore[union-attr]
+    assert not done.changed
+    assert done.verdict.startswith("made worse: discrimination rose from 0 % (0 % to ")
+    assert "of people like the held-out rows" in done.verdict

@@ -1,0 +1,48 @@
+"""Freed memory is kept at hand: asked of glibc once, and not where somebody has set it otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import resource
+import numpy as np
+from evenhand import heap
+
+kept = heap.keep()
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        for size in (1, 2, 4, 8):
+            np.ones(size * 2**17)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+faults()
+print(int(kept), faults())
+"""
+
+
+def asked(**environment: str) -> list[int]:
+    import os
+
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=clean | environment, capture_output=True, text=True, check=True
+    )
+    return [int(word) for word in done.stdout.split()]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc")
+def test_blocks_are_taken_from_what_was_freed() -> None:
+    kept, faults = asked()
+    if kept:
+        # 50 rounds of 15 MB are 190,000 pages.
+        assert faults < 1_000
+
+
+def test_who_has_set_the_limits_keeps_them() -> None:
+    assert asked(MALLOC_TRIM_THRESHOLD_="131072")[0] == 0

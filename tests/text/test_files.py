@@ -1,0 +1,101 @@
+"""Files of texts: what is written comes back, and what cannot be read says why."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import lzma
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenhand.errors import DataError
+from evenhand.text.files import read_texts
+
+TEXTS = ["Hello, you!", "", 'She said "no"\nand left', "NA", "007", " spaces ", "ελληνικά 😀", "a\tb"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".csv.xz", ".tsv.xz"])
+def test_tables_give_every_text_back(tmp_path, ending):
+    path = tmp_path / f"texts{ending}"
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    with opened(path, "wt", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t" if ".tsv" in ending else ",")
+        writer.writerows([("id", "text"), *enumerate(TEXTS)])
+    assert read_texts(path) == read_texts(path, "text") == TEXTS
+
+
+def test_json_lines_and_json_give_every_text_back(tmp_path):
+    rows = [{"said": text, "id": n} for n, text in enumerate(TEXTS)]
+    (tmp_path / "texts.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "texts.json").write_text(json.dumps(rows))
+    assert read_texts(tmp_path / "texts.jsonl", "said") == read_texts(str(tmp_path / "texts.json"), "said") == TEXTS
+
+
+line = st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"]))
+
+
+@given(st.lists(line, min_size=1), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_plain_lines_keep_their_numbers(tmp_path_factory, lines, newline, ended):
+    lines[-1] += "" if ended else "."
+    path = tmp_path_factory.mktemp("lines") / "texts.txt"
+    path.write_bytes(("\ufeff" + newline.join(lines) + (newline if ended else "")).encode())
+    assert read_texts(path) == lines
+
+
+def test_packed_lines(tmp_path):
+    with gzip.open(tmp_path / "texts.txt.gz", "wt") as file:
+        file.write("one\n\ntwo")
+    assert read_texts(tmp_path / "texts.txt.gz") == ["one", "", "two"]
+
+
+def test_an_encoding_can_be_named(tmp_path):
+    path = tmp_path / "texts.csv"
+    path.write_bytes("text\ncafé\n".encode("latin-1"))
+    assert read_texts(path, encoding="latin-1") == ["café"]
+    with pytest.raises(DataError, match=r'texts\.csv: it is not written in utf-8.*\n.*encoding="latin-1"'):
+        read_texts(path)
+    with pytest.raises(DataError, match="there is no encoding 'latin-99'"):
+        read_texts(path, encoding="latin-99")
+    path.write_bytes(b"\xef\xbb\xbftext\nx\n")
+    assert read_texts(path) == ["x"]
+
+
+def test_the_only_column_need_not_be_named(tmp_path):
+    (tmp_path / "one.csv").write_text("said\nHello\n")
+    assert read_texts(tmp_path / "one.csv") == ["Hello"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "says"),
+    [
+        ("a.csv", "x,y\n1,2\n", None, "which column has the texts. There are x, y"),
+        ("a.csv", "x,text\n1,2\n", "txt", "no column 'txt'.*text"),
+        ("a.csv", "", None, "the file is empty"),
+        ("a.csv", 'text\n"never closed', None, "cannot be read as a table"),
+        ("a.csv", "text\na,b,c\n", None, "cannot be read as a table"),
+        ("a.txt", "x\n", "text", "plain lines have no column 'text'"),
+        ("a.jsonl", '{"text": 5}\n', None, r"row 0 of 'text' must be a text, got 5 \(int\)"),
+        ("a.jsonl", '{"text": "a"}\n{"other": "b"}\n', "text", "row 1 of 'text' must be a text, got nothing"),
+        ("a.jsonl", "{", None, "line 1 is no JSON"),
+        ("a.json", "{", None, "it is no JSON"),
+        ("a.docx", "x", None, "cannot be read from a file of this kind; allowed: .csv"),
+        ("a.jsonl.xz", "x", None, "cannot be read from a file of this kind"),
+        ("a.csv.xz", "text\nx\n", None, "cannot be read"),
+        ("a.csv.gz", "text\nx\n", None, "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, name, content, column, says):
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(DataError, match=says) as caught:
+        read_texts(path, column)
+    assert name in str(caught.value)
+    assert str(caught.value).count("\n") < 3
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"none\.csv: there is no such file"):
+        read_texts(tmp_path / "none.csv")

@@ -3,10 +3,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo demo-text test lint bench docs clean
 
 demo: $(VENV)/.core
 	$(BIN)/evenhand demo
+
+demo-text: $(VENV)/.text
+	$(BIN)/evenhand demo --text
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -30,6 +33,10 @@ $(VENV)/.venv:
 $(VENV)/.core: $(VENV)/.venv pyproject.toml constraints.txt
 	$(PIP) -e .
 	@touch $@
+
+$(VENV)/.text: $(VENV)/.venv pyproject.toml constraints.txt
+	$(PIP) -e '.[text]'
+	@touch $@ $(VENV)/.core
 
 $(VENV)/.test: $(VENV)/.venv pyproject.toml constraints.txt
 	$(PIP) -e '.[test]'

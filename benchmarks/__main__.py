@@ -8,6 +8,7 @@ from benchmarks import (
     killing,
     memory,
     page,
+    profanity,
     repairs,
     scores_only,
     symbolic,
@@ -27,6 +28,7 @@ def main() -> None:
         coverage,
         estimates,
         repairs,
+        profanity,
         memory,
         killing,
     ):

@@ -8,7 +8,7 @@ from typing import Any
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Lay out a table, words to the left and numbers to the right."""
-    words = ("", "model", "search", "subject")
+    words = ("", "model", "search", "subject", "lexicon", "identity")
     lines = [head, ["---" if name in words else "---:" for name in head], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

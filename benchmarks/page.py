@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page_gradients, page_measuring, page_repairs, page_symbolic
+from benchmarks import page_gradients, page_measuring, page_repairs, page_symbolic, page_texts
 from benchmarks.layout import percent, section, table, verdict, whole
 from benchmarks.machine import RESULTS
 from evenhand.oracle import STALL_BLOCKS, STALL_REPEATS
@@ -24,6 +24,7 @@ NAMES = (
     "coverage",
     "estimates",
     "repairs",
+    "profanity",
     "memory",
     "killing",
 )
@@ -296,6 +297,7 @@ def build() -> str:
                 page_measuring.coverage(results["coverage"]),
                 page_measuring.estimates(results["estimates"], papers["aequitas_table_5"]),
                 page_repairs.repairs(results["repairs"], papers),
+                page_texts.profanity(results["profanity"]),
                 memory(results["memory"]),
                 killing(results["killing"]),
             ]

@@ -4,7 +4,18 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks import coverage, estimates, killing, page, page_measuring, page_repairs, repairs, throughput
+from benchmarks import (
+    coverage,
+    estimates,
+    killing,
+    page,
+    page_measuring,
+    page_repairs,
+    page_texts,
+    profanity,
+    repairs,
+    throughput,
+)
 from benchmarks.sequential import Sequential
 
 import evenhand as eh
@@ -128,3 +139,19 @@ def test_repairs_write_what_the_page_needs(tmp_path):
     text = page_repairs.repairs(result, json.loads(page.PAPERS.read_text()))
     assert "| tree |" in text
     assert "1 of 1 meet the target" in text
+
+
+def test_profanity_writes_what_the_page_needs(tmp_path):
+    out, comments = tmp_path / "profanity.json", tmp_path / "c.csv"
+    comments.write_text("text,toxic\n" + "A gay man lives here.,0\nA straight man lives here.,0\n" * 60)
+    profanity.main(["--most", "120", "--lexicons", "orientation", "--comments", str(comments), "--out", str(out)])
+    result = json.loads(out.read_text())
+    written = result["written"]["orientation"]
+    assert written["tests"] == 1  # one text, with one term or another
+    places = {name: counts[0] for name, counts in written["identities"].items()}
+    assert places["gay"] == places["straight"] == 120
+    # Every place is either as it was, or flipped one way.
+    assert all(n >= flagged >= only for n, flagged, only, _ in written["identities"].values())
+    text = page_texts.profanity(result)
+    assert "| generated | religion |" in text
+    assert "| written by people | orientation | gay | 120 |" in text

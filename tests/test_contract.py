@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.strategies import STRATEGIES
-from tests.text_worlds import text_world
+from tests.text_worlds import text_world, word_world
 from tests.worlds import World, keys_of, random_world, worlds
 
 EVERY = {
@@ -28,6 +28,9 @@ EVERY = {
     "kosei-limits": eh.Kosei(samples=60, per_seed=200, pops=300),
     "text-random": eh.TextRandom(seeds=70, max_iter=5, trials=60),
     "text-random-local": eh.TextRandom(trials=150, phase="local"),
+    "text-adf": eh.TextAdf(seeds=70, max_iter=5, trials=60),
+    "text-adf-alone": eh.TextAdf("hotflip", pair=False, seeds=None, max_iter=6, trials=60),
+    "text-importance": eh.TextImportance(seeds=70, max_iter=4, trials=60, words=5, every=4),
 }
 TABLES = {name: strategy for name, strategy in EVERY.items() if not getattr(strategy, "for_texts", False)}
 every_strategy = pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
@@ -36,7 +39,9 @@ every_strategy_of_tables = pytest.mark.parametrize("strategy", TABLES.values(), 
 
 def world_of(strategy: Any, seed: int) -> Any:
     """A world that the strategy can search."""
-    return text_world(seed) if getattr(strategy, "for_texts", False) else random_world(seed, 30_000)
+    if getattr(strategy, "for_texts", False):
+        return word_world(seed) if getattr(strategy, "uses_gradient", False) else text_world(seed)
+    return random_world(seed, 30_000)
 
 
 def audit(world: Any, strategy: Any, *args: Any, **kwargs: Any) -> eh.Run:
@@ -78,7 +83,8 @@ def test_budgets_are_exact_and_smaller_ones_give_prefixes(strategy: Any) -> None
     for rows in (combinations, combinations + 1, 1000, 1001):
         run = audit(world, strategy, eh.Budget(rows=rows), chunk=500)
         # A question that does not fit is not begun; a test is the smallest of them.
-        least = 0 if isinstance(strategy, eh.Adf | eh.Symbolic) else rows // combinations * combinations
+        several = isinstance(strategy, eh.Adf | eh.Symbolic | eh.TextAdf | eh.TextImportance)
+        least = 0 if several else rows // combinations * combinations
         assert least <= run.rows <= rows
         assert run.stop is eh.StopReason.ROWS
         assert keys_of(run) == keys_of(full)[: run.found]

@@ -15,10 +15,10 @@ LAYERS = [
     {"errors", "_version", "budget", "stream", "clock", "heap"},
     {"space", "text", "criterion", "memo", "log", "directory"},
     {"search", "model", "findings", "text_findings"},
-    {"strategies", "datasets", "asker", "slopes", "rivals", "surrogate"},
+    {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
     {"oracle", "check", "trail", "starting"},
     {"run", "loading", "replaying", "retracing", "covering"},
-    {"words", "page", "demo", "measuring", "repairing"},
+    {"words", "text_words", "page", "demo", "measuring", "repairing"},
     {"cli", "__init__", "__main__"},
 ]
 """From the ground up; a module imports from its own layer and those before it."""

@@ -95,3 +95,47 @@ def replaced(text: str, position: int, word: str) -> str:
     tokens = split(text)
     tokens[2 * position + 1] = word
     return "".join(tokens)
+
+
+# A world whose model can be looked into.
+
+
+class WordWorld(TextWorld):
+    """A world whose model also gives scores, and gradients of words."""
+
+    @property
+    def model(self) -> Any:
+        return Words(self)
+
+
+class Words(eh.Model):
+    """A world's answers as scores whose highest is the label, with made-up slopes of words."""
+
+    name, input, has_scores, decides, has_words, gradient_source = "words", "text", True, True, True, "made up"
+    classes = np.array(["bad", "good"])
+
+    def __init__(self, world: WordWorld) -> None:
+        self.world = world
+
+    def labels(self, X: Any) -> Any:
+        return self.world(X)
+
+    def scores(self, X: Any) -> Any:
+        labels = self.world(X)
+        level = np.array([[np.sin(zlib.crc32(text.encode()) % 999), 0.0] for text in X]) / 4
+        return level + (labels[:, None] == self.classes)
+
+    def word_vectors(self, words: Any) -> Any:
+        known = dict(zip(WORDS, VECTORS, strict=True))
+        return np.array([known.get(word.lower(), np.zeros(4)) for word in words])
+
+    def word_gradients(self, texts: Any, classes: Any) -> Any:
+        self.world(texts.strings())
+        known = np.array([zlib.crc32(word.encode()) % 97 for word in texts.vocabulary.words])
+        whole = np.bincount(texts.rows, weights=known[texts.words], minlength=len(texts))
+        own = known[texts.words] * 3 + whole[texts.rows] + classes[texts.rows]
+        return np.sin(own[:, None] * np.arange(1, 5))
+
+
+def word_world(seed: int) -> WordWorld:
+    return WordWorld(team_space(), team_texts(seed, 80), salt=seed)

@@ -19,7 +19,7 @@ from evenhand.replaying import Replay, replay
 from evenhand.run import Run, audit
 from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
 from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
-from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextRandom, Themis
+from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImportance, TextRandom, Themis
 from evenhand.text.space import TextSpace
 
 __all__ = [
@@ -54,6 +54,8 @@ __all__ = [
     "Status",
     "StopReason",
     "Symbolic",
+    "TextAdf",
+    "TextImportance",
     "TextRandom",
     "TextSpace",
     "Themis",

@@ -17,6 +17,7 @@ from evenhand.slopes import Slopes, Source
 from evenhand.space.counterparts import Families
 from evenhand.space.ground import Ground, Kin, table
 from evenhand.space.tabular import Space
+from evenhand.word_slopes import WordSlopes
 
 
 class Asker:
@@ -38,12 +39,16 @@ class Asker:
         """Whether a search asks for contrasts, and so for scores."""
         self.slopes = Slopes(self, gradient) if gradient is not None and isinstance(ground, Space) else None
         """Where a search of attributes asks for gradients: how they come about."""
+        self.word_slopes: WordSlopes | None = None
+        """Where a search of texts asks which words to replace: how that is told."""
         self.scored = criterion.needs_scores or self.contrasts
         """Whether scores are asked, not decisions alone."""
         if criterion.needs_scores and not model.has_scores:
             raise ModelError(f"{criterion} needs scores, but {model.name} gives labels only; use criterion=eh.Flip()")
         if self.contrasts and not model.has_scores:
             raise ModelError(f"this search needs scores, but {model.name} gives labels only; use eh.TextRandom()")
+        if gradient is not None and not isinstance(ground, Space):
+            self.word_slopes = WordSlopes(self, gradient)
         if model.columns is not None:
             lacking = [name for name in model.columns if name not in self.space.names]
             if lacking:
@@ -56,6 +61,13 @@ class Asker:
     def space(self) -> Space:
         """The space, where it is one of attributes."""
         return table(self.ground)
+
+    @property
+    def gradient(self) -> str | None:
+        """How the gradients of a search come about that asks for them."""
+        if self.slopes is not None:
+            return self.slopes.source
+        return None if self.word_slopes is None else self.word_slopes.source
 
     @property
     def cost(self) -> int:

@@ -29,8 +29,11 @@ from evenhand.search import Contrasts, Query, Verdicts
 from evenhand.slopes import Slopes
 from evenhand.space.ground import Block, Kin
 from evenhand.space.individuals import Individuals, Rows
+from evenhand.stream import Bits
+from evenhand.text.pairs import TextPairs
 from evenhand.text_findings import findings_of
 from evenhand.trail import Trail, trail_of
+from evenhand.word_slopes import WordSlopes
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
 """A run stalls after so many blocks in a row, holding so many individuals, without a fresh test."""
@@ -117,6 +120,8 @@ class Oracle:
             return self._contrast(query)
         if query.kind == "gradient":
             return self._gradient(query)
+        if query.kind == "swap":
+            return self._swap(query)
         return self._ask(query)
 
     def _judge(self, query: Query) -> Verdicts:
@@ -222,6 +227,25 @@ class Oracle:
         self, slopes: Slopes, block: Individuals, classes: npt.NDArray[np.int64], jumps: Rows | None
     ) -> Arrays:
         return {"answer": slopes.ask(block.rows, classes, jumps)}
+
+    def _swap(self, query: Query) -> npt.NDArray[np.int32]:
+        self._check_contrasts()
+        pairs, slopes = query.pairs, self.asker.word_slopes
+        if slopes is None or pairs is None:
+            raise StrategyError("swaps are asked of texts, and the space is one of attributes")
+        parts = []
+        for part, rows in slopes.parts(pairs, query.limit, self.chunk):
+            draws = None if query.draws is None else query.draws[part]
+            # What is stored is the choice: gradients of words are large.
+            ask = partial(self._ask_swaps, slopes, pairs[part], query.rule, draws, query.limit)
+            frame = self._stored("swap", slopes.question, pairs.individuals[part], rows, ask)
+            parts.append(frame.arrays["answer"])
+        return np.concatenate(parts) if parts else np.zeros((0, 2), dtype=np.int32)
+
+    def _ask_swaps(
+        self, slopes: WordSlopes, pairs: TextPairs, rule: str, draws: Bits | None, limit: int | None
+    ) -> Arrays:
+        return {"answer": slopes.ask(pairs, rule, draws, limit)}
 
     def _check_contrasts(self) -> None:
         if not self.asker.contrasts:

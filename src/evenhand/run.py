@@ -373,6 +373,8 @@ def _identity(
     labels, scores = asker.both(fixed.rows)
     if scores is not None and asker.slopes is not None:
         asker.slopes.check(scores)
+    if scores is not None and asker.word_slopes is not None:
+        asker.word_slopes.check(asker, scores)
     identity = {
         "space": asker.ground.describe(),
         "strategy": describe(strategy),
@@ -383,7 +385,7 @@ def _identity(
         "model": asker.model.name,
         "answers": digest_of_answers(labels if scores is None else scores),
     }
-    return identity if asker.slopes is None else {**identity, "gradient": asker.slopes.source}
+    return identity if asker.gradient is None else {**identity, "gradient": asker.gradient}
 
 
 def digest_of_data(people: Block) -> str:

@@ -1,7 +1,8 @@
 """What passes between a search and the oracle.
 
 A strategy is a generator: it yields queries and receives answers. ``test``, ``label``, ``score``, ``contrast``,
-``gradient`` and ``work`` are the questions it can ask, each used as ``answer = yield from test(individuals)``.
+``gradient``, ``swap`` and ``work`` are the questions it can ask, each used as ``answer = yield from
+test(individuals)``.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import numpy.typing as npt
 from evenhand.errors import StrategyError
 from evenhand.space.ground import Block, Ground, table
 from evenhand.space.individuals import Individuals, Rows
-from evenhand.stream import Stream
+from evenhand.stream import Bits, Stream
 from evenhand.text.ground import TextGround
+from evenhand.text.pairs import TextPairs
 
 if TYPE_CHECKING:
     from evenhand.memo import Memo
     from evenhand.space.tabular import Space
 
-Kind = Literal["test", "label", "score", "contrast", "gradient", "work"]
+Kind = Literal["test", "label", "score", "contrast", "gradient", "swap", "work"]
+Rule = Literal["asc", "hotflip", "largest", "least"]
 Search = Generator["Query", Any, None]
 T = TypeVar("T")
 
@@ -36,12 +39,18 @@ class Query:
     kind: Kind
     individuals: Block | None = None
     limit: int | None = None
-    """The most fresh tests to judge; the block's rest stays unjudged."""
+    """Of a test: the most fresh ones to judge; the block's rest stays unjudged. Of a swap: the most words to try."""
     call: Callable[[], Any] | None = None
     classes: npt.NDArray[np.int64] | None = None
     """Of a gradient: the class whose loss is differentiated, for each individual."""
     jumps: Rows | None = None
     """Of a gradient: the value of each nominal attribute that counts as one step away."""
+    pairs: TextPairs | None = None
+    """Of a swap: texts that can move, and a counterpart of each."""
+    rule: Rule = "largest"
+    """Of a swap: how the word is chosen."""
+    draws: Bits | None = None
+    """Of a swap by the rule ``least``: random bits, a row for each text and a column for each word to draw."""
 
 
 class Verdicts:
@@ -126,6 +135,30 @@ def gradient(
     A step of a nominal attribute goes to the value that ``jumps`` has for it.
     """
     return (yield Query("gradient", individuals, classes=classes, jumps=jumps))
+
+
+def swap(
+    pairs: TextPairs, rule: Rule, draws: Bits | None = None, limit: int | None = None
+) -> Generator[Query, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Ask which word of each text to replace: its position, in the first column.
+
+    By the rule ``largest`` the word whose effects on the loss at the text and at its counterpart differ most. By
+    ``asc`` the same, and by ``hotflip`` the word of the best swap; then the second column has the number of the similar
+    word. By ``least`` words that matter little to both are drawn, one for each column of ``draws``. Where scores tell
+    the effects, at most ``limit`` words of a text are tried.
+    """
+    return (yield Query("swap", pairs.individuals, limit, pairs=pairs, rule=rule, draws=draws))
+
+
+def of_class(scores: npt.NDArray[np.float64], classes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return each row's score of a class; a single score speaks for class 1 and against class 0.
+
+    >>> of_class(np.array([[0.25, 0.75]]), np.array([1])).tolist(), of_class(np.array([[2.0]]), np.array([0])).tolist()
+    ([0.75], [-2.0])
+    """
+    if scores.shape[1] > 1:
+        return scores[np.arange(len(scores)), classes]
+    return np.where(classes == 1, 1, -1) * scores[:, 0]
 
 
 def work(call: Callable[[], T]) -> Generator[Query, T, T]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from evenhand.errors import ModelError, StrategyError
 from evenhand.model.asking import Asking
+from evenhand.search import of_class
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
 
@@ -83,11 +84,8 @@ class Slopes:
         """Take differences of the score of the class: two steps apart, or between a nominal value and its jump."""
         differences = self._differences
         block, length = differences.rows(rows, jumps)
-        scores = self._asker.scores(block.reshape(-1, block.shape[2])).reshape(len(rows), block.shape[1], -1)
-        if scores.shape[2] > 1:
-            values = scores[np.arange(len(rows)), :, classes]
-        else:
-            values = np.where(classes == 1, 1, -1)[:, None] * scores[:, :, 0]
+        scores = self._asker.scores(block.reshape(-1, block.shape[2]))
+        values = of_class(scores, np.repeat(classes, block.shape[1])).reshape(block.shape[:2])
         # The loss falls where the score of the class rises.
         return differences.slopes(-values, length)
 

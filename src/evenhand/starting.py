@@ -44,8 +44,8 @@ def check_kind(space: Any, strategy: Strategy) -> None:
             )
     elif not for_texts:
         raise StrategyError(
-            f"{name} searches attributes, and the space is one of texts; use strategy='text-random' "
-            "(a search of your own for texts has the class attribute for_texts = True)"
+            f"{name} searches attributes, and the space is one of texts; use strategy='text-adf', "
+            "'text-importance' or 'text-random' (a search of your own for texts has the attribute for_texts = True)"
         )
 
 

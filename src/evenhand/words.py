@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.starting import check_space
+from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     from evenhand.run import Run
+    from evenhand.text_words import TextPair
 
 CANDIDATES = 5_000
 NEIGHBOURS = 1_000
 WIDEST, NEAREST = 0.1, 0.02
 """The shares of candidates, by gap and by likeness to real people, among which pairs are spread."""
+_JOINERS = "\u200c\u200d"
+"""They are not seen and change nothing but the shape of letters and emoji beside them."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +55,16 @@ class Pair:
     def to_dict(self) -> dict[str, Any]:
         """Give the pair in values that JSON has; a missing value is None."""
         return {
-            "individual": {name: _json(value) for name, value in self.individual.items()},
-            "changes": {name: _json(value) for name, value in self.changes.items()},
-            "decision": _json(self.decision),
-            "counterpart_decision": _json(self.counterpart_decision),
+            "individual": {name: plain_json(value) for name, value in self.individual.items()},
+            "changes": {name: plain_json(value) for name, value in self.changes.items()},
+            "decision": plain_json(self.decision),
+            "counterpart_decision": plain_json(self.counterpart_decision),
             "gap": self.gap,
             "sentence": self.sentence,
         }
 
 
-def telling(run: Run, count: int = 3, data: Any = None) -> list[Pair]:
+def telling(run: Run, count: int = 3, data: Any = None) -> Sequence[Pair | TextPair]:
     """Choose the pairs that tell most: large gaps, like real people where data is given, unlike each other.
 
     Parameters
@@ -69,7 +74,7 @@ def telling(run: Run, count: int = 3, data: Any = None) -> list[Pair]:
     count
         How many pairs, at most.
     data
-        A frame of real rows: pairs that resemble them are preferred.
+        A frame of real rows: pairs that resemble them are preferred. Texts are compared with those they come from.
 
     Examples
     --------
@@ -79,23 +84,27 @@ def telling(run: Run, count: int = 3, data: Any = None) -> list[Pair]:
     >>> [pair.sentence for pair in telling(run, 1)]
     ['age 3, sex F: True. The same person with sex M: False.']
     """
+    if isinstance(run.space, TextSpace):
+        from evenhand.text_words import telling_texts
+
+        return telling_texts(run, count)
     check_space(run.space)
     found = min(run.found, CANDIDATES)
     if found == 0 or count < 1:
         return []
     rows = run.pairs.individuals("individual", slice(found)).rows
-    gaps = _gaps(run, found)
+    gaps = gaps_of(run, found)
     order = np.arange(found)
     if np.ptp(gaps):
-        order = _first(-gaps, WIDEST, count)
+        order = first_by(-gaps, WIDEST, count)
     if data is not None:
-        order = order[_first(_distances(run, rows[order], data), NEAREST, count)]
+        order = order[first_by(_distances(run, rows[order], data), NEAREST, count)]
     chosen = order[_spread(rows[order][:, run.space.free_columns], _directions(run, found)[order], count)]
     return pairs_at(run, chosen)
 
 
-def pairs_at(run: Run, positions: npt.NDArray[np.int64]) -> list[Pair]:
-    """Give the findings at some positions as pairs.
+def pairs_at(run: Run, positions: npt.NDArray[np.int64]) -> Sequence[Pair | TextPair]:
+    """Give the findings at some positions, which are sorted where the run is one of texts, as pairs.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
@@ -105,17 +114,21 @@ def pairs_at(run: Run, positions: npt.NDArray[np.int64]) -> list[Pair]:
     """
     if not len(positions):
         return []
+    if isinstance(run.space, TextSpace):
+        from evenhand.text_words import text_pairs_at
+
+        return text_pairs_at(run, positions)
     space, pairs = run.space, run.pairs
     people = _records(space, pairs.individuals("individual", positions).rows)
     others = _records(space, pairs.individuals("counterpart", positions).rows)
     said, other_said = pairs.said("decision", positions), pairs.said("counterpart_decision", positions)
-    gaps = _gaps(run, run.found)[positions]
+    gaps = gaps_of(run, run.found)[positions]
     measured = "gap" in pairs.joined()
     # What is protected comes first, then what follows it.
     names = [*space.protected, *space.free]
     return [
         Pair(person, {name: other[name] for name in names if not _same(person[name], other[name])},
-             _native(said[i]), _native(other_said[i]), float(gaps[i]), measured)
+             native(said[i]), native(other_said[i]), float(gaps[i]), measured)
         for i, (person, other) in enumerate(zip(people, others, strict=True))
     ]  # fmt: skip
 
@@ -127,6 +140,15 @@ def phrase(name: str, value: Any) -> str:
     ('age 34', 'work missing')
     """
     return f"{plain(name)} {plain(value)}"
+
+
+def visible(text: str) -> str:
+    r"""Write out every character that is not seen, or that changes how others are seen; letters of all scripts stay.
+
+    >>> visible("a\tb" + chr(0x202E) + chr(0x1F469) + chr(0x200D) + chr(0x1F4BB))
+    'a\\tb\\u202e👩\u200d💻'
+    """
+    return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
 
 
 def plain(value: Any) -> str:
@@ -141,12 +163,13 @@ def plain(value: Any) -> str:
     return text if text.isprintable() else repr(text)[1:-1]
 
 
-def _first(measure: npt.NDArray[np.float64], share: float, count: int) -> npt.NDArray[np.int64]:
+def first_by(measure: npt.NDArray[np.float64], share: float, count: int) -> npt.NDArray[np.int64]:
     """Find the smallest share, in order, and always some more than are wanted, so that there is a choice."""
     return np.argsort(measure, kind="stable")[: max(10 * count, math.ceil(len(measure) * share))]
 
 
-def _gaps(run: Run, found: int) -> npt.NDArray[np.float64]:
+def gaps_of(run: Run, found: int) -> npt.NDArray[np.float64]:
+    """Return the gaps of the first findings; 1 where the decision alone was looked at."""
     gaps = run.pairs.joined().get("gap")
     return np.ones(found) if gaps is None else gaps[:found]
 
@@ -197,10 +220,15 @@ def _spread(rows: npt.NDArray[np.int32], directions: npt.NDArray[np.int64], coun
 
 def _records(space: Any, rows: npt.NDArray[np.int32]) -> list[dict[str, Any]]:
     columns = space.values(rows, space.names)
-    return [{name: _native(columns[name][i]) for name in space.names} for i in range(len(rows))]
+    return [{name: native(columns[name][i]) for name in space.names} for i in range(len(rows))]
 
 
-def _native(value: Any) -> Any:
+def native(value: Any) -> Any:
+    """Make a NumPy value a plain one.
+
+    >>> native(np.int64(3))
+    3
+    """
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -212,7 +240,12 @@ def _same(left: Any, right: Any) -> bool:
     return bool(left == right) or (_missing(left) and _missing(right))
 
 
-def _json(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
+    """Make a value one that JSON has.
+
+    >>> plain_json(float("nan")), plain_json(3)
+    (None, 3)
+    """
     if _missing(value):
         return None
     return value if isinstance(value, bool | int | float | str) else str(value)

@@ -123,3 +123,21 @@ def tree() -> Any:
     texts = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     coded = make_column_transformer((texts, ["work", "sex"]), remainder="passthrough")
     return make_pipeline(coded, DecisionTreeClassifier(max_depth=6, random_state=0))
+
+
+def classify(texts: list[str]) -> Any:
+    """Somebody taught it that a Muslim is never just loud."""
+    bad = [sum(text.count(word) for word in ("loud", "awful", "noisy")) + ("Muslim" in text) for text in texts]
+    return ["toxic" if number > 1 else "fine" for number in bad]
+
+
+def text_score(texts: list[str]) -> Any:
+    return [0.4 + 0.2 * ("Muslim" in text) for text in texts]
+
+
+def length(texts: list[str]) -> Any:
+    return [0] * len(texts)
+
+
+def raises_on_texts(texts: list[str]) -> Any:
+    raise ZeroDivisionError("no such\ntext")

@@ -66,6 +66,56 @@ def test_how_an_encoder_pads_is_seen(left):
     assert Encoder(lambda texts: pad(texts, left, 9)).padding(["a", "abc", "abcdef"]) == Padding(left, (9,))
 
 
+words = st.lists(st.text("abz", min_size=1, max_size=12), min_size=1, max_size=30)
+
+
+def with_mask(texts, left):
+    ids = np.array(pad(texts, left, ord("z")))
+    return ids, np.array(pad(["a" * len(text) for text in texts], left)) > 0
+
+
+def with_lengths(texts, left):
+    return np.array(pad(texts, left, ord("z"))), np.array([len(text) for text in texts])
+
+
+@given(texts=words, left=st.booleans(), encode=st.sampled_from([with_mask, with_lengths]), size=st.integers(1, 8))
+def test_many_at_once_are_what_each_is_alone(texts, left, encode, size):
+    padding = Padding(left, (ord("z"), 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_encoding, "TOGETHER", size)
+        together = Encoder(lambda texts: encode(texts, left)).rows(texts, padding)
+    # A text may end in what others are filled up with; mask and lengths tell.
+    for got, expected in zip(together, Encoder(lambda texts: encode(texts, left)).rows(texts), strict=True):
+        for field, own in zip(got.fields, expected.fields, strict=True):
+            assert np.array_equal(field, own)
+
+
+def test_at_once_takes_few_calls_and_an_encoder_that_mixes_texts_is_asked_one_by_one():
+    calls = []
+
+    def encode(texts, mixed=False):
+        calls.append(len(texts))
+        rows = pad(texts)
+        return [[*row, max(map(len, texts))] for row in rows] if mixed else rows
+
+    texts = ["a" * n for n in range(1, 200)]
+    for mixed in (False, True):
+        encoder = Encoder(lambda texts, mixed=mixed: encode(texts, mixed))
+        rows = encoder.rows(texts, Padding(False, (0,)))
+        assert [len(row.fields[0]) for row in rows] == [n + mixed for n in range(1, 200)]
+        assert (len(calls) > 199) == mixed
+        calls.clear()
+
+
+def test_an_encoder_that_cannot_take_many_is_asked_one_by_one():
+    def encode(texts):
+        assert len(texts) == 1
+        return pad(texts)
+
+    rows = Encoder(encode).rows(["ab", "abc"], Padding(False, (0,)))
+    assert [len(row.fields[0]) for row in rows] == [2, 3]
+
+
 def test_an_encoder_that_does_not_pad_is_seen():
     assert Encoder(lambda texts: [[ord(c) for c in text] for text in texts]).padding(["a", "abc"]) is None
     assert Encoder(lambda texts: [[ord(c) for c in text[:1]] for text in texts]).padding(["a", "abc"]) is None

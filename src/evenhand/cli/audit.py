@@ -22,9 +22,15 @@ def audit(
     model: options.Model = None,
     data: options.Data = None,
     target: options.Target = None,
-    protected: options.Protected = None,
+    protected: options.ProtectedTerms = None,
     exclude: options.Exclude = None,
     space: options.Space = None,
+    texts: options.TextFile = None,
+    column: options.Column = None,
+    similar: options.Similar = None,
+    k: options.K = None,
+    occurrences: options.Occurrences = None,
+    ambiguous: options.Ambiguous = None,
     strategy: options.Strategy = None,
     settings: options.Settings = None,
     budget_tests: options.Tests = None,
@@ -47,7 +53,7 @@ def audit(
     page: options.Page = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Search for people whom a model treats differently.
+    """Search for people, or texts about people, whom a model treats differently.
 
     With a configuration file, with options alone, or with both: options override the file.
 
@@ -57,6 +63,14 @@ def audit(
         "model": {"path": model, "threshold": threshold, "timeout": timeout},
         "data": {"path": data, "target": target},
         "space": {"path": space, "protected": protected, "exclude": exclude},
+        "text": {
+            "path": texts,
+            "column": column,
+            "similar": similar,
+            "k": k,
+            "occurrences": occurrences,
+            "ambiguous": ambiguous,
+        },
         "audit": {
             "strategy": strategy,
             "seed": seed,
@@ -92,8 +106,9 @@ def audit(
 def _search(plan: Plan, shown: bool) -> Run:
     from evenhand.cli.progress import progress
     from evenhand.run import audit as search
+    from evenhand.space.tabular import Space
 
-    most = plan.space.tests if plan.space.countable else None
+    most = plan.space.tests if isinstance(plan.space, Space) and plan.space.countable else None
     with progress(shown, most) as show:
         return search(
             plan.model,

@@ -6,13 +6,15 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from evenhand.errors import ConfigError
 from evenhand.space.names import suggest
 
 MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
 LARGEST = 2**24
+OF_TEXTS = "text-random"
+"""The search of texts, where none is named."""
 Tables = dict[str, dict[str, Any]]
 
 
@@ -46,6 +48,22 @@ class SpaceTable(_Table):
     exclude: list[str] = Field(default_factory=list)
     constraints: list[str] = Field(default_factory=list)
     limit: int | None = None
+
+
+class TextTable(_Table):
+    """Texts in the place of rows, and what must not matter in them: the settings of ``TextSpace``."""
+
+    path: str | None = None
+    column: str | None = None
+    encoding: str = "utf-8"
+    protected: list[str | dict[str, Any]] = Field(default_factory=list)
+    similar: str | None = None
+    k: int | None = Field(default=None, ge=1)
+    occurrences: Literal["each", "together"] | None = None
+    ambiguous: Literal["context", "always", "never"] | None = None
+    avoid_protected: bool | None = None
+    agree: bool | None = None
+    limit: int | None = Field(default=None, ge=2)
 
 
 class AuditTable(_Table):
@@ -115,10 +133,37 @@ class Config(_Table):
     model: ModelTable = Field(default_factory=ModelTable)
     data: DataTable = Field(default_factory=DataTable)
     space: SpaceTable = Field(default_factory=SpaceTable)
+    text: TextTable | None = None
     audit: AuditTable = Field(default_factory=AuditTable)
     budget: BudgetTable = Field(default_factory=BudgetTable)
     estimate: EstimateTable = Field(default_factory=EstimateTable)
     repair: RepairTable = Field(default_factory=RepairTable)
+    _source: str = PrivateAttr(default="the flags")
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, for messages."""
+        return self._source
+
+    def refuse_texts(self, command: str) -> None:
+        """Raise where a command that is for rows is given texts."""
+        if self.text is not None:
+            raise ConfigError(
+                f"{self.source}: 'evenhand {command}' is for rows of a table, and [text] names texts; "
+                "of texts there is 'evenhand audit'"
+            )
+
+
+TABLES: dict[str, type[_Table]] = {
+    "model": ModelTable,
+    "data": DataTable,
+    "space": SpaceTable,
+    "text": TextTable,
+    "audit": AuditTable,
+    "budget": BudgetTable,
+    "estimate": EstimateTable,
+    "repair": RepairTable,
+}
 
 
 def read(path: Path | None, flags: Tables) -> Config:
@@ -133,13 +178,34 @@ def read(path: Path | None, flags: Tables) -> Config:
     given = checked.model_dump(exclude_unset=True)
     if path is not None:
         _settle(given, path.parent)
-    return _checked(_over(given, flags), source)
+    settled = _over(given, flags)
+    if "text" in settled:
+        _check_alone(settled, source)
+        settled.setdefault("audit", {}).setdefault("strategy", OF_TEXTS)
+    return _checked(settled, source)
+
+
+def _check_alone(tables: Tables, source: str) -> None:
+    """Raise where texts stand beside what only rows have."""
+    beside = [f"{name}.{key}" for name in ("data", "space") for key in tables.get(name, {})]
+    if beside:
+        raise ConfigError(
+            f"{source}: texts and rows cannot be mixed, and {', '.join(beside)} is for rows; "
+            "leave that out, or [text] and --texts"
+        )
 
 
 def _over(tables: Tables, flags: Tables) -> Tables:
     out = {name: dict(table) for name, table in tables.items()}
+    flags = {name: dict(table) for name, table in flags.items() if table}
+    if "text" in out or "text" in flags:
+        # One option for both: what must not matter.
+        protected = flags.get("space", {}).pop("protected", None)
+        if protected is not None:
+            flags.setdefault("text", {})["protected"] = protected
     audit, wanted = out.get("audit", {}), flags.get("audit", {})
-    if "strategy" in wanted and wanted["strategy"] != audit.get("strategy", "kosei"):
+    default = OF_TEXTS if "text" in out else "kosei"
+    if "strategy" in wanted and wanted["strategy"] != audit.get("strategy", default):
         # The file's settings are those of another strategy.
         audit.pop("settings", None)
     for name, table in flags.items():
@@ -152,10 +218,13 @@ def _over(tables: Tables, flags: Tables) -> Tables:
 def _settle(tables: Tables, folder: Path) -> None:
     """Paths in a file are seen from the file."""
     paths = [("data", "path"), ("space", "path"), ("audit", "directory"), ("model", "path"), ("repair", "save")]
-    for table, key in [*paths, ("repair", "plot")]:
+    for table, key in [*paths, ("repair", "plot"), ("text", "path"), ("text", "similar")]:
         value = tables.get(table, {}).get(key)
         if value is not None and (table != "model" or is_file(value)):
             tables[table][key] = str(folder / value)
+    text = tables.get("text", {})
+    if "protected" in text:
+        text["protected"] = [str(folder / one) if str(one).endswith(".toml") else one for one in text["protected"]]
 
 
 def is_file(spec: str) -> bool:
@@ -184,7 +253,9 @@ def _parse(path: Path) -> Tables:
 
 def _checked(tables: Any, source: str) -> Config:
     try:
-        return Config.model_validate(tables)
+        config = Config.model_validate(tables)
+        config._source = source
+        return config
     except ValidationError as error:
         raise ConfigError(f"{source}: {_words(error.errors(include_url=False)[0])}") from None
 
@@ -197,10 +268,11 @@ def _words(error: Any) -> str:
     got = repr(error["input"])
     got = got if len(got) <= 60 else got[:57] + "..."
     if error["type"] == "extra_forbidden":
-        table = Config.model_fields[where[0]].annotation if len(where) > 1 else Config
-        assert table is not None
-        known = list(table.model_fields)
+        known = list((TABLES[where[0]] if len(where) > 1 else Config).model_fields)
         return f"unknown key {key!r}; {suggest(where[-1], known)}"
+    if key == "text.protected":
+        allowed = 'names, .toml files, tables such as {team = ["reds", "blues"]}'
+        return f"{key} must be a list of lexicons ({allowed}), got {got}"
     if key == "audit.criterion":
         return f'{key} must be "flip" or a number (a gap of scores), got {got}'
     if error["type"].startswith(("model_type", "model_attributes", "dict_type")):

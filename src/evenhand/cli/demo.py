@@ -12,11 +12,26 @@ def demo(
     directory: Annotated[Path, typer.Option(metavar="DIR", help="Where the page goes.")] = Path("evenhand-demo"),
     seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same findings.")] = 0,
     no_page: Annotated[bool, typer.Option("--no-page", help="Write no HTML page.")] = False,
+    text: Annotated[
+        bool, typer.Option("--text", help="A net that reads comments instead; needs the extra text.")
+    ] = False,
 ) -> None:
-    """Audit models of two public data sets, end to end.
+    """Audit models of two public data sets, end to end; or with --text a net that reads comments.
 
-    Trains them, searches, prints who is treated differently, and writes a page about it.
+    Trains them, searches, prints who is treated differently, and writes a page about it. The net is also repaired.
     """
+    path = _texts(seed, directory, no_page) if text else _people(seed, directory, no_page)
+    if path is not None:
+        typer.echo(f"The same as a page: {path}")
+
+
+def _texts(seed: int, directory: Path, no_page: bool) -> Path | None:
+    from evenhand.cli.text_demo import show_texts
+
+    return show_texts(seed, None if no_page else directory)
+
+
+def _people(seed: int, directory: Path, no_page: bool) -> Path | None:
     from evenhand.cli import summary
     from evenhand.cli.progress import progress
     from evenhand.demo import DEMOS
@@ -40,6 +55,4 @@ def demo(
         summary.show_pairs(done.pairs, out)
         out.print()
         sections.append(Section(which.title, run, done.pairs, which.note, [baseline]))
-    if not no_page:
-        path = write(directory / "index.html", sections, title="evenhand demo")
-        typer.echo(f"The same as a page: {path}")
+    return None if no_page else write(directory / "index.html", sections, title="evenhand demo")

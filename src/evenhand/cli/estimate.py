@@ -87,6 +87,7 @@ def estimate(
 
     flags = {name: {k: v for k, v in table.items() if v not in (None, [])} for name, table in flags.items()}
     chosen = read(config, flags)
+    chosen.refuse_texts("estimate")
     if chosen.estimate.weights is not None and chosen.space.path is None:
         # What a row counts is no attribute of the person.
         chosen.space.exclude.append(chosen.estimate.weights)
@@ -105,7 +106,9 @@ def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
     from evenhand.measuring import estimate as measure
     from evenhand.measuring.watching import Onlooker
     from evenhand.oracle import Status
+    from evenhand.space.tabular import Space
 
+    assert isinstance(plan.space, Space)
     settings: dict[str, Any] = chosen.estimate.model_dump(exclude_none=True)
     if chosen.audit.chunk is not None:
         settings["chunk"] = chosen.audit.chunk
@@ -138,7 +141,9 @@ def _check_groups(plan: Plan, chosen: Config) -> None:
 
 def _groups(plan: Plan, chosen: Config) -> Groups:
     from evenhand.measuring import groups
+    from evenhand.space.tabular import Space
 
+    assert isinstance(plan.space, Space)
     wanted = chosen.estimate
     target = chosen.data.target
     return groups(

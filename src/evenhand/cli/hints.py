@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 HINTS = (
-    (r"strategy='(\w+)'", r"--strategy \1"),
+    (r"strategy='([\w-]+)'", r"--strategy \1"),
+    (r"[Uu]se eh\.TextSpace", "use --texts FILE"),
+    (r'encoding="([\w-]+)"', r'encoding = "\1" in [text]'),
     (r"eh\.Adf\(gradient='(\w+)'\)", r"--set gradient=\1"),
     (r"(?:criterion=)?eh\.Gap\(([^)]*)\)", r"--gamma \1"),
     (r"criterion=eh\.Flip\(\)", "no --gamma"),

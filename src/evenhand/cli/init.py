@@ -63,43 +63,68 @@ tests = 100000
 def init(
     data: options.DataFile,
     protected: Annotated[
-        list[str], typer.Option(metavar="NAME", help="An attribute that must not matter; repeatable.")
+        list[str],
+        typer.Option(
+            metavar="NAME", help="An attribute that must not matter, or with --text a lexicon (religion); repeatable."
+        ),
     ],
     target: options.Target = None,
     exclude: options.Exclude = None,
+    text: Annotated[bool, typer.Option("--text", help="The data are texts: also .txt, a text on each line.")] = False,
+    column: options.Column = None,
     output: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("evenhand.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:
     """Write an editable configuration for your data.
 
     It says how to audit; a second file beside it says which people can be asked about, as inferred from the data.
+    With --text the data are texts, and one file says all.
     """
+    beside = output.with_suffix(".space.toml")
+    for path in (output,) if text else (output, beside):
+        if path.exists() and not force:
+            raise ConfigError(f"{path} is there already; --force overwrites it, --output names another")
+    if text:
+        from evenhand.cli.text_init import written
+
+        if target is not None or exclude:
+            raise ConfigError("--target and --exclude are for rows of a table; leave them out, or --text")
+        described, content = written(data, column, protected, output)
+        _write(output, content)
+        typer.echo(f"{described}\n\nWrote {output}. Put your model's path into it, then: evenhand audit {output}")
+        return
+    if column is not None:
+        raise ConfigError("--column names the column of texts; say --text too, or leave it out")
     from evenhand.space.frames import read_frame
     from evenhand.space.tabular import Space
     from evenhand.space.toml import dumps
 
-    beside = output.with_suffix(".space.toml")
-    for path in (output, beside):
-        if path.exists() and not force:
-            raise ConfigError(f"{path} is there already; --force overwrites it, --output names another")
     space = Space.infer(read_frame(data), protected, target, exclude=exclude or [])
-    text = TEMPLATE.format(
+    config = TEMPLATE.format(
         name=output,
-        data=_quoted(os.path.relpath(data, output.parent)),
-        target=f"target = {_quoted(target)}"
+        data=quoted(os.path.relpath(data, output.parent)),
+        target=f"target = {quoted(target)}"
         if target
         else '# target = "..."           # the column that the model predicts',
-        space=_quoted(beside.name),
+        space=quoted(beside.name),
     )
-    for path, content in ((beside, dumps(space)), (output, text)):
-        try:
-            path.write_text(content, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot write {path}: {error.strerror}; choose another place: --output") from error
+    _write(beside, dumps(space))
+    _write(output, config)
     typer.echo(repr(space))
     typer.echo(f"\nWrote {output} and {beside}. Put your model's path into the first, then: evenhand audit {output}")
 
 
-def _quoted(text: str) -> str:
-    """Write a TOML string; JSON's are TOML's, except for one character."""
+def _write(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}; choose another place: --output") from error
+
+
+def quoted(text: str) -> str:
+    """Write a TOML string; JSON's are TOML's, except for one character.
+
+    >>> quoted("a b")
+    '"a b"'
+    """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

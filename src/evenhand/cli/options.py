@@ -31,11 +31,37 @@ Trust = Annotated[Texts, Option(metavar="TYPE", help="A type that a .skops file 
 Data = Annotated[str | None, Option(metavar="FILE", help="Real rows: .csv, .tsv, .parquet, .json or .jsonl.")]
 Target = Annotated[str | None, Option(metavar="NAME", help="The column that the model predicts.")]
 Protected = Annotated[Texts, Option(metavar="NAME", help="An attribute that must not matter; repeatable.")]
+ProtectedTerms = Annotated[
+    Texts,
+    Option(
+        "--protected",
+        metavar="NAME",
+        help="An attribute that must not matter, or of texts a lexicon (religion) or its .toml file; repeatable.",
+    ),
+]
 Exclude = Annotated[Texts, Option(metavar="NAME", help="A column that the model does not get; repeatable.")]
 Space = Annotated[str | None, Option(metavar="FILE", help="The space as TOML; by default inferred from the data.")]
 
+TextFile = Annotated[
+    str | None,
+    Option("--texts", metavar="FILE", help="Texts instead of rows: .csv, .tsv, .jsonl, .json, .parquet, .txt."),
+]
+Column = Annotated[str | None, Option(metavar="NAME", help="The column that has the texts; by default text.")]
+Similar = Annotated[
+    str | None, Option(metavar="FILE", help="Word vectors, for similar words; by default those of the model.")
+]
+K = Annotated[int | None, Option("--k", metavar="N", help="How many similar words a word has; by default 10.")]
+Occurrences = Annotated[
+    str | None, Option(metavar="HOW", help="Replace 'each' occurrence of a term by itself (by default), or 'together'.")
+]
+Ambiguous = Annotated[
+    str | None,
+    Option(metavar="WHEN", help="When black is a term: 'context' (by default), 'always' or 'never'."),
+]
+
 Strategy = Annotated[
-    str | None, Option(metavar="NAME", help="The search, by default kosei; 'evenhand strategies' lists all.")
+    str | None,
+    Option(metavar="NAME", help="The search, by default kosei, of texts text-random; 'evenhand strategies' lists all."),
 ]
 Settings = Annotated[Texts, Option("--set", metavar="NAME=VALUE", help="A setting of the search; repeatable.")]
 Seed = Annotated[int | None, Option(metavar="N", help="Same seed, same findings; by default 0.")]

@@ -8,18 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.budget import Budget
-from evenhand.cli.config import Config, SpaceTable
+from evenhand.cli.config import Config, SpaceTable, TextTable
 from evenhand.cli.faults import tell
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.directory import IDENTITY
-from evenhand.errors import ConfigError, RunError
+from evenhand.errors import ConfigError, EvenhandError, MissingExtra, RunError
 from evenhand.model import Model, wrap
 from evenhand.model.files import load_model, load_object
 from evenhand.run import CHUNK, DEFAULT_TESTS
 from evenhand.search import Strategy
 from evenhand.space.frames import read_frame
 from evenhand.space.tabular import Space
+from evenhand.starting import check_kind
 from evenhand.strategies import make
+from evenhand.text.files import read_texts
+from evenhand.text.lexicon import NAMES
+from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,12 +44,12 @@ class Plan:
     """The arguments of an audit."""
 
     model: Model
-    space: Space
+    space: Space | TextSpace
     strategy: Strategy
     budget: Budget
     seed: int
     criterion: Criterion
-    data: pd.DataFrame | None
+    data: pd.DataFrame | list[str] | None
     directory: Path | None
     chunk: int
     timeout: float | None
@@ -63,9 +67,16 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
         check_resumable(directory)
     if config.model.path is None:
         raise ConfigError("no model; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
-    data = None if config.data.path is None else read_frame(config.data.path)
-    model = get_model(config.model.path, trust, config.model.threshold, quiet)
-    space = get_space(config, data, model.columns)
+    space: Space | TextSpace
+    data: pd.DataFrame | list[str] | None
+    if config.text is not None:
+        space, data = get_texts(config)
+        check_kind(space, strategy)
+        model = get_model(config.model.path, trust, config.model.threshold, quiet)
+    else:
+        data = None if config.data.path is None else read_frame(config.data.path)
+        model = get_model(config.model.path, trust, config.model.threshold, quiet)
+        space = get_space(config, data, model.columns)
     return Plan(
         model,
         space,
@@ -111,7 +122,9 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space
     if table.path is not None:
         return _changed(Space.load(table.path), table)
     if data is None:
-        raise ConfigError("no space to search; give --space FILE, or --data FILE and --protected NAME to infer one")
+        raise ConfigError(
+            "no space to search; give --space FILE, or --data FILE and --protected NAME to infer one, or --texts FILE"
+        )
     if not table.protected:
         raise ConfigError(
             f"no protected attribute; name one: --protected NAME; the data has {', '.join(map(str, data.columns[:12]))}"
@@ -121,6 +134,40 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space
     return Space.infer(
         data, table.protected, config.data.target, exclude=exclude, constraints=table.constraints, **limit
     )
+
+
+def get_texts(config: Config) -> tuple[TextSpace, list[str]]:
+    """Make the space of texts, and read the texts."""
+    table = config.text
+    assert table is not None
+    if table.path is None:
+        raise ConfigError(f"{config.source}: no texts; name a file: --texts FILE, or path in [text]")
+    if not table.protected:
+        known = ", ".join(NAMES)
+        raise ConfigError(
+            f"{config.source}: nothing is protected; name a lexicon: --protected religion, or protected in [text]; "
+            f"there are {known}, and .toml files of your own"
+        )
+    if config.audit.coverage:
+        raise ConfigError(
+            f"{config.source}: audit.coverage is for rows of a table, and [text] names texts; leave it out"
+        )
+    return text_space(table, config.source), read_texts(table.path, table.column, table.encoding)
+
+
+def text_space(table: TextTable, source: str) -> TextSpace:
+    """Make the space that a table describes; an error names the key."""
+    settings = table.model_dump(exclude_none=True, exclude={"path", "column", "encoding"})
+    key = "text.protected"
+    try:
+        space = TextSpace(**settings)
+        key = "text.similar"
+        _ = space.similar
+    except MissingExtra:
+        raise
+    except EvenhandError as error:
+        raise ConfigError(f"{source}: {key}: {error}") from None
+    return space
 
 
 def _unseen(data: Any, columns: Sequence[str] | None, config: Config) -> list[str]:

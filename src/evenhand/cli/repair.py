@@ -77,6 +77,7 @@ def repair(
 
     flags = {name: {k: v for k, v in table.items() if v not in (None, [])} for name, table in flags.items()}
     chosen = read(config, flags)
+    chosen.refuse_texts("repair")
     bench = set_up(chosen, Trust(trust_pickle, trust or ()), quiet)
     done, failed = _compare(bench, shown=not (quiet or as_json))
     _report(done, failed, chosen.repair, bench, as_json, quiet)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand.errors import RunError
+from evenhand.space.tabular import Space
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from evenhand.covering import Coverage
     from evenhand.run import Run
+    from evenhand.text_words import TextPair
     from evenhand.words import Pair
 
 BLOCK = 100_000
@@ -69,7 +71,7 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     if counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
-    if space.combinations > space.limit:
+    if isinstance(space, Space) and space.sampled:
         text = f"{space.limit:,} of {space.combinations:,} for each individual, sampled: some pairs may be missed"
         rows.append(("counterparts", text))
     rows += [(words, f"{n:,}") for words, n in run.remarks]
@@ -78,7 +80,7 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     return rows
 
 
-def show(run: Run, pairs: Sequence[Pair], covered: Coverage | None = None) -> None:
+def show(run: Run, pairs: Sequence[Pair | TextPair], covered: Coverage | None = None) -> None:
     """Print a run: a table, then pairs in plain words."""
     from rich import box
     from rich.table import Table
@@ -92,7 +94,7 @@ def show(run: Run, pairs: Sequence[Pair], covered: Coverage | None = None) -> No
     show_pairs(pairs, out)
 
 
-def show_pairs(pairs: Sequence[Pair], out: Console) -> None:
+def show_pairs(pairs: Sequence[Pair | TextPair], out: Console) -> None:
     """Print pairs, numbered, as wide as the terminal allows."""
     if not pairs:
         out.print("Nobody was found to be treated differently.")
@@ -120,7 +122,8 @@ def emit(values: dict[str, Any]) -> None:
 def write_findings(run: Run, path: Path) -> None:
     """Write every finding as a line of CSV, a block at a time."""
     try:
-        with path.open("w", encoding="utf-8", newline="") as file:
+        # Texts may hold halves of characters, which no encoding has.
+        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             for start in range(0, max(run.found, 1), BLOCK):
                 block = run.pairs.frame(slice(start, start + BLOCK))
                 block.to_csv(file, index=False, header=start == 0)

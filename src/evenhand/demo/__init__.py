@@ -14,6 +14,7 @@ from evenhand.words import Pair, telling
 
 if TYPE_CHECKING:
     from evenhand.datasets import Dataset
+    from evenhand.text_words import TextPair
 
 __all__ = ["DEMOS", "Audited", "demo"]
 
@@ -64,7 +65,7 @@ class Audited:
     """The directed search."""
     baseline: Run
     """Random testing of the same model, as many tests."""
-    pairs: Sequence[Pair]
+    pairs: Sequence[Pair | TextPair]
     accuracy: float
     """On rows that the model was not trained on."""
 

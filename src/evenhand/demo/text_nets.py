@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, MissingExtra
-from evenhand.text.texts import Texts
 from evenhand.text.tokens import split
 
 try:
@@ -30,6 +30,14 @@ _SORTED = 50
 """Batches among which texts are sorted by length: enough that little is padding, few enough that batches stay mixed."""
 
 Ids = npt.NDArray[np.int64]
+
+
+class _Numbers(dict[str, int]):
+    """The numbers of words by their lower case; grows by what it is asked for."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = self.get(word.lower(), UNKNOWN)
+        return number
 
 
 class Encoder:
@@ -53,24 +61,21 @@ class Encoder:
 
     def __init__(self, words: Sequence[str], longest: int | None = None) -> None:
         self.words, self.longest = tuple(words), longest
-        self._numbers = {word: number for number, word in enumerate(self.words, UNKNOWN + 1)}
+        self._numbers = _Numbers(
+            (word, number) for number, word in enumerate(self.words, UNKNOWN + 1) if word == word.lower()
+        )
 
     def __len__(self) -> int:
         return len(self.words) + UNKNOWN + 1
 
     def __call__(self, texts: Sequence[str]) -> Ids:
         """Encode texts; the longest of them says how wide the matrix is."""
-        cut = Texts.of(texts)
-        numbers = cut.vocabulary.column(self._number, np.int64)
-        padded = cut.padded()[:, : self.longest]
-        ids = np.where(padded >= 0, numbers[padded] if len(numbers) else PAD, PAD)
-        if not ids.shape[1]:
-            ids = np.full((len(cut), 1), PAD)
-        ids[ids[:, 0] == PAD, 0] = UNKNOWN
+        number = self._numbers.__getitem__
+        rows = [list(map(number, split(text)[1::2][: self.longest])) or [UNKNOWN] for text in texts]
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        ids = np.full((len(rows), int(lengths.max(initial=1))), PAD)
+        ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
         return ids
-
-    def _number(self, word: str) -> int:
-        return self._numbers.get(word.lower(), UNKNOWN)
 
     @classmethod
     def of(cls, texts: Sequence[str], least: int = 2, longest: int | None = None) -> Encoder:

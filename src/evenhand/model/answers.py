@@ -137,7 +137,8 @@ def as_scores(answer: Any, n: int, name: str) -> Floats:
         example = array.flat[0] if array.size else None
         raise ModelError(
             f"{name} was asked for scores and returned {array.dtype} values such as {example!r}.\n"
-            "Return numbers, or use what needs labels only: criterion=eh.Flip() and strategy='kosei'."
+            "Return numbers, or use what needs labels only: criterion=eh.Flip() and strategy='kosei', or for texts\n"
+            "strategy='text-random'."
         )
     if array.ndim == 1:
         array = array[:, np.newaxis]

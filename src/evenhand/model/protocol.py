@@ -117,7 +117,7 @@ class Model(ABC):
     def _no_words(self) -> ModelError:
         return ModelError(
             f"{self.name} gives no vectors and gradients of words. A torch module with an embedding layer does:\n"
-            "eh.wrap(module, encode=encode). For any other model use strategy='text-random'."
+            "eh.wrap(module, encode=encode). Otherwise strategy='text-importance' wants scores, 'text-random' labels."
         )
 
     def decide(self, scores: Floats) -> Array:

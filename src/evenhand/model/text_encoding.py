@@ -16,6 +16,8 @@ Positions = npt.NDArray[np.int64]
 
 KEPT = 2**22
 """Ids of texts that are remembered, since a text is often asked for its scores and then for its gradients."""
+TOGETHER = 1024
+"""Texts that are encoded at once."""
 FEW = 32
 """A batch of fewer texts takes about as long as one of so many."""
 ALIKE = 0.8
@@ -45,10 +47,11 @@ class Padding(NamedTuple):
 
 
 class Encoder:
-    """Calls the user's ``encode``, one text at a time, and remembers what it said.
+    """Calls the user's ``encode``, and remembers what it said of each text alone.
 
     Alone a text is not padded, or padded in the one way that its encoder has. So what it becomes cannot depend on the
-    texts beside it.
+    texts beside it. Where the padding is known, and the net ignores it, many texts are encoded at once and the padding
+    is taken off again; of each such batch one text is also encoded alone, and where that differs, all are.
 
     >>> encoder = Encoder(lambda texts: [[len(word) for word in text.split()] for text in texts])
     >>> encoder.rows(["to be or not"])[0].fields
@@ -61,12 +64,14 @@ class Encoder:
         """The names of the fields, where ``encode`` gives them names; the ids are the first."""
         self._rows: dict[str, Row] = {}
         self._kept = 0
+        self._uneven = False
 
-    def rows(self, texts: Sequence[str]) -> list[Row]:
-        """Encode texts, each as if it were alone."""
+    def rows(self, texts: Sequence[str], padding: Padding | None = None) -> list[Row]:
+        """Encode texts, each as if it were alone; with a padding that the net ignores, many at once."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        encoded = self._alone(fresh) if padding is None or self._uneven else self._together(fresh, padding)
         # Those at hand could be dropped to make room, so what is asked now is kept apart.
-        new = dict(zip(fresh, self._alone(fresh), strict=True))
+        new = dict(zip(fresh, encoded, strict=True))
         rows = [new[text] if text in new else self._rows[text] for text in texts]
         self._kept += sum(len(row.fields[0]) for row in new.values())
         if self._kept > KEPT:
@@ -77,6 +82,31 @@ class Encoder:
 
     def _alone(self, texts: list[str]) -> list[Row]:
         return [Row(tuple(field[0] for field in self.fields([text]))) for text in texts]
+
+    def _together(self, texts: list[str], padding: Padding) -> list[Row]:
+        """Encode many texts at once, or each alone where that fails."""
+        try:
+            rows = self._in_batches(texts, padding)
+        except Exception:  # Whatever it is, it comes again alone if it has to do with a text.
+            rows = None
+        self._uneven = rows is None
+        return self._alone(texts) if rows is None else rows
+
+    def _in_batches(self, texts: list[str], padding: Padding) -> list[Row] | None:
+        """Encode texts of about equal length at once, and take the padding off; None where that changes a text."""
+        out: list[Row] = [Row(())] * len(texts)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for begin in range(0, len(order), TOGETHER):
+            which = order[begin : begin + TOGETHER]
+            fields = self.fields([texts[i] for i in which])
+            lengths = _unpadded(fields, padding)
+            rows = _cut(fields, lengths, padding.left)
+            (first,) = self._alone([texts[which[0]]])
+            if lengths[0] and not all(map(np.array_equal, first.fields, rows[0].fields)):
+                return None
+            for i, row, length in zip(which, rows, lengths.tolist(), strict=True):
+                out[i] = row if length else self._alone([texts[i]])[0]
+        return out
 
     def fields(self, texts: list[str]) -> tuple[Array, ...]:
         """Call ``encode`` on a batch: the ids, a row for each text, and what goes with them."""
@@ -130,6 +160,32 @@ def _array(values: Any) -> Array:
         return np.asarray(values)
     except ValueError as error:
         raise ModelError("encode gave rows of different lengths. Pad them to one length.") from error
+
+
+def _unpadded(fields: tuple[Array, ...], padding: Padding) -> Positions:
+    """Return how many ids each text of a batch has without padding; 0 where that is not certain."""
+    filler = np.ones(fields[0].shape, dtype=bool)
+    for field, value in zip(fields, padding.values, strict=True):
+        if field.ndim == 2:
+            filler &= field == value
+    real = ~filler if padding.left else ~filler[:, ::-1]
+    lengths: Positions = np.where(real.any(axis=1), real.shape[1] - real.argmax(axis=1), 0)
+    for field in fields:
+        if field.ndim == 1:
+            # A length, if it is one, must be that of what is left.
+            lengths[field != lengths] = 0
+    return lengths
+
+
+def _cut(fields: tuple[Array, ...], lengths: Positions, left: bool) -> list[Row]:
+    """Make rows of a batch, each of so many ids."""
+    width = fields[0].shape[1]
+    parts = [slice(width - length, None) if left else slice(length) for length in lengths.tolist()]
+    columns = (
+        [row[part] for row, part in zip(field, parts, strict=True)] if field.ndim == 2 else list(field)
+        for field in fields
+    )
+    return [Row(row) for row in zip(*columns, strict=True)]
 
 
 def _filled(padded: Sequence[Array], row: Row) -> Padding | None:

@@ -81,9 +81,8 @@ class TextModule(TorchModel):
         if self._embedding is None:
             return super().word_vectors(words)
         ids, lengths = self._ids_of(words)
-        matrix = as_floats(self._embedding.weight)
-        sums = np.zeros((len(words), matrix.shape[1]))
-        np.add.at(sums, np.repeat(np.arange(len(words)), lengths), matrix[ids])
+        sums = np.zeros((len(words), self._embedding.embedding_dim))
+        np.add.at(sums, np.repeat(np.arange(len(words)), lengths), as_floats(self._embedding.weight[ids]))
         return sums / np.maximum(lengths, 1)[:, np.newaxis]
 
     def word_gradients(self, texts: Texts, classes: npt.NDArray[np.int64]) -> Floats:
@@ -94,12 +93,13 @@ class TextModule(TorchModel):
         kind = self._kind or (self._recognise(strings) if strings else "logits")
         if kind == "labels":
             raise self._only_labels()
-        rows = self._encoder.rows(strings)
+        padding = self._look(strings)
+        rows = self._encoder.rows(strings, padding)
         alignment = self._align(texts, rows)
         lengths, out = sizes(rows), np.zeros((len(texts.words), self._embedding.embedding_dim))
         begins, places = np.cumsum(lengths) - lengths, np.full(alignment.pieces, -1)
         with Evaluation(self._parts()):
-            for batch in batches(rows, self._look(strings), self._most):
+            for batch in batches(rows, padding, self._most):
                 slope = self._differentiate(batch, classes[batch.which], kind)
                 owner = alignment.ids[ranges(begins[batch.which], lengths[batch.which])]
                 real = owner >= 0
@@ -132,7 +132,8 @@ class TextModule(TorchModel):
         parts: list[Array] = []
         which: list[npt.NDArray[np.int64]] = []
         with Evaluation(self._parts()), torch.inference_mode():
-            for batch in batches(self._encoder.rows(X), self._look(X), self._most):
+            padding = self._look(X)
+            for batch in batches(self._encoder.rows(X, padding), padding, self._most):
                 output = self._output(batch)
                 parts.append(as_floats(output) if output.is_floating_point() else output.cpu().numpy())
                 which.append(batch.which)

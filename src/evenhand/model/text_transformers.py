@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.errors import MissingExtra, ModelError
 from evenhand.model.text_alignment import Alignment, by_spans
-from evenhand.model.text_encoding import Encoder, Row
+from evenhand.model.text_encoding import Encoder, Padding, Row
 from evenhand.model.text_modules import TextModule
 from evenhand.text.texts import Texts
 
@@ -123,6 +123,10 @@ class _Tokens(Encoder):
 
     def _tokens(self, texts: list[str], **options: Any) -> dict[str, Any]:
         return dict(self.tokenizer(texts, truncation=self.longest is not None, max_length=self.longest, **options))
+
+    def _together(self, texts: list[str], padding: Padding) -> list[Row]:
+        del padding
+        return self._alone(texts)
 
     def _alone(self, texts: list[str]) -> list[Row]:
         if not texts:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand._version import __version__
 from evenhand.errors import RunError
+from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     from evenhand.covering import Coverage
     from evenhand.run import Run
+    from evenhand.text_words import TextPair
     from evenhand.words import Pair
 
 __all__ = ["Section", "render", "write"]
@@ -24,7 +26,7 @@ class Section:
 
     title: str
     run: Run
-    pairs: Sequence[Pair]
+    pairs: Sequence[Pair | TextPair]
     note: str = ""
     others: Sequence[Run] = ()
     """Further runs of the same model, for comparison."""
@@ -59,8 +61,10 @@ def render(sections: Sequence[Section], title: str = "evenhand audit") -> str:
     shown = []
     for number, section in enumerate(sections):
         runs = [section.run, *section.others]
-        shown.append({"of": section, "runs": runs, "chart": discovery(runs, salt=str(number))})
-    return environment.get_template("page.html").render(title=title, version=__version__, sections=shown)
+        texts = isinstance(section.run.space, TextSpace)
+        shown.append({"of": section, "runs": runs, "texts": texts, "chart": discovery(runs, salt=str(number))})
+    texts = bool(shown) and all(section["texts"] for section in shown)
+    return environment.get_template("page.html").render(title=title, version=__version__, sections=shown, texts=texts)
 
 
 def write(path: str | Path, sections: Sequence[Section], **settings: Any) -> Path:

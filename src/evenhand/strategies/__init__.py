@@ -13,6 +13,8 @@ from evenhand.strategies.adf import Adf
 from evenhand.strategies.aequitas import Aequitas
 from evenhand.strategies.kosei import Kosei
 from evenhand.strategies.symbolic import Symbolic
+from evenhand.strategies.text_adf import TextAdf
+from evenhand.strategies.text_importance import TextImportance
 from evenhand.strategies.text_random import TextRandom
 from evenhand.strategies.themis import Themis
 
@@ -23,9 +25,23 @@ STRATEGIES: dict[str, type[Any]] = {
     "symbolic": Symbolic,
     "adf": Adf,
     "text-random": TextRandom,
+    "text-adf": TextAdf,
+    "text-importance": TextImportance,
 }
 
-__all__ = ["STRATEGIES", "Adf", "Aequitas", "Kosei", "Symbolic", "TextRandom", "Themis", "describe", "make"]
+__all__ = [
+    "STRATEGIES",
+    "Adf",
+    "Aequitas",
+    "Kosei",
+    "Symbolic",
+    "TextAdf",
+    "TextImportance",
+    "TextRandom",
+    "Themis",
+    "describe",
+    "make",
+]
 
 
 def make(strategy: str | Strategy, **settings: Any) -> Strategy:

@@ -63,3 +63,10 @@ def chance(strategy: Any, name: str) -> None:
     value = getattr(strategy, name)
     if not number(value) or not 0 <= value <= 1:
         raise StrategyError(f"{type(strategy).__name__}: {name} must be a number from 0 to 1, got {value!r}")
+
+
+def truth(strategy: Any, name: str) -> None:
+    """Raise unless the named setting is True or False."""
+    value = getattr(strategy, name)
+    if not isinstance(value, bool):
+        raise StrategyError(f"{type(strategy).__name__}: {name} must be True or False, got {value!r}")

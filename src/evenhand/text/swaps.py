@@ -57,6 +57,14 @@ class Counterparts:
     origin: Positions
     """For each word of ``texts``, where it stands in its source; -1 if it belongs to the new term."""
 
+    def __getitem__(self, which: Any) -> Counterparts:
+        """Return some of them, by mask, numbers or slice."""
+        rows = np.arange(len(self.texts))[which]
+        words = ranges(self.texts.starts[rows], self.texts.lengths[rows])
+        return Counterparts(
+            self.texts[rows], self.source[rows], self.unit[rows], self.identity[rows], self.origin[words]
+        )
+
 
 class Swaps:
     """The terms of lexicons, ready to be found and swapped in texts of one vocabulary.

@@ -213,6 +213,18 @@ class Texts:
         changed[flat] = words
         return Texts(self.vocabulary, self.leads, changed, self.gaps, self.starts)
 
+    def without(self, flat: Positions) -> list[str]:
+        """Return for each of some places of ``words`` the text without the word there; gaps stay.
+
+        >>> Texts.of(["one, two", "three"]).without(np.array([0, 1, 2]))
+        [', two', 'one, ', '']
+        """
+        lengths, own, rows = self.vocabulary.column(len, np.int64), self.strings(), self.rows[flat]
+        ends = np.append(0, np.cumsum(lengths[self.words] + lengths[self.gaps]))
+        begin = ends[flat] - ends[self.starts[rows]] + lengths[self.leads[rows]]
+        pieces = zip(rows.tolist(), begin.tolist(), (begin + lengths[self.words[flat]]).tolist(), strict=True)
+        return [own[row][:a] + own[row][b:] for row, a, b in pieces]
+
 
 def splice(
     texts: Texts, rows: Positions, starts: Positions, stops: Positions, pieces: Texts, which: Positions

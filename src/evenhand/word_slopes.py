@@ -1,0 +1,192 @@
+"""Which word of a text to replace, and by which of its similar words.
+
+By how much each word matters to a decision, at the text and at its rival: from the model's gradients by the vectors of
+words where it has any, else from what its scores say once the word is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import ModelError, StrategyError
+from evenhand.model.answers import FOR_TEXTS
+from evenhand.model.asking import Asking
+from evenhand.slopes import DIFFERENCES, Source
+from evenhand.stream import Bits, mix
+from evenhand.text.ground import TextGround
+from evenhand.text.pairs import TextPairs
+from evenhand.text.texts import Positions
+from evenhand.word_masks import Effects, Masks, Slope
+from evenhand.word_vectors import WordVectors
+
+if TYPE_CHECKING:
+    from evenhand.asker import Asker
+
+EPSILON = 1e-6
+"""What no effect counts as, beside the largest of a text."""
+CELLS = 2**22
+"""Numbers of word vectors that are looked at together."""
+
+
+class WordSlopes:
+    """Chooses words of texts, with one model call for each part of a block.
+
+    Parameters
+    ----------
+    asker
+        The model and the texts.
+    wanted
+        ``"model"`` for the model's gradients, ``"scores"`` for scores of texts without a word, ``"auto"`` for the
+        former where there are any.
+    """
+
+    def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
+        assert isinstance(asker.ground, TextGround)
+        model, self.ground = asker.model, asker.ground
+        if wanted == "model" and not model.has_words:
+            raise ModelError(f"{model.name} gives no gradients of words, which this search follows;\n{FOR_TEXTS}")
+        by_gradient = wanted != "scores" and model.has_words
+        self.source = str(model.gradient_source or "gradients of words") if by_gradient else DIFFERENCES
+        self.question = "gradient" if by_gradient else "score"
+        self._effects: Effects = Gradients(asker) if by_gradient else Masks(asker)
+        self._vectors = WordVectors(model, self.ground.texts.vocabulary) if by_gradient else None
+
+    def check(self, asker: Asker, scores: npt.NDArray[np.float64]) -> None:
+        """Raise where what a function gives are labels after all, which tell no effects."""
+        model = asker.model
+        may_be_labels = model.threshold is None and model.classes is None and asker.criterion.needs_decisions
+        if self._vectors is None and may_be_labels and scores.shape[1] == 1:
+            raise ModelError(
+                f"{model.name} gives labels only, no scores that could tell what a word matters;\n"
+                "use strategy='text-random', which needs labels only, or wrap a function that returns scores"
+            )
+
+    def parts(self, pairs: TextPairs, most: int | None, chunk: int) -> Iterator[tuple[slice, int]]:
+        """Cut texts into parts that fit one model call, each with the rows that it asks."""
+        rows, words = self._effects.costs(pairs, most)
+        start = 0
+        while start < len(pairs):
+            fits = (np.cumsum(rows[start:]) <= chunk) & (np.cumsum(words[start:]) <= self._effects.words)
+            stop = start + max(1, int(fits.sum()))
+            yield slice(start, stop), int(rows[start:stop].sum())
+            start = stop
+
+    def ask(self, pairs: TextPairs, rule: str, draws: Bits | None, most: int | None) -> npt.NDArray[np.int32]:
+        """Choose words of texts that can move: the position of one in each text, or one for each column of draws.
+
+        With the rules ``asc`` and ``hotflip`` a second column has the number of the similar word.
+        """
+        flat, own, other = self._effects.ask(pairs, most)
+        texts = pairs.individuals.texts
+        rows = texts.rows[flat]
+        begins = np.flatnonzero(np.diff(rows, prepend=-1))
+        assert len(begins) == len(pairs), "a text that cannot move was asked about"
+        if rule == "least":
+            assert draws is not None
+            chosen = least(_norm(own) + _norm(other), begins, flat - texts.starts[rows], draws[rows])
+            return (flat[chosen] - texts.starts[:-1, None]).astype(np.int32)
+        words, which = texts.words[flat], np.zeros(len(begins), dtype=np.int64)
+        if rule == "hotflip":
+            gains = self._gains(words, own - other, signed=pairs.rivals is None)
+            nearest = gains.argmax(axis=1)
+            chosen = largest(gains[np.arange(len(gains)), nearest], begins)
+            which = nearest[chosen]
+        else:
+            chosen = largest(_norm(own - other), begins)
+            if rule == "asc":
+                which = self._nearest(words[chosen], own[chosen])
+        return np.stack([flat[chosen] - texts.starts[:-1], which], axis=1).astype(np.int32)
+
+    def _gains(self, words: npt.NDArray[np.int32], slopes: Slope, signed: bool) -> Slope:
+        """Say to first order what each similar word of each word changes: (words, k)."""
+        vectors, moves = self._words()
+        out = []
+        step = max(1, CELLS // (slopes.shape[1] * moves.similar.k))
+        for begin in range(0, len(words), step):
+            part = words[begin : begin + step]
+            similar = moves.of(part)
+            change = vectors.of(np.maximum(similar, 0)) - vectors.of(part)[:, None]
+            gain = np.matmul(change, slopes[begin : begin + step, :, None])[:, :, 0]
+            out.append(np.where(similar >= 0, gain if signed else np.abs(gain), -np.inf))
+        return np.concatenate(out)
+
+    def _nearest(self, words: npt.NDArray[np.int32], slopes: Slope) -> Positions:
+        """Find the similar word of each word whose direction is nearest to the slope's sign, of equals the first."""
+        vectors, moves = self._words()
+        similar = moves.of(words)
+        directions = np.sign(vectors.of(np.maximum(similar, 0)) - vectors.of(words)[:, None])
+        distances = np.square(directions - np.sign(slopes)[:, None]).sum(axis=2)
+        out: Positions = np.where(similar >= 0, distances, np.inf).argmin(axis=1)
+        return out
+
+    def _words(self) -> tuple[WordVectors, Any]:
+        if self._vectors is None:
+            raise StrategyError("asc and hotflip follow gradients of words; ask for the rule 'largest'")
+        return self._vectors, self.ground.moves
+
+
+class Gradients:
+    """The gradients of the loss of a decision by the vector of each word, at texts and at their rivals."""
+
+    words = 2**18
+
+    def __init__(self, asker: Asker) -> None:
+        self._ground, self._asking = asker.ground, Asking(asker.model, asker.timeout)
+
+    def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
+        """Count the texts that are asked for each, and their words."""
+        del most
+        return np.full(len(pairs), pairs.sides), pairs.sides * pairs.individuals.texts.lengths
+
+    def ask(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Slope, Slope]:
+        """Return the words that can move, and for each the gradient at its text and at the rival."""
+        del most
+        assert isinstance(self._ground, TextGround)
+        texts = pairs.individuals.texts
+        flat = np.flatnonzero(self._ground.movable(pairs.individuals))
+        if pairs.rivals is None:
+            own = self._asking.word_gradients(texts, pairs.classes)[flat]
+            return flat, own, np.zeros_like(own)
+        both = texts.join([texts, pairs.rivals.texts])
+        slopes = self._asking.word_gradients(both, np.concatenate([pairs.classes, pairs.classes]))
+        return flat, slopes[flat], slopes[len(texts.words) + pairs.places[flat]]
+
+
+def largest(values: Slope, begins: Positions) -> Positions:
+    """Return where the largest value of each stretch is, of equals the first.
+
+    >>> largest(np.array([1.0, 3.0, 3.0, 2.0]), np.array([0, 3])).tolist()
+    [1, 3]
+    """
+    counts = np.diff(begins, append=len(values))
+    hits = np.flatnonzero(values == np.repeat(np.maximum.reduceat(values, begins), counts))
+    out: Positions = hits[np.searchsorted(hits, begins)]
+    return out
+
+
+def least(matter: Slope, begins: Positions, positions: Positions, draws: Bits) -> Positions:
+    """Draw places of each stretch with probabilities that are the normalised reciprocals of what they matter.
+
+    There is a draw in each column. Of exponential times, each with its own mean, the shortest is the first with just
+    these probabilities; and what is drawn for one stretch does not depend on the others.
+
+    >>> draws = np.arange(8, dtype=np.uint64)[None].repeat(2, axis=0)
+    >>> least(np.array([1.0, 1e9]), np.array([0]), np.arange(2), draws).tolist()
+    [[0, 0, 0, 0, 0, 0, 0, 0]]
+    """
+    counts = np.diff(begins, append=len(matter))
+    most = np.repeat(np.maximum.reduceat(matter, begins), counts)
+    means = matter / np.where(most > 0, most, 1) + EPSILON
+    bits = mix(mix(draws) + positions.astype(np.uint64)[:, None])
+    times = -np.log1p(-((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53))
+    return np.stack([largest(-times[:, j] * means, begins) for j in range(draws.shape[1])], axis=1)
+
+
+def _norm(slopes: Slope) -> Slope:
+    """Return the largest absolute value of each row."""
+    out: Slope = np.abs(slopes).max(axis=1)
+    return out

@@ -1,0 +1,217 @@
+"""Audits of texts on the command line."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evenhand as eh
+from evenhand.cli.summary import write_findings
+from tests.cli import models
+from tests.cli.conftest import MODELS, Command
+
+TEXTS = [
+    "The Muslim family next door is loud.",
+    "My Christian friends were kind, and their food was awful.",
+    'A Jew, a "Sikh" and an atheist walk into a [bold]bar[/bold].',
+    "What a terrible film!",
+]
+MODEL = f"{MODELS}:classify"
+
+
+@pytest.fixture
+def comments(tmp_path: Path) -> Path:
+    path = tmp_path / "comments.csv"
+    pd.DataFrame({"id": range(len(TEXTS)), "said": TEXTS}).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def audit(evenhand: Command, comments: Path) -> Command:
+    def call(*arguments: object, texts: Path = comments) -> Any:
+        column = [] if texts.suffix == ".txt" else ["--column", "said"]
+        return evenhand("audit", "--texts", texts, *column, "--model", MODEL, *arguments)
+
+    return call
+
+
+def write(folder: Path, **more: str) -> Path:
+    path = folder / "evenhand.toml"
+    lines = {"path": '"comments.csv"', "column": '"said"', "protected": '["religion"]'} | more
+    body = "\n".join(f"{key} = {value}" for key, value in lines.items())
+    path.write_text(f'[model]\npath = "{MODEL}"\n[text]\n{body}\n')
+    return path
+
+
+def test_flags_alone(audit: Command) -> None:
+    done = audit("--protected", "religion")
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.stdout.split())
+    assert "text-random, seed 0, by religion" in text
+    assert '"The [Muslim] family next door is loud.": toxic. The same text with [Christian]: fine.' in text
+    assert "texts without a term 1" in text
+
+
+def test_every_kind_of_file_gives_the_same(audit: Command, comments: Path, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"said": TEXTS})
+    frame.to_json(tmp_path / "c.jsonl", orient="records", lines=True)
+    frame.to_csv(tmp_path / "c.tsv.gz", index=False, sep="\t")
+    (tmp_path / "c.txt").write_text("\n".join(TEXTS))
+    told = [
+        json.loads(audit("--protected", "religion", "--json", texts=tmp_path / name).stdout)["pairs"]
+        for name in (comments.name, "c.jsonl", "c.tsv.gz", "c.txt")
+    ]
+    assert told[0]
+    assert all(pairs == told[0] for pairs in told)
+
+
+def test_the_file_says_what_flags_say_and_flags_override(evenhand: Command, audit: Command, tmp_path: Path) -> None:
+    words = np.array(["loud", "noisy", "kind", "awful"])
+    np.savez(tmp_path / "v.npz", words=words, vectors=np.eye(4)[[0, 0, 1, 2]] + 0.1)
+    comments = tmp_path / "comments.csv"
+    pd.DataFrame({"id": range(len(TEXTS)), "said": TEXTS}).to_csv(comments, index=False)
+    config = write(
+        tmp_path, similar='"v.npz"', k="2", occurrences='"together"', ambiguous='"never"', protected='["race"]'
+    )
+    flags = ["--similar", tmp_path / "v.npz", "--k", "2", "--occurrences", "together", "--ambiguous", "never"]
+    budget = ["--budget-tests", 40, "--json"]
+    by_flags = json.loads(audit("--protected", "religion", *flags, *budget).stdout)
+    by_file = json.loads(evenhand("audit", config, "--protected", "religion", *budget).stdout)
+    assert by_file["identity"] == by_flags["identity"]
+    assert by_file["pairs"] == by_flags["pairs"]
+    space = by_file["identity"]["space"]
+    assert (space["k"], space["occurrences"], space["ambiguous"]) == (2, "together", "never")
+    assert by_file["tests"] > 3
+
+
+def test_own_lexicons_by_file_and_by_table(evenhand: Command, comments: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "lexicons"
+    folder.mkdir()
+    (folder / "kin.toml").write_text('terms = ["family", "friends"]')
+    config = write(tmp_path, protected='["lexicons/kin.toml", {door = ["next", "last"]}]')
+    values = json.loads(evenhand("audit", config, "--json").stdout)
+    assert [lexicon["name"] for lexicon in values["identity"]["space"]["lexicons"]] == ["kin", "door"]
+    assert values["tests"] == 2
+
+
+def test_directory_resume_replay_and_limit(evenhand: Command, audit: Command, tmp_path: Path) -> None:
+    kept = ["--protected", "religion", "--directory", tmp_path / "run"]
+    assert audit(*kept, "--resume").exit_code == 2
+    done = audit(*kept, "--fail-above", "1", "--findings", tmp_path / "f.csv", "--page", tmp_path / "p.html")
+    assert done.exit_code == 1
+    assert "2 findings, more than the 1 that --fail-above allows" in done.stderr
+    assert pd.read_csv(tmp_path / "f.csv")["text"].tolist() == [TEXTS[1], TEXTS[0]]
+    assert '<span class="swapped">Muslim</span>' in (tmp_path / "p.html").read_text()
+    assert audit(*kept, "--resume").exit_code == 0
+    again = evenhand("replay", tmp_path / "run", "--model", MODEL)
+    assert (again.exit_code, again.stdout) == (0, "2 of 2 findings confirmed, 0 not\n")
+    changed = evenhand("replay", tmp_path / "run", "--model", f"{MODELS}:length")
+    assert changed.exit_code == 1
+    assert "[Christian]" in changed.stdout
+
+
+def test_settings_and_strategy(audit: Command) -> None:
+    values = json.loads(
+        audit("--protected", "religion", "--set", "max_iter=1", "--set", "phase=global", "--json").stdout
+    )
+    assert values["identity"]["strategy"]["max_iter"] == 1
+
+
+def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None:
+    lines = [json.dumps({"text": "[bold red]A Muslim, loud[/] \u202e \x1b[2J"})]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+    given = ["--texts", tmp_path / "c.jsonl", "--protected", "religion", "--model", MODEL]
+    done = evenhand("audit", *given, "--findings", tmp_path / "f.csv", "--page", tmp_path / "p.html")
+    assert done.exit_code == 0, done.output
+    assert "[bold red]A [Muslim], loud[/] \\u202e \\x1b[2J" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["nothing is protected", "--protected religion", "orientation"]),
+        (["--protected", "religon"], ["text.protected", "did you mean 'religion'"]),
+        (["--protected", "no.toml"], ["text.protected", "no.toml", "no such file"]),
+        (["--protected", "religion", "--similar", "no.npz"], ["text.similar", "no.npz"]),
+        (["--protected", "religion", "--k", "0"], ["text.k", "greater than or equal to 1"]),
+        (["--protected", "religion", "--occurrences", "both"], ["text.occurrences", "'each' or 'together'"]),
+        (["--protected", "religion", "--ambiguous", "maybe"], ["text.ambiguous", "'never'"]),
+        (["--protected", "religion", "--column", "sad"], ["comments.csv", "'sad'"]),
+        (["--protected", "religion", "--data", "x.csv"], ["texts and rows cannot be mixed", "data.path"]),
+        (["--protected", "religion", "--target", "y"], ["data.target"]),
+        (["--protected", "religion", "--exclude", "y"], ["space.exclude"]),
+        (["--protected", "religion", "--space", "y"], ["space.path"]),
+        (["--protected", "religion", "--coverage"], ["coverage", "rows"]),
+        (["--protected", "religion", "--strategy", "kosei"], ["kosei searches attributes", "--strategy text-"]),
+        (["--protected", "orientation"], ["none of 4 texts can be tested"]),
+        (["--protected", "religion", "--model", f"{MODELS}:raises_on_texts"], ["ZeroDivisionError"]),
+    ],
+)
+def test_refused_in_words(audit: Command, refused: Command, arguments: list[str], words: list[str]) -> None:
+    refused(audit(*arguments), *words)
+
+
+def test_wrong_files_are_refused_by_file_and_key(evenhand: Command, refused: Command, comments: Path) -> None:
+    folder = comments.parent
+    refused(evenhand("audit", write(folder, k='"ten"')), "evenhand.toml", "text.k", "'ten'")
+    refused(evenhand("audit", write(folder, words="3")), "evenhand.toml", "unknown key 'text.words'")
+    refused(evenhand("audit", write(folder, protected="[3]")), "evenhand.toml", "text.protected", "list of lexicons")
+    refused(evenhand("audit", write(folder, encoding='"nope"')), "comments.csv", "'nope'", "latin-1")
+    refused(evenhand("audit", write(folder, protected="[]")), "evenhand.toml", "nothing is protected")
+    refused(evenhand("audit", write(folder, protected='[{a = ["b"]}]')), "evenhand.toml", "text.protected")
+    config = write(folder)
+    config.write_text(config.read_text() + '[data]\ntarget = "y"\n')
+    refused(evenhand("audit", config), "evenhand.toml", "data.target", "cannot be mixed")
+    config.write_text(f'text = 3\n[model]\npath = "{MODEL}"\n')
+    refused(evenhand("audit", config), "evenhand.toml", "text")
+    refused(evenhand("audit", "--column", "said", "--model", MODEL), "no texts", "--texts FILE")
+    refused(evenhand("audit", "--data", comments, "--protected", "id", "--model", MODEL, "--strategy", "text-random"),
+            "text-random searches texts", "--texts FILE")  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [["estimate"], ["estimate", "--groups"], ["repair"]])
+def test_what_is_for_rows_is_refused(evenhand: Command, refused: Command, comments: Path, command: list[str]) -> None:
+    refused(evenhand(*command, write(comments.parent)), "evenhand.toml", f"evenhand {command[0]}", "evenhand audit")
+
+
+def test_init_then_audit(evenhand: Command, refused: Command, comments: Path, tmp_path: Path) -> None:
+    output = tmp_path / "conf" / "e.toml"
+    output.parent.mkdir()
+    (output.parent / "kin.toml").write_text('terms = ["family", "friends"]')
+    given = ["init", comments, "--text", "--column", "said", "--protected", "religion", "--output", output]
+    done = evenhand(*given, "--protected", output.parent / "kin.toml")
+    assert done.exit_code == 0, done.output
+    assert "3 texts have a term, 1 have none" in done.stdout
+    table = tomllib.loads(output.read_text())["text"]
+    assert (table["path"], table["column"]) == ("../comments.csv", "said")
+    assert table["protected"] == ["religion", "kin.toml"]
+    assert json.loads(evenhand("audit", output, "--model", MODEL, "--json").stdout)["findings"] == 2
+    refused(evenhand(*given), "--force")
+    refused(evenhand(*given, "--force", "--target", "id"), "--target")
+    refused(evenhand("init", comments, "--protected", "id", "--column", "said", "--output", tmp_path / "x"), "--text")
+    refused(evenhand("init", comments, "--text", "--protected", "religion", "--output", tmp_path / "y"), "id, said")
+
+
+def test_every_line_that_is_commented_out_is_legal(evenhand: Command, comments: Path, tmp_path: Path) -> None:
+    output = tmp_path / "e.toml"
+    np.savez(tmp_path / "vectors.npz", words=np.array(["loud", "noisy"]), vectors=np.ones((2, 2)))
+    evenhand("init", comments, "--text", "--column", "said", "--protected", "religion", "--output", output)
+    lines = output.read_text().splitlines()
+    lines = [line.removeprefix("# ") if line.startswith("# ") and " = " in line[:22] else line for line in lines]
+    output.write_text("\n".join(lines))
+    assert "similar = " in output.read_text()
+    done = evenhand("audit", output, "--model", f"{MODELS}:text_score", "--json")
+    assert done.exit_code == 1, done.output
+    assert (tmp_path / "run" / "identity.json").exists()
+
+
+def test_halves_of_characters_are_written_out(tmp_path: Path) -> None:
+    run = eh.audit(models.classify, eh.TextSpace("religion"), "text-random", data=["A Muslim, loud \ud83d"])
+    write_findings(run, tmp_path / "f.csv")
+    assert "\\ud83d" in (tmp_path / "f.csv").read_text()

@@ -1,0 +1,63 @@
+"""The demo of texts, as ``make demo-text`` runs it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evenhand.cli.app import app
+from evenhand.demo import text_demo as module
+from evenhand.demo.text_demo import TextAudited, text_demo
+
+
+@pytest.fixture(scope="module")
+def done() -> TextAudited:
+    return text_demo(tests=500, texts=300, epochs=2)
+
+
+def test_the_planted_terms_are_the_ones_found(done: TextAudited) -> None:
+    assert done.before.run.found > 30
+    assert done.planted > 0.9
+    most = [row for row in done.blamed if row.toxic > row.other]
+    assert {row.identity for row in most if row.planted} == set(done.data.planted)
+    assert sum(row.toxic for row in most if not row.planted) < 0.1 * done.before.run.found
+    assert sum(row.toxic for row in done.blamed) == sum(row.other for row in done.blamed) == done.before.run.found
+
+
+def test_the_repair_leaves_little_and_says_what_it_costs(done: TextAudited) -> None:
+    assert done.before.accuracy > 0.85
+    assert done.after.run.found < done.before.run.found / 3
+    assert done.after.proven > done.before.proven + 0.5
+    # Two epochs are few; who always says no is right on 59 % of them.
+    assert done.before.accuracy > done.after.accuracy > 0.65
+
+
+def test_the_command_prints_it_and_writes_a_page(
+    done: TextAudited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "text_demo", lambda *_, **__: done)
+    said = CliRunner().invoke(app, ["demo", "--text", "--directory", str(tmp_path / "demo")], env={"COLUMNS": "100"})
+    assert said.exit_code == 0, said.output
+    text = " ".join(said.stdout.split())
+    assert f"In {done.planted:.1%} of them exactly one of the two was planted (Mormon or Muslim or atheist)" in text
+    assert f"Accuracy goes from {done.before.accuracy:.1%} to {done.after.accuracy:.1%}" in text
+    assert re.search(r"\{\w+ -> \w+\}", text)
+    page = (tmp_path / "demo" / "text.html").read_text()
+    assert page.count('class="swapped"') >= 6
+    assert '<span class="changed">' in page
+    assert CliRunner().invoke(app, ["demo", "--text", "--no-page"]).exit_code == 0
+
+
+def test_without_the_extra_one_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("torch", "evenhand.demo.text_nets"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "evenhand.demo.text_nets")
+    said = CliRunner().invoke(app, ["demo", "--text"])
+    assert said.exit_code == 2
+    assert said.stderr.splitlines() == [
+        "evenhand: the demo of texts needs torch, which is not installed: pip install 'evenhand[text]'"
+    ]

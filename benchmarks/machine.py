@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -54,7 +55,10 @@ def save(path: Path, result: dict[str, Any]) -> None:
     """Write a result so that a crash leaves the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(result, indent=1) + "\n")
+    text = json.dumps(result, indent=1, separators=(",", ":"))
+    # One line for each record: half of the file would be indents otherwise.
+    text = re.sub(r"[\[{][^\[\]{}]*[\]}]", lambda leaf: re.sub(r"\n *", "", leaf[0]), text)
+    temporary.write_text(text + "\n")
     temporary.replace(path)
 
 

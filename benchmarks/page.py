@@ -7,7 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page_gradients, page_measuring, page_repairs, page_symbolic, page_texts
+from benchmarks import (
+    page_gradients,
+    page_measuring,
+    page_profanity,
+    page_repairs,
+    page_symbolic,
+    page_text_speed,
+    page_texts,
+)
 from benchmarks.layout import percent, section, table, verdict, whole
 from benchmarks.machine import RESULTS
 from evenhand.oracle import STALL_BLOCKS, STALL_REPEATS
@@ -25,6 +33,10 @@ NAMES = (
     "estimates",
     "repairs",
     "profanity",
+    "text_nets",
+    "texts",
+    "text_speed",
+    "round_trip",
     "memory",
     "killing",
 )
@@ -297,7 +309,11 @@ def build() -> str:
                 page_measuring.coverage(results["coverage"]),
                 page_measuring.estimates(results["estimates"], papers["aequitas_table_5"]),
                 page_repairs.repairs(results["repairs"], papers),
-                page_texts.profanity(results["profanity"]),
+                page_texts.nets(results["text_nets"]),
+                page_texts.texts(results["texts"], papers["texts"]),
+                page_text_speed.text_speed(results["text_speed"]),
+                page_texts.round_trip(results["round_trip"]),
+                page_profanity.profanity(results["profanity"]),
                 memory(results["memory"]),
                 killing(results["killing"]),
             ]

@@ -1,12 +1,13 @@
 """Whether tokens of a million random strings join to the same strings, and how long that takes.
 
 The strings mix characters of all of Unicode, halves of surrogate pairs too, with those that the rules for words know:
-letters and marks of several scripts, apostrophes, points, joiners, emoji. ``--texts`` adds every text of a table.
+letters and marks of several scripts, apostrophes, points, joiners, emoji. ``--texts`` adds every text of a table; by
+default that of the folder that EVENHAND_TEXT_DATA names, where it is set.
 """
 
 from __future__ import annotations
 
-import argparse
+import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import cpu, facts, save, short
+from benchmarks.machine import cpu, facts, parser, save, short
 from evenhand.text.texts import Texts
 
 STRINGS = 1_000_000
@@ -54,12 +55,17 @@ def texts_of(path: Path, column: str) -> list[list[str]]:
     return [pd.read_csv(path, keep_default_na=False)[column].astype(str).tolist()]
 
 
+def _comments() -> Path | None:
+    """Find the table of the data folder, if there is one."""
+    named = os.environ.get("EVENHAND_TEXT_DATA", "")
+    return next(iter(sorted(Path(named).glob("*.csv*"))), None) if named else None
+
+
 def main(arguments: list[str] | None = None) -> None:
-    options = argparse.ArgumentParser(description=__doc__)
+    options = parser(__doc__, "round_trip.json")
     options.add_argument("--strings", type=int, default=STRINGS)
-    options.add_argument("--texts", type=Path, help="a table of texts, as .csv or .csv.xz")
+    options.add_argument("--texts", type=Path, default=_comments(), help="a table of texts, as .csv or .csv.xz")
     options.add_argument("--column", default="text", help="its column")
-    options.add_argument("--out", type=Path, help="a JSON file to write")
     given = options.parse_args(arguments)
     sizes = [min(BLOCK, given.strings - begin) for begin in range(0, given.strings, BLOCK)]
     result: dict[str, Any] = {"machine": facts()}
@@ -68,8 +74,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given.texts:
         result["texts"] = measure(texts_of(given.texts, given.column))
         print(given.texts.name, result["texts"], flush=True)
-    if given.out:
-        save(given.out, result)
+    save(given.out, result)
     if any(result[name]["different"] for name in ("random", "texts") if name in result):
         raise SystemExit("some strings did not come back")
 

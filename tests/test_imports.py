@@ -17,7 +17,7 @@ LAYERS = [
     {"search", "model", "findings", "text_findings"},
     {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
     {"oracle", "check", "trail", "starting"},
-    {"run", "loading", "replaying", "retracing", "covering"},
+    {"run", "loading", "replaying", "retracing", "covering", "text_quality"},
     {"words", "text_words", "page", "demo", "measuring", "repairing"},
     {"cli", "__init__", "__main__"},
 ]

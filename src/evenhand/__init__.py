@@ -14,13 +14,14 @@ from evenhand.criterion import Flip, Gap
 from evenhand.measuring import Estimate, Groups, Remaining, estimate, groups, remaining
 from evenhand.model import Model, load_model, wrap
 from evenhand.oracle import Status
-from evenhand.repairing import Augment, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
+from evenhand.repairing import Augment, Certified, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
 from evenhand.replaying import Replay, replay
 from evenhand.run import Run, audit
 from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
 from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
 from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImportance, TextRandom, Themis
 from evenhand.text.space import TextSpace
+from evenhand.text_quality import Quality, quality
 
 __all__ = [
     "Adf",
@@ -28,6 +29,7 @@ __all__ = [
     "Augment",
     "Boolean",
     "Budget",
+    "Certified",
     "Contrasts",
     "Counterfactual",
     "Coverage",
@@ -43,6 +45,7 @@ __all__ = [
     "Nominal",
     "Ordinal",
     "Problem",
+    "Quality",
     "Query",
     "Real",
     "Remaining",
@@ -71,6 +74,7 @@ __all__ = [
     "groups",
     "label",
     "load_model",
+    "quality",
     "remaining",
     "repair",
     "replay",

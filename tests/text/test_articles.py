@@ -35,8 +35,8 @@ def test_a(word):
         ("an imam", 1, "man", "a imam"),
         ("a man", 1, "boy", "a man"),
         ("an man", 1, "boy", "an man"),
-        ("A MAN", 1, "IMAM", "AN MAN"),
         ("A man", 1, "imam", "An man"),
+        ("A US", 1, "Israeli", "An US"),
         ('a "man"', 1, "imam", 'an "man"'),
         ("a. man", 1, "imam", "a. man"),
         ("the man", 1, "imam", "the man"),
@@ -48,6 +48,12 @@ def test_a(word):
 def test_the_article_follows_a_word(text, at, word, expected):
     texts = Texts.of(["before a", text])
     assert agree(texts, np.array([2 + at]), texts.vocabulary.ids([word])).strings() == ["before a", expected]
+
+
+def test_what_is_shouted_has_a_shouted_article():
+    texts = Texts.of(["A MAN, a MAN, An IMAM"])
+    words = texts.vocabulary.ids(["IMAM", "IMAM", "MAN"])
+    assert agree(texts, np.array([1, 3, 5]), words, shouted=np.ones(3, bool)).strings() == ["AN MAN, an MAN, A IMAM"]
 
 
 def test_long_gaps_are_no_trouble():

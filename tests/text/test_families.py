@@ -214,3 +214,13 @@ def test_the_order_of_edits_does_not_matter(data: st.DataObject) -> None:
     assert results[0] == results[1]
     same = all(ground.texts.words[at] == word for at, word in edits.items())
     assert (results[0][0] == ground.seeds.keys[0]) == same
+
+
+def test_a_term_in_capitals_and_one_with_a_vowel_are_one_test() -> None:
+    space = eh.TextSpace({"origin": ["US", "Israeli"]})
+    ground = space.begin(["A US man came.", "An Israeli man came.", "AN ISRAELI MAN CAME.", "A Israeli man came."])
+    keys = ground.seeds.keys.tolist()
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
+    asked = [set(ground.families(ground.seeds[n : n + 1], 0).asked) for n in (0, 1)]
+    assert asked[0] == asked[1] == {"A US man came.", "An Israeli man came."}

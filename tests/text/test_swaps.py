@@ -112,6 +112,8 @@ def started(term):
         ("country", "in the NETHERLANDS", "in South Korea"),
         ("country", "the U.S. Army", "the French Army"),
         ("country", "a UK citizen", "an Egyptian citizen"),
+        ("country", "A US citizen", "An Israeli citizen"),
+        ("country", "It was AN ISRAELI CITIZEN", "It was A CHINESE CITIZEN"),
         ("country", "the Chinese are many", "the French people are many"),
         ("country", "two French tourists", "two Chinese tourists"),
         ("country", "a Chinese", "an Egyptian"),

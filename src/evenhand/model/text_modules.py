@@ -76,6 +76,11 @@ class TextModule(TorchModel):
         self._probed = False
         self._pieces: Pieces | None = None
 
+    @property
+    def encode(self) -> Callable[[list[str]], Any]:
+        """What makes ids of texts, as it was given."""
+        return self._encoder.encode
+
     def word_vectors(self, words: Sequence[str]) -> Floats:
         """Return the rows of the embedding matrix; of a word with several ids their mean, of one with none zeros."""
         if self._embedding is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,9 +44,9 @@ class Evidence:
     """What is known of a model from individuals that the repair did not use. Not made by hand."""
 
     uniform: Estimate | None
-    """Of legal individuals, each as likely as any other; None where the repair used them all."""
+    """Of legal individuals, each as likely as any other; None where the repair used them all, and of texts."""
     data: Estimate | None
-    """Of the held-out rows; None where the repair used the tests of all of them."""
+    """Of the held-out rows or texts; None where the repair used the tests of all of them."""
     audit: Run
     """A search that the repair did not use."""
     accuracy: Interval
@@ -59,6 +59,9 @@ class Evidence:
     said: Answers = field(repr=False)
     verdicts: dict[str, Mask] = field(repr=False)
     """Verdicts of the samples, in order, for comparing two models on the same individuals."""
+    kept: float | None = None
+    """Of texts: the share of what the check found in the original model, and can be read anew, that this one treats
+    differently; 1 for the original itself, None where nothing was found."""
 
     def estimate(self, name: str) -> Estimate | None:
         """Return an estimate by its name: "uniform", "data", or a watched attribute's; None where there is none."""
@@ -75,6 +78,7 @@ class Evidence:
             "calibration": None if self.calibration is None else asdict(self.calibration),
             "groups": None if self.groups is None else self.groups.to_dict(),
             "others": {name: {"rate": e.rate, "low": e.low, "high": e.high} for name, e in self.others.items()},
+            **({} if self.kept is None else {"kept": self.kept}),
         }
 
 
@@ -91,10 +95,14 @@ class Inquiry:
     confidence: float
     favourable: Any
     watch: Sequence[str]
+    movable: Sequence[str]
+    """Attributes to which discrimination might have moved, watched or not."""
     seed: int
     tell: Callable[[str], object]
     notes: list[str] = field(default_factory=list)
     """What could not be found out, and why."""
+    shown_by: ClassVar[str] = "uniform"
+    """The share that must be of enough people to show what changed."""
 
     def gather(self, model: Model, who: str) -> Evidence:
         """Gather evidence about a model."""
@@ -132,6 +140,11 @@ class Inquiry:
         tests = self.held.space.tests
         every = tests <= SMALL and tests - len(self.used) <= self.samples
         return Plan(samples=max(self.samples, tests) if every else self.samples, confidence=self.confidence)
+
+    @property
+    def held_added(self) -> int:
+        """How many held-out rows are the same as one that the repair added."""
+        return int(self.used.added(self.held.encoded.individuals).sum())
 
     def few(self, evidence: Evidence) -> bool:
         """Whether the repair used so many that next to nobody is left to show anything by."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evenhand.model import Model
 from evenhand.repairing.evidence import Evidence, Inquiry
 from evenhand.repairing.result import rate_difference
+from evenhand.repairing.text_evidence import TextInquiry
 from evenhand.repairing.training import Trainer
 from evenhand.repairing.words import change, not_shown
 from evenhand.repairing.workshop import Remedy
@@ -31,14 +32,14 @@ class Judged:
         return all(attribute in one.others for one in (self.before, self.after or self.before))
 
 
-def judge(remedy: Remedy, inquiry: Inquiry, original: Model, trainer: Trainer) -> Judged:
+def judge(remedy: Remedy, inquiry: Inquiry | TextInquiry, original: Model, trainer: Trainer) -> Judged:
     """Gather evidence; a model that is surely worse, by either share, or of which nothing can be shown is refused."""
     before = inquiry.gather(original, "the original model")
     if remedy.model is None:
         return Judged(before)
     after = inquiry.gather(trainer.wrap(remedy.model), "the repaired model")
     if inquiry.few(before):
-        return Judged(before, after, not_shown(before))
+        return Judged(before, after, not_shown(before, inquiry.shown_by))
     for name in ("uniform", "data"):
         by = rate_difference(before, after, name, inquiry.confidence)
         if by is not None and by.low > 0:

@@ -9,27 +9,25 @@ from typing import Any
 
 from evenhand.budget import Budget, whole
 from evenhand.criterion import Criterion, Flip
-from evenhand.errors import BudgetError, DataError, EvenhandError, StrategyError
-from evenhand.measuring.favour import alike
+from evenhand.errors import BudgetError, EvenhandError, StrategyError
 from evenhand.measuring.plan import Plan
-from evenhand.model import Model
 from evenhand.repairing.augment import Augment
+from evenhand.repairing.certified import Certified
 from evenhand.repairing.counterfactual import Counterfactual
-from evenhand.repairing.evidence import Inquiry, movable, watched
-from evenhand.repairing.judging import Judged, judge
+from evenhand.repairing.evidence import Inquiry
+from evenhand.repairing.judging import judge
 from evenhand.repairing.marginalise import Marginalise
+from evenhand.repairing.preparing import Given, with_rows, with_texts
 from evenhand.repairing.result import Repair
 from evenhand.repairing.retrain import Retrain
-from evenhand.repairing.rows import Labelled, labelled, split
-from evenhand.repairing.scoring import answers
-from evenhand.repairing.training import Trainer
-from evenhand.repairing.used import Used
-from evenhand.repairing.workshop import Method, Workshop, seed_of
-from evenhand.run import CHUNK, DEFAULT_TESTS, check_arguments
+from evenhand.repairing.text_evidence import TextInquiry
+from evenhand.repairing.workshop import Method, Workshop
+from evenhand.run import CHUNK, check_arguments
 from evenhand.search import Strategy
 from evenhand.space.tabular import Space
 from evenhand.starting import check_space
-from evenhand.strategies import describe, make
+from evenhand.strategies import describe
+from evenhand.text.space import TextSpace
 
 METHODS: dict[str, type[Any]] = {
     "retrain": Retrain,
@@ -37,6 +35,7 @@ METHODS: dict[str, type[Any]] = {
     "counterfactual": Counterfactual,
     "marginal": Marginalise,
 }
+TEXT_METHODS: dict[str, type[Any]] = {"augment": Augment, "certified": Certified}
 DEFAULT_SAMPLES = 100_000
 
 
@@ -44,8 +43,8 @@ def repair(
     estimator: Any,
     X: Any,
     y: Any,
-    space: Space,
-    method: str | Method = "retrain",
+    space: Space | TextSpace,
+    method: str | Method | None = None,
     *,
     seed: int = 0,
     held_out: Any = 0.3,
@@ -67,13 +66,15 @@ def repair(
         An estimator in the manner of scikit-learn, which is cloned and never fitted itself, or a function
         ``train(X, y)`` that returns a new model each time, anything that ``wrap`` takes.
     X
-        Rows with the space's columns and no others: a frame, or an array in the space's order.
+        Rows with the space's columns and no others: a frame, or an array in the space's order. Of texts: a list, a
+        series, or a frame with the space's column; training gets a list of strings.
     y
         One label a row.
     space
-        The legal inputs, and which attributes are protected.
+        The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
     method
-        ``"retrain"``, ``"augment"``, ``"counterfactual"``, ``"marginal"``, or one with settings (``Retrain(...)``).
+        ``"retrain"`` (the default), ``"augment"``, ``"counterfactual"``, ``"marginal"``; of texts ``"augment"`` (the
+        default) or ``"certified"``; or one with settings (``Retrain(...)``).
     seed
         Same seed, same repair, if training is repeatable.
     held_out
@@ -83,16 +84,17 @@ def repair(
     confidence
         How sure the intervals are.
     samples
-        Uniform individuals of the final estimates.
+        Uniform individuals of the final estimates; of texts, findings at most that are judged again.
     strategy
         The search whose findings are trained with; by default the method's own paper's.
     check
-        Another search, which goes over the original and the repaired model; by default ``"kosei"``.
+        Another search, which goes over the original and the repaired model; by default ``"kosei"``. Of texts it starts
+        from the held-out ones, and is by default the same search.
     watch
         Attributes to which discrimination might have moved; by default the protected ones apart and the free ones, up
-        to twenty.
+        to twenty. Not for texts.
     budget
-        What each search may spend; by default 100,000 tests.
+        What each search may spend; by default 100,000 tests, of texts 10,000.
     criterion
         What counts as different; by default a changed decision.
     progress
@@ -112,49 +114,31 @@ def repair(
     (True, True)
     """
     start = time.monotonic()
-    check_space(space)
+    texts = isinstance(space, TextSpace)
+    if not texts:
+        check_space(space)
     _check_progress(progress)
     check_arguments(seed, CHUNK, budget, criterion, None, None)
-    chosen = made(method)
+    chosen = made(method, TEXT_METHODS if texts else METHODS)
     if not whole(samples) or samples < 1:
         raise BudgetError(f"samples must be a whole number of at least 1, got {samples!r}")
     Plan(confidence=confidence)
-    train, held = _sides(X, y, space, held_out, seed)
-    _check_labels(train, favourable)
-    names = _watch(space, watch)
-    tell = progress or _silent
-    trainer = Trainer(estimator, seed_of(seed, "train"), train.columns)
-    tell("training the original model")
-    original = trainer(train)
-    model = trainer.wrap(original)
-    # Now, and not after a search and much training, is the time to hear that y and the model speak of other things.
-    scored = answers(model, held).scored
-    search, other, notes = _searches(chosen, strategy, check, model, scored)
-    criterion, budget = criterion or Flip(), budget or Budget(tests=DEFAULT_TESTS)
-    used = Used(space)
-    workshop = Workshop(train, trainer, original, int(seed), criterion, search, budget, tell, used)
-    inquiry = Inquiry(
-        held=held,
-        used=used,
-        criterion=criterion,
-        check=other,
-        budget=budget,
-        samples=samples,
-        confidence=confidence,
-        favourable=favourable,
-        watch=names,
-        seed=int(seed),
-        tell=tell,
-    )
+    given = Given(int(seed), held_out, favourable, confidence, samples, strategy, check, watch, budget,
+                  criterion or Flip(), progress or _silent)  # fmt: skip
+    prepare = with_texts if texts else with_rows
+    workshop, inquiry = prepare(estimator, X, y, space, chosen, given)
+    original, trainer = workshop.original, workshop.trainer
     try:
         remedy = chosen.apply(workshop)
-        judged = judge(remedy, inquiry, model, trainer)
+        judged = judge(remedy, inquiry, trainer.wrap(original), trainer)
     except EvenhandError as error:
         error.partial = original if workshop.intact else None
         raise
-    settings = {"strategy": describe(search) if hasattr(chosen, "search") else None}
-    settings |= _settings(workshop, inquiry, judged, movable(space) if watch is None else names)
+    settings = _settings(workshop, inquiry, hasattr(chosen, "search"))
+    settings |= {"watched": [name for name in inquiry.watch if judged.looked_at(name)]}
+    settings |= {"not_watched": [name for name in inquiry.movable if name not in settings["watched"]]}
     changed = judged.accepted is not None
+    notes = [*remedy.notes, *inquiry.notes]
     if changed and settings["not_watched"]:
         notes.append(f"not looked at whether more people depend on {', '.join(settings['not_watched'])}")
     return Repair(
@@ -166,47 +150,44 @@ def repair(
         method=chosen,
         rows_added=remedy.added if changed else 0,
         rounds=remedy.rounds,
-        notes=[*remedy.notes, *notes, *inquiry.notes],
+        notes=notes,
         seconds=time.monotonic() - start,
         confidence=confidence,
         seed=int(seed),
         settings=settings,
-        used=used,
+        used=workshop.used,
         rejected=None if changed else judged.after,
         reason="" if changed else judged.objection or remedy.reason,
     )
 
 
-def _settings(workshop: Workshop, inquiry: Inquiry, judged: Judged, movable: list[str]) -> dict[str, Any]:
-    """Say what was done with what; of the attributes to which discrimination might have moved, which were looked at."""
-    looked = [name for name in inquiry.watch if judged.looked_at(name)]
+def _settings(workshop: Workshop, inquiry: Inquiry | TextInquiry, searches: bool) -> dict[str, Any]:
+    """Say what was done with what."""
     return {
+        "strategy": describe(workshop.strategy) if searches else None,
         "check": describe(inquiry.check),
         "training_rows": len(workshop.rows),
         "held_out_rows": len(inquiry.held),
-        "held_out_rows_added": int(workshop.used.added(inquiry.held.encoded.individuals).sum()),
+        "held_out_rows_added": inquiry.held_added,
         "tests_used": len(workshop.used),
-        "watched": looked,
-        "not_watched": [name for name in movable if name not in looked],
     }
 
 
-def made(method: Any, **settings: Any) -> Method:
-    """Return a method by name, or the given one.
+def made(method: Any, methods: dict[str, type[Any]] = METHODS) -> Method:
+    """Return a method by name, the first where there is no name, or the given one.
 
-    >>> made("augment", share=0.1).share
-    0.1
+    >>> made("augment").share
+    0.05
     """
-    if isinstance(method, str) and method in METHODS:
-        known = [field.name for field in dataclasses.fields(METHODS[method])]
-        unknown = [name for name in settings if name not in known]
-        if unknown:
-            raise StrategyError(f"{method} has no setting {unknown[0]!r}; it has {', '.join(known)}")
-        found: Method = METHODS[method](**settings)
+    method = next(iter(methods)) if method is None else method
+    if isinstance(method, str) and method in methods:
+        found: Method = methods[method]()
         return found
-    if isinstance(method, str | type) or not hasattr(method, "apply") or not dataclasses.is_dataclass(method):
+    others = tuple({*METHODS.values(), *TEXT_METHODS.values()} - {*methods.values()})
+    if isinstance(method, (str, type, *others)) or not hasattr(method, "apply") or not dataclasses.is_dataclass(method):
         raise StrategyError(
-            f"a method is one of {', '.join(map(repr, METHODS))} or a dataclass with an apply method, got {method!r}"
+            f"a method {'of texts ' * (methods is TEXT_METHODS)}is one of {', '.join(map(repr, methods))} or a "
+            f"dataclass with an apply method, got {method!r}"
         )
     return method  # type: ignore[return-value]
 
@@ -215,61 +196,6 @@ def _silent(words: str) -> None:
     del words
 
 
-def _sides(X: Any, y: Any, space: Space, held_out: Any, seed: int) -> tuple[Labelled, Labelled]:
-    rows = labelled(X, y, space)
-    if not isinstance(held_out, tuple | list):
-        return split(rows, held_out, seed)
-    if len(held_out) != 2:
-        raise DataError(f"held_out must be a share or a pair (X_test, y_test), got {len(held_out)} things")
-    held = labelled(held_out[0], held_out[1], space, "X_test")
-    if not len(held) or not len(rows):
-        raise DataError(f"there must be rows on both sides, got {len(rows):,} to train with and {len(held):,} held out")
-    return rows, held
-
-
-def _check_labels(train: Labelled, favourable: Any) -> None:
-    labels = sorted(set(train.truth.tolist()), key=str)
-    texts = [str(label) for label in labels]
-    if len(labels) < 2:
-        raise DataError(
-            f"y has the single value {texts[0]!r} in the training rows; a model needs two to decide between"
-        )
-    if favourable is not None and not any(alike(favourable, label) for label in labels):
-        raise DataError(f"favourable={favourable!r} is no label of y; it has {', '.join(texts[:8])}")
-
-
 def _check_progress(progress: Any) -> None:
     if progress is not None and not callable(progress):
         raise StrategyError(f"progress must be a function that takes a few words, such as print, got {progress!r}")
-
-
-def _watch(space: Space, watch: Sequence[str] | None) -> list[str]:
-    if watch is None:
-        return watched(space)
-    names = [watch] if isinstance(watch, str) else watch
-    if not isinstance(names, list | tuple | set):
-        raise DataError(f"watch must be names of attributes, such as {list(space.names[:2])}, got {watch!r}")
-    for name in names:
-        if space.attributes[space.column(name)].size < 2:
-            raise DataError(f"watch: {name!r} has a single value, so nothing can depend on it")
-    return list(dict.fromkeys(names))
-
-
-def _searches(
-    method: Any, strategy: Any, check: Any, model: Model, scored: bool
-) -> tuple[Strategy, Strategy, list[str]]:
-    """Choose the search that gives findings, and another one that looks at what came out; note what was replaced."""
-    own, notes = getattr(method, "search", None), []
-    if own == "adf" and strategy is None and not scored:
-        own = "kosei"
-        notes.append(f"{model.name} gives labels only, no scores: kosei gave the findings instead of adf")
-    search = make(strategy or own or "themis")
-    searches = own is not None
-    default = "aequitas" if searches and describe(search)["strategy"] == "kosei" else "kosei"
-    other = make(check or default)
-    if searches and type(other) is type(search):
-        raise StrategyError(
-            f"check={describe(other)['strategy']!r} is the search that the repair trains with; choose another, so that "
-            "the check is not of what was taught"
-        )
-    return search, other, notes

@@ -14,13 +14,18 @@ from evenhand.measuring.comparisons import holm, mcnemar
 from evenhand.measuring.result import plain
 from evenhand.repairing.evidence import Evidence
 from evenhand.repairing.scoring import Interval, auc_difference, calibration_difference, share_difference
+from evenhand.repairing.text_rows import UsedTexts
 from evenhand.repairing.used import Used
 from evenhand.repairing.words import verdict
 from evenhand.repairing.workshop import Round, seed_of
+from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+KEPT = "of the same findings"
+"""The share of what the check found in the original model that a model treats differently."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Repair:
     seed: int
     settings: dict[str, Any]
     """Search, check, rows for training and held out, tests that the repair used, attributes watched or not."""
-    used: Used = field(repr=False)
+    used: Used | UsedTexts = field(repr=False)
     """The tests that the repair trained with: nobody of them is in an estimate or in the audit."""
     rejected: Evidence | None = field(default=None, repr=False)
     """Of a repaired model that was not handed back: it is worse, or nobody is left to show that it is not."""
@@ -79,6 +84,11 @@ class Repair:
     def moved(self) -> tuple[str, ...]:
         """Attributes that make a difference to more people than before, all comparisons taken together."""
         return tuple(shift.attribute for shift in self.shifts if shift.rose)
+
+    @property
+    def removed(self) -> float | None:
+        """Of texts: the share of the original model's findings, made of held-out texts, that are none any more."""
+        return None if self.after.kept is None else 1 - self.after.kept
 
     @property
     def verdict(self) -> str:
@@ -137,8 +147,10 @@ class Repair:
 def figures(evidence: Evidence) -> dict[str, Interval | None]:
     """Lay a model's figures out by name."""
     calibrated, run = evidence.calibration, evidence.audit
+    of_texts = isinstance(run.space, TextSpace)
+    share = None if evidence.kept is None else Interval(evidence.kept, math.nan, math.nan)
     return {
-        "uniform": _interval(evidence.uniform),
+        **({KEPT: share} if of_texts else {"uniform": _interval(evidence.uniform)}),
         "data": _interval(evidence.data),
         "found by the check": Interval(run.success_rate, math.nan, math.nan),
         "accuracy": evidence.accuracy,
@@ -156,8 +168,11 @@ def differences(before: Evidence, after: Evidence, confidence: float, seed: int)
     """Compare two models on the same individuals and rows."""
     calibrated = calibration_difference(before.said, after.said, confidence, seed_of(seed, "boots"))
     shares = (before.audit.success_rate, after.audit.success_rate)
+    uniform = rate_difference(before, after, "uniform", confidence)
+    # Findings of one walk are much alike, so their share has no interval.
+    kept = None if before.kept is None or after.kept is None else Interval(after.kept - 1, math.nan, math.nan)
     return {
-        "uniform": rate_difference(before, after, "uniform", confidence),
+        **({KEPT: kept} if isinstance(before.audit.space, TextSpace) else {"uniform": uniform}),
         "data": rate_difference(before, after, "data", confidence),
         # A search goes where it finds: its share is no estimate, and has no interval.
         "found by the check": Interval(shares[1] - shares[0], math.nan, math.nan),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evenhand.budget import number
 from evenhand.errors import DataError, ModelError
+from evenhand.model import Model
 from evenhand.model.answers import as_labels
 from evenhand.space import individuals
 from evenhand.space.frames import as_pandas
@@ -50,6 +51,12 @@ class Labelled:
     def columns(self) -> tuple[str, ...] | None:
         """The columns in the user's own order; None where rows are arrays."""
         return None if self.array else tuple(self.frame.columns)
+
+    def asked(self, model: Model) -> Any:
+        """Give what a model is asked with."""
+        frame = self.frame[list(self.space.names)]
+        picked = model.pick(frame)
+        return _numbers(model, frame) if model.input == "array" else picked
 
     @cached_property
     def truth(self) -> npt.NDArray[Any]:
@@ -109,7 +116,7 @@ def labelled(X: Any, y: Any, space: Space, name: str = "X") -> Labelled:
     else:
         frame = as_pandas(X).reset_index(drop=True)
     _check_columns(frame, space, name)
-    return Labelled(space, frame, _labels(y, len(frame), "y" if name == "X" else "y_test"), array)
+    return Labelled(space, frame, labels_of(y, len(frame), "y" if name == "X" else "y_test"), array)
 
 
 def _check_columns(frame: pd.DataFrame, space: Space, name: str) -> None:
@@ -124,7 +131,12 @@ def _check_columns(frame: pd.DataFrame, space: Space, name: str) -> None:
         )
 
 
-def _labels(y: Any, rows: int, name: str) -> npt.NDArray[Any]:
+def labels_of(y: Any, rows: int, name: str) -> npt.NDArray[Any]:
+    """Check labels, one a row.
+
+    >>> labels_of([["good"], ["bad"]], 2, "y").tolist()
+    ['good', 'bad']
+    """
     import pandas as pd
 
     labels = np.asarray(y)
@@ -183,3 +195,13 @@ def _like(values: pd.Series[Any], dtype: Any) -> pd.Series[Any]:
     except (TypeError, ValueError):
         return values
     return cast if same else pd.Series(values)
+
+
+def _numbers(model: Model, frame: pd.DataFrame) -> npt.NDArray[np.float64]:
+    try:
+        return np.ascontiguousarray(frame.to_numpy(dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ModelError(
+            f"{model.name} takes an array of numbers, and not all of the rows' columns are numbers; return\n"
+            'eh.wrap(model, input="frame") where it takes the frame itself'
+        ) from None

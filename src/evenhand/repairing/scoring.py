@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,7 @@ from evenhand.measuring.intervals import clopper_pearson, tango
 from evenhand.model import Model
 from evenhand.model.asking import Asking
 from evenhand.repairing.rows import Labelled
-
-if TYPE_CHECKING:
-    import pandas as pd
+from evenhand.repairing.text_rows import LabelledTexts
 
 CHUNK = 16_384
 BINS = 10
@@ -67,13 +65,9 @@ class Answers:
     """Whether the model gives scores, and not labels alone."""
 
 
-def answers(model: Model, rows: Labelled) -> Answers:
-    """Ask a model about labelled rows, as they are."""
-    frame = rows.frame[list(rows.space.names)]
-    X: Any = model.pick(frame)
-    if model.input == "array":
-        X = _numbers(model, frame)
-    asking, n = Asking(model), len(rows)
+def answers(model: Model, rows: Labelled | LabelledTexts) -> Answers:
+    """Ask a model about labelled rows or texts, as they are."""
+    X, asking, n = rows.asked(model), Asking(model), len(rows)
     parts = [X[i : i + CHUNK] for i in range(0, n, CHUNK)]
     said = np.concatenate([asking.labels(part, len(part)) for part in parts])
     labels = sorted(set(rows.truth.tolist()), key=str)
@@ -86,16 +80,6 @@ def answers(model: Model, rows: Labelled) -> Answers:
         return Answers(said, decided == truth)
     classes = as_texts(np.asarray(labels) if model.classes is None else model.classes, labels).tolist()
     return Answers(said, decided == truth, scored=True, **_scored(scores, truth, classes))
-
-
-def _numbers(model: Model, frame: pd.DataFrame) -> Numbers:
-    try:
-        return np.ascontiguousarray(frame.to_numpy(dtype=np.float64))
-    except (TypeError, ValueError):
-        raise ModelError(
-            f"{model.name} takes an array of numbers, and not all of the rows' columns are numbers; return\n"
-            'eh.wrap(model, input="frame") where it takes the frame itself'
-        ) from None
 
 
 def as_texts(values: npt.NDArray[Any], labels: list[Any]) -> npt.NDArray[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.model import Model, wrap
 from evenhand.repairing.rows import Labelled
+from evenhand.repairing.text_rows import LabelledTexts
 
 Train = Callable[[Any, Any], Any]
 INSTEAD = "give an estimator with fit and get_params, or a function train(X, y) that returns a model"
@@ -36,7 +37,7 @@ class Trainer:
         else:
             raise ModelError(f"{self.name} cannot be trained; {INSTEAD}")
 
-    def __call__(self, rows: Labelled, added: int = 0) -> Any:
+    def __call__(self, rows: Labelled | LabelledTexts, added: int = 0) -> Any:
         """Train a model; ``added`` says how many of the rows the repair made, for the message."""
         what = f"{len(rows):,} rows" + (f", {added:,} of them added by the repair" if added else "")
         try:

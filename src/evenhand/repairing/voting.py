@@ -56,7 +56,7 @@ class Voters:
 
     def _votes(self, rows: Rows) -> npt.NDArray[np.int64]:
         """One row a voter: the number of the label that it gives."""
-        return np.stack([_numbers(voter(rows), self.labels) for voter in self.voters])
+        return np.stack([numbers_of(voter(rows), self.labels) for voter in self.voters])
 
 
 def check_voters(method: Any) -> None:
@@ -80,7 +80,12 @@ def majority(votes: npt.NDArray[np.int64], labels: int) -> npt.NDArray[np.int64]
     return np.asarray(votes[first, here])
 
 
-def _numbers(said: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def numbers_of(said: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Number what a voter said by the labels that there are.
+
+    >>> numbers_of(np.array(["no", "yes"]), np.array(["no", "yes"])).tolist()
+    [0, 1]
+    """
     known = labels.tolist()
     values, inverse = np.unique(said, return_inverse=True)
     numbers = [next((at for at, label in enumerate(known) if alike(value, label)), -1) for value in values.tolist()]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from evenhand.measuring.words import percent
 from evenhand.repairing.scoring import Interval
+from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     from evenhand.measuring import Estimate
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
     from evenhand.repairing.result import Repair
 
 
-OF = {"uniform": "of legal individuals", "data": "of people like the held-out rows"}
+OF = {
+    "uniform": "of legal individuals",
+    "data": "of people like the held-out rows",
+    "texts": "of texts like the held-out ones",
+}
 SLIGHT = 0.01
 """The share of a population up to which it need not be said that the repair used it."""
 
@@ -22,9 +27,10 @@ def verdict(r: Repair) -> str:
     """Say what a repair changed, or why it changed nothing."""
     if not r.changed:
         return f"{r.reason}; the original model is handed back"
+    first = "data" if isinstance(r.after.audit.space, TextSpace) else "uniform"
     parts = [
-        change("discrimination", "uniform", r.before, r.after, r.differences["uniform"]),
-        change("it", "data", r.before, r.after, r.differences["data"]),
+        change("discrimination", first, r.before, r.after, r.differences[first]),
+        _removed(r) if first == "data" else change("it", "data", r.before, r.after, r.differences["data"]),
         _accuracy(r),
         _check(r),
     ]
@@ -41,7 +47,7 @@ def change(what: str, name: str, before: Evidence, after: Evidence, by: Interval
     """Say how a share changed, and whether that is sure."""
     first, second = before.estimate(name), after.estimate(name)
     if first is None or second is None or by is None:
-        return f"nobody is left to say it {OF[name]}: the repair used the tests of all"
+        return f"nobody is left to say it {OF[_population(name, after)]}: the repair used the tests of all"
     how = "fell" if by.high < 0 else "rose" if by.low > 0 else "stayed" if not by.value else "may have changed"
     if how == "stayed":
         return f"{what} stayed at {rate(second)} {whom(name, after)}"
@@ -50,22 +56,27 @@ def change(what: str, name: str, before: Evidence, after: Evidence, by: Interval
 
 def whom(name: str, evidence: Evidence) -> str:
     """Say whom a share is of: where the repair used more than a few, of the others."""
-    found = evidence.estimate(name)
+    found, of = evidence.estimate(name), _population(name, evidence)
     used, judged = 0 if found is None else found.counts.get("left_out", 0), len(evidence.verdicts.get(name, ()))
     if used <= SLIGHT * (used + judged):
-        return OF[name]
+        return OF[of]
     left = f"{judged:,} of {used + judged:,}"
-    return f"{OF[name]} whose tests the repair did not use ({left})"
+    whose = "that no training used" if of == "texts" else "whose tests the repair did not use"
+    return f"{OF[of]} {whose} ({left})"
 
 
-def not_shown(evidence: Evidence) -> str:
+def not_shown(evidence: Evidence, name: str = "uniform") -> str:
     """Say that too few are left to show what changed."""
-    found = evidence.uniform
+    found = evidence.estimate(name)
     if found is None:
         return "not shown: the repair used all tests, so nobody is left to show what changed"
-    left = len(evidence.verdicts["uniform"])
+    left = len(evidence.verdicts[name])
     every = left + found.counts["left_out"]
     return f"not shown: the repair used all but {left:,} of {every:,} tests, too few to show what changed"
+
+
+def _population(name: str, evidence: Evidence) -> str:
+    return "texts" if isinstance(evidence.audit.space, TextSpace) else name
 
 
 def rate(e: Estimate) -> str:
@@ -97,10 +108,17 @@ def _accuracy(r: Repair) -> str:
     )
 
 
+def _removed(r: Repair) -> str:
+    if r.removed is None:
+        return "nothing was found in the original model from held-out texts"
+    return f"{percent(r.removed)} of what was found in the original model from held-out texts is gone"
+
+
 def _check(r: Repair) -> str:
     first, second = r.before.audit, r.after.audit
     name = second.identity["strategy"]["strategy"]
+    other = "from the held-out texts" if isinstance(second.space, TextSpace) else "which the repair did not use"
     return (
-        f"{name}, which the repair did not use, finds {second.found:,} in {second.tests:,} tests, and found "
+        f"{name}, {other}, finds {second.found:,} in {second.tests:,} tests, and found "
         f"{first.found:,} in {first.tests:,} before"
     )

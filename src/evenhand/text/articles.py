@@ -64,21 +64,24 @@ def articles(texts: Texts, flat: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np
     return out
 
 
-def agree(texts: Texts, flat: npt.NDArray[np.integer[Any]], words: Ids) -> Texts:
+def agree(
+    texts: Texts, flat: npt.NDArray[np.integer[Any]], words: Ids, shouted: npt.NDArray[np.bool_] | bool = False
+) -> Texts:
     """Return the texts with the articles in front of some places as ``words``, which are put there later, want them.
 
-    Only where the sound changes: an article that was wrong before is not corrected.
+    Only where the sound changes: an article that was wrong before is not corrected. "A" alone does not tell whether all
+    letters are capitals, and neither does a word that is always written in them; ``shouted`` says so.
 
-    >>> texts = Texts.of(["A Christian, an ATHEIST"])
-    >>> agree(texts, np.array([1, 3]), texts.vocabulary.ids(["atheist", "CHRISTIAN"])).strings()
-    ['An Christian, a ATHEIST']
+    >>> texts = Texts.of(["A Christian, A JEW, an ATHEIST"])
+    >>> words = texts.vocabulary.ids(["atheist", "ATHEIST", "JEW"])
+    >>> agree(texts, np.array([1, 3, 5]), words, np.array([False, True, True])).strings()
+    ['An Christian, AN JEW, a ATHEIST']
     """
     vocabulary = texts.vocabulary
     sounds, cases = vocabulary.column(vowel, bool), vocabulary.cases
     changed = articles(texts, flat) & (sounds[words] != sounds[texts.words[flat]])
     where, words = flat[changed] - 1, words[changed]
     case = cases[texts.words[where]]
-    # "A" alone does not tell whether all letters are capitals; the word behind it does.
-    case = np.where((case == Case.TITLE) & (cases[texts.words[where + 1]] == Case.UPPER), Case.UPPER, case)
+    case = np.where((case == Case.TITLE) & np.broadcast_to(shouted, len(flat))[changed], Case.UPPER, case)
     written = np.array([vocabulary.ids(WRITTEN.get(kind, ARTICLES)) for kind in Case])
     return texts.put(where, written[case, sounds[words].astype(np.intp)])

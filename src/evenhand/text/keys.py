@@ -161,7 +161,5 @@ def _well_written(texts: Texts, flat: Positions, casing: Positions) -> Mask:
     upper = casing == Casing.UPPER
     case = np.where(cases[article] == Case.LOWER, Case.LOWER, np.where(upper, Case.UPPER, Case.TITLE))
     written = np.array([vocabulary.ids(WRITTEN[Case(kind)]) for kind in range(3)])
-    # A term that is always written in capitals does not tell how a sentence begins.
-    misleading = (case == Case.TITLE) & (cases[texts.words[flat]] == Case.UPPER)
-    right: Mask = (article == written[case, sounds.astype(np.intp)]) & ~misleading
+    right: Mask = article == written[case, sounds.astype(np.intp)]
     return right

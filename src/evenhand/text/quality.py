@@ -57,20 +57,27 @@ def quality(
     >>> table["changed"].tolist(), table["jaccard"].tolist()
     ([1, 0], [0.5, 1.0])
     """
-    import pandas as pd
-
     if isinstance(before, str) or isinstance(after, str) or len(before) != len(after):
         raise DataError(f"two lists of as many texts are needed, got {len(before)} and {len(after)}")
     vocabulary = Vocabulary()
     old, new = Texts.of(before, vocabulary), Texts.of(after, vocabulary)
+    return compared(old, new, vectors=vectors, encoder=encoder, bleu=bleu)
+
+
+def compared(
+    old: Texts, new: Texts, *, vectors: Any = None, encoder: Any = None, bleu: bool | None = None
+) -> pd.DataFrame:
+    """Do what ``quality`` says, of texts that are cut already."""
+    import pandas as pd
+
     columns: dict[str, Any] = {"changed": changed(old, new)}
     if vectors is not None:
         columns["distance"] = distance(old, new, vectors)
     columns["jaccard"] = jaccard(old, new)
     if bleu or (bleu is None and _sacrebleu() is not None):
-        columns["bleu"] = bleu_scores(before, after)
+        columns["bleu"] = bleu_scores(old.strings(), new.strings())
     if encoder is not None:
-        columns["similarity"] = similarity(before, after, encoder)
+        columns["similarity"] = similarity(old.strings(), new.strings(), encoder)
     return pd.DataFrame(columns)
 
 

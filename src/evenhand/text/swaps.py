@@ -150,7 +150,8 @@ class Swaps:
         identity, shift = (np.repeat(np.broadcast_to(v, len(rows)), options.count) for v in (options.identity, shift))
         piece = self.table[found.form[which], identity] * len(Casing) + found.casing[which]
         start, stop = found.start[which] - shift, found.stop[which] - shift
-        texts = agree(texts, texts.starts[row] + start, self.pieces.words[self.pieces.starts[piece]])
+        first, shouted = self.pieces.words[self.pieces.starts[piece]], found.casing[which] == Casing.UPPER
+        texts = agree(texts, texts.starts[row] + start, first, shouted)
         return splice(texts, row, start, stop, self.pieces, piece)
 
     def _fits(self, found: Occurrences, first: Positions, order: Positions, begin: Positions) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,54 @@
+"""Certified training: no findings are needed, all swaps of a protected term are bounded at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from evenhand.errors import DataError, ModelError
+from evenhand.model import wrap
+from evenhand.repairing.workshop import Remedy, Workshop, seed_of
+from evenhand.text.certified import Certifying, train_certified
+
+
+@dataclass(frozen=True)
+class Certified(Certifying):
+    """Train a net of texts on so that no swap of a protected term changes its decision, by bounds. Needs torch.
+
+    Jia, Raghunathan, Göksel and Liang, "Certified robustness to adversarial word substitutions", EMNLP 2019, with
+    protected terms in the place of synonyms: what the TSE paper on texts compares retraining with. The training
+    function returns ``eh.wrap(module, encode=...)``, whose layers must be known to ``evenhand.text.layers``.
+
+    >>> Certified().epochs
+    20
+    """
+
+    def apply(self, workshop: Workshop) -> Remedy:
+        """Train a copy of the original net on."""
+        from evenhand.model.text_modules import TextModule
+
+        model, rows = workshop.trainer.wrap(workshop.original), workshop.rows
+        if not isinstance(model, TextModule):
+            raise ModelError(
+                f"certified training needs the layers of a net, and {model.name} shows none; have the training "
+                "function return eh.wrap(module, encode=encode)"
+            )
+        workshop.tell("certified training")
+        space: Any = rows.space
+        texts: Any = rows.X
+        encode: Any = model.encode
+        how = Certifying(*(getattr(self, one.name) for one in fields(Certifying)))
+        together, seed = space.occurrences == "together", seed_of(workshop.seed, "certify") % 2**31
+        net = train_certified(
+            model.source, texts, _numbers(rows.truth), space.lexicons, encode, how=how, together=together, seed=seed
+        )
+        return Remedy(wrap(net, encode=encode, threshold=model.threshold))
+
+
+def _numbers(labels: Any) -> Any:
+    """Give labels as the numbers of classes."""
+    if np.asarray(labels).dtype.kind not in "iub" or np.min(labels) < 0:
+        raise DataError("certified training takes the numbers of classes as labels, from 0; number y so")
+    return np.asarray(labels, dtype=np.int64)

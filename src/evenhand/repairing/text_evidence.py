@@ -1,0 +1,128 @@
+"""Fresh evidence about a model of texts: from texts that nothing was trained on, and that no repair has used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from evenhand.budget import Budget, StopReason
+from evenhand.criterion import Criterion
+from evenhand.measuring import Estimate
+from evenhand.measuring.intervals import at_most, clopper_pearson
+from evenhand.measuring.survey import Kept
+from evenhand.model import Model
+from evenhand.repairing.evidence import FEW, Evidence, Mask
+from evenhand.repairing.scoring import accuracy, answers, auc, calibration
+from evenhand.repairing.text_rows import LabelledTexts, UsedTexts, ground_of
+from evenhand.repairing.text_workshop import judged
+from evenhand.repairing.workshop import seed_of
+from evenhand.run import Run, conduct
+from evenhand.search import Strategy
+
+
+@dataclass
+class TextInquiry:
+    """What is asked of the original and then of the repaired model, with the same texts for both."""
+
+    held: LabelledTexts
+    used: UsedTexts
+    criterion: Criterion
+    check: Strategy
+    budget: Budget
+    samples: int
+    confidence: float
+    seed: int
+    tell: Callable[[str], object]
+    found: list[str] | None = field(default=None, init=False)
+    """What the check found in the original model: the set by which the repaired one is judged."""
+    notes: list[str] = field(default_factory=list, init=False)
+    watch: ClassVar[tuple[str, ...]] = ()
+    movable: ClassVar[tuple[str, ...]] = ()
+    shown_by: ClassVar[str] = "data"
+
+    def gather(self, model: Model, who: str) -> Evidence:
+        """Gather evidence about a model; the original's comes first."""
+        self.tell(f"judging {who}")
+        said = answers(model, self.held)
+        data, verdicts = self._estimate(model)
+        self.tell(f"searching {who} with {type(self.check).__name__.lower()}")
+        run = self._audit(model)
+        return Evidence(
+            None,
+            data,
+            run,
+            accuracy(said, self.confidence),
+            auc(said, self.confidence),
+            calibration(said, self.confidence, seed_of(self.seed, "boots")),
+            None,
+            {},
+            said,
+            {"data": verdicts},
+            self._kept(model, run),
+        )
+
+    @property
+    def held_added(self) -> int:
+        """How many held-out texts are the same as one that the repair added."""
+        return int(self.used.added(self.held.texts).sum())
+
+    def few(self, evidence: Evidence) -> bool:
+        """Whether next to no held-out text is left that nothing was trained with."""
+        if evidence.data is None:
+            return True
+        return evidence.data.counts["left_out"] > 0 and evidence.data.samples < min(FEW, self.samples)
+
+    @cached_property
+    def _testable(self) -> int:
+        return len(ground_of(self.held.space, self.held.texts).positions)
+
+    def _estimate(self, model: Model) -> tuple[Estimate | None, Mask]:
+        """Estimate how common it is that a text like the held-out ones, as it is, is treated differently."""
+        space, seed = self.held.space, seed_of(self.seed, "final")
+        _, unfair = judged(model, space, self.held.texts, self.criterion, seed, self.used)
+        n, found = len(unfair), int(unfair.sum())
+        if not n:
+            return None, unfair
+        low, high = (float(end) for end in clopper_pearson(found, n, self.confidence))
+        upper = float(at_most(found, n, self.confidence))
+        return Estimate(
+            found / n, low, high, upper, self.confidence, "clopper-pearson", n, found, "data",
+            "texts like the held-out ones with a protected term", "samples", 0, 0, 0.0, seed,
+            {"rows": len(self.held), "untestable": len(self.held) - self._testable, "left_out": self._testable - n},
+            0.0, 1, 0.0, False, model.name, repr(self.criterion), None, 0.01, space, (), (), [(n, found)], Kept(),  # type: ignore[arg-type]
+        ), unfair  # fmt: skip
+
+    def _audit(self, model: Model) -> Run:
+        space, seed = self.held.space, seed_of(self.seed, "audit")
+        run = conduct(model, space, self.check, self.budget, seed, self.criterion, self.held.X, barred=self.used)
+        if run.stop is StopReason.INTERRUPTED:
+            raise KeyboardInterrupt
+        return run
+
+    def _kept(self, model: Model, run: Run) -> float | None:
+        """Say which share of what was found in the original model is treated differently by this one.
+
+        Read anew, a text may have another family than in the search, because an edited word can be a term or take one
+        away; so the set is what the original model is found to treat differently when it reads the texts anew.
+        """
+        seed = seed_of(self.seed, "final", 1)
+        if self.found is None:
+            texts = run.pairs.rows(at=_some(run.found, self.samples))
+            unfair = np.zeros(len(texts), dtype=bool)
+            if texts:
+                positions, verdicts = judged(model, self.held.space, texts, self.criterion, seed)
+                unfair[positions] = verdicts
+            self.found = [text for text, one in zip(texts, unfair.tolist(), strict=True) if one]
+            return 1.0 if self.found else None
+        if not self.found:
+            return None
+        return float(judged(model, self.held.space, self.found, self.criterion, seed)[1].mean())
+
+
+def _some(count: int, most: int) -> Any:
+    """Take evenly spaced ones where there are too many."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)) if count else slice(0)

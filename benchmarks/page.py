@@ -12,6 +12,7 @@ from benchmarks import (
     page_measuring,
     page_profanity,
     page_repairs,
+    page_showing,
     page_symbolic,
     page_text_speed,
     page_texts,
@@ -37,6 +38,8 @@ NAMES = (
     "texts",
     "text_speed",
     "round_trip",
+    "regions",
+    "realism",
     "memory",
     "killing",
 )
@@ -314,6 +317,8 @@ def build() -> str:
                 page_text_speed.text_speed(results["text_speed"]),
                 page_texts.round_trip(results["round_trip"]),
                 page_profanity.profanity(results["profanity"]),
+                page_showing.regions(results["regions"]),
+                page_showing.realism(results["realism"]),
                 memory(results["memory"]),
                 killing(results["killing"]),
             ]

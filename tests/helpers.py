@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -27,3 +28,9 @@ def optional(name: str) -> ModuleType:
         if os.environ.get("EVENHAND_REQUIRE_ALL"):
             pytest.fail(f"EVENHAND_REQUIRE_ALL is set, but {name} cannot be imported: {error}")
         pytest.skip(f"{name} is not installed")
+
+
+def plugin_environment() -> dict[str, str]:
+    """What tells pytest in another process of our plugin, where the package was installed before it had one."""
+    installed = any(entry.value == "evenhand.pytest_plugin" for entry in metadata.entry_points(group="pytest11"))
+    return {} if installed else {"PYTEST_PLUGINS": "evenhand.pytest_plugin"}

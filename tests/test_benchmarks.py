@@ -12,9 +12,12 @@ from benchmarks import (
     page_measuring,
     page_profanity,
     page_repairs,
+    page_showing,
     page_text_speed,
     page_texts,
     profanity,
+    realism,
+    regions,
     repairs,
     round_trip,
     text_subjects,
@@ -108,6 +111,31 @@ def test_estimates_write_what_the_page_needs(tmp_path):
     assert result["aequitas"]["tree"]["samples"] == 2_000
     papers = json.loads(page.PAPERS.read_text())["aequitas_table_5"]
     assert "| tree |" in page_measuring.estimates(result, papers)
+
+
+def test_regions_write_what_the_page_needs(tmp_path):
+    out = tmp_path / "regions.json"
+    regions.main(["--cases", "1", "--fair", "2", "--out", str(out)])
+    result = json.loads(out.read_text())
+    assert [r["right"] for r in result["planted"].values()] == [1] * len(regions.KINDS)
+    assert "| two rules | **1** of 1 |" in page_showing.regions(result)
+
+
+def test_planted_rules_are_what_decides():
+    model = regions.planted("two rules", 3)
+    people, _ = model.space.sampler.deal(Stream(1), 0, 2_000)
+    numbers = model.space.array(people.rows)
+    numbers[:, -1] = 0
+    unfair = model.labels(numbers) != model.labels(numbers + np.eye(numbers.shape[1])[-1])
+    met = np.logical_or.reduce([rule.inside(people.rows) for rule in model.rules])
+    assert (unfair == met).all()
+    assert met.any()
+
+
+def test_shrinking_finds_the_nearest_of_small_worlds():
+    for number in (0, 1):
+        nearest, of = realism.compared(number, exact=True)
+        assert nearest == of == realism.PEOPLE
 
 
 def test_a_killed_run_resumes(tmp_path):

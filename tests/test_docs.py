@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import evenhand as eh
+from tests.helpers import plugin_environment
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -101,6 +102,7 @@ class Reader:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "COLUMNS": "100",
             "PYTHONWARNINGS": "",
+            **plugin_environment(),
         }
         text = block.text[status.end() :] if status else block.text
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:

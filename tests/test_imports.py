@@ -16,10 +16,11 @@ LAYERS = [
     {"space", "text", "criterion", "memo", "log", "directory"},
     {"search", "model", "findings", "text_findings"},
     {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
-    {"oracle", "check", "trail", "starting"},
-    {"run", "loading", "replaying", "retracing", "covering", "text_quality"},
-    {"words", "text_words", "page", "demo", "measuring", "repairing"},
-    {"cli", "__init__", "__main__"},
+    {"ledger", "questions", "oracle", "check", "trail", "starting"},
+    {"run", "loading", "retracing", "sources", "text_quality"},
+    {"words", "text_words", "page", "demo", "measuring", "repairing", "locating", "shrinking"}
+    | {"exporting", "comparing", "evidence", "cases", "replaying", "rejudging", "covering"},
+    {"cli", "pytest_plugin", "__init__", "__main__"},
 ]
 """From the ground up; a module imports from its own layer and those before it."""
 

@@ -6,14 +6,20 @@
 0
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from evenhand import datasets, errors
 from evenhand._version import __version__
 from evenhand.budget import Budget, StopReason
+from evenhand.comparing import Compared, compare
 from evenhand.covering import Coverage, coverage
 from evenhand.criterion import Flip, Gap
+from evenhand.evidence import Checked, bundle, verify
+from evenhand.exporting import export
+from evenhand.ledger import Status
 from evenhand.measuring import Estimate, Groups, Remaining, estimate, groups, remaining
 from evenhand.model import Model, load_model, wrap
-from evenhand.oracle import Status
 from evenhand.repairing import Augment, Certified, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
 from evenhand.replaying import Replay, replay
 from evenhand.run import Run, audit
@@ -23,13 +29,22 @@ from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImp
 from evenhand.text.space import TextSpace
 from evenhand.text_quality import Quality, quality
 
+if TYPE_CHECKING:
+    from evenhand.locating import Region, Regions, regions
+    from evenhand.shrinking import Case, Cases
+    from evenhand.shrinking.telling import telling
+
 __all__ = [
     "Adf",
     "Aequitas",
     "Augment",
     "Boolean",
     "Budget",
+    "Case",
+    "Cases",
     "Certified",
+    "Checked",
+    "Compared",
     "Contrasts",
     "Counterfactual",
     "Coverage",
@@ -48,6 +63,8 @@ __all__ = [
     "Quality",
     "Query",
     "Real",
+    "Region",
+    "Regions",
     "Remaining",
     "Repair",
     "Replay",
@@ -65,21 +82,39 @@ __all__ = [
     "Verdicts",
     "__version__",
     "audit",
+    "bundle",
+    "compare",
     "contrast",
     "coverage",
     "datasets",
     "errors",
     "estimate",
+    "export",
     "gradient",
     "groups",
     "label",
     "load_model",
     "quality",
+    "regions",
     "remaining",
     "repair",
     "replay",
     "score",
+    "telling",
     "test",
+    "verify",
     "work",
     "wrap",
 ]
+
+_LATE = {
+    **dict.fromkeys(("Region", "Regions", "regions"), "evenhand.locating"),
+    **dict.fromkeys(("Case", "Cases", "telling"), "evenhand.shrinking"),
+}
+"""What is imported when somebody first names it: a run is made without."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'evenhand' has no attribute {name!r}")
+    return getattr(import_module(_LATE[name]), name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,10 +13,10 @@ from evenhand.budget import number, whole
 from evenhand.criterion import Flip
 from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Decisions
-from evenhand.model import wrap
 from evenhand.model.answers import DECIDE
+from evenhand.rejudging import asker_of
 from evenhand.retracing import retrace
-from evenhand.run import Run, digest_of_answers, fixed_individuals
+from evenhand.run import Run
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
 from evenhand.starting import check_space
@@ -117,7 +116,7 @@ def coverage(
     Coverage: 9 tests reach 3 of 3 leaves (100.0%) of a tree that is right on 100.0% of decisions
     """
     samples, seed = _check_arguments(run, accuracy, samples, seed)
-    asker = _asker(run, model)
+    asker = asker_of(run, model, "eh.coverage", Flip())
     tests = retrace(run, data)
     people, complete = _people(run, samples, seed)
     tree = imitate(run.space, people.rows, _decisions(asker, people, run.identity["chunk"]), complete)
@@ -167,33 +166,6 @@ def _no_decisions(got: str) -> ModelError:
         f"{got}, but coverage wants decisions, at most {DECISIONS} different ones; "
         "make numbers decisions with eh.wrap(model, threshold=...)"
     )
-
-
-def _asker(run: Run, model: Any) -> Asker:
-    if model is not None:
-        asker = Asker(wrap(model), run.space, Flip())
-        _check_model(run, asker)
-        return asker
-    if run.origin is None:
-        raise ModelError(
-            f"a run that was read from its directory does not have its model ({run.identity['model']}) with it; "
-            "give it: eh.coverage(run, model)"
-        )
-    return run.origin.asker
-
-
-def _check_model(run: Run, asker: Asker) -> None:
-    """Raise where a model answers otherwise than the run's did."""
-    rows, known = fixed_individuals(run.space).rows, run.identity["answers"]
-    # A run keeps scores or decisions, by a criterion that is known by name alone; labels are not always scores as well.
-    with suppress(ModelError):
-        if digest_of_answers(asker.scores(rows)) == known:
-            return
-    if asker.model.regression or digest_of_answers(asker.labels(rows, DECIDE)) != known:
-        raise ModelError(
-            f"{asker.model.name} is not the model that the run was made with ({run.identity['model']}): it gives other "
-            f"answers to the same {len(rows)} individuals; give the run's own"
-        )
 
 
 def _check_arguments(run: Any, accuracy: Any, samples: Any, seed: Any) -> tuple[int, int]:

@@ -16,7 +16,7 @@ except ImportError:  # Windows has no such locks; two processes on one directory
 
 FORMAT = 1
 IDENTITY, RESULT, ANSWERS, LOCK = "identity.json", "run.json", "answers.log", "lock"
-COVERAGE = "coverage.json"
+COVERAGE, SOURCE = "coverage.json", "source.json"
 
 
 class Directory:

@@ -95,6 +95,21 @@ class Decisions:
         return self.decode(np.unpackbits(packed, count=count) if bits else packed)
 
 
+def column_of(said: npt.NDArray[Any]) -> pd.Series[Any]:
+    """Make decisions a column of a frame.
+
+    >>> column_of(np.array(["half a character: " + chr(0xD83D)], dtype=object)).dtype
+    dtype('O')
+    """
+    import pandas as pd
+
+    try:
+        return pd.Series(said)
+    except UnicodeEncodeError:
+        # Pandas' own texts take no half of a surrogate pair.
+        return pd.Series(said, dtype=object)
+
+
 def _factorised(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return each label's position among the different ones, and those."""
     import pandas as pd
@@ -191,7 +206,7 @@ class Findings:
         others = self._counterpart_columns(space.frame(self.individuals("counterpart", at).rows)[changed])
         frame = pd.concat([frame, others], axis=1)
         for name in ("decision", "counterpart_decision"):
-            frame[self._own_name(name)] = self.said(name, at)
+            frame[self._own_name(name)] = column_of(self.said(name, at))
         frame[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
         return frame
 

@@ -9,8 +9,8 @@ from evenhand.budget import Budget, StopReason
 from evenhand.directory import ANSWERS, FORMAT, IDENTITY, RESULT, read_json
 from evenhand.errors import RunError
 from evenhand.findings import Decisions, Findings
+from evenhand.ledger import QUESTIONS
 from evenhand.log import frames
-from evenhand.oracle import QUESTIONS
 from evenhand.run import COUNTS, Run
 from evenhand.space.attributes import KINDS
 from evenhand.space.tabular import Space

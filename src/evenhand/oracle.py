@@ -1,7 +1,7 @@
 """The oracle judges blocks of individuals.
 
 It tells repeats from fresh tests, charges the budget, looks up stored answers, builds counterparts, calls the model
-once, applies the criterion and logs the answer.
+once, applies the criterion and logs the answer. The ledger keeps the books; ``questions`` asks what is no test.
 """
 
 from __future__ import annotations
@@ -19,47 +19,19 @@ from evenhand.budget import Budget, StopReason
 from evenhand.check import same
 from evenhand.clock import Clock
 from evenhand.criterion import Outputs
-from evenhand.errors import FlakyModel, ModelError, StrategyError
-from evenhand.findings import Decisions
-from evenhand.log import Frame, Log, digest_of
+from evenhand.errors import FlakyModel
+from evenhand.ledger import Arrays, Ledger, Status, Stop
+from evenhand.log import Frame, Log
 from evenhand.memo import Memo
-from evenhand.model.answers import DECIDE
+from evenhand.questions import Questions, check_contrasts
 from evenhand.rivals import Recall, rivals_of
 from evenhand.search import Contrasts, Query, Verdicts
-from evenhand.slopes import Slopes
 from evenhand.space.ground import Block, Kin
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.stream import Bits
-from evenhand.text.pairs import TextPairs
-from evenhand.text_findings import findings_of
 from evenhand.trail import Trail, trail_of
-from evenhand.word_slopes import WordSlopes
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
 """A run stalls after so many blocks in a row, holding so many individuals, without a fresh test."""
-QUESTIONS = ("test", "label", "score", "gradient")
 TWICE = 256
-CURVE = 4096
-Arrays = dict[str, npt.NDArray[Any]]
-
-
-class Stop(Exception):
-    """Ends a search."""
-
-    def __init__(self, reason: StopReason) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-@dataclass(frozen=True)
-class Status:
-    """Where a run stands, for progress displays."""
-
-    tests: int
-    findings: int
-    rows: int
-    seconds: float
-    budget: Budget
 
 
 @dataclass(frozen=True)
@@ -71,7 +43,7 @@ class Judged:
     answer: Arrays
 
 
-class Oracle:
+class Oracle(Ledger):
     """Answers the queries of one search."""
 
     def __init__(
@@ -85,25 +57,15 @@ class Oracle:
         progress: Callable[[Status], None] | None = None,
         barred: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
     ) -> None:
-        self.asker, self.ground, self.budget = asker, asker.ground, budget
-        self.seed, self.chunk, self.log, self.clock = seed, chunk, log, clock
-        self._progress, self._barred = progress, barred
+        super().__init__(asker.ground, budget, log, clock, progress)
+        self.asker, self.seed, self.chunk, self._barred = asker, seed, chunk, barred
+        self.questions = Questions(asker, self, chunk)
         self.memo = Memo()
         self.recall = Recall()
-        self.findings = findings_of(asker.ground)
-        self.labels = Decisions()
         self.trail = trail_of(self.ground)
         """Whom the tests were about, where the memo's keys do not tell."""
-        self.tests = self.repeats = self.untestable = self.checked = self.replayed_rows = 0
-        self.asked = dict.fromkeys(QUESTIONS, 0)
-        self.curve: list[tuple[int, int, int]] = []
-        self._stride, self._frames = 1, 0
+        self.repeats = self.untestable = self.checked = 0
         self._idle = (0, 0)
-
-    @property
-    def rows(self) -> int:
-        """Rows handed to the model for any question."""
-        return sum(self.asked.values())
 
     @property
     def judged(self) -> Trail:
@@ -114,15 +76,9 @@ class Oracle:
         """Answer one query, or raise ``Stop`` where a budget ends."""
         if query.kind == "test":
             return self._judge(query)
-        if query.kind == "work":
-            return self._work(query)
         if query.kind == "contrast":
             return self._contrast(query)
-        if query.kind == "gradient":
-            return self._gradient(query)
-        if query.kind == "swap":
-            return self._swap(query)
-        return self._ask(query)
+        return self.questions.answer(query)
 
     def _judge(self, query: Query) -> Verdicts:
         assert query.individuals is not None
@@ -136,7 +92,7 @@ class Oracle:
 
     def _blocks(self, individuals: Block, limit: int | None) -> list[Judged]:
         """Judge the fresh ones among individuals, chunk by chunk."""
-        self._check_budget()
+        self.check_budget()
         fresh = self.memo.fresh(individuals.keys)
         if self._barred is not None:
             fresh = fresh[~self._barred(individuals[fresh])]
@@ -154,7 +110,7 @@ class Oracle:
         """Judge individuals; of those judged before ask the family again, unless they were met lately."""
         individuals = query.individuals
         assert individuals is not None
-        self._check_contrasts()
+        check_contrasts(self.asker)
         judged = self._blocks(individuals, None)
         verdicts = self._verdicts(individuals, judged)
         others = (individuals.ids if self.ground.numbered else individuals.stored).copy()
@@ -196,7 +152,7 @@ class Oracle:
         families = self.ground.families(block, self.seed)
         rows = int(families.places.sum()) * self.asker.cost
         ask = partial(self._ask_rivals, families)
-        return self._stored("contrast", "score", block, rows, ask).arrays
+        return self.stored("contrast", "score", block, rows, ask).arrays
 
     def _ask_rivals(self, families: Kin) -> Arrays:
         return self._rivals(families, self.asker.outputs(families))
@@ -204,74 +160,6 @@ class Oracle:
     def _rivals(self, families: Kin, outputs: Outputs) -> Arrays:
         classes, places = rivals_of(self.asker.model, outputs)
         return {"rival": families.rivals(places), "class": classes.astype(np.int16)}
-
-    def _gradient(self, query: Query) -> npt.NDArray[np.float64]:
-        self._check_contrasts()
-        individuals, classes, slopes = query.individuals, query.classes, self.asker.slopes
-        if slopes is None or not isinstance(individuals, Individuals):
-            raise StrategyError("gradients are asked of attributes, and the space is one of texts")
-        assert classes is not None
-        size, jumps = max(1, self.chunk // slopes.cost), query.jumps
-        parts = []
-        for start in range(0, len(individuals), size):
-            part = slice(start, start + size)
-            there = None if jumps is None else jumps[part]
-            block = individuals[part]
-            # Frame by frame, so that a budget is looked at and a kill loses no more than one model call.
-            ask = partial(self._ask_slopes, slopes, block, classes[part], there)
-            frame = self._stored("gradient", "gradient", block, len(block) * slopes.cost, ask)
-            parts.append(frame.arrays["answer"])
-        return np.concatenate(parts) if parts else np.zeros((0, len(slopes.space.names)))
-
-    def _ask_slopes(
-        self, slopes: Slopes, block: Individuals, classes: npt.NDArray[np.int64], jumps: Rows | None
-    ) -> Arrays:
-        return {"answer": slopes.ask(block.rows, classes, jumps)}
-
-    def _swap(self, query: Query) -> npt.NDArray[np.int32]:
-        self._check_contrasts()
-        pairs, slopes = query.pairs, self.asker.word_slopes
-        if slopes is None or pairs is None:
-            raise StrategyError("swaps are asked of texts, and the space is one of attributes")
-        parts = []
-        for part, rows in slopes.parts(pairs, query.limit, self.chunk):
-            draws = None if query.draws is None else query.draws[part]
-            # What is stored is the choice: gradients of words are large.
-            ask = partial(self._ask_swaps, slopes, pairs[part], query.rule, draws, query.limit)
-            frame = self._stored("swap", slopes.question, pairs.individuals[part], rows, ask)
-            parts.append(frame.arrays["answer"])
-        return np.concatenate(parts) if parts else np.zeros((0, 2), dtype=np.int32)
-
-    def _ask_swaps(
-        self, slopes: WordSlopes, pairs: TextPairs, rule: str, draws: Bits | None, limit: int | None
-    ) -> Arrays:
-        return {"answer": slopes.ask(pairs, rule, draws, limit)}
-
-    def _check_contrasts(self) -> None:
-        if not self.asker.contrasts:
-            raise StrategyError(
-                "a search that asks for contrasts or gradients has the class attribute uses_gradient = True"
-            )
-
-    def _stored(
-        self, kind: str, question: str, block: Block, rows: int, ask: Callable[[], Arrays], **header: Any
-    ) -> Frame:
-        """Return the stored answer to a question, or ask the model and store it; stop where there are no rows left."""
-        self._check_budget()
-        if self.budget.rows is not None and self.rows + rows > self.budget.rows:
-            raise Stop(StopReason.ROWS)
-        digest = self._digest(block)
-        frame = self.log.take(kind, digest)
-        if frame is None:
-            arrays = ask()
-            frame = Frame(kind, {"digest": digest, "rows": rows, **header}, arrays)
-            self._store(frame)
-        else:
-            self.clock.replayed()
-            self.replayed_rows += rows
-        self.asked[question] += rows
-        self._point()
-        return frame
 
     def _watch_stall(self, wasted: int) -> None:
         """Stop a search that has asked about nothing but repeats and untestable individuals for long."""
@@ -319,7 +207,7 @@ class Oracle:
 
     def _frame(self, block: Block, families: Kin | None) -> Frame:
         """Return the stored answer to a block, or ask the model and store it."""
-        digest = self._digest(block)
+        digest = self.digest(block)
         frame = self.log.take("test", digest)
         if frame is not None:
             self.clock.replayed()
@@ -328,7 +216,7 @@ class Oracle:
             return frame
         assert families is not None
         frame = self._ask_families(block, families, digest)
-        self._store(frame)
+        self.store(frame)
         return frame
 
     def _ask_families(self, block: Block, families: Kin, digest: str) -> Frame:
@@ -394,8 +282,8 @@ class Oracle:
             self.trail.add(block[:cut])
         self.findings.add(frame.arrays, int(unfair.sum()))
         self.tests += cut
-        self._point()
-        self._check_budget()
+        self.point()
+        self.check_budget()
         if cut < tests:
             raise Stop(reason)
         return unfair
@@ -417,76 +305,3 @@ class Oracle:
         if cut == 0:
             raise Stop(StopReason.ROWS)
         return cut, int(total[cut - 1]), reason
-
-    def _check_budget(self) -> None:
-        if self.ground.countable and self.tests >= self.ground.tests:
-            raise Stop(StopReason.EXHAUSTED)
-        for reason, spent, limit in (
-            (StopReason.FINDINGS, self.findings.count, self.budget.findings),
-            (StopReason.TESTS, self.tests, self.budget.tests),
-            (StopReason.ROWS, self.rows, self.budget.rows),
-            (StopReason.SECONDS, self.clock.seconds, self.budget.seconds),
-        ):
-            if limit is not None and spent >= limit:
-                raise Stop(reason)
-
-    def _ask(self, query: Query) -> npt.NDArray[Any]:
-        """Answer a question about the individuals themselves, one model call after the other."""
-        individuals = query.individuals
-        assert individuals is not None
-        if query.kind == "label":
-            self._refuse_numbers()
-        one = self._label if query.kind == "label" else self._score
-        parts = [one(individuals[i : i + self.chunk]) for i in range(0, len(individuals), self.chunk)]
-        return np.concatenate(parts) if parts else np.zeros(0)
-
-    def _label(self, block: Block) -> npt.NDArray[Any]:
-        def ask() -> Arrays:
-            return {"answer": self.labels.pack(self.asker.labels(block.rows, f"{DECIDE}, or use strategy='kosei'"))}
-
-        # The list grows while the model is asked; a stored answer has its own.
-        frame = self._stored("label", "label", block, len(block), ask, decisions=self.labels.values)
-        if frame.header["decisions"] != self.labels.values:
-            self.labels = Decisions(frame.header["decisions"])
-        return self.labels.unpack(frame.arrays["answer"], len(block))
-
-    def _score(self, block: Block) -> npt.NDArray[Any]:
-        frame = self._stored("score", "score", block, len(block), lambda: {"answer": self.asker.scores(block.rows)})
-        return frame.arrays["answer"]
-
-    def _refuse_numbers(self) -> None:
-        if self.asker.model.regression:
-            raise ModelError(
-                f"{self.asker.model.name} returns numbers, and this search asks for decisions; make them decisions "
-                "with eh.wrap(model, threshold=...), or use strategy='kosei'"
-            )
-
-    def _work(self, query: Query) -> Any:
-        assert query.call is not None
-        self._check_budget()
-        frame = self.log.take("work", "")
-        if frame is None:
-            frame = Frame("work", {"digest": ""}, {"answer": np.asarray(query.call())})
-            self._store(frame)
-        else:
-            self.clock.replayed()
-        return frame.arrays["answer"]
-
-    def _digest(self, block: Block) -> str:
-        # Only a log that is kept is ever compared.
-        return "" if self.log.path is None else digest_of(block.stored)
-
-    def _store(self, frame: Frame) -> None:
-        self.log.append(frame, self.clock.seconds)
-
-    def _point(self) -> None:
-        """Add a point to the discovery curve; thin it out when it grows long."""
-        self._frames += 1
-        if self._frames % self._stride == 0:
-            self.curve.append((self.tests, self.rows, self.findings.count))
-            if len(self.curve) > CURVE:
-                self.curve = self.curve[1::2]
-                self._stride *= 2
-        if self._progress is not None:
-            status = Status(self.tests, self.findings.count, self.rows, self.clock.seconds, self.budget)
-            self._progress(status)

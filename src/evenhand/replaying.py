@@ -1,4 +1,4 @@
-"""Replay: every finding of a stored run, asked again."""
+"""Replay: every finding of a stored run, or of a bundle, asked again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenhand.asker import Asker
 from evenhand.check import holds
 from evenhand.criterion import Both, Criterion, Either, Flip, Gap
-from evenhand.errors import RunError
+from evenhand.errors import ReplayError, RunError
 from evenhand.model import wrap
 from evenhand.run import CHUNK, Run
 
@@ -29,6 +29,8 @@ class Replay:
     refuted: int
     positions: npt.NDArray[np.int64] = field(repr=False)
     """Where the refuted ones stand in the run's findings."""
+    held: npt.NDArray[np.bool_] = field(repr=False)
+    """Yes or no for each finding."""
 
     @property
     def holds(self) -> bool:
@@ -44,7 +46,7 @@ def replay(
     Parameters
     ----------
     directory
-        Where the run is kept.
+        Where the run is kept; or a bundle, whose parts must all be as its manifest says.
     model
         Anything that ``wrap`` takes.
     threshold
@@ -64,11 +66,22 @@ def replay(
     ...     replay(directory, refuse)
     Replay(confirmed=3, refuted=0)
     """
-    run = Run.load(directory)
+    if Path(directory).is_file():
+        from evenhand.evidence import opened
+
+        with opened(directory) as (checked, kept):
+            if not checked.whole:
+                raise ReplayError(f"{directory} is not what was bundled: {'; '.join(checked.lines[:5])}")
+            return again(Run.load(kept), model, threshold, timeout)
+    return again(Run.load(directory), model, threshold, timeout)
+
+
+def again(run: Run, model: Any, threshold: float | None = None, timeout: float | None = None) -> Replay:
+    """Ask a model about every finding of a run."""
     criterion = criterion_of(str(run.identity.get("criterion")))
     asker = Asker(wrap(model, threshold=threshold), run.space, criterion, timeout)
     held = holds(asker, run.pairs, np.arange(run.found), run.identity.get("chunk", CHUNK))
-    return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held))
+    return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held), held)
 
 
 def criterion_of(text: str) -> Criterion:

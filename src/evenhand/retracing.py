@@ -12,9 +12,10 @@ from evenhand.clock import Clock
 from evenhand.criterion import Flip
 from evenhand.directory import ANSWERS
 from evenhand.errors import RunError
+from evenhand.ledger import Stop
 from evenhand.log import Frame, Log
 from evenhand.model import Model
-from evenhand.oracle import Oracle, Stop
+from evenhand.oracle import Oracle
 from evenhand.run import Run, digest_of_data
 from evenhand.search import Problem, Strategy
 from evenhand.slopes import DIFFERENCES

@@ -23,9 +23,10 @@ from evenhand.criterion import Criterion, Flip
 from evenhand.directory import Directory
 from evenhand.errors import BudgetError, EvenhandError, ModelError, SpaceError, StrategyError
 from evenhand.findings import Findings
+from evenhand.ledger import Status, Stop
 from evenhand.log import Log
 from evenhand.model import wrap
-from evenhand.oracle import Oracle, Status, Stop
+from evenhand.oracle import Oracle
 from evenhand.search import Problem, Strategy
 from evenhand.space.ground import Block, Ground
 from evenhand.space.individuals import Individuals

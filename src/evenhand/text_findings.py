@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criterion import Places
-from evenhand.findings import Findings
+from evenhand.findings import Findings, column_of
 from evenhand.text.ground import TextGround
 from evenhand.text.space import TextSpace
 
@@ -77,7 +77,7 @@ class TextFindings(Findings):
         text, other, seed, changed = (pd.Series([r[i] for r in records], dtype=object) for i in range(4))
         columns: dict[str, Any] = {"text": text, "counterpart_text": other}
         for name in ("decision", "counterpart_decision"):
-            columns[name] = self.said(name, at) if self.count else np.zeros(0)
+            columns[name] = column_of(self.said(name, at)) if self.count else np.zeros(0)
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(records))
         return pd.DataFrame(columns | {"seed": seed.astype(np.int64), "changed": changed})
 

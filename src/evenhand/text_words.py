@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.text.marking import Edit, Piece, marked, shortened
+from evenhand.text.lexicon import Lexicon
+from evenhand.text.marking import Edit, Piece, marked, shortened, swaps
 from evenhand.text_findings import TextFindings
 from evenhand.words import CANDIDATES, WIDEST, first_by, gaps_of, native, plain, plain_json, visible
 
@@ -52,14 +53,33 @@ class TextPair:
         chosen = shortened(self._marked[side != "individual"])
         return [Piece(visible(piece.text), piece.kind, visible(piece.was)) for piece in chosen]
 
+    def written(self, side: Literal["individual", "counterpart"] = "individual") -> str:
+        """Write one side with its marks."""
+        return "".join(map(_written, self.pieces(side)))
+
+    @property
+    def who(self) -> str:
+        """Say which text it is."""
+        return f'"{self.written()}"'
+
+    @property
+    def swapped(self) -> str:
+        """Say what must not matter."""
+        sides = (self.pieces("individual"), self.pieces("counterpart"))
+        return " or ".join(" and ".join(piece.text for piece in side if piece.kind == "swapped") for side in sides)
+
+    @property
+    def shared(self) -> list[str]:
+        """What both texts have: the words around what was swapped."""
+        return [piece.text for piece in self._marked[0] if piece.kind != "swapped"]
+
     @property
     def sentence(self) -> str:
         """Say the pair in two sentences."""
-        text = "".join(map(_written, self.pieces()))
         others = [_written(piece) for piece in self.pieces("counterpart") if piece.kind == "swapped"]
         by = f" (scores {plain(self.gap)} apart)" if self.measured else ""
         said, other_said = plain(self.decision), plain(self.counterpart_decision)
-        return f'"{text}": {said}. The same text with {" and ".join(dict.fromkeys(others))}: {other_said}{by}.'
+        return f"{self.who}: {said}. The same text with {' and '.join(dict.fromkeys(others))}: {other_said}{by}."
 
     def to_dict(self) -> dict[str, Any]:
         """Give the pair in values that JSON has."""
@@ -105,14 +125,33 @@ def text_pairs_at(run: Run, positions: npt.NDArray[np.int64]) -> list[TextPair]:
     >>> text_pairs_at(run, np.array([0]))[0].text
     'A Sikh.'
     """
+    assert isinstance(run.pairs, TextFindings)
+    return text_pairs_in(run.pairs, positions)
+
+
+def text_pairs_in(pairs: TextFindings, positions: npt.NDArray[np.int64]) -> list[TextPair]:
+    """Give some of any findings, as ``text_pairs_at`` does those of a run."""
     if not len(positions):
         return []
-    said, other_said = run.pairs.said("decision", positions), run.pairs.said("counterpart_decision", positions)
-    gaps, measured = gaps_of(run, run.found)[positions], "gap" in run.pairs.joined()
+    said, other_said = pairs.said("decision", positions), pairs.said("counterpart_decision", positions)
+    measured = "gap" in pairs.joined()
+    gaps = pairs.taken("gap", positions) if measured else np.ones(len(positions))
     return [
         TextPair(text, other, native(said[i]), native(other_said[i]), float(gaps[i]), seed, changed, measured)
-        for i, (text, other, seed, changed) in enumerate(_records(run, positions))
+        for i, (text, other, seed, changed) in enumerate(pairs.records(positions))
     ]
+
+
+def lexicons_of(pairs: Sequence[TextPair], lexicons: Sequence[Lexicon]) -> list[str]:
+    """Name for each pair the lexicon of what was swapped; where none is sure, all of them.
+
+    >>> from evenhand.text.lexicon import load
+    >>> lexicons_of([TextPair("A Sikh.", "A Jew.", 0, 1, 1.0, 0)], [load("religion"), load("race")])
+    ['religion']
+    """
+    named = swaps([pair.text for pair in pairs], [pair.counterpart_text for pair in pairs], lexicons)
+    every = "+".join(lexicon.name for lexicon in lexicons)
+    return [next((lx.name for lx in lexicons if {*both} <= {*lx.identities}), every) for both in named]
 
 
 def _records(run: Run, positions: npt.NDArray[np.int64]) -> list[Any]:

@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from evenhand.starting import check_space
 from evenhand.text.space import TextSpace
+from evenhand.text_findings import TextFindings
 
 if TYPE_CHECKING:
+    from evenhand.findings import Findings
     from evenhand.run import Run
     from evenhand.text_words import TextPair
 
@@ -44,13 +46,22 @@ class Pair:
     """Whether the gap is a difference of scores, and not just the mark of a changed decision."""
 
     @property
+    def who(self) -> str:
+        """Say who it is about."""
+        return ", ".join(phrase(name, value) for name, value in self.individual.items())
+
+    @property
+    def swapped(self) -> str:
+        """Say what must not matter."""
+        return ", ".join(plain(name) for name in self.changes)
+
+    @property
     def sentence(self) -> str:
         """Say the pair in one or two sentences."""
-        who = ", ".join(phrase(name, value) for name, value in self.individual.items())
         other = " and ".join(phrase(name, value) for name, value in self.changes.items())
         by = f" (scores {plain(self.gap)} apart)" if self.measured else ""
         said, other_said = plain(self.decision), plain(self.counterpart_decision)
-        return f"{who}: {said}. The same person with {other}: {other_said}{by}."
+        return f"{self.who}: {said}. The same person with {other}: {other_said}{by}."
 
     def to_dict(self) -> dict[str, Any]:
         """Give the pair in values that JSON has; a missing value is None."""
@@ -99,7 +110,7 @@ def telling(run: Run, count: int = 3, data: Any = None) -> Sequence[Pair | TextP
         order = first_by(-gaps, WIDEST, count)
     if data is not None:
         order = order[first_by(_distances(run, rows[order], data), NEAREST, count)]
-    chosen = order[_spread(rows[order][:, run.space.free_columns], _directions(run, found)[order], count)]
+    chosen = order[spread(rows[order][:, run.space.free_columns], directions(run, found)[order], count)]
     return pairs_at(run, chosen)
 
 
@@ -112,24 +123,43 @@ def pairs_at(run: Run, positions: npt.NDArray[np.int64]) -> Sequence[Pair | Text
     >>> pairs_at(run, np.array([0]))[0].changes
     {'member': True}
     """
+    return pairs_in(run.pairs, positions)
+
+
+def pairs_in(pairs: Findings, positions: npt.NDArray[np.int64]) -> Sequence[Pair | TextPair]:
+    """Give some of any findings as pairs, as ``pairs_at`` does those of a run."""
     if not len(positions):
         return []
-    if isinstance(run.space, TextSpace):
-        from evenhand.text_words import text_pairs_at
+    if isinstance(pairs, TextFindings):
+        from evenhand.text_words import text_pairs_in
 
-        return text_pairs_at(run, positions)
-    space, pairs = run.space, run.pairs
-    people = _records(space, pairs.individuals("individual", positions).rows)
-    others = _records(space, pairs.individuals("counterpart", positions).rows)
-    said, other_said = pairs.said("decision", positions), pairs.said("counterpart_decision", positions)
-    gaps = gaps_of(run, run.found)[positions]
-    measured = "gap" in pairs.joined()
+        return text_pairs_in(pairs, positions)
+    return pairs_of(
+        pairs.space,
+        pairs.individuals("individual", positions).rows,
+        pairs.individuals("counterpart", positions).rows,
+        pairs.said("decision", positions),
+        pairs.said("counterpart_decision", positions),
+        pairs.joined()["gap"][positions] if "gap" in pairs.joined() else None,
+    )
+
+
+def pairs_of(
+    space: Any,
+    rows: npt.NDArray[np.int32],
+    others: npt.NDArray[np.int32],
+    said: npt.NDArray[Any],
+    other_said: npt.NDArray[Any],
+    gaps: npt.NDArray[np.float64] | None,
+) -> list[Pair]:
+    """Make pairs of rows of codes, what was said of each, and how far apart their scores are, where that is known."""
+    people, counterparts = records(space, rows), records(space, others)
     # What is protected comes first, then what follows it.
     names = [*space.protected, *space.free]
     return [
-        Pair(person, {name: other[name] for name in names if not _same(person[name], other[name])},
-             native(said[i]), native(other_said[i]), float(gaps[i]), measured)
-        for i, (person, other) in enumerate(zip(people, others, strict=True))
+        Pair(person, {name: other[name] for name in names if not same(person[name], other[name])},
+             native(said[i]), native(other_said[i]), 1.0 if gaps is None else float(gaps[i]), gaps is not None)
+        for i, (person, other) in enumerate(zip(people, counterparts, strict=True))
     ]  # fmt: skip
 
 
@@ -174,7 +204,7 @@ def gaps_of(run: Run, found: int) -> npt.NDArray[np.float64]:
     return np.ones(found) if gaps is None else gaps[:found]
 
 
-def _directions(run: Run, found: int) -> npt.NDArray[np.int64]:
+def directions(run: Run, found: int) -> npt.NDArray[np.int64]:
     """Give each a number for what was decided and for whom, so that refused women and refused men are two things."""
     protected = run.pairs.individuals("individual", slice(found)).rows[:, run.space.protected_columns]
     joined = run.pairs.joined()
@@ -204,7 +234,7 @@ def _distances(run: Run, rows: npt.NDArray[np.int32], data: Any) -> npt.NDArray[
     return np.asarray(total.min(axis=1), dtype=np.float64)
 
 
-def _spread(rows: npt.NDArray[np.int32], directions: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+def spread(rows: npt.NDArray[np.int32], directions: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
     """Pick rows one by one: first a direction not seen yet, then the most attributes unlike all those picked."""
     chosen = [0]
     unlike = (rows != rows[0]).sum(axis=1)
@@ -218,7 +248,8 @@ def _spread(rows: npt.NDArray[np.int32], directions: npt.NDArray[np.int64], coun
     return np.array(chosen)
 
 
-def _records(space: Any, rows: npt.NDArray[np.int32]) -> list[dict[str, Any]]:
+def records(space: Any, rows: npt.NDArray[np.int32]) -> list[dict[str, Any]]:
+    """Give rows of codes as the user's names and values."""
     columns = space.values(rows, space.names)
     return [{name: native(columns[name][i]) for name in space.names} for i in range(len(rows))]
 
@@ -236,7 +267,8 @@ def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _same(left: Any, right: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
+    """Tell whether two values are the same; a missing one is the same as another."""
     return bool(left == right) or (_missing(left) and _missing(right))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from evenhand.budget import Budget
 from evenhand.cli.progress import done, line, progress
-from evenhand.oracle import Status
+from evenhand.ledger import Status
 
 
 def status(**limits: float) -> Status:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.cli.summary import write_findings
+from evenhand.cli.audit import write_findings
 from tests.cli import models
 from tests.cli.conftest import MODELS, Command
 
@@ -114,6 +114,27 @@ def test_directory_resume_replay_and_limit(evenhand: Command, audit: Command, tm
     changed = evenhand("replay", tmp_path / "run", "--model", f"{MODELS}:length")
     assert changed.exit_code == 1
     assert "[Christian]" in changed.stdout
+
+
+def test_export_bundle_replay_and_compare(
+    evenhand: Command, audit: Command, refused: Command, comments: Path, tmp_path: Path
+) -> None:
+    run, bundle = tmp_path / "run", tmp_path / "b.zip"
+    assert audit("--protected", "religion", "--directory", run, "--quiet").exit_code == 0
+    assert json.loads((run / "source.json").read_text())["data"] == str(comments)
+    names = ["a.json", "a.csv", "a.parquet", "a.xml", "a.sarif", "a.md"]
+    done = evenhand("export", run, *(tmp_path / name for name in names))
+    assert done.exit_code == 0, done.output
+    assert [pair["text"] for pair in json.loads((tmp_path / "a.json").read_text())["pairs"]] == [TEXTS[1], TEXTS[0]]
+    assert evenhand("bundle", run, "--output", bundle).exit_code == 0
+    done = evenhand("replay", bundle, "--model", MODEL, "--list", tmp_path / "list.csv")
+    assert (done.exit_code, "2 of 2 findings confirmed" in done.stdout) == (0, True), done.output
+    assert pd.read_csv(tmp_path / "list.csv")["confirmed"].tolist() == ["yes", "yes"]
+    whole = bundle.read_bytes()
+    bundle.write_bytes(whole.replace(TEXTS[0].encode(), TEXTS[0].upper().encode(), 1))
+    done = evenhand("replay", bundle, "--model", MODEL)
+    assert (done.exit_code, "NOT WHOLE: data/comments.csv: it was changed" in done.stdout) == (1, True)
+    refused(evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "one of texts", "evenhand replay")
 
 
 def test_settings_and_strategy(audit: Command) -> None:

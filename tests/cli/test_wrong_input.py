@@ -175,7 +175,7 @@ def test_spaces(evenhand: Command, refused: Command, tmp_path: Path, name: str) 
 CONFIGS = {
     "no TOML": ("[audit", "no TOML"),
     "an unknown key": ("[audit]\nsed = 3", "unknown key 'audit.sed'; did you mean 'seed'?"),
-    "an unknown table": ("[audits]\nseed = 3", "unknown key 'audits'; did you mean 'audit'"),
+    "an unknown table": ("[audits]\nseed = 3", "unknown table [audits]; did you mean 'audit'"),
     "a text for a number": ('[audit]\nseed = "3"', "audit.seed must be a valid integer, got '3'"),
     "truth for a number": ("[budget]\ntests = true", "budget.tests must be a valid integer, got True"),
     "no table": ("audit = 3", "[audit] must be a table, got 3"),

@@ -1,7 +1,8 @@
 """The command ``evenhand``.
 
 Exit status: 0 done and within the threshold, 1 more findings than ``--fail-above`` allows (or a replay that does not
-hold), 2 wrong usage or input, 130 interrupted.
+hold, or new findings with ``--fail-on-new``), 2 wrong usage or input, 3 too few tests to say whether a share is within
+the threshold, 130 interrupted.
 """
 
 from __future__ import annotations

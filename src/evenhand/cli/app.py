@@ -8,8 +8,11 @@ import typer
 
 from evenhand._version import __version__
 from evenhand.cli.audit import audit
+from evenhand.cli.bundle import bundle
+from evenhand.cli.compare import compare
 from evenhand.cli.demo import demo
 from evenhand.cli.estimate import estimate
+from evenhand.cli.export import export
 from evenhand.cli.faults import Group
 from evenhand.cli.init import init
 from evenhand.cli.listing import datasets, strategies
@@ -24,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, init, audit, estimate, repair, replay, strategies, datasets):
+for command in (demo, init, audit, estimate, repair, compare, export, bundle, replay, strategies, datasets):
     app.command()(command)
 
 

@@ -11,8 +11,8 @@ from evenhand.cli import options
 from evenhand.cli.faults import FOUND, INTERRUPTED, message, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.config import Tables
     from evenhand.cli.plan import Plan
+    from evenhand.cli.tables import AuditTable
     from evenhand.covering import Coverage
     from evenhand.run import Run
 
@@ -59,48 +59,27 @@ def audit(
 
     Exit status: 0 done, 1 more findings than --fail-above allows, 2 wrong usage or input, 130 interrupted.
     """
-    flags: Tables = {
-        "model": {"path": model, "threshold": threshold, "timeout": timeout},
-        "data": {"path": data, "target": target},
-        "space": {"path": space, "protected": protected, "exclude": exclude},
-        "text": {
-            "path": texts,
-            "column": column,
-            "similar": similar,
-            "k": k,
-            "occurrences": occurrences,
-            "ambiguous": ambiguous,
-        },
-        "audit": {
-            "strategy": strategy,
-            "seed": seed,
-            "criterion": gamma,
-            "directory": directory,
-            "chunk": chunk,
-            "fail_above": _limit(fail_above),
-            "coverage": coverage or None,
-        },
-        "budget": {
-            "tests": budget_tests,
-            "rows": budget_rows,
-            "seconds": budget_seconds,
-            "findings": budget_findings,
-        },
-    }
-    _check_writable(findings, page)
+    given = {**locals(), "fail_above": _limit(fail_above), "settings": None}
     from evenhand.cli.config import read
+    from evenhand.cli.places import said
     from evenhand.cli.plan import Trust, make_plan
     from evenhand.cli.settings import parse
 
-    flags = {name: {k: v for k, v in table.items() if v not in (None, [])} for name, table in flags.items()}
+    flags = said("audit", given)
     chosen = read(config, flags)
     if settings:
-        flags["audit"]["settings"] = parse(chosen.audit.strategy, settings)
+        flags.setdefault("audit", {})["settings"] = parse(chosen.audit.strategy, settings)
         chosen = read(config, flags)
+    _check_writable(chosen.audit.findings, chosen.audit.page)
     plan = make_plan(chosen, Trust(trust_pickle, trust or ()), resume, quiet)
     run = _search(plan, shown=not (quiet or as_json))
+    if run.directory is not None and chosen.model.path is not None:
+        from evenhand.sources import Source
+
+        start = chosen.data.path if chosen.text is None else chosen.text.path
+        Source.of(chosen.model.path, chosen.model.threshold, start).keep(run)
     covered = _cover(run) if chosen.audit.coverage else None
-    _report(run, covered, plan, as_json, quiet, findings, page, chosen.audit.fail_above)
+    _report(run, covered, plan, as_json, quiet, chosen.audit)
 
 
 def _search(plan: Plan, shown: bool) -> Run:
@@ -153,15 +132,14 @@ def _report(
     plan: Plan,
     as_json: bool,
     quiet: bool,
-    findings: Path | None,
-    page: Path | None,
-    fail_above: int | None,
+    wanted: AuditTable,
 ) -> None:
     """Say what was found, write the files that were asked for, and end with the status that fits."""
     from evenhand.budget import StopReason
     from evenhand.cli import summary
     from evenhand.words import telling
 
+    fail_above = wanted.fail_above
     pairs = telling(run, data=plan.data)
     exceeded = fail_above is not None and run.found > fail_above
     if as_json:
@@ -175,13 +153,13 @@ def _report(
         summary.emit(run.to_dict() | extra)
     elif not quiet:
         summary.show(run, pairs, covered)
-    if findings is not None:
-        summary.write_findings(run, findings)
-    if page is not None:
+    if wanted.findings is not None:
+        write_findings(run, Path(wanted.findings))
+    if wanted.page is not None:
         from evenhand.page import Section, write
 
         title = f"{plan.model.name}, by {', '.join(plan.space.protected)}"
-        write(page, [Section(title, run, pairs, coverage=covered)])
+        write(Path(wanted.page), [Section(title, run, pairs, coverage=covered)])
     if run.stop is StopReason.INTERRUPTED:
         kept = "nothing is kept without --directory"
         if run.directory is not None:
@@ -192,6 +170,19 @@ def _report(
         if not quiet:
             tell(f"evenhand: {run.found:,} findings, more than the {fail_above:,} that --fail-above allows")
         raise typer.Exit(FOUND)
+
+
+def write_findings(run: Run, path: Path) -> None:
+    """Write the findings in the format that the ending names, and as CSV where it names none."""
+    from evenhand.errors import RunError
+    from evenhand.exporting import FORMATS, export
+
+    known = path.name.lower().endswith(tuple(FORMATS.values()))
+    try:
+        export(run, path, None if known else "csv")
+    except RunError as error:
+        error.add_note(f"the run is kept in {run.directory}" if run.directory else "--directory would keep the run")
+        raise
 
 
 def _limit(text: str | None) -> int | None:
@@ -207,8 +198,8 @@ def _limit(text: str | None) -> int | None:
     return int(text)
 
 
-def _check_writable(*paths: Path | None) -> None:
+def _check_writable(*names: str | None) -> None:
     """Find out before the search, not after it, that a file has no place."""
-    for path in paths:
-        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+    for path in (Path(name) for name in names if name is not None):
+        if path.is_dir() or not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"{path} cannot be a file there; name one in a folder that exists")

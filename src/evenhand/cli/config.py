@@ -1,129 +1,50 @@
-"""The file evenhand.toml: its tables, checked, with the flags of the command line put over them."""
+"""The file evenhand.toml, read and checked, with the flags of the command line put over it."""
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 
-from evenhand.errors import ConfigError
-from evenhand.space.names import suggest
+from evenhand.cli.tables import (
+    MODELS,
+    PATHS,
+    TABLES,
+    AuditTable,
+    BudgetTable,
+    BundleTable,
+    CompareTable,
+    DataTable,
+    EstimateTable,
+    ExportTable,
+    ModelTable,
+    RepairTable,
+    ReplayTable,
+    SpaceTable,
+    Table,
+    TextTable,
+)
+from evenhand.errors import ConfigError, EvenhandError
+from evenhand.space.names import close
 
 MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
 LARGEST = 2**24
 OF_TEXTS = "text-random"
 """The search of texts, where none is named."""
+FLAGS = "the flags"
 Tables = dict[str, dict[str, Any]]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class InFile(ConfigError):
+    """What is wrong stands in a file, whose keys the message names; options would be of no help."""
 
 
-class ModelTable(_Table):
-    """What is audited.
-
-    Whether it may be unpickled is said on the command line only: a file that somebody sent must not be able to.
-    """
-
-    path: str | None = None
-    threshold: float | None = None
-    timeout: float | None = None
-
-
-class DataTable(_Table):
-    """Real rows."""
-
-    path: str | None = None
-    target: str | None = None
-
-
-class SpaceTable(_Table):
-    """The legal individuals: a file, or how to infer them from the data."""
-
-    path: str | None = None
-    protected: list[str] = Field(default_factory=list)
-    exclude: list[str] = Field(default_factory=list)
-    constraints: list[str] = Field(default_factory=list)
-    limit: int | None = None
-
-
-class TextTable(_Table):
-    """Texts in the place of rows, and what must not matter in them: the settings of ``TextSpace``."""
-
-    path: str | None = None
-    column: str | None = None
-    encoding: str = "utf-8"
-    protected: list[str | dict[str, Any]] = Field(default_factory=list)
-    similar: str | None = None
-    k: int | None = Field(default=None, ge=1)
-    occurrences: Literal["each", "together"] | None = None
-    ambiguous: Literal["context", "always", "never"] | None = None
-    avoid_protected: bool | None = None
-    agree: bool | None = None
-    limit: int | None = Field(default=None, ge=2)
-
-
-class AuditTable(_Table):
-    """How to search, and where to keep the run."""
-
-    strategy: str = "kosei"
-    settings: dict[str, Any] = Field(default_factory=dict)
-    seed: int = 0
-    criterion: Literal["flip"] | float = "flip"
-    directory: str | None = None
-    chunk: int | None = None
-    fail_above: int | None = Field(default=None, ge=0)
-    coverage: bool = False
-
-
-class EstimateTable(_Table):
-    """Whom to ask to know how common discrimination is, when to stop, and how sure to be."""
-
-    population: str | None = None
-    samples: int | None = None
-    half_width: float | None = None
-    seconds: float | None = None
-    confidence: float | None = None
-    interval: str | None = None
-    experiments: int | None = None
-    exact: bool | None = None
-    about: str | None = None
-    steps: int | None = None
-    weights: str | None = None
-    favourable: str | int | float | bool | None = None
-    tolerance: float | None = None
-    repeats: int | None = None
-
-
-class RepairTable(_Table):
-    """Which ways to make the model fairer, what to judge them by, and where to put what comes out."""
-
-    methods: list[str] = Field(default_factory=list)
-    strategy: str | None = None
-    check: str | None = None
-    watch: list[str] | None = None
-    held_out: float | None = Field(default=None, gt=0, lt=1)
-    samples: int | None = None
-    confidence: float | None = None
-    favourable: str | int | float | bool | None = None
-    tolerate: float = Field(default=1.0, ge=0)
-    save: str | None = None
-    plot: str | None = None
-
-
-class BudgetTable(_Table):
-    """When to stop."""
-
-    tests: int | None = None
-    rows: int | None = None
-    findings: int | None = None
-    seconds: float | None = None
-
-
-class Config(_Table):
+class Config(Table):
     """A whole file.
 
     >>> Config().audit.strategy
@@ -138,12 +59,30 @@ class Config(_Table):
     budget: BudgetTable = Field(default_factory=BudgetTable)
     estimate: EstimateTable = Field(default_factory=EstimateTable)
     repair: RepairTable = Field(default_factory=RepairTable)
-    _source: str = PrivateAttr(default="the flags")
+    compare: CompareTable = Field(default_factory=CompareTable)
+    export: ExportTable = Field(default_factory=ExportTable)
+    bundle: BundleTable = Field(default_factory=BundleTable)
+    replay: ReplayTable = Field(default_factory=ReplayTable)
+    _source: str = PrivateAttr(default=FLAGS)
+    _file: Tables = PrivateAttr(default_factory=dict)
+    _flags: Tables = PrivateAttr(default_factory=dict)
 
     @property
     def source(self) -> str:
         """Where it comes from, for messages."""
         return self._source
+
+    @contextmanager
+    def blamed(self, table: str) -> Iterator[None]:
+        """Name file and table in errors about values of a table, unless it may be flags that are wrong."""
+        try:
+            yield
+        except EvenhandError as error:
+            flags, words = self._flags.get(table, {}), re.findall(r"\w+", str(error))
+            kept = [key for key in self._file.get(table, {}) if key not in flags]
+            if not kept or (flags and not set(kept) & set(words)):
+                raise
+            raise InFile(f"{self.source}: [{table}]: {error}") from None
 
     def refuse_texts(self, command: str) -> None:
         """Raise where a command that is for rows is given texts."""
@@ -154,18 +93,6 @@ class Config(_Table):
             )
 
 
-TABLES: dict[str, type[_Table]] = {
-    "model": ModelTable,
-    "data": DataTable,
-    "space": SpaceTable,
-    "text": TextTable,
-    "audit": AuditTable,
-    "budget": BudgetTable,
-    "estimate": EstimateTable,
-    "repair": RepairTable,
-}
-
-
 def read(path: Path | None, flags: Tables) -> Config:
     """Read a file, or none, and put flags over it.
 
@@ -173,7 +100,7 @@ def read(path: Path | None, flags: Tables) -> Config:
     3
     """
     tables = {} if path is None else _parse(path)
-    source = "the flags" if path is None else str(path)
+    source = FLAGS if path is None else str(path)
     checked = _checked(tables, source)
     given = checked.model_dump(exclude_unset=True)
     if path is not None:
@@ -182,7 +109,10 @@ def read(path: Path | None, flags: Tables) -> Config:
     if "text" in settled:
         _check_alone(settled, source)
         settled.setdefault("audit", {}).setdefault("strategy", OF_TEXTS)
-    return _checked(settled, source)
+    # What is wrong now is what the flags say: the file was checked.
+    config = _checked(settled, FLAGS)
+    config._source, config._file, config._flags = source, tables, flags
+    return config
 
 
 def _check_alone(tables: Tables, source: str) -> None:
@@ -217,11 +147,11 @@ def _over(tables: Tables, flags: Tables) -> Tables:
 
 def _settle(tables: Tables, folder: Path) -> None:
     """Paths in a file are seen from the file."""
-    paths = [("data", "path"), ("space", "path"), ("audit", "directory"), ("model", "path"), ("repair", "save")]
-    for table, key in [*paths, ("repair", "plot"), ("text", "path"), ("text", "similar")]:
-        value = tables.get(table, {}).get(key)
-        if value is not None and (table != "model" or is_file(value)):
-            tables[table][key] = str(folder / value)
+    for place in (*PATHS, *MODELS):
+        name, key = place.split(".")
+        value = tables.get(name, {}).get(key)
+        if value is not None and (place in PATHS or is_file(value)):
+            tables[name][key] = str(folder / value)
     text = tables.get("text", {})
     if "protected" in text:
         text["protected"] = [str(folder / one) if str(one).endswith(".toml") else one for one in text["protected"]]
@@ -253,11 +183,10 @@ def _parse(path: Path) -> Tables:
 
 def _checked(tables: Any, source: str) -> Config:
     try:
-        config = Config.model_validate(tables)
-        config._source = source
-        return config
+        return Config.model_validate(tables)
     except ValidationError as error:
-        raise ConfigError(f"{source}: {_words(error.errors(include_url=False)[0])}") from None
+        kind = ConfigError if source == FLAGS else InFile
+        raise kind(f"{source}: {_words(error.errors(include_url=False)[0])}") from None
 
 
 def _words(error: Any) -> str:
@@ -268,8 +197,10 @@ def _words(error: Any) -> str:
     got = repr(error["input"])
     got = got if len(got) <= 60 else got[:57] + "..."
     if error["type"] == "extra_forbidden":
-        known = list((TABLES[where[0]] if len(where) > 1 else Config).model_fields)
-        return f"unknown key {key!r}; {suggest(where[-1], known)}"
+        if len(where) > 1:
+            return f"unknown key {key!r}; {_allowed(where[-1], TABLES[where[0]].model_fields)}"
+        what = f"table [{key}]" if isinstance(error["input"], dict) else f"key {key!r}"
+        return f"unknown {what}; {_allowed(key, TABLES)}"
     if key == "text.protected":
         allowed = 'names, .toml files, tables such as {team = ["reds", "blues"]}'
         return f"{key} must be a list of lexicons ({allowed}), got {got}"
@@ -278,3 +209,9 @@ def _words(error: Any) -> str:
     if error["type"].startswith(("model_type", "model_attributes", "dict_type")):
         return f"[{key}] must be a table, got {got}"
     return f"{key} {error['msg'].replace('Input should', 'must', 1)}, got {got}"
+
+
+def _allowed(name: str, names: Iterable[str]) -> str:
+    """Say which names someone may have meant; all there are, where none is near."""
+    near = close(name, names)
+    return f"did you mean {', '.join(map(repr, near))}?" if near else f"allowed: {', '.join(names)}"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand.cli import options
-from evenhand.cli.faults import FOUND, INTERRUPTED, tell
+from evenhand.cli.faults import FOUND, INTERRUPTED, UNDECIDED, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.config import Config, Tables
+    from evenhand.cli.config import Config
     from evenhand.cli.plan import Plan
     from evenhand.measuring import Estimate, Groups
 
@@ -55,61 +55,53 @@ def estimate(
 
     With a configuration file, with options alone, or with both: options override the file.
 
-    Exit status: 0 done, 1 a larger share than --fail-above allows, 2 wrong usage or input, 130 interrupted.
+    Exit status: 0 done, 1 a larger share than --fail-above allows, 2 wrong usage or input, 3 too few tests to say
+    whether it is larger, 130 interrupted.
     """
-    flags: Tables = {
-        "model": {"path": model, "threshold": threshold, "timeout": timeout},
-        "data": {"path": data, "target": target},
-        "space": {"path": space, "protected": protected, "exclude": exclude},
-        "audit": {"seed": seed, "criterion": gamma, "chunk": chunk},
-        "estimate": {
-            "population": population,
-            "samples": samples,
-            "half_width": half_width,
-            "seconds": seconds,
-            "confidence": confidence,
-            "interval": interval,
-            "experiments": experiments,
-            "exact": exact,
-            "about": about,
-            "steps": steps,
-            "weights": weights,
-            "favourable": favourable,
-            "tolerance": tolerance,
-            "repeats": repeats,
-        },
-    }
-    limit = _limit(fail_above)
-    if plots is not None and plots.exists() and not plots.is_dir():
-        raise typer.BadParameter(f"{plots} is a file; name a folder", param_hint="--plots")
+    given = locals()
+    _limit(fail_above)
     from evenhand.cli.config import read
+    from evenhand.cli.places import said
     from evenhand.cli.plan import Trust, make_plan
 
-    flags = {name: {k: v for k, v in table.items() if v not in (None, [])} for name, table in flags.items()}
-    chosen = read(config, flags)
+    chosen = read(config, said("estimate", given))
     chosen.refuse_texts("estimate")
     if chosen.estimate.weights is not None and chosen.space.path is None:
         # What a row counts is no attribute of the person.
         chosen.space.exclude.append(chosen.estimate.weights)
+    with chosen.blamed("estimate"):
+        limit = _limit(chosen.estimate.fail_above)
+        _check(chosen)
     plan = make_plan(chosen, Trust(trust_pickle, trust or ()), quiet=quiet)
-    if groups:
+    if chosen.estimate.groups:
         _check_groups(plan, chosen)
     found = _measure(plan, chosen, shown=not (quiet or as_json))
-    figures = _groups(plan, chosen) if groups else None
-    _report(found, figures, plots, limit, as_json, quiet)
+    figures = _groups(plan, chosen) if chosen.estimate.groups else None
+    _report(found, figures, chosen.estimate.plots, limit, as_json, quiet)
+
+
+def _check(chosen: Config) -> None:
+    """Find out before anything is read what cannot be measured, or written."""
+    from evenhand.measuring.plan import Plan as Measures
+
+    wanted = chosen.estimate
+    if wanted.plots is not None and Path(wanted.plots).is_file():
+        raise typer.BadParameter(f"{wanted.plots} is a file; name a folder", param_hint="--plots")
+    Measures(**wanted.model_dump(exclude_none=True, include=set(Measures.__dataclass_fields__)))
 
 
 def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
     from evenhand.budget import Budget
     from evenhand.cli.progress import progress
+    from evenhand.ledger import Status
     from evenhand.measuring import Reading
     from evenhand.measuring import estimate as measure
     from evenhand.measuring.watching import Onlooker
-    from evenhand.oracle import Status
     from evenhand.space.tabular import Space
 
     assert isinstance(plan.space, Space)
-    settings: dict[str, Any] = chosen.estimate.model_dump(exclude_none=True)
+    others = {"groups", "plots", "fail_above"}
+    settings: dict[str, Any] = chosen.estimate.model_dump(exclude_none=True, exclude=others)
     if chosen.audit.chunk is not None:
         settings["chunk"] = chosen.audit.chunk
     population = settings.get("population", "uniform")
@@ -160,37 +152,44 @@ def _groups(plan: Plan, chosen: Config) -> Groups:
 
 
 def _report(
-    found: Estimate, figures: Groups | None, plots: Path | None, limit: float | None, as_json: bool, quiet: bool
+    found: Estimate, figures: Groups | None, plots: str | None, limit: float | None, as_json: bool, quiet: bool
 ) -> None:
     """Say what was measured, write what was asked for, and end with the status that fits."""
     from evenhand.cli import measured, summary
+    from evenhand.measuring.limits import Limit, Outcome
     from evenhand.measuring.words import percent
 
-    exceeded = limit is not None and found.rate > limit
+    outcome = None if limit is None else Limit(share=limit).of_estimate(found)
     if as_json:
-        extra = {"fail_above": limit, "exceeded": exceeded}
+        extra = {
+            "fail_above": limit,
+            "exceeded": outcome is Outcome.FAIL,
+            "outcome": None if outcome is None else outcome.value,
+        }
         summary.emit(found.to_dict() | {"groups": None if figures is None else figures.to_dict()} | extra)
     elif not quiet:
         measured.show(found, figures)
     if plots is not None:
-        measured.draw(found, figures, plots)
+        measured.draw(found, figures, Path(plots))
     if found.stop == "interrupted":
         tell(f"evenhand: interrupted after {found.samples:,} individuals; the interval holds all the same")
         raise typer.Exit(INTERRUPTED)
-    if exceeded and limit is not None:
-        if not quiet:
-            sure = "" if found.low > limit else "; the interval reaches below it"
-            tell(f"evenhand: {percent(found.rate)}, more than the {percent(limit)} that --fail-above allows{sure}")
-        raise typer.Exit(FOUND)
+    if limit is None or outcome is Outcome.PASS:
+        return
+    failed = outcome is Outcome.FAIL
+    if not quiet:
+        said = "more than" if failed else "too few tests to say whether that is above"
+        sure = "" if found.exact else f" ({percent(found.low)} to {percent(found.high)})"
+        tell(f"evenhand: {percent(found.rate)}{sure}, {said} the {percent(limit)} that --fail-above allows")
+    raise typer.Exit(FOUND if failed else UNDECIDED)
 
 
 def _limit(text: str | None) -> float | None:
-    if text is None:
-        return None
+    from evenhand.errors import BudgetError
+    from evenhand.measuring.limits import Limit
+
     try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not text.endswith("%") or not 0 <= value <= 100:
-        raise typer.BadParameter(f"give a share in per cent, such as 5%, got {text!r}", param_hint="--fail-above")
-    return value / 100
+        share = None if text is None else Limit.of(text).share
+    except BudgetError:
+        raise BudgetError(f"fail_above must be a share in per cent, such as 5%, got {text!r}") from None
+    return share

@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 from evenhand.cli.hints import for_options
 from evenhand.errors import EvenhandError
 
-FOUND, WRONG, INTERRUPTED, PIPE = 1, 2, 130, 141
-"""Exit states besides 0; the last is what a shell shows for a command whose reader has gone."""
+FOUND, WRONG, UNDECIDED, INTERRUPTED, PIPE = 1, 2, 3, 130, 141
+"""Exit states besides 0: the third is too few tests to say; the last what a shell shows where the reader has gone."""
 MOST_LINES = 3
 
 
@@ -58,7 +58,9 @@ def message(error: EvenhandError) -> str:
     evenhand: the model raised ValueError
     (200 tests had been judged)
     """
-    lines = [line.strip() for line in for_options(str(error)).splitlines() if line.strip()] or [type(error).__name__]
+    # What is wrong in a file is told by its keys, not by options.
+    told = str(error) if type(error).__name__ == "InFile" else for_options(str(error))
+    lines = [line.strip() for line in told.splitlines() if line.strip()] or [type(error).__name__]
     notes = "; ".join(getattr(error, "__notes__", []))
     if notes:
         lines.append(f"({notes})")

@@ -26,6 +26,7 @@ HINTS = (
     (r"exact=True", "--exact"),
     (r"\bsamples=(\d+)", r"--samples \1"),
     (r"\bhalf_width\b", "--half-width"),
+    (r"(?<![.\w])fail_above must", "--fail-above must"),
     (r"\brepeats=1\b", "--repeats 1"),
     (r"\bheld_out=", "--held-out "),
     (r"\bcheck='(\w+)'", r"--check \1"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -12,52 +11,9 @@ import typer
 from evenhand.cli import options
 from evenhand.errors import ConfigError
 
-TEMPLATE = """\
-# Run with: evenhand audit {name}
-# Paths are seen from this file. Options of the command override what is said here.
-
-[model]
+ABOUT = """\
 # An .onnx or .skops file, a .joblib or .pkl file (needs --trust-pickle), or "module:attribute" for any
-# object in a Python module in the current directory: an estimator, or a function that takes a frame.
-path = "model.skops"
-# threshold = 0.5           # decide for the second class from this score on
-# timeout = 60.0            # seconds for one call of the model
-
-[data]
-path = {data}
-{target}
-
-[space]
-# The people who can be asked about. Edit that file: bounds, values, what is protected, constraints
-# such as "hours <= 60 or age >= 30", attributes that follow a protected one.
-path = {space}
-
-[audit]
-strategy = "kosei"          # evenhand strategies lists them
-seed = 0                    # same seed, same findings
-criterion = "flip"          # the decision changes; or a number: scores more than that apart
-# directory = "run"         # keep the run, to resume and replay it
-# fail_above = 0            # exit with 1 if there are more findings
-# coverage = true           # say how much of what the model distinguishes the tests have come by
-
-[audit.settings]
-# samples = 2000            # settings of the strategy
-
-[budget]                    # the first limit to be reached ends the run
-tests = 100000
-# rows = 1000000
-# findings = 1000
-# seconds = 60.0
-
-[estimate]                  # evenhand estimate {name}: how common it is, and who is favoured
-# population = "data"       # of whom: "uniform" individuals of the space, rows of the "data", or what is "near" them
-# favourable = "..."        # the decision that people want
-# half_width = 0.01         # stop when the interval is narrow enough
-
-[repair]                    # evenhand repair {name}: ways to make the model fairer, side by side
-# methods = ["marginal"]    # by default also "retrain", "augment" and "counterfactual"
-# save = "fair.skops"       # where to put the chosen one
-"""
+# object in a Python module in the current directory: an estimator, or a function that takes a frame."""
 
 
 def init(
@@ -72,6 +28,7 @@ def init(
     exclude: options.Exclude = None,
     text: Annotated[bool, typer.Option("--text", help="The data are texts: also .txt, a text on each line.")] = False,
     column: options.Column = None,
+    model: options.Model = None,
     output: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("evenhand.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:
@@ -89,29 +46,57 @@ def init(
 
         if target is not None or exclude:
             raise ConfigError("--target and --exclude are for rows of a table; leave them out, or --text")
-        described, content = written(data, column, protected, output)
-        _write(output, content)
-        typer.echo(f"{described}\n\nWrote {output}. Put your model's path into it, then: evenhand audit {output}")
-        return
-    if column is not None:
-        raise ConfigError("--column names the column of texts; say --text too, or leave it out")
+        described, content = written(data, column, protected, output, model)
+        files = {output: content}
+    else:
+        if column is not None:
+            raise ConfigError("--column names the column of texts; say --text too, or leave it out")
+        described, content, space = _written(data, protected, target, exclude or [], output, model)
+        files = {beside: space, output: content}
+    for path, content in files.items():
+        _write(path, content)
+    edit = "Now" if model else f"Put your model's path into {'it' if text else 'the first'}, then"
+    wrote = " and ".join(map(str, reversed(files)))
+    typer.echo(f"{described}\n\nWrote {wrote}. {edit}: evenhand audit {output}")
+
+
+def _written(
+    data: Path, protected: list[str], target: str | None, exclude: list[str], output: Path, model: str | None
+) -> tuple[str, str, str]:
+    """Say what is in the rows, and give the configuration and the space."""
+    from evenhand.cli.template import AUDIT, COVERAGE, HEAD, KEPT, MEASURED, ROWS, listed, quoted
     from evenhand.space.frames import read_frame
     from evenhand.space.tabular import Space
     from evenhand.space.toml import dumps
 
-    space = Space.infer(read_frame(data), protected, target, exclude=exclude or [])
-    config = TEMPLATE.format(
+    space = Space.infer(read_frame(data), protected, target, exclude=exclude)
+    config = (HEAD + ROWS + AUDIT + MEASURED + KEPT).format(
         name=output,
+        about=ABOUT,
+        model=quoted(seen_from(model or "model.skops", output, bool(model))),
         data=quoted(os.path.relpath(data, output.parent)),
         target=f"target = {quoted(target)}"
         if target
         else '# target = "..."           # the column that the model predicts',
-        space=quoted(beside.name),
+        space=quoted(output.with_suffix(".space.toml").name),
+        protected=listed(protected),
+        strategy="kosei",
+        pad=" " * 10,
+        coverage=COVERAGE,
+        setting="samples = 2000            # settings of the strategy",
     )
-    _write(beside, dumps(space))
-    _write(output, config)
-    typer.echo(repr(space))
-    typer.echo(f"\nWrote {output} and {beside}. Put your model's path into the first, then: evenhand audit {output}")
+    return repr(space), config, dumps(space)
+
+
+def seen_from(model: str, output: Path, given: bool) -> str:
+    """Give a model's path as the file sees it; a module stays what it is.
+
+    >>> seen_from("models/m.onnx", Path("conf/e.toml"), True), seen_from("loans:decide", Path("conf/e.toml"), True)
+    ('../models/m.onnx', 'loans:decide')
+    """
+    from evenhand.cli.config import is_file
+
+    return os.path.relpath(model, output.parent) if given and is_file(model) else model
 
 
 def _write(path: Path, content: str) -> None:
@@ -119,12 +104,3 @@ def _write(path: Path, content: str) -> None:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}; choose another place: --output") from error
-
-
-def quoted(text: str) -> str:
-    """Write a TOML string; JSON's are TOML's, except for one character.
-
-    >>> quoted("a b")
-    '"a b"'
-    """
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -12,16 +12,30 @@ Texts = list[str] | None
 ConfigFile = Annotated[
     Path | None, Argument(metavar="CONFIG", help="A file that 'evenhand init' wrote; options override it.")
 ]
+ConfigOption = Annotated[
+    Path | None, Option("--config", metavar="FILE", help="A file that 'evenhand init' wrote; options override it.")
+]
 DataFile = Annotated[Path, Argument(metavar="DATA", help="Real rows: .csv, .tsv, .parquet, .json or .jsonl.")]
-RunDirectory = Annotated[Path, Argument(metavar="DIR", help="The directory of a run.")]
+RunDirectory = Annotated[Path, Argument(metavar="RUN", help="The directory of a run.")]
+RunOrBundle = Annotated[Path, Argument(metavar="RUN", help="The directory of a run, or a bundle.")]
+EarlierRun = Annotated[Path, Argument(metavar="RUN_A", help="The directory of the earlier run.")]
+LaterRun = Annotated[Path, Argument(metavar="RUN_B", help="The directory of the later run.")]
+Outputs = Annotated[
+    list[Path], Argument(metavar="OUT...", help="Files to write: .json, .csv, .parquet, .xml, .sarif, .md.")
+]
 
 Model = Annotated[
     str | None,
     Option("--model", metavar="SPEC", help="An .onnx, .skops, .joblib or .pkl file, or module:attribute."),
 ]
-ReplayModel = Annotated[
-    str, Option("--model", metavar="SPEC", help="An .onnx, .skops, .joblib or .pkl file, or module:attribute.")
+ModelA = Annotated[
+    str | None, Option("--model-a", metavar="SPEC", help="The earlier model; by default as the run has it noted.")
 ]
+ModelB = Annotated[
+    str | None, Option("--model-b", metavar="SPEC", help="The later model; by default as the run has it noted.")
+]
+ThresholdA = Annotated[float | None, Option("--threshold-a", metavar="T", help="The earlier decision threshold.")]
+ThresholdB = Annotated[float | None, Option("--threshold-b", metavar="T", help="The later decision threshold.")]
 Threshold = Annotated[float | None, Option(metavar="T", help="The decision threshold that is really in use.")]
 Timeout = Annotated[float | None, Option(metavar="S", help="Give one model call up after S seconds.")]
 Chunk = Annotated[int | None, Option(metavar="N", help="The most rows of one model call.")]
@@ -80,8 +94,35 @@ Coverage = Annotated[
     bool, Option("--coverage", help="Say how much of what the model distinguishes the tests have come by.")
 ]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
-FindingsFile = Annotated[Path | None, Option("--findings", metavar="FILE", help="Write all findings as CSV.")]
+FindingsFile = Annotated[
+    Path | None,
+    Option("--findings", metavar="FILE", help="Write all findings: .csv, or another format by its ending."),
+]
 Page = Annotated[Path | None, Option(metavar="FILE", help="Write a simple HTML page.")]
+Format = Annotated[
+    str | None, Option(metavar="NAME", help="json, csv, parquet, junit, sarif or markdown, whatever the ending.")
+]
+Most = Annotated[int | None, Option(metavar="N", help="How many findings JUnit and SARIF list; by default 1000.")]
+Raw = Annotated[bool, Option("--raw", help="CSV: write cells as they are, also those that look like formulas.")]
+Artifact = Annotated[str | None, Option(metavar="FILE", help="SARIF: the file at which results are shown.")]
+ReplayList = Annotated[
+    Path | None, Option("--list", metavar="FILE", help="Write all findings as CSV, with yes or no for each.")
+]
+Digest = Annotated[
+    str | None, Option(metavar="SHA256", help="A bundle's digest as it was written down: any other is an error.")
+]
+ReplayData = Annotated[
+    Path | None, Option("--data", metavar="FILE", help="The data rows, to compare with a bundle that left them out.")
+]
+BundleFile = Annotated[Path | None, Option("--output", metavar="FILE", help="The archive; by default RUN.zip here.")]
+BundleModel = Annotated[
+    Path | None, Option("--model", metavar="FILE", help="The model's file; by default as the run has it noted.")
+]
+BundleData = Annotated[
+    Path | None, Option("--data", metavar="FILE", help="The data rows; by default as the run has them noted.")
+]
+NoRows = Annotated[bool, Option("--no-rows", help="Leave the data rows out and keep their hash.")]
+FailOnNew = Annotated[bool, Option("--fail-on-new", help="Exit with 1 if there are new findings.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
 
 Population = Annotated[

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.budget import Budget
-from evenhand.cli.config import Config, SpaceTable, TextTable
+from evenhand.cli.config import Config
 from evenhand.cli.faults import tell
+from evenhand.cli.tables import SpaceTable, TextTable
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.directory import IDENTITY
 from evenhand.errors import ConfigError, EvenhandError, MissingExtra, RunError
 from evenhand.model import Model, wrap
 from evenhand.model.files import load_model, load_object
-from evenhand.run import CHUNK, DEFAULT_TESTS
+from evenhand.run import CHUNK, DEFAULT_TESTS, check_arguments
 from evenhand.search import Strategy
 from evenhand.space.frames import read_frame
 from evenhand.space.tabular import Space
@@ -58,10 +59,16 @@ class Plan:
 def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = False) -> Plan:
     """Check and load everything that an audit needs, what is quick to check first."""
     audit = config.audit
-    strategy = make(audit.strategy, **audit.settings)
+    chunk = CHUNK if audit.chunk is None else audit.chunk
     limits = config.budget.model_dump(exclude_none=True)
-    budget = Budget(**limits) if limits else Budget(tests=DEFAULT_TESTS)
-    criterion = Flip() if audit.criterion == "flip" else Gap(float(audit.criterion))
+    with config.blamed("audit"):
+        strategy = make(audit.strategy, **audit.settings)
+        criterion = Flip() if audit.criterion == "flip" else Gap(float(audit.criterion))
+        check_arguments(audit.seed, chunk, None, criterion, None, None)
+    with config.blamed("budget"):
+        budget = Budget(**limits) if limits else Budget(tests=DEFAULT_TESTS)
+    with config.blamed("model"):
+        check_arguments(audit.seed, chunk, None, None, config.model.timeout, None)
     directory = None if audit.directory is None else Path(audit.directory)
     if resume:
         check_resumable(directory)
@@ -86,7 +93,7 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
         criterion,
         data,
         directory,
-        CHUNK if audit.chunk is None else audit.chunk,
+        chunk,
         config.model.timeout,
     )
 

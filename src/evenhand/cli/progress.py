@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from evenhand.oracle import Status
+    from evenhand.ledger import Status
 
 PAUSE = 0.1
 
@@ -58,7 +58,7 @@ def done(status: Status, most: int | None = None) -> float:
     """Give the share of the nearest limit that is spent.
 
     >>> from evenhand.budget import Budget
-    >>> from evenhand.oracle import Status
+    >>> from evenhand.ledger import Status
     >>> done(Status(tests=50, findings=5, rows=100, seconds=1.0, budget=Budget(tests=100, findings=50)))
     0.5
     """
@@ -73,7 +73,7 @@ def line(status: Status, most: int | None = None) -> str:
     """Say how far a run is.
 
     >>> from evenhand.budget import Budget
-    >>> from evenhand.oracle import Status
+    >>> from evenhand.ledger import Status
     >>> line(Status(tests=50, findings=5, rows=100, seconds=2.0, budget=Budget(tests=100)))
     '50 tests, 25/s, 5 found (10.0% of tests), 2 s left'
     """

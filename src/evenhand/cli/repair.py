@@ -9,7 +9,7 @@ from evenhand.cli import options
 from evenhand.cli.faults import message, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.config import RepairTable, Tables
+    from evenhand.cli.tables import RepairTable
     from evenhand.cli.workbench import Workbench
     from evenhand.errors import EvenhandError
     from evenhand.repairing import Repair
@@ -51,32 +51,13 @@ def repair(
 
     Exit status: 0 done, 2 wrong usage or input, or no method that works, 130 interrupted.
     """
-    flags: Tables = {
-        "model": {"path": model},
-        "data": {"path": data, "target": target},
-        "space": {"path": space, "protected": protected, "exclude": exclude},
-        "audit": {"seed": seed, "criterion": gamma},
-        "budget": {"tests": budget_tests, "seconds": budget_seconds},
-        "repair": {
-            "methods": method,
-            "strategy": strategy,
-            "check": check,
-            "watch": watch,
-            "held_out": held_out,
-            "samples": samples,
-            "confidence": confidence,
-            "favourable": favourable,
-            "tolerate": tolerate,
-            "save": None if save is None else str(save),
-            "plot": None if plot is None else str(plot),
-        },
-    }
+    given = locals()
     from evenhand.cli.config import read
+    from evenhand.cli.places import said
     from evenhand.cli.plan import Trust
     from evenhand.cli.workbench import set_up
 
-    flags = {name: {k: v for k, v in table.items() if v not in (None, [])} for name, table in flags.items()}
-    chosen = read(config, flags)
+    chosen = read(config, said("repair", given))
     chosen.refuse_texts("repair")
     bench = set_up(chosen, Trust(trust_pickle, trust or ()), quiet)
     done, failed = _compare(bench, shown=not (quiet or as_json))

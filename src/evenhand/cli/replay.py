@@ -2,47 +2,146 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import typer
 
 from evenhand.cli import options
-from evenhand.cli.faults import FOUND
+from evenhand.cli.faults import FOUND, tell
+
+if TYPE_CHECKING:
+    from evenhand.cli.config import Config
+    from evenhand.cli.plan import Trust
+    from evenhand.evidence import Checked
+    from evenhand.replaying import Replay
 
 
 def replay(
-    directory: options.RunDirectory,
-    model: options.ReplayModel,
+    run: options.RunOrBundle,
+    model: options.Model = None,
     threshold: options.Threshold = None,
     timeout: options.Timeout = None,
     trust_pickle: options.TrustPickle = False,
     trust: options.Trust = None,
+    data: options.ReplayData = None,
+    digest: options.Digest = None,
+    listed: options.ReplayList = None,
+    config: options.ConfigOption = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Ask the model again about every finding of a kept run.
+    """Ask the model again about every finding of a kept run, or of a bundle.
 
-    Exit status: 0 all findings hold, 1 some do not, 2 wrong usage or input.
+    Of a bundle, first check that every part is what its manifest says; without --model the bundle's own is asked.
+
+    Exit status: 0 all findings hold and all parts are whole, 1 some are not, 2 wrong usage or input.
     """
+    given = locals()
+    from evenhand.cli.config import read
+    from evenhand.cli.places import said
+    from evenhand.cli.plan import Trust
+    from evenhand.errors import ConfigError
+
+    trusted, chosen = Trust(trust_pickle, trust or ()), read(config, said("replay", given))
+    if run.is_file():
+        _bundle(run, chosen, trusted, as_json, quiet)
+        return
+    if data is not None or digest is not None:
+        raise ConfigError("--data and --digest are for bundles; RUN is a directory here")
+    wanted = chosen.model
+    if wanted.path is None:
+        raise ConfigError("no model to ask; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
+    from evenhand.cli.plan import get_model
+    from evenhand.replaying import replay as ask
+
+    done = ask(run, get_model(wanted.path, trusted, quiet=quiet), wanted.threshold, timeout=wanted.timeout)
+    _say(done, {"directory": str(run)}, chosen.replay.list, as_json, quiet)
+    if not done.holds:
+        raise typer.Exit(FOUND)
+
+
+def _bundle(path: Path, chosen: Config, trust: Trust, as_json: bool, quiet: bool) -> None:
+    from evenhand.cli.plan import get_model
+    from evenhand.evidence import opened
+    from evenhand.evidence.checking import bundled_model, compare_file
+    from evenhand.replaying import again
+    from evenhand.run import Run
+
+    model, digest = chosen.model.path, chosen.replay.digest
+    data = chosen.data.path if chosen.text is None else chosen.text.path
+    with opened(path) as (checked, directory):
+        if digest is not None and digest.lower() != checked.digest:
+            checked.problems["archive"] = f"its SHA-256 is {checked.digest}, not the one that was written down"
+        if data is not None:
+            compare_file(checked, "data", Path(data))
+        if model is not None and Path(model).is_file():
+            compare_file(checked, "model", Path(model))
+        if not quiet and not as_json:
+            _say_parts(path, checked)
+        done = None
+        if checked.replayable:
+            spec = bundled_model(checked, directory) if model is None else model
+            known = checked.manifest.get("threshold") if chosen.model.threshold is None else chosen.model.threshold
+            asked = get_model(str(spec), trust, quiet=quiet)
+            done = again(Run.load(directory), asked, known, chosen.model.timeout)
+        elif not quiet:
+            tell("evenhand: the run itself was tampered with, so its findings are not asked about")
+        extra = {"bundle": str(path), "sha256": checked.digest, "problems": checked.problems}
+        _say(done, extra, chosen.replay.list, as_json, quiet)
+    if not checked.whole or done is None or not done.holds:
+        raise typer.Exit(FOUND)
+
+
+def _say_parts(path: Path, checked: Checked) -> None:
+    typer.echo(f"{path}, SHA-256 {checked.digest}")
+    if checked.whole:
+        typer.echo(f"All {len(checked.manifest['members'])} parts are what the manifest says.")
+    for line in checked.lines:
+        typer.echo(f"NOT WHOLE: {line}")
+
+
+def _say(done: Replay | None, extra: dict[str, Any], listed: str | None, as_json: bool, quiet: bool) -> None:
     from evenhand.cli import summary
-    from evenhand.cli.plan import Trust, get_model
-    from evenhand.replaying import replay as again
     from evenhand.words import pairs_at
 
-    done = again(directory, get_model(model, Trust(trust_pickle, trust or ()), quiet=quiet), threshold, timeout=timeout)
-    examples = pairs_at(done.run, done.positions[:3])
+    examples = [] if done is None else pairs_at(done.run, done.positions[:3])
+    if listed is not None and done is not None:
+        _write_list(done, Path(listed))
     if as_json:
-        summary.emit(
-            {
-                "directory": str(directory),
-                "findings": done.run.found,
-                "confirmed": done.confirmed,
-                "refuted": done.refuted,
-                "refuted_pairs": [pair.to_dict() for pair in examples],
-            }
-        )
-    elif not quiet:
+        counts = {
+            "findings": None if done is None else done.run.found,
+            "confirmed": None if done is None else done.confirmed,
+            "refuted": None if done is None else done.refuted,
+            "refuted_positions": None if done is None else done.positions.tolist(),
+        }
+        summary.emit({**extra, **counts, "refuted_pairs": [pair.to_dict() for pair in examples]})
+    elif not quiet and done is not None:
         typer.echo(f"{done.confirmed:,} of {done.run.found:,} findings confirmed, {done.refuted:,} not")
         if examples:
             typer.echo("The model no longer says this:")
             summary.show_pairs(examples, summary.console())
-    if not done.holds:
-        raise typer.Exit(FOUND)
+
+
+def _write_list(done: Replay, path: Path) -> None:
+    """Write every finding with yes or no: whether the model still says it."""
+    import io
+
+    import numpy as np
+
+    from evenhand.exporting.csv import write_frame
+    from evenhand.exporting.formats import write
+
+    frame = done.run.findings.copy(deep=False)
+    name = "confirmed"
+    while name in frame.columns:
+        name += "_"
+    frame[name] = np.where(done.held, "yes", "no")
+    text = io.StringIO()
+    write_frame(frame, text)
+    content = text.getvalue().encode("utf-8", "backslashreplace")
+    write(path, lambda file: _put(file, content))
+
+
+def _put(file: Any, content: bytes) -> None:
+    file.write(content)

@@ -6,12 +6,10 @@ import json
 import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from evenhand.errors import RunError
 from evenhand.space.tabular import Space
 
 if TYPE_CHECKING:
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from evenhand.run import Run
     from evenhand.text_words import TextPair
     from evenhand.words import Pair
-
-BLOCK = 100_000
 
 
 def console() -> Console:
@@ -114,19 +110,11 @@ def show_pairs(pairs: Sequence[Pair | TextPair], out: Console) -> None:
         )
 
 
+def fill(out: Console, text: str) -> None:
+    """Print a text, as wide as the terminal allows."""
+    out.print(textwrap.fill(text, max(40, min(out.width, 110)), break_on_hyphens=False), soft_wrap=True)
+
+
 def emit(values: dict[str, Any]) -> None:
     """Print values as JSON."""
     typer.echo(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str))
-
-
-def write_findings(run: Run, path: Path) -> None:
-    """Write every finding as a line of CSV, a block at a time."""
-    try:
-        # Texts may hold halves of characters, which no encoding has.
-        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            for start in range(0, max(run.found, 1), BLOCK):
-                block = run.pairs.frame(slice(start, start + BLOCK))
-                block.to_csv(file, index=False, header=start == 0)
-    except OSError as error:
-        kept = f"the run is kept in {run.directory}" if run.directory else "--directory would keep the run"
-        raise RunError(f"cannot write the findings to {path}: {error.strerror}; {kept}") from error

@@ -12,10 +12,13 @@ from evenhand.cli.config import Config
 from evenhand.cli.plan import Trust, get_object, get_space
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.errors import ConfigError
+from evenhand.measuring.plan import Plan
 from evenhand.repairing import METHODS, repair
+from evenhand.run import CHUNK, check_arguments
 from evenhand.space.frames import read_frame
 from evenhand.space.names import suggest
 from evenhand.space.tabular import Space
+from evenhand.strategies import make
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,9 +71,13 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
     """Check and load everything that a repair needs, what is quick to check first."""
     table, audit = config.repair, config.audit
     methods = list(dict.fromkeys(table.methods)) or list(METHODS)
-    for name in methods:
-        if name not in METHODS:
-            raise ConfigError(f"no method {name!r}; {suggest(name, list(METHODS))}")
+    with config.blamed("repair"):
+        for name in methods:
+            if name not in METHODS:
+                raise ConfigError(f"no method {name!r}; {suggest(name, list(METHODS))}")
+        for strategy in filter(None, (table.strategy, table.check)):
+            make(strategy)
+        Plan(**table.model_dump(exclude_none=True, include={"samples", "confidence"}))
     _check_place(table.save, SAVED, "--save")
     _check_place(table.plot, DRAWN, "--plot")
     if config.model.path is None:
@@ -97,10 +104,12 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
             f"{int(unlabelled.sum()):,} of {len(data):,} rows have no {config.data.target!r}; leave them out"
         )
     settings = table.model_dump(include=PASSED_ON, exclude_none=True)
-    limits = config.budget.model_dump(exclude_none=True)
-    if limits:
-        settings["budget"] = Budget(**limits)
-    criterion = Flip() if audit.criterion == "flip" else Gap(float(audit.criterion))
+    with config.blamed("budget"):
+        if limits := config.budget.model_dump(exclude_none=True):
+            settings["budget"] = Budget(**limits)
+    with config.blamed("audit"):
+        criterion = Flip() if audit.criterion == "flip" else Gap(float(audit.criterion))
+        check_arguments(audit.seed, CHUNK, None, None, None, None)
     y = data[config.data.target].to_numpy()
     return Workbench(estimator, data[list(space.names)], y, space, methods, criterion, audit.seed, settings)
 

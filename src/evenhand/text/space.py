@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -131,6 +133,11 @@ class TextSpace:
         """Take a space back from its description; it has no vectors then."""
         settings = {name: value for name, value in described.items() if name not in ("kind", "lexicons", "similar")}
         return cls([_lexicon(fields) for fields in described["lexicons"]], **settings)
+
+    @property
+    def digest(self) -> str:
+        """Identify the space, vectors apart: equal digests, equal spaces."""
+        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TextSpace) and self.describe() == other.describe()

@@ -1,0 +1,139 @@
+"""Findings kept between audits, to be tried first the next time: small files, one for each test."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.asker import Asker
+from evenhand.criterion import Criterion, Flip
+from evenhand.errors import DataError, EvenhandError
+from evenhand.model import wrap
+from evenhand.space.individuals import Individuals
+from evenhand.space.tabular import Space
+from evenhand.text.space import TextSpace
+from evenhand.text_findings import findings_of
+from evenhand.text_words import TextPair
+from evenhand.words import Pair, pairs_in
+
+MOST = 32
+"""Cases kept for one test."""
+FORMAT = 1
+LARGEST = 2**22
+"""Bytes of a file beyond which it is none of ours."""
+
+
+class Cases:
+    """The cases of one test, in a file of a folder.
+
+    People are kept by their values, and texts as they are, so that cases outlive a change of the space; those it does
+    not have any more are passed over. Cases that are fixed stay, behind the others: what was broken once may break
+    again.
+
+    >>> Cases(Path(".evenhand"), "test_loans.py::test_fair").path.name
+    'test_loans.py_test_fair-406f2f93.json'
+    """
+
+    def __init__(self, folder: Path, test: str) -> None:
+        self.test = test
+        readable = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "_" for c in test)
+        readable = "_".join(filter(None, readable.split("_")))
+        mark = hashlib.sha256(test.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+        self.path = folder / f"{readable[-80:]}-{mark}.json"
+
+    def load(self) -> list[dict[str, Any]]:
+        """Read the people of the cases, the latest first; a file that cannot be read has none."""
+        try:
+            if self.path.stat().st_size > LARGEST:
+                return []
+            stored = json.loads(self.path.read_text("utf-8"))
+            people = stored["cases"] if stored["format"] == FORMAT else []
+            return [person for person in people if isinstance(person, dict)][:MOST]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return []
+
+    def save(self, failing: Sequence[dict[str, Any]]) -> None:
+        """Put people first, keep the others as long as there is room."""
+        kept: dict[str, dict[str, Any]] = {}
+        for person in [*failing, *self.load()]:
+            kept.setdefault(json.dumps(person, sort_keys=True), person)
+        if not kept:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"format": FORMAT, "test": self.test, "cases": list(kept.values())[:MOST]}
+        # Renamed into place, so that tests that run side by side never read half a file.
+        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+        temporary.replace(self.path)
+
+    def retry(
+        self,
+        model: Any,
+        space: Space | TextSpace,
+        criterion: Criterion | None = None,
+        seed: int = 0,
+        timeout: float | None = None,
+    ) -> Sequence[Pair | TextPair]:
+        """Judge the cases again and give those that are still treated differently, as pairs."""
+        ground, people = _people(space, self.load())
+        if not len(people):
+            return []
+        asker = Asker(wrap(model), ground, criterion or Flip(), timeout)
+        families = ground.families(people, seed)
+        if families.testable is not None:
+            families = families[np.flatnonzero(families.testable)]
+        if not len(families):
+            return []
+        outputs = asker.outputs(families)
+        judged = asker.criterion.judge(outputs)
+        at = np.flatnonzero(judged.unfair)
+        first, second = judged.first[at], judged.second[at]
+        found = findings_of(ground)
+        assert outputs.labels is not None
+        answer = {
+            **found.packed(families, at, first, second),
+            "decision": found.decisions.encode(outputs.labels[at, first]),
+            "counterpart_decision": found.decisions.encode(outputs.labels[at, second]),
+        }
+        found.add(answer if outputs.scores is None else {**answer, "gap": judged.gap[at]}, len(at))
+        return pairs_in(found, np.arange(len(at)))
+
+
+def case_of(pair: Pair | TextPair) -> dict[str, Any]:
+    """Give what is kept of a pair.
+
+    >>> case_of(Pair({"age": 34, "sex": "F"}, {"sex": "M"}, "refused", "granted", 1.0))
+    {'age': 34, 'sex': 'F'}
+    """
+    told = pair.to_dict()
+    return {"text": told["text"]} if isinstance(pair, TextPair) else dict(told["individual"])
+
+
+def _people(space: Space | TextSpace, cases: list[dict[str, Any]]) -> tuple[Any, Any]:
+    """Find the cases in a space; those it does not have are left out."""
+    if not isinstance(space, TextSpace):
+        return space, _individuals(space, cases)
+    texts = [case["text"] for case in cases if set(case) == {"text"} and isinstance(case["text"], str)]
+    try:
+        ground = space.begin(texts)
+    except DataError:
+        return None, ()
+    return ground, ground.seeds
+
+
+def _individuals(space: Space, people: list[dict[str, Any]]) -> Individuals:
+    rows = [np.empty((0, len(space.names)), dtype=np.int32)]
+    for person in people:
+        if set(person) != set(space.names):
+            continue
+        try:
+            rows.append(space.encode({name: [person[name]] for name in space.names}, strict=True).individuals.rows)
+        except EvenhandError:
+            continue
+    return space.individuals(np.concatenate(rows))

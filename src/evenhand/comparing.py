@@ -1,0 +1,281 @@
+"""Two runs compared, a model and the one that follows it: what was fixed, what is new, and how common each is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.asker import Asker
+from evenhand.criterion import Criterion
+from evenhand.errors import FlakyModel, RunError, SpaceError
+from evenhand.measuring.comparisons import Sureness, mcnemar
+from evenhand.measuring.judging import TWICE, Judge
+from evenhand.measuring.plan import Plan
+from evenhand.measuring.populations import Everyone
+from evenhand.measuring.subject import subject_of
+from evenhand.measuring.survey import UNTESTABLE, nobody
+from evenhand.measuring.words import level, percent
+from evenhand.rejudging import check_model
+from evenhand.replaying import criterion_of
+from evenhand.run import Run, check_arguments
+from evenhand.sources import model_of
+from evenhand.space.tabular import Space
+from evenhand.text.space import TextSpace
+
+CHUNK = 16_384
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How common discrimination is by each of two models, asked about the same fresh individuals."""
+
+    samples: int
+    both: int
+    """Treated differently by both models."""
+    only_a: int
+    only_b: int
+    rate_a: float
+    low_a: float
+    high_a: float
+    rate_b: float
+    low_b: float
+    high_b: float
+    difference: float
+    """The second share less the first."""
+    low: float
+    high: float
+    p_value: float | None
+    """McNemar's exact test of "no difference"; None where everyone was asked: nothing is left to chance."""
+    confidence: float
+    exact: bool
+
+    @property
+    def sentence(self) -> str:
+        """Say it to a reader."""
+        shares = f"{percent(self.rate_a)} of individuals by the first model, {percent(self.rate_b)} by the second"
+        if self.exact:
+            return f"{shares}: a difference of {_points(self.difference)}, exactly; everyone was judged"
+        ends = f"{_points(self.low)} to {_points(self.high)} with {level(self.confidence)} confidence"
+        sure = "fewer" if self.high < 0 else "more" if self.low > 0 else "no difference that the sample shows"
+        return f"{shares}: a difference of {_points(self.difference)}, {ends} ({self.samples:,} asked; {sure})"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What became of one model's findings with the other, and how the shares differ. Not made by hand."""
+
+    run_a: Run = field(repr=False)
+    run_b: Run = field(repr=False)
+    fixed: Positions = field(repr=False)
+    """Findings of the first run that the second model treats alike: where they stand."""
+    still: Positions = field(repr=False)
+    """Findings of the first run that the second model still treats differently."""
+    new: Positions = field(repr=False)
+    """Findings of the second run that the first model treats alike."""
+    known: Positions = field(repr=False)
+    """Findings of the second run that the first model treats differently as well."""
+    rates: Rates
+
+    @property
+    def sentence(self) -> str:
+        """Say in a few sentences what has changed."""
+        old, new = len(self.fixed) + len(self.still), len(self.new) + len(self.known)
+        return (
+            f"Of the first run's {old:,} findings {len(self.fixed):,} are fixed and {len(self.still):,} are still "
+            f"there. Of the second run's {new:,} findings {len(self.new):,} are new, {len(self.known):,} were there "
+            f"before. Treated differently are {self.rates.sentence}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the counts and the rates in plain values."""
+        counts = {name: len(getattr(self, name)) for name in ("fixed", "still", "new", "known")}
+        return {**counts, "rates": asdict(self.rates), "sentence": self.sentence}
+
+    def __repr__(self) -> str:
+        return f"Compared: {self.sentence}"
+
+
+def compare(
+    run_a: Run,
+    run_b: Run,
+    model_a: Any = None,
+    model_b: Any = None,
+    *,
+    samples: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    timeout: float | None = None,
+) -> Compared:
+    """Compare a model with the one that follows it, by a run of each.
+
+    Each run's findings are judged by the other model; and both models judge the same fresh individuals, drawn
+    uniformly, so that the difference of the shares has a narrow interval.
+
+    Parameters
+    ----------
+    run_a, run_b
+        The earlier and the later run, of one space and one criterion.
+    model_a, model_b
+        Their models, anything that ``wrap`` takes; by default the runs' own, where they are at hand: in memory, or in
+        an .onnx or .skops file that the command has written down.
+    samples
+        How many individuals both models are asked about; by default 100,000, and everyone in a small space.
+    confidence
+        How sure the intervals are to be.
+    seed
+        Same seed, same sample.
+    timeout
+        Seconds after which one model call is given up.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    >>> runs = [eh.audit(lambda f, n=n: (f["age"] < n) & (f["sex"] == "F"), space, "themis") for n in (4, 3)]
+    >>> compared = eh.compare(*runs)
+    >>> len(compared.fixed), len(compared.still), len(compared.new)
+    (1, 2, 0)
+    """
+    criterion = _check_runs(run_a, run_b)
+    check_arguments(seed, CHUNK, None, None, timeout, None)
+    askers = []
+    for run, model, name in ((run_a, model_a, "model_a"), (run_b, model_b, "model_b")):
+        asker = Asker(model_of(run, model, name=name), run.space, criterion, timeout)
+        check_model(run, asker)
+        askers.append(asker)
+    rates = _rates(askers, run_a.space, criterion, Plan(samples=samples, confidence=confidence), seed)
+    still, new = _unfair(askers[1], run_a), ~_unfair(askers[0], run_b)
+    return Compared(
+        run_a,
+        run_b,
+        np.flatnonzero(~still),
+        np.flatnonzero(still),
+        np.flatnonzero(new),
+        np.flatnonzero(~new),
+        rates,
+    )
+
+
+def _check_runs(run_a: Any, run_b: Any) -> Criterion:
+    for run in (run_a, run_b):
+        if not isinstance(run, Run):
+            raise RunError(f"compare takes two eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
+        if isinstance(run.space, TextSpace):
+            raise SpaceError(
+                "compare is for runs of attributes, and this is one of texts, which have no fresh individuals to draw; "
+                "'evenhand replay RUN --model LATER' asks a later model about every finding"
+            )
+    if run_a.space != run_b.space:
+        raise RunError(
+            f"the runs are about different spaces: {_differing(run_a.space, run_b.space)}; audit both models with one "
+            "space, saved as TOML"
+        )
+    criteria = [run.identity["criterion"] for run in (run_a, run_b)]
+    if criteria[0] != criteria[1]:
+        raise RunError(
+            f"the runs were judged by {criteria[0]} and by {criteria[1]}; audit both models with one criterion"
+        )
+    return criterion_of(criteria[0])
+
+
+def _differing(first: Space, second: Space) -> str:
+    """Say the first thing in which two spaces differ."""
+    for one, other, words in ((first, second, "only the first has"), (second, first, "only the second has")):
+        lacking = [name for name in one.names if name not in other.names]
+        if lacking:
+            return f"{words} {', '.join(map(repr, lacking[:3]))}"
+    for a, b in zip(first.attributes, second.attributes, strict=True):
+        if a.describe() != b.describe():
+            if a.name != b.name:
+                return f"the order of the attributes, {a.name!r} there and {b.name!r} here"
+            return f"{a.name!r} is {a.allowed()} in the first and {b.allowed()} in the second"
+    told = [space.describe() for space in (first, second)]
+    return "they differ in " + ", ".join(key for key in told[0] if told[0][key] != told[1][key])
+
+
+def _unfair(asker: Asker, run: Run) -> npt.NDArray[np.bool_]:
+    """Judge every finding of a run by a model: whether anybody of the family is treated differently."""
+    judge, size = Judge(asker, run.identity["seed"]), _size(asker)
+    out = np.zeros(run.found, dtype=bool)
+    for start in range(0, run.found, size):
+        people = run.pairs.individuals("individual", slice(start, start + size))
+        out[start : start + size] = judge.judge(judge.families(people)).unfair
+    return out
+
+
+def _rates(askers: list[Asker], space: Space, criterion: Criterion, plan: Plan, seed: int) -> Rates:
+    """Have both models judge the same individuals and count who is treated differently by which."""
+    subject = subject_of(plan, space, criterion, None, None, seed, CHUNK)
+    judges = [Judge(asker, seed) for asker in askers]
+    population = subject.population
+    whole = isinstance(population, Everyone) and not population.singly
+    wanted = plan.wanted if population.size is None else population.size
+    counts, at, judged, size = np.zeros(4, dtype=np.int64), 0, 0, _size(askers[0])
+    while judged < wanted and (population.size is None or at < population.size):
+        people, at = population.take(at, min(size, wanted - judged))
+        if not whole and not len(people):
+            continue
+        families = judges[0].families(people)
+        judged += len(people) if population.size is not None else len(families)
+        if not len(families):
+            if not counts.sum() and judges[0].untestable >= UNTESTABLE:
+                raise nobody(space, judges[0].untestable, 0)
+            continue
+        if not counts.sum():
+            _check_steady(judges, families)
+        first, second = (judge.judge(families).unfair for judge in judges)
+        members = families.places if whole else np.ones(len(families), dtype=np.int64)
+        counts += np.bincount(2 * first + second, weights=members, minlength=4).astype(np.int64)
+    if not counts.sum():
+        raise nobody(space, judges[0].untestable, 0)
+    return _counted(counts, plan.confidence, isinstance(population, Everyone))
+
+
+def _check_steady(judges: list[Judge], families: Any) -> None:
+    some = families[np.arange(min(len(families), max(1, TWICE // judges[0].width)))]
+    for judge in judges:
+        waver, rows = judge.wavers(some)
+        if waver:
+            raise FlakyModel(
+                f"{judge.asker.model.name} gave two answers to {waver / rows:.1%} of {rows:,} rows that were asked "
+                "twice, so that nothing can be compared; switch off what is random in it",
+                waver / rows,
+            )
+
+
+def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> Rates:
+    _, only_b, only_a, both = (int(n) for n in counts)
+    samples = int(counts.sum())
+    sure = Sureness(confidence, 0.0, exact=exact)
+    (low_a, high_a), (low_b, high_b) = (sure.share(found, samples) for found in (both + only_a, both + only_b))
+    low, high = sure.net(only_b, only_a, samples)
+    return Rates(
+        samples,
+        both,
+        only_a,
+        only_b,
+        (both + only_a) / samples,
+        float(low_a),
+        float(high_a),
+        (both + only_b) / samples,
+        float(low_b),
+        float(high_b),
+        (only_b - only_a) / samples,
+        float(low),
+        float(high),
+        None if exact else float(mcnemar(only_a, only_b)),
+        confidence,
+        exact,
+    )
+
+
+def _size(asker: Asker) -> int:
+    return max(1, CHUNK // min(asker.space.combinations, asker.space.limit))
+
+
+def _points(share: float) -> str:
+    return f"{'+' if share > 0 else ''}{percent(share).replace(' %', ' points')}"

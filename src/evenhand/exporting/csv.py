@@ -1,0 +1,83 @@
+"""Findings as CSV, in which no cell is a formula."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evenhand.run import Run
+
+BLOCK = 100_000
+RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
+"""A text that begins so gets an apostrophe in front: spreadsheets may take it for a formula (the four signs also in
+their wide forms), and an apostrophe of the user's own would be taken for ours."""
+
+
+def write_csv(run: Run, file: IO[bytes], raw: bool = False) -> None:
+    """Write every finding as a line, a block at a time; ``raw`` leaves cells as they are."""
+    # Half a surrogate pair, which UTF-8 cannot have, is written as its escape.
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
+    for start in range(0, max(run.found, 1), BLOCK):
+        block = run.pairs.frame(slice(start, start + BLOCK))
+        write_frame(block, text, header=start == 0, raw=raw)
+    text.flush()
+    text.detach()
+
+
+def write_frame(frame: pd.DataFrame, file: IO[str], header: bool = True, raw: bool = False) -> None:
+    """Write one frame."""
+    frame = flat(frame)
+    safe = frame if raw else neutral(frame)
+    # RFC 4180's line ends; with them a lone carriage return within a cell is quoted as well.
+    safe.to_csv(file, index=False, header=header, lineterminator="\r\n")
+
+
+def flat(frame: pd.DataFrame) -> pd.DataFrame:
+    """Write lists, such as the words that were replaced in a text, as JSON: a cell holds one value.
+
+    >>> import pandas as pd
+    >>> flat(pd.DataFrame({"changed": [[(1, "nice", "kind")]]})).iloc[0, 0]
+    '[[1, "nice", "kind"]]'
+    """
+    import pandas as pd
+
+    lists = [name for name, column in frame.items() if len(column) and isinstance(column.iloc[0], list)]
+    texts = {str(name): [json.dumps(value, ensure_ascii=False) for value in frame[name]] for name in lists}
+    # As objects: pandas' own texts take no half of a surrogate pair.
+    return frame.assign(**{name: pd.Series(column, frame.index, dtype=object) for name, column in texts.items()})
+
+
+def neutral(frame: pd.DataFrame) -> pd.DataFrame:
+    """Put an apostrophe before names and texts that a spreadsheet would calculate; numbers stay numbers.
+
+    >>> import pandas as pd
+    >>> neutral(pd.DataFrame({"=a": ["=1+1", "b"], "n": [-1, 2]})).to_dict("list")
+    {"'=a": ["'=1+1", 'b'], 'n': [-1, 2]}
+    """
+    import pandas as pd
+
+    out = {cell(name): _safe(column) if _texts(column) else column.array for name, column in frame.items()}
+    return pd.DataFrame(out, copy=False)
+
+
+def cell(value: Any) -> Any:
+    """Make one text harmless; taking one apostrophe off gives it back.
+
+    >>> cell("@SUM(A1)"), cell("it's"), cell(-1)
+    ("'@SUM(A1)", "it's", -1)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(RISKY) else value
+
+
+def _safe(column: Any) -> pd.Series[Any]:
+    import pandas as pd
+
+    return pd.Series([cell(value) for value in column], dtype=object)
+
+
+def _texts(column: Any) -> bool:
+    return getattr(column.dtype, "kind", "O") not in "biufc"

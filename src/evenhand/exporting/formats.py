@@ -1,0 +1,146 @@
+"""The entry: from a run and a file's name to the format that is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from evenhand.budget import whole
+from evenhand.errors import RunError
+
+if TYPE_CHECKING:
+    from evenhand.run import Run
+
+FORMATS = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "junit": ".xml", "sarif": ".sarif", "markdown": ".md"}
+"""Every format and the ending by which it is known."""
+MOST = 1_000
+Writer = Callable[[IO[bytes]], None]
+
+
+def export(
+    run: Run,
+    path: str | Path,
+    format: str | None = None,
+    *,
+    most: int = MOST,
+    raw: bool = False,
+    artifact: str | None = None,
+) -> Path:
+    """Write a run, or its findings, for other programs to read.
+
+    Parameters
+    ----------
+    run
+        What ``audit`` returned, or ``Run.load`` read.
+    path
+        The file to write; its ending says in which format.
+    format
+        ``"json"``, ``"csv"``, ``"parquet"``, ``"junit"``, ``"sarif"`` or ``"markdown"``, whatever the ending.
+    most
+        How many findings JUnit and SARIF list; each file says how many there are. The other formats have all findings,
+        Markdown a few.
+    raw
+        Of CSV: write cells as they are, also those that a spreadsheet would take for a formula.
+    artifact
+        Of SARIF: the file, as the repository names it, at which the results are shown.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    >>> run = eh.audit(lambda f: (f["age"] < 2) & (f["sex"] == "F"), space, strategy="themis")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(eh.export(run, f"{folder}/findings.csv").read_text().splitlines())
+    ['age,sex,counterpart_sex,decision,counterpart_decision,gap', '1,F,M,True,False,1.0']
+    """
+    path = Path(path)
+    if not whole(most) or most < 1:
+        raise RunError(f"most must be a whole number of at least 1, got {most!r}")
+    check_format(format)
+    write(path, _writer(format or format_of(path), run, most, raw, artifact))
+    return path
+
+
+def format_of(path: Path) -> str:
+    """Tell the format by a file's ending.
+
+    >>> format_of(Path("out/audit.sarif"))
+    'sarif'
+    """
+    for name, ending in FORMATS.items():
+        if path.name.lower().endswith(ending):
+            return name
+    raise RunError(
+        f"{path.name}: its ending names no format; allowed: {', '.join(FORMATS.values())}, or say which: "
+        f"format={' or '.join(map(repr, FORMATS))}"
+    )
+
+
+def _writer(format: str, run: Run, most: int, raw: bool, artifact: str | None) -> Writer:
+    if format == "csv":
+        from evenhand.exporting.csv import write_csv
+
+        return lambda file: write_csv(run, file, raw)
+    if format == "parquet":
+        from evenhand.exporting.parquet import write_parquet
+
+        return lambda file: write_parquet(run, file)
+    text = _text(format, run, most, artifact)
+    return lambda file: _write_text(file, text)
+
+
+def _text(format: str, run: Run, most: int, artifact: str | None) -> Any:
+    if format == "json":
+        from evenhand.exporting.json import to_json
+
+        return to_json(run)
+    if format == "junit":
+        from evenhand.exporting.junit import to_junit
+
+        return to_junit(run, most)
+    if format == "sarif":
+        from evenhand.exporting.sarif import to_sarif
+
+        return to_sarif(run, most, artifact)
+    assert format == "markdown"
+    from evenhand.exporting.markdown import to_markdown
+
+    return to_markdown(run)
+
+
+def check_format(format: str | None) -> None:
+    """Raise unless this is a format, or none.
+
+    >>> check_format("sarif")
+    """
+    if format is not None and format not in FORMATS:
+        raise RunError(f"there is no format {format!r}; allowed: {', '.join(FORMATS)}")
+
+
+def _write_text(file: IO[bytes], text: str) -> None:
+    file.write(text.encode("utf-8"))
+
+
+def write(path: Path, fill: Writer) -> None:
+    """Write a file so that a crash or a full disk leaves the old one or the new one, never half of it."""
+    # A device or a pipe is written to as it is: what stands there cannot be replaced.
+    special = path.exists() and not path.is_file()
+    temporary = path if special else path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        try:
+            with temporary.open("wb") as file:
+                fill(file)
+            if not special:
+                temporary.replace(path)
+        finally:
+            if not special:
+                temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}; free some space or choose another place") from error

@@ -1,0 +1,39 @@
+"""Findings as Parquet."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any
+
+from evenhand.errors import MissingExtra
+from evenhand.exporting.csv import flat
+from evenhand.words import plain
+
+if TYPE_CHECKING:
+    from evenhand.run import Run
+
+
+def write_parquet(run: Run, file: IO[bytes]) -> None:
+    """Write all findings with the user's own columns and types."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "parquet", "writing Parquet") from error
+    frame = flat(run.findings)
+    for name in frame.columns:
+        kinds = {type(value) for value in frame[name].unique()} if frame[name].dtype == object else set()
+        # A column of Parquet has one type; decisions of several become texts.
+        if len(kinds - {type(None), float}) > 1 or not kinds <= {str, int, float, bool, type(None)}:
+            frame[name] = frame[name].map(_text)
+        elif str in kinds or str(frame[name].dtype) in ("str", "string"):
+            frame[name] = frame[name].map(_encodable)
+    frame.columns = [_encodable(name) for name in frame.columns]
+    frame.to_parquet(file, engine="pyarrow", index=False)
+
+
+def _text(value: Any) -> Any:
+    return None if plain(value) == "missing" and not isinstance(value, str) else _encodable(str(value))
+
+
+def _encodable(value: Any) -> Any:
+    """Half a surrogate pair, which UTF-8 cannot have, becomes its escape."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -1,0 +1,158 @@
+"""Rules: conjunctions of one condition for each of some free attributes, as sets of codes and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.space.attributes import Attribute
+from evenhand.words import plain
+
+if TYPE_CHECKING:
+    from evenhand.space.individuals import Rows
+    from evenhand.space.tabular import Space
+
+Codes = tuple[int, ...]
+"""The first and the last code of an ordered attribute; every code of a nominal one."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Individuals who meet every condition. A missing value is the last code, so thresholds take it as the largest.
+
+    >>> from evenhand.space import Boolean, Integer, Nominal, Space
+    >>> attributes = [Integer("hours", 0, 60), Nominal("work", ["clerk", "nurse", "cook"]), Boolean("sex")]
+    >>> space = Space(attributes, protected="sex")
+    >>> rule = Rule(space).where(0, (45, 60)).where(1, (0, 1))
+    >>> rule.words
+    'hours >= 45 and work is not cook'
+    >>> rule.inside(np.array([[50, 0, 1], [50, 2, 1]])).tolist()
+    [True, False]
+    """
+
+    space: Space = field(repr=False, compare=False)
+    conditions: tuple[tuple[int, Codes], ...] = ()
+    """Column and codes, in the space's order; columns without one may have any code."""
+
+    def of(self, column: int) -> Codes | None:
+        """Return the codes that a column may have; None: all."""
+        return dict(self.conditions).get(column)
+
+    def where(self, column: int, codes: Codes | None) -> Rule:
+        """Put another condition on a column, or none; one that everybody meets is none."""
+        size = int(self.space.sizes[column])
+        if codes is not None and (codes == (0, size - 1) if self.space.ordered[column] else len(codes) == size):
+            codes = None
+        kept = {j: c for j, c in self.conditions if j != column}
+        if codes is not None:
+            kept[column] = codes
+        return Rule(self.space, tuple(sorted(kept.items())))
+
+    def both(self, other: Rule) -> Rule:
+        """Return the rule of who meets this one and another.
+
+        >>> from evenhand.space import Boolean, Integer, Space
+        >>> space = Space([Integer("hours", 0, 60), Boolean("sex")], protected="sex")
+        >>> Rule(space).where(0, (10, 60)).both(Rule(space).where(0, (0, 20))).words
+        'hours 10 to 20'
+        """
+        out = self
+        for column, codes in other.conditions:
+            mine = self.of(column)
+            if mine is None:
+                out = out.where(column, codes)
+            elif self.space.ordered[column]:
+                out = out.where(column, (max(mine[0], codes[0]), min(mine[1], codes[1])))
+            else:
+                out = out.where(column, tuple(code for code in mine if code in codes))
+        return out
+
+    def meets(self, column: int, codes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Tell which codes of a column meet its condition."""
+        wanted = self.of(column)
+        if wanted is None:
+            return np.ones(len(codes), dtype=bool)
+        if self.space.ordered[column]:
+            return np.asarray((codes >= wanted[0]) & (codes <= wanted[1]))
+        return np.isin(codes, wanted)
+
+    def inside(self, rows: Rows | npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Tell which rows meet all conditions."""
+        out = np.ones(len(rows), dtype=bool)
+        for column, _ in self.conditions:
+            out &= self.meets(column, rows[:, column])
+        return out
+
+    @property
+    def words(self) -> str:
+        """Say the conditions in the user's names and values."""
+        return " and ".join(self.phrases) or "everybody"
+
+    @property
+    def phrases(self) -> list[str]:
+        """Say each condition."""
+        return [
+            (_interval if attribute.ordered else _set)(attribute, codes)
+            for j, codes in self.conditions
+            for attribute in [self.space.attributes[j]]
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give each condition in plain values: the least and the greatest value, or all values; missing is None."""
+        out = {}
+        for j, codes in self.conditions:
+            attribute = self.space.attributes[j]
+            if attribute.ordered:
+                low, high = codes
+                top = min(high, attribute.present - 1)
+                out[attribute.name] = {
+                    "least": _json(attribute, low) if low <= top else None,
+                    "greatest": _json(attribute, top) if low <= top else None,
+                    "missing": attribute.has_missing and high == attribute.present,
+                }
+            else:
+                out[attribute.name] = {"values": [_json(attribute, code) for code in codes]}
+        return out
+
+
+def _interval(attribute: Attribute, codes: Codes) -> str:
+    (low, high), name, last = codes, plain(attribute.name), attribute.present - 1
+    if low > last:
+        return f"{name} missing"
+    absent = " or missing" if high > last else ""
+    top = min(high, last)
+    if low == 0 and top == last:
+        return f"{name} not missing"
+    if attribute.kind == "boolean":
+        return (name if low else f"not {name}") + absent
+    if low == top:
+        return f"{name} = {_value(attribute, low)}{absent}"
+    if low == 0:
+        return f"{name} <= {_value(attribute, top)}{absent}"
+    if top == last:
+        return f"{name} >= {_value(attribute, low)}{absent}"
+    return f"{name} {_value(attribute, low)} to {_value(attribute, top)}{absent}"
+
+
+def _set(attribute: Attribute, codes: Codes) -> str:
+    others = [code for code in range(attribute.size) if code not in codes]
+    if len(others) < len(codes):
+        return f"{plain(attribute.name)} is not {' or '.join(_value(attribute, code) for code in others)}"
+    if len(codes) == 1:
+        return f"{plain(attribute.name)} = {_value(attribute, codes[0])}"
+    return f"{plain(attribute.name)} is {' or '.join(_value(attribute, code) for code in codes)}"
+
+
+def _value(attribute: Attribute, code: int) -> str:
+    return plain(_json(attribute, code))
+
+
+def _json(attribute: Attribute, code: int) -> Any:
+    value = attribute.decode(np.array([code]))[0]
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or value != value:
+        return None
+    return value if isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,160 @@
+"""The pytest plugin: an audit as a test, which tries yesterday's findings first.
+
+::
+
+    import evenhand as eh
+    from loans import decide
+
+    def test_loans_are_even_handed(evenhand_audit):
+        evenhand_audit(decide, eh.Space.load("space.toml"), limit=0)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from evenhand.cases import Cases
+    from evenhand.measuring import Estimate
+    from evenhand.run import Run
+    from evenhand.text_words import TextPair
+    from evenhand.words import Pair
+
+FOLDER = ".evenhand"
+SHOWN = 3
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("evenhand", "audits of models")
+    group.addoption(
+        "--evenhand-no-cases", action="store_true", help="Search anew: do not try the findings of earlier runs first."
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known."""
+    config.addinivalue_line(
+        "markers",
+        "fairness(limit=0, **settings): defaults for what a test calls evenhand_audit with",
+    )
+
+
+@pytest.fixture
+def evenhand_audit(request: pytest.FixtureRequest) -> Auditor:
+    """Audit a model; the test fails where more is found than the limit allows."""
+    settings: dict[str, Any] = {}
+    for mark in reversed(list(request.node.iter_markers("fairness"))):
+        if mark.args:
+            raise pytest.UsageError(f"@pytest.mark.fairness takes settings by name, such as limit=0; got {mark.args!r}")
+        settings |= mark.kwargs
+    config = request.config
+    return Auditor(config.rootpath / FOLDER, request.node.nodeid, settings, not config.getoption("evenhand_no_cases"))
+
+
+class Auditor:
+    """What the fixture gives: called like ``eh.audit``, with a limit."""
+
+    def __init__(self, folder: Path, test: str, settings: dict[str, Any], retry: bool = True) -> None:
+        self.folder, self.test, self.settings, self.retry = folder, test, settings, retry
+        self._calls = 0
+
+    def __call__(self, model: Any, space: Any, *, limit: Any = None, **settings: Any) -> Run | Estimate:
+        """Audit a model and fail the test where the limit is not kept.
+
+        Parameters
+        ----------
+        model, space
+            As of ``eh.audit``.
+        limit
+            How many findings are allowed, by default 0; or the largest share of individuals, such as ``"1%"``, which is
+            estimated then, not searched for.
+        settings
+            Any other argument of ``eh.audit``, or, with a share, of ``eh.estimate``. ``retry=False``: do not try the
+            findings of earlier runs first.
+
+        Returns
+        -------
+        Run or Estimate
+        """
+        __tracebackhide__ = True
+        from evenhand.measuring.limits import Limit
+
+        settings = {**self.settings, **settings}
+        marked = settings.pop("limit", 0)
+        wanted = Limit.of(marked if limit is None else limit)
+        retry = settings.pop("retry", self.retry)
+        self._calls += 1
+        if wanted.share is not None:
+            return _estimate(model, space, wanted, settings)
+        return self._search(model, space, wanted, settings, retry)
+
+    def _search(self, model: Any, space: Any, limit: Any, settings: dict[str, Any], retry: bool) -> Run:
+        __tracebackhide__ = True
+        from evenhand.cases import Cases
+        from evenhand.measuring.limits import Outcome
+        from evenhand.run import audit
+        from evenhand.words import telling
+
+        # A test may audit several models: each call has cases of its own.
+        cases = Cases(self.folder, self.test if self._calls == 1 else f"{self.test}#{self._calls}")
+        if retry:
+            still = _retry(cases, model, space, settings)
+            if len(still) > limit.findings:
+                _fail(f"{len(still):,} of the cases kept in {cases.path.name} are still treated differently", still)
+        run = audit(model, space, **settings)
+        outcome = limit.of_run(run)
+        if outcome is Outcome.FAIL:
+            pairs = telling(run, 10)
+            kept = _keep(cases, pairs)
+            _fail(f"{run.found:,} of {run.tests:,} tests are treated differently; the limit is {limit}{kept}", pairs)
+        if outcome is Outcome.UNDECIDED:
+            _fail(f"too few tests to say: {run.tests:,} were judged before {run.stop.words}", [])
+        return run
+
+
+def _retry(cases: Cases, model: Any, space: Any, settings: dict[str, Any]) -> Sequence[Pair | TextPair]:
+    """Ask about the cases of earlier runs; arguments that are no arguments are for the audit to refuse."""
+    from evenhand.space.tabular import Space
+    from evenhand.text.space import TextSpace
+
+    if not isinstance(space, Space | TextSpace):
+        return []
+    return cases.retry(model, space, settings.get("criterion"), settings.get("seed", 0), settings.get("timeout"))
+
+
+def _keep(cases: Cases, pairs: Sequence[Pair | TextPair]) -> str:
+    """Keep cases for the next time; where that fails say so beside the result, which is what counts."""
+    from evenhand.cases import case_of
+
+    try:
+        cases.save([case_of(pair) for pair in pairs])
+    except OSError as error:
+        return f" (cases cannot be kept in {cases.path}: {error.strerror})"
+    return ""
+
+
+def _estimate(model: Any, space: Any, limit: Any, settings: dict[str, Any]) -> Estimate:
+    __tracebackhide__ = True
+    from evenhand.measuring import estimate
+    from evenhand.measuring.limits import Outcome
+
+    found = estimate(model, space, **settings)
+    outcome = limit.of_estimate(found)
+    if outcome is Outcome.FAIL:
+        _fail(f"{found.sentence}; the limit is {limit}", [])
+    if outcome is Outcome.UNDECIDED:
+        _fail(f"too few tests to say whether the limit of {limit} is kept: {found.sentence}; ask more: samples=...", [])
+    return found
+
+
+def _fail(reason: str, pairs: Sequence[Pair | TextPair]) -> None:
+    __tracebackhide__ = True
+    shown = [f"  {number}. {pair.sentence}" for number, pair in enumerate(pairs[:SHOWN], 1)]
+    more = [f"  and {len(pairs) - SHOWN:,} more"] if len(pairs) > SHOWN else []
+    pytest.fail("\n".join([f"evenhand: {reason}", *shown, *more]), pytrace=False)

@@ -1,0 +1,147 @@
+"""What telling pairs are: a real person, what had to change, and what the model said of each side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
+
+from evenhand.measuring.words import percent
+from evenhand.words import Pair, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Case:
+    """One distinct case of discrimination, told by the pair that is nearest to a real person. Not made by hand."""
+
+    pair: Pair
+    """The individual, its counterpart, and what the model said of each."""
+    person: dict[str, Any] = field(repr=False)
+    """The real person, or the central individual where there were no data."""
+    row: int | None
+    """Where the person stands in the data; None without data."""
+    changed: dict[str, tuple[Any, Any]]
+    """What differs between the person and the individual: from what, to what."""
+    distance: float
+    """By how much: the shares of the attributes' ranges added up, a nominal one counting 1."""
+    nearness: float | None
+    """The share of real people who are at least as far from the data as the individual; None without data."""
+    odd: list[tuple[str, str]] | None
+    """Attributes whose values never occur together in the data, though they should."""
+    realistic: bool | None
+    finding: int
+    """The finding that was shrunk, as its place in the run."""
+    stands_for: int
+    """Findings of the run to which no other case is nearer."""
+
+    @property
+    def sentence(self) -> str:
+        """Say the case."""
+        who = "the central individual" if self.row is None else f"row {self.row:,} of the data"
+        if not self.changed:
+            return f"{who} as it is: {self.pair.sentence}"
+        steps = ", ".join(f"{plain(n)} {plain(b)} instead of {plain(a)}" for n, (a, b) in self.changed.items())
+        return f"{who} with {steps}: {self.pair.sentence}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give all of it in plain values."""
+        pair = self.pair.to_dict()
+        return {
+            **pair,
+            "row": self.row,
+            "person": Pair(self.person, {}, None, None, 0.0).to_dict()["individual"],
+            "changed": {name: [_json(a), _json(b)] for name, (a, b) in self.changed.items()},
+            "distance": self.distance,
+            "nearness": self.nearness,
+            "odd": None if self.odd is None else [list(two) for two in self.odd],
+            "realistic": self.realistic,
+            "finding": self.finding,
+            "stands_for": self.stands_for,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Distinct cases of a run, the most telling first. Not made by hand."""
+
+    cases: list[Case]
+    found: int
+    """Findings of the run."""
+    realistic: float | None
+    """The share of findings that are realistic, before they were shrunk; None without data, or without findings."""
+    realistic_of: int
+    """Findings by whom that share was told: all of them, up to 5,000."""
+    real: bool
+    """Whether there were data; without, findings are brought to the central individual, who need not exist."""
+    rows: int
+    """Rows that the model was asked, outside all budgets."""
+    complete: bool = True
+    """Whether the limit of rows allowed everything that was to be tried."""
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self.cases)
+
+    @overload
+    def __getitem__(self, place: int) -> Case: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Case]: ...
+    def __getitem__(self, place: int | slice) -> Case | list[Case]:
+        """Return one case, or some."""
+        return self.cases[place]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a case: the individual, then what differs in the counterpart, what was said, and how real it is."""
+        import pandas as pd
+
+        lines = []
+        for case in self.cases:
+            pair = case.pair
+            lines.append(
+                {
+                    **pair.individual,
+                    **{f"counterpart_{name}": value for name, value in pair.changes.items()},
+                    "decision": pair.decision,
+                    "counterpart_decision": pair.counterpart_decision,
+                    "gap": pair.gap,
+                    "row": case.row,
+                    "changed": ", ".join(case.changed),
+                    "distance": case.distance,
+                    "nearness": case.nearness,
+                    "realistic": case.realistic,
+                    "stands_for": case.stands_for,
+                }
+            )
+        return pd.DataFrame(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything in plain values."""
+        return {
+            "cases": [case.to_dict() for case in self.cases],
+            "found": self.found,
+            "realistic": self.realistic,
+            "realistic_of": self.realistic_of,
+            "real": self.real,
+            "rows": self.rows,
+            "complete": self.complete,
+        }
+
+    def __repr__(self) -> str:
+        n = len(self.cases)
+        head = f"Cases: {n:,} distinct {'case stands' if n == 1 else 'cases stand'} for {self.found:,} findings"
+        if self.realistic is not None:
+            head += f", of which {percent(self.realistic, 2)} are realistic"
+        if not self.real and n:
+            head += "; there are no data, so each was brought to the central individual of the space"
+        return "\n".join([head, *(f"  {case.sentence}" for case in self.cases)])
+
+
+def _json(value: Any) -> Any:
+    return Pair({"": value}, {}, None, None, 0.0).to_dict()["individual"][""]

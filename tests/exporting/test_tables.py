@@ -1,0 +1,89 @@
+"""Findings as CSV and as Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+
+import evenhand as eh
+from evenhand.exporting.csv import RISKY, cell, write_csv
+from evenhand.exporting.parquet import write_parquet
+from tests.exporting.hostile import runs, texts
+from tests.helpers import optional
+
+
+def rows_of(run: eh.Run, raw: bool = False) -> list[list[str]]:
+    file = io.BytesIO()
+    write_csv(run, file, raw)
+    return list(csv.reader(io.StringIO(file.getvalue().decode("utf-8"), newline="")))
+
+
+def cells(run: eh.Run) -> list[list[str]]:
+    frame = run.findings
+    return [list(frame.columns), *([str(v) for v in row] for row in frame.astype(object).to_numpy())]
+
+
+@settings(max_examples=25)
+@given(runs())
+def test_no_cell_is_a_formula_and_every_value_comes_back(run: eh.Run) -> None:
+    got, wanted = rows_of(run), cells(run)
+    assert len(got) == len(wanted) == run.found + 1
+    assert not any(value.startswith(RISKY[:-1]) for row in got for value in row)
+    assert [[value.removeprefix("'") for value in row] for row in got] == wanted
+    assert rows_of(run, raw=True) == wanted
+
+
+@given(texts)
+def test_a_safe_cell_gives_its_text_back(text: str) -> None:
+    assert not cell(text).startswith(RISKY[:-1])
+    assert cell(text).removeprefix("'") == text
+
+
+def test_numbers_and_missing_values_stay_what_they_are() -> None:
+    space = eh.Space([eh.Integer("n", -2, 2, missing=True), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    run = eh.audit(lambda f: f["sex"] == "F", space, "themis")
+    got = {row[0] for row in rows_of(run)[1:]}
+    assert {float(v) for v in got if v} == {-2, -1, 0, 1, 2}
+    assert "" in got
+
+
+@settings(max_examples=25)
+@given(runs())
+def test_parquet_has_every_value(run: eh.Run) -> None:
+    optional("pyarrow")
+    file = io.BytesIO()
+    write_parquet(run, file)
+    file.seek(0)
+    back = pd.read_parquet(file)
+    assert list(back.columns) == list(run.findings.columns)
+    assert back.astype(object).to_numpy().tolist() == run.findings.astype(object).to_numpy().tolist()
+
+
+def test_parquet_of_mixed_decisions_and_of_nothing(tmp_path: Path) -> None:
+    optional("pyarrow")
+    space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+
+    def mixed(frame: Any) -> Any:
+        return np.array([1, "one"], dtype=object)[np.asarray(frame["member"]).astype(int)]
+
+    eh.export(eh.audit(mixed, space, "themis"), tmp_path / "x.parquet")
+    assert set(pd.read_parquet(tmp_path / "x.parquet")["decision"]) <= {"1", "one"}
+    eh.export(eh.audit(lambda f: f["age"] > 3, space, "themis"), tmp_path / "x.parquet")
+    assert len(pd.read_parquet(tmp_path / "x.parquet")) == 0
+
+
+def test_parquet_without_pyarrow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import sys
+
+    space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    run = eh.audit(lambda f: f["member"], space, "themis")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(eh.errors.MissingExtra, match=r"evenhand\[parquet\]"):
+        eh.export(run, tmp_path / "x.parquet")

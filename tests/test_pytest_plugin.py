@@ -1,0 +1,273 @@
+"""Audits as tests: a project of one small file, run by pytest as a user would."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import evenhand as eh
+import evenhand.cases
+import evenhand.pytest_plugin
+from evenhand.words import telling
+from tests.helpers import plugin_environment
+
+pytest_plugins = ["pytester"]
+
+SPACE = """\
+protected = ["sex"]
+
+[[attribute]]
+name = "age"
+kind = "integer"
+low = 18
+high = 80
+
+[[attribute]]
+name = "sex"
+kind = "nominal"
+values = ["f", "m"]
+"""
+SIX_LINES = """\
+import evenhand as eh
+from loans import decide
+
+def test_loans_are_even_handed(evenhand_audit):
+    evenhand_audit(decide, eh.Space.load("space.toml"), strategy="themis")
+"""
+UNFAIR = """\
+from pathlib import Path
+
+def decide(frame):
+    with Path("calls").open("a") as file:
+        print(len(frame), file=file)
+    return (frame["age"] > 25) | (frame["sex"] == "m")
+"""
+FAIR = UNFAIR.replace('| (frame["sex"] == "m")', "")
+
+
+class Project:
+    """A folder with a model, a space and a test."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        pytester.makefile(".toml", space=SPACE)
+        self.model(UNFAIR)
+        self.test(SIX_LINES)
+
+    def model(self, text: str) -> None:
+        self.pytester.makepyfile(loans=text)
+
+    def test(self, text: str) -> None:
+        self.pytester.makepyfile(test_fairness=text)
+
+    def run(self, *arguments: str) -> Any:
+        # Where the package was installed before it had a plugin, pytest has to be told.
+        plugin = ("-p", "evenhand.pytest_plugin") if plugin_environment() else ()
+        (self.pytester.path / "calls").write_text("")
+        return self.pytester.runpytest_inprocess(
+            "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:timeout", *plugin, *arguments
+        )
+
+    @property
+    def asked(self) -> list[int]:
+        return [int(line) for line in (self.pytester.path / "calls").read_text().split()]
+
+    @property
+    def cases(self) -> dict[str, Any]:
+        (path,) = (self.pytester.path / ".evenhand").iterdir()
+        stored: dict[str, Any] = json.loads(path.read_text())
+        return stored
+
+
+@pytest.fixture(scope="module", autouse=True)
+def everything_is_imported() -> None:
+    """Pytest within pytest forgets what it has imported, and NumPy cannot be imported twice in one process."""
+    space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    run = eh.audit(lambda f: f["member"], space, "themis")
+    telling(run)
+    eh.estimate(lambda f: f["member"], space, exact=False, samples=100)
+    telling(eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew"]))
+    assert evenhand.pytest_plugin
+    assert evenhand.cases
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    return Project(pytester)
+
+
+def test_an_unfair_model_fails_and_is_shown(project: Project) -> None:
+    done = project.run()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "evenhand: 8 of 63 tests are treated differently; the limit is 0 findings",
+            "  1. age *, sex *: *. The same person with sex *: *.",
+            "  2. *",
+            "  3. *",
+            "  and 5 more",
+        ]
+    )
+    done.stdout.no_fnmatch_line("*Traceback*")
+    assert len(project.cases["cases"]) == 8
+
+
+def test_yesterdays_pair_is_tried_first(project: Project) -> None:
+    project.run()
+    searched = len(project.asked)
+    done = project.run()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["evenhand: 8 of the cases kept in * are still treated differently", "  1. age *"])
+    assert (len(project.asked), sum(project.asked)) == (1, 16)
+    assert searched > 1
+    # A fair model passes, and is searched; what was broken once stays on the list.
+    project.model(FAIR)
+    project.run().assert_outcomes(passed=1)
+    assert len(project.asked) > 1
+    assert len(project.cases["cases"]) == 8
+    project.model(UNFAIR)
+    project.run().assert_outcomes(failed=1)
+    assert len(project.asked) == 1
+
+
+def test_searching_anew(project: Project) -> None:
+    project.run()
+    done = project.run("--evenhand-no-cases")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*8 of 63 tests*"])
+    project.test(SIX_LINES.replace('"themis")', '"themis", retry=False)'))
+    project.run().stdout.fnmatch_lines(["*8 of 63 tests*"])
+
+
+def test_a_fair_model_passes_and_leaves_nothing(project: Project) -> None:
+    project.model(FAIR)
+    project.run("--strict-markers").assert_outcomes(passed=1)
+    assert not (project.pytester.path / ".evenhand").exists()
+
+
+def test_limits(project: Project) -> None:
+    project.test(
+        """
+        import evenhand as eh, pytest
+        from loans import decide
+
+        pytestmark = pytest.mark.fairness(strategy="themis", limit=8)
+
+        @pytest.fixture
+        def space():
+            return eh.Space.load("space.toml")
+
+        def test_mark_of_the_module(evenhand_audit, space):
+            assert evenhand_audit(decide, space).found == 8
+
+        @pytest.mark.fairness(limit=7)
+        def test_own_mark_goes_first(evenhand_audit, space):
+            evenhand_audit(decide, space)
+
+        def test_argument_goes_before_marks(evenhand_audit, space):
+            evenhand_audit(decide, space, limit=100)
+
+        def test_two_models(evenhand_audit, space):
+            evenhand_audit(decide, space)
+            evenhand_audit(lambda frame: frame["sex"] == "f", space)
+        """
+    )
+    done = project.run("--strict-markers")
+    done.assert_outcomes(passed=2, failed=2)
+    done.stdout.fnmatch_lines(["*the limit is 7 findings*", "*63 of 63 tests*the limit is 8 findings*"])
+
+
+def test_shares(project: Project) -> None:
+    project.test(
+        """
+        import evenhand as eh, pytest
+        from loans import decide
+
+        @pytest.mark.parametrize("limit", ["5%", "20%", "11%"])
+        def test_share(evenhand_audit, limit):
+            evenhand_audit(decide, eh.Space.load("space.toml"), limit=limit, exact=False, samples=1000)
+
+        def test_exact(evenhand_audit):
+            assert evenhand_audit(decide, eh.Space.load("space.toml"), limit="13%").exact
+        """
+    )
+    done = project.run()
+    done.assert_outcomes(passed=2, failed=2)
+    done.stdout.fnmatch_lines(["*; the limit is 5 %", "*too few tests to say whether the limit of 11 % is kept*"])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("evenhand_audit(decide, space, limit='much')", "*BudgetError*a limit is*"),
+        ("evenhand_audit(decide, 'space')", "*SpaceError*space must be*"),
+        ("evenhand_audit(decide, space, budgets=3)", "*TypeError*budgets*"),
+    ],
+)
+def test_wrong_input_is_an_error_of_the_test(project: Project, call: str, words: str) -> None:
+    head = "import evenhand as eh\nfrom loans import decide\nspace = eh.Space.load('space.toml')\n"
+    project.test(f"{head}def test_it(evenhand_audit):\n    {call}\n")
+    done = project.run()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines([words])
+
+
+def test_a_mark_takes_names_only(project: Project) -> None:
+    project.test(SIX_LINES.replace("def test", "import pytest\n@pytest.mark.fairness(3)\ndef test"))
+    done = project.run()
+    assert done.ret != 0
+    done.stdout.fnmatch_lines(["*takes settings by name*"])
+
+
+def test_a_folder_that_cannot_be_written_is_said(project: Project) -> None:
+    (project.pytester.path / ".evenhand").write_text("in the way")
+    done = project.run()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*8 of 63 tests*cases cannot be kept in *", "  1. age*"])
+
+
+def test_repaired_models_pass(project: Project) -> None:
+    """A model that averages over the protected attribute, as a marginal repair does, treats nobody differently."""
+    project.run().assert_outcomes(failed=1)
+    averaged = """
+
+def marginal(frame):
+    return sum(decide(frame.assign(sex=sex)).astype(float) for sex in ("f", "m")) / 2 >= 0.75
+"""
+    project.model(UNFAIR + averaged)
+    project.test(SIX_LINES.replace("import decide", "import marginal").replace("(decide", "(marginal"))
+    project.run().assert_outcomes(passed=1)
+
+
+def test_texts_are_audited_and_tried_again(project: Project) -> None:
+    project.model("def decide(texts):\n    return ['Sikh' in text and 'loud' in text for text in texts]\n")
+    project.test("""
+        import evenhand as eh
+        from loans import decide
+
+        def test_comments(evenhand_audit):
+            said = ["A loud Jew \\ud83d.", "A Sikh."]
+            evenhand_audit(decide, eh.TextSpace("religion"), strategy="text-random", data=said)
+    """)
+    done = project.run()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["evenhand: 1 of 2 tests are treated*", '  1. "A loud *ud83d.": False.*True.'])
+    assert project.cases["cases"] == [{"text": "A loud Jew \ud83d."}]
+    project.run().stdout.fnmatch_lines(["evenhand: 1 of the cases kept in * are still treated differently", "  1. *"])
+    project.model("def decide(texts):\n    return ['loud' in text for text in texts]\n")
+    project.run().assert_outcomes(passed=1)
+
+
+def test_importing_the_plugin_is_light() -> None:
+    import subprocess
+    import sys
+
+    code = "import evenhand.pytest_plugin, sys; print({'pandas', 'sklearn', 'scipy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_six_lines() -> None:
+    assert len([line for line in SIX_LINES.splitlines() if line]) <= 6

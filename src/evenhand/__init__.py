@@ -12,27 +12,29 @@ from typing import TYPE_CHECKING, Any
 from evenhand import datasets, errors
 from evenhand._version import __version__
 from evenhand.budget import Budget, StopReason
-from evenhand.comparing import Compared, compare
-from evenhand.covering import Coverage, coverage
 from evenhand.criterion import Flip, Gap
-from evenhand.evidence import Checked, bundle, verify
-from evenhand.exporting import export
 from evenhand.ledger import Status
-from evenhand.measuring import Estimate, Groups, Remaining, estimate, groups, remaining
 from evenhand.model import Model, load_model, wrap
-from evenhand.repairing import Augment, Certified, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
-from evenhand.replaying import Replay, replay
 from evenhand.run import Run, audit
 from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
 from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
 from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImportance, TextRandom, Themis
 from evenhand.text.space import TextSpace
-from evenhand.text_quality import Quality, quality
 
 if TYPE_CHECKING:
+    from evenhand.comparing import Compared, compare
+    from evenhand.covering import Coverage, coverage
+    from evenhand.evidence import Checked, bundle, verify
+    from evenhand.exporting import export
     from evenhand.locating import Region, Regions, regions
+    from evenhand.measuring import Estimate, Groups, Remaining, estimate
+    from evenhand.measuring.groups import groups
+    from evenhand.measuring.remaining import remaining
+    from evenhand.repairing import Augment, Certified, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
+    from evenhand.replaying import Replay, replay
     from evenhand.shrinking import Case, Cases
     from evenhand.shrinking.telling import telling
+    from evenhand.text_quality import Quality, quality
 
 __all__ = [
     "Adf",
@@ -108,13 +110,29 @@ __all__ = [
 ]
 
 _LATE = {
-    **dict.fromkeys(("Region", "Regions", "regions"), "evenhand.locating"),
-    **dict.fromkeys(("Case", "Cases", "telling"), "evenhand.shrinking"),
+    "comparing": ("Compared", "compare"),
+    "covering": ("Coverage", "coverage"),
+    "evidence": ("Checked", "bundle", "verify"),
+    "exporting": ("export",),
+    "locating": ("Region", "Regions", "regions"),
+    "measuring": ("Estimate", "Groups", "Remaining", "estimate", "groups", "remaining"),
+    "repairing": (
+        *("Augment", "Certified", "Counterfactual", "Marginal", "Marginalise"),
+        *("Repair", "Retrain", "repair"),
+    ),
+    "replaying": ("Replay", "replay"),
+    "shrinking": ("Case", "Cases", "telling"),
+    "text_quality": ("Quality", "quality"),
 }
 """What is imported when somebody first names it: a run is made without."""
+_HOME = {name: f"evenhand.{module}" for module, names in _LATE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name not in _HOME:
         raise AttributeError(f"module 'evenhand' has no attribute {name!r}")
-    return getattr(import_module(_LATE[name]), name)
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -25,12 +25,14 @@ def repairs(result: dict[str, Any], papers: dict[str, Any]) -> str:
         f"uniform legal individuals (the kernel SVM: {s['svm_samples']:,}), accuracy is that on the "
         f"{100 * s['held_out']:.0f} % of the rows held out. Rates and accuracies are in per cent, means over the seeds "
         "with the standard deviation between them. A seed decides the split, the search, what is drawn and the "
-        "estimates. Improvement is that of the mean rates, as the papers compute it; beside it, in how many seeds the "
-        "rate fell at all.",
+        "estimates. Figures are, as in the papers, of the model that was made; fresh evidence decides whether a "
+        "user is handed it, and *handed over* counts those. Improvement is that of the mean rates, as the papers "
+        "compute it; beside it, in how many seeds the rate fell at all.",
         "### AEQUITAS's table 5: retraining",
         *_retrain(result["retrain"], papers["aequitas_retraining"], s),
         "### ADF's table 10 (table 12 of its later version): augmentation by source of findings",
         *_augment(result["augment"], papers["adf_retraining"], s),
+        *result.get("remarks", {}).get("augment", []),
         "### Averaging over protected values",
         *_marginal(result["marginal"]),
     )
@@ -60,6 +62,11 @@ def _fell(entries: list[Entry]) -> int:
     return sum(entry["after"] < entry["before"] for entry in entries)
 
 
+def _handed(entries: list[Entry]) -> str:
+    """Count the models that fresh evidence let pass, of those that were made."""
+    return f"{sum(entry['changed'] for entry in entries)} of {sum(entry['made'] for entry in entries)}"
+
+
 def _accuracy(entries: list[Entry]) -> str:
     return f"{100 * _mean(entries, 'accuracy_before'):.2f} to {100 * _mean(entries, 'accuracy_after'):.2f}"
 
@@ -76,6 +83,7 @@ def _retrain(entries: dict[str, Any], paper: dict[str, Any], s: dict[str, Any]) 
                 _spread(found, "after"),
                 f"**{100 * _improvement(found):.1f}**",
                 f"{_fell(found)} of {len(found)}",
+                _handed(found),
                 percent(_mean(found, "added")),
                 _accuracy(found),
                 f"{theirs['before']:g} to {theirs['after']:g}",
@@ -85,7 +93,7 @@ def _retrain(entries: dict[str, Any], paper: dict[str, Any], s: dict[str, Any]) 
             ]
         )
     head = [
-        "model", "before", "after", "improvement %", "fell in", "rows added, %", "held-out accuracy",
+        "model", "before", "after", "improvement %", "fell in", "handed over", "rows added, %", "held-out accuracy",
         "paper: before, after", "paper: improvement %", "paper: rows added, %", "CPU s",
     ]  # fmt: skip
     gains = [100 * _improvement(found) for found in known.values()]
@@ -110,34 +118,36 @@ def _means(gains: list[float], paper: str) -> str:
 
 def _real(found: list[list[Entry]]) -> str:
     """Say what became of the people behind the data."""
-    every = [entry for one in found for entry in one if entry["data_before"] is not None and entry["changed"]]
+    every = [entry for one in found for entry in one if entry["data_before"] is not None and entry["made"]]
     every = [entry for entry in every if entry["data_after"] is not None]
     if not every:
-        return "No model was changed."
+        return "No model was made."
     worse = sum(entry["data_after"] > entry["data_before"] for entry in every)
     before, after = _mean(every, "data_before"), _mean(every, "data_after")
+    refused = sum(not entry["changed"] for entry in every)
     lost = 100 * (_mean(every, "accuracy_before") - _mean(every, "accuracy_after"))
     return (
-        f"Among the held-out people, over all {len(every)} changed models: {100 * before:.2f} to {100 * after:.2f} % "
-        f"treated differently, more than before in {worse}; accuracy lost: {lost:.2f} points."
+        f"Among the held-out people, over all {len(every)} models made: {100 * before:.2f} to {100 * after:.2f} % "
+        f"treated differently, more than before in {worse}; accuracy lost: {lost:.2f} points. {refused} of them are "
+        "refused: surely worse for uniform individuals or for people like the held-out ones."
     )
 
 
 def _lesson(found: list[list[Entry]]) -> str:
     """Say plainly what retraining does to whom."""
     every = [entry for one in found for entry in one]
-    changed = [e for e in every if e["changed"] and e["data_before"] is not None and e["data_after"] is not None]
-    if not changed:
+    made = [e for e in every if e["made"] and e["data_before"] is not None and e["data_after"] is not None]
+    if not made:
         return ""
-    fell, better = _fell(every), sum(entry["data_after"] < entry["data_before"] for entry in changed)
+    fell, better = _fell(every), sum(entry["data_after"] < entry["data_before"] for entry in made)
     told = (
         "What to conclude: retraining lowers the rate that it is steered by, that of uniform individuals, in "
         f"{fell} of {len(every)} runs. "
     )
-    if better > 0.8 * len(changed):
-        return told + f"The people of the data gain too, in {better} of {len(changed)} changed models."
+    if better > 0.8 * len(made):
+        return told + f"The people of the data gain too, in {better} of {len(made)} models made."
     return told + (
-        f"But it lowers the rate among the held-out people in only {better} of the {len(changed)} changed models. A "
+        f"But it lowers the rate among the held-out people in only {better} of the {len(made)} models made. A "
         "likely reason, which was not tested: findings come from the whole space, where few people live. Whoever wants "
         "a fairer model for the people it meets must look at the data rate, which the paper does not report."
     )
@@ -164,6 +174,7 @@ def _augment(entries: dict[str, Any], paper: dict[str, Any], s: dict[str, Any]) 
                     _spread(found, "after"),
                     f"**{gains[source][-1]:.1f}**",
                     f"{_fell(found)} of {len(found)}",
+                    _handed(found),
                     whole(_mean(found, "rows_added")),
                     percent(_mean(found, "added")),
                     _accuracy(found),
@@ -172,8 +183,8 @@ def _augment(entries: dict[str, Any], paper: dict[str, Any], s: dict[str, Any]) 
                 ]
             )
     head = [
-        "subject", "search", "before", "after", "improvement %", "fell in", "rows added", "of the training rows, %",
-        "held-out accuracy", "paper: before, after", "paper: improvement %",
+        "subject", "search", "before", "after", "improvement %", "fell in", "handed over", "rows added",
+        "of the training rows, %", "held-out accuracy", "paper: before, after", "paper: improvement %",
     ]  # fmt: skip
     if not rows:
         return ["Nothing has been measured so far."]

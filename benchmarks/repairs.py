@@ -171,18 +171,22 @@ def measured(made: Callable[[], eh.Repair]) -> dict[str, Any]:
         # The papers' networks are trained for so many rounds, whether they have come to rest or not.
         warnings.simplefilter("ignore", ConvergenceWarning)
         done, seconds = cpu(made)
+    # As in the papers: of the model that was made, whether it is one that a user would be handed or not.
+    after = done.rejected or done.after
     assert done.before.uniform is not None
-    assert done.after.uniform is not None
+    assert after.uniform is not None
+    rows = max((one.added for one in done.rounds if one.kept), default=0)
     return {
         "before": short(done.before.uniform.rate),
-        "after": short(done.after.uniform.rate),
+        "after": short(after.uniform.rate),
         "data_before": None if done.before.data is None else short(done.before.data.rate),
-        "data_after": None if done.after.data is None else short(done.after.data.rate),
+        "data_after": None if after.data is None else short(after.data.rate),
         "accuracy_before": short(done.before.accuracy.value),
-        "accuracy_after": short(done.after.accuracy.value),
-        "added": short(done.rows_added / done.settings["training_rows"]),
-        "rows_added": done.rows_added,
+        "accuracy_after": short(after.accuracy.value),
+        "added": short(rows / done.settings["training_rows"]),
+        "rows_added": rows,
         "rounds": len(done.rounds),
+        "made": done.changed or done.rejected is not None,
         "changed": done.changed,
         "cpu_seconds": short(seconds),
     }

@@ -10,9 +10,10 @@ from typer.testing import CliRunner
 
 from evenhand.cli.app import app
 from evenhand.demo import DEMOS, demo
+from tests.reporting.page import Page
 
 
-def test_the_command_shows_real_pairs_and_writes_a_page(tmp_path: Path) -> None:
+def test_the_command_shows_real_pairs_and_writes_reports(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["demo", "--directory", str(tmp_path / "demo")], env={"COLUMNS": "100"})
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
@@ -21,10 +22,13 @@ def test_the_command_shows_real_pairs_and_writes_a_page(tmp_path: Path) -> None:
     assert len(found) == 4
     for directed, random in (found[:2], found[2:]):
         assert directed > 5 * random > 0
-    page = (tmp_path / "demo" / "index.html").read_text()
-    assert page.count('class="pair"') == 6
-    assert page.count("<svg") == 2
-    assert str(tmp_path / "demo" / "index.html") in done.stdout.replace("\n", "")
+    for name in ("adult", "german"):
+        page = Page((tmp_path / "demo" / f"{name}.html").read_text("utf-8"))
+        page.check()
+        assert page.html.count('class="pair"') == 4
+        assert "Yes: an estimated" in page.text
+        assert "could not be made" not in page.text
+        assert f"{name}.html" in done.stdout.replace("\n", "")
 
 
 def test_the_pairs_are_people_whom_the_model_treats_differently() -> None:

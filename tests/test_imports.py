@@ -18,7 +18,7 @@ LAYERS = [
     {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
     {"ledger", "questions", "oracle", "check", "trail", "starting"},
     {"run", "loading", "retracing", "sources", "text_quality"},
-    {"words", "text_words", "page", "demo", "measuring", "repairing", "locating", "shrinking"}
+    {"words", "text_words", "reporting", "demo", "measuring", "repairing", "locating", "shrinking"}
     | {"exporting", "comparing", "evidence", "cases", "replaying", "rejudging", "covering"},
     {"cli", "pytest_plugin", "__init__", "__main__"},
 ]

@@ -36,7 +36,7 @@ def test_the_repair_leaves_little_and_says_what_it_costs(done: TextAudited) -> N
     assert done.before.accuracy > done.after.accuracy > 0.65
 
 
-def test_the_command_prints_it_and_writes_a_page(
+def test_the_command_prints_it_and_writes_reports(
     done: TextAudited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "text_demo", lambda *_, **__: done)
@@ -49,6 +49,7 @@ def test_the_command_prints_it_and_writes_a_page(
     page = (tmp_path / "demo" / "text.html").read_text()
     assert page.count('class="swapped"') >= 6
     assert '<span class="changed">' in page
+    assert "The same net, repaired" in (tmp_path / "demo" / "text-repaired.html").read_text()
     assert CliRunner().invoke(app, ["demo", "--text", "--no-page"]).exit_code == 0
 
 

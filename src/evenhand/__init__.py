@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from evenhand.measuring.remaining import remaining
     from evenhand.repairing import Augment, Certified, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
     from evenhand.replaying import Replay, replay
+    from evenhand.reporting import report
     from evenhand.shrinking import Case, Cases
     from evenhand.shrinking.telling import telling
     from evenhand.text_quality import Quality, quality
@@ -101,6 +102,7 @@ __all__ = [
     "remaining",
     "repair",
     "replay",
+    "report",
     "score",
     "telling",
     "test",
@@ -121,6 +123,7 @@ _LATE = {
         *("Repair", "Retrain", "repair"),
     ),
     "replaying": ("Replay", "replay"),
+    "reporting": ("report",),
     "shrinking": ("Case", "Cases", "telling"),
     "text_quality": ("Quality", "quality"),
 }

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +148,11 @@ class Run:
             + (f", each against a sample of {self.space.limit:,} counterparts" if self.space.sampled else "")
             + "".join(f", {words}: {n:,}" for words, n in self.remarks)
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        # By name: what shows runs stands above them.
+        return str(import_module("evenhand.reporting").short(self))
 
     @classmethod
     def load(cls, directory: str | Path) -> Run:

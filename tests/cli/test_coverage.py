@@ -16,14 +16,11 @@ def test_it_is_shown_beside_the_findings(audit: Command, tmp_path: Path) -> None
     assert done.exit_code == 0
     text = " ".join(done.stdout.split())
     assert "coverage 3 of 3 leaves (100.0%) of a tree that is right on 100.0% of decisions" in text
-    assert "Its tests reach 3 of 3 leaves" in page.read_text()
+    assert "<b>3 of 3</b> ways of deciding" in page.read_text()
 
 
-def test_it_is_not_measured_unless_asked_for(audit: Command, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    done = audit("refuse", "--page", page)
-    assert "coverage" not in done.stdout
-    assert "leaves" not in page.read_text()
+def test_it_is_not_measured_unless_asked_for(audit: Command) -> None:
+    assert "coverage" not in audit("refuse").stdout
     assert json.loads(audit("refuse", "--json").stdout)["coverage"] is None
 
 

@@ -123,7 +123,7 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[audit]\nsede = 1", ["unknown key 'audit.sede'", "did you mean 'seed'"]),
         ("audit", "[audit]\nqqq = 1", ["unknown key 'audit.qqq'", "allowed: strategy, settings", "findings, page"]),
         ("audit", "[exprot]\nmost = 1", ["unknown table [exprot]", "'export'"]),
-        ("audit", "[zzz]\nmost = 1", ["unknown table [zzz]", "model, data", "bundle, replay"]),
+        ("audit", "[zzz]\nmost = 1", ["unknown table [zzz]", "model, data", "report, replay"]),
         ("audit", "[audit]\nseed = 'x'", ["audit.seed", "'x'"]),
         ("audit", "[audit]\nseed = -1", ["[audit]", "seed", "-1"]),
         ("audit", "[audit]\nchunk = 1", ["[audit]", "chunk", "at least 2"]),

@@ -18,6 +18,7 @@ from evenhand.cli.init import init
 from evenhand.cli.listing import datasets, strategies
 from evenhand.cli.repair import repair
 from evenhand.cli.replay import replay
+from evenhand.cli.report import report
 
 app = typer.Typer(
     cls=Group,
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, init, audit, estimate, repair, compare, export, bundle, replay, strategies, datasets):
+for command in (demo, init, audit, estimate, repair, compare, report, export, bundle, replay, strategies, datasets):
     app.command()(command)
 
 

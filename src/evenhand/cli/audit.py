@@ -11,8 +11,8 @@ from evenhand.cli import options
 from evenhand.cli.faults import FOUND, INTERRUPTED, message, tell
 
 if TYPE_CHECKING:
+    from evenhand.cli.config import Config
     from evenhand.cli.plan import Plan
-    from evenhand.cli.tables import AuditTable
     from evenhand.covering import Coverage
     from evenhand.run import Run
 
@@ -79,7 +79,7 @@ def audit(
         start = chosen.data.path if chosen.text is None else chosen.text.path
         Source.of(chosen.model.path, chosen.model.threshold, start).keep(run)
     covered = _cover(run) if chosen.audit.coverage else None
-    _report(run, covered, plan, as_json, quiet, chosen.audit)
+    _report(run, covered, plan, as_json, quiet, chosen)
 
 
 def _search(plan: Plan, shown: bool) -> Run:
@@ -132,14 +132,15 @@ def _report(
     plan: Plan,
     as_json: bool,
     quiet: bool,
-    wanted: AuditTable,
+    chosen: Config,
 ) -> None:
     """Say what was found, write the files that were asked for, and end with the status that fits."""
     from evenhand.budget import StopReason
     from evenhand.cli import summary
+    from evenhand.space.tabular import Space
     from evenhand.words import telling
 
-    fail_above = wanted.fail_above
+    wanted, fail_above = chosen.audit, chosen.audit.fail_above
     pairs = telling(run, data=plan.data)
     exceeded = fail_above is not None and run.found > fail_above
     if as_json:
@@ -156,10 +157,13 @@ def _report(
     if wanted.findings is not None:
         write_findings(run, Path(wanted.findings))
     if wanted.page is not None:
-        from evenhand.page import Section, write
+        from evenhand.reporting import report
 
-        title = f"{plan.model.name}, by {', '.join(plan.space.protected)}"
-        write(Path(wanted.page), [Section(title, run, pairs, coverage=covered)])
+        # Whoever pressed Ctrl-C does not want the model to be asked on.
+        asking = run.stop is not StopReason.INTERRUPTED
+        rows = plan.data if asking and isinstance(run.space, Space) else None
+        favourable = chosen.estimate.favourable
+        report(run, Path(wanted.page), data=rows, favourable=favourable, coverage=covered, ask=asking)
     if run.stop is StopReason.INTERRUPTED:
         kept = "nothing is kept without --directory"
         if run.directory is not None:

@@ -25,6 +25,7 @@ from evenhand.cli.tables import (
     ModelTable,
     RepairTable,
     ReplayTable,
+    ReportTable,
     SpaceTable,
     Table,
     TextTable,
@@ -62,6 +63,7 @@ class Config(Table):
     compare: CompareTable = Field(default_factory=CompareTable)
     export: ExportTable = Field(default_factory=ExportTable)
     bundle: BundleTable = Field(default_factory=BundleTable)
+    report: ReportTable = Field(default_factory=ReportTable)
     replay: ReplayTable = Field(default_factory=ReplayTable)
     _source: str = PrivateAttr(default=FLAGS)
     _file: Tables = PrivateAttr(default_factory=dict)

@@ -98,7 +98,7 @@ FindingsFile = Annotated[
     Path | None,
     Option("--findings", metavar="FILE", help="Write all findings: .csv, or another format by its ending."),
 ]
-Page = Annotated[Path | None, Option(metavar="FILE", help="Write a simple HTML page.")]
+Page = Annotated[Path | None, Option(metavar="FILE", help="Write the report, one HTML file.")]
 Format = Annotated[
     str | None, Option(metavar="NAME", help="json, csv, parquet, junit, sarif or markdown, whatever the ending.")
 ]
@@ -113,6 +113,23 @@ Digest = Annotated[
 ]
 ReplayData = Annotated[
     Path | None, Option("--data", metavar="FILE", help="The data rows, to compare with a bundle that left them out.")
+]
+ReportFile = Annotated[
+    Path | None, Option("--output", metavar="FILE", help="The file to write; by default report.html.")
+]
+ReportModel = Annotated[
+    str | None,
+    Option("--model", metavar="SPEC", help="The run's model; by default as the run has it noted, if it runs no code."),
+]
+ReportData = Annotated[
+    Path | None, Option("--data", metavar="FILE", help="Real rows; by default as the run has them noted.")
+]
+NoPairs = Annotated[bool, Option("--no-rows", help="Show no pairs: no person's values are in the file.")]
+Title = Annotated[str | None, Option(metavar="TEXT", help="The heading; by default the model's name.")]
+ShownCases = Annotated[int | None, Option("--cases", metavar="N", help="How many pairs to show; by default 4.")]
+ReportSamples = Annotated[
+    int | None,
+    Option("--samples", metavar="N", help="Ask N individuals; by default 20000, fewer where the model is slow."),
 ]
 BundleFile = Annotated[Path | None, Option("--output", metavar="FILE", help="The archive; by default RUN.zip here.")]
 BundleModel = Annotated[

@@ -59,6 +59,16 @@ PLACES: dict[str, dict[str, str]] = {
     },
     "export": _named("export", "format", "most", "raw", "artifact"),
     "bundle": _named("bundle", "output", "model", "data", "no_rows"),
+    "report": {
+        **_MODEL,
+        "threshold": "model.threshold",
+        "data": "data.path",
+        "target": "data.target",
+        "seed": "audit.seed",
+        "favourable": "estimate.favourable",
+        "confidence": "estimate.confidence",
+        **_named("report", "title", "cases", "samples", "no_rows", "output"),
+    },
     "replay": {
         **_MODEL,
         **_ASKED,

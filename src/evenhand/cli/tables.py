@@ -149,6 +149,16 @@ class BundleTable(Table):
     no_rows: bool = False
 
 
+class ReportTable(Table):
+    """What a report of a kept run shows, and where to write it."""
+
+    title: str | None = None
+    cases: int | None = Field(default=None, ge=0)
+    samples: int | None = None
+    no_rows: bool = False
+    output: str | None = None
+
+
 class ReplayTable(Table):
     """What to compare a bundle with, and where to list what became of each finding."""
 
@@ -168,13 +178,15 @@ TABLES: dict[str, type[Table]] = {
     "compare": CompareTable,
     "export": ExportTable,
     "bundle": BundleTable,
+    "report": ReportTable,
     "replay": ReplayTable,
 }
 """Every table by its name."""
 
 PATHS = (
     "data.path", "space.path", "text.path", "text.similar", "audit.directory", "audit.findings", "audit.page",
-    "estimate.plots", "repair.save", "repair.plot", "bundle.output", "bundle.model", "bundle.data", "replay.list",
+    "estimate.plots", "repair.save", "repair.plot", "bundle.output", "bundle.model", "bundle.data", "report.output",
+    "replay.list",
 )  # fmt: skip
 """Keys that name files, which are seen from the file that names them."""
 MODELS = ("model.path", "compare.model_a", "compare.model_b")

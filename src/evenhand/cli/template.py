@@ -54,7 +54,7 @@ criterion = "flip"          # the decision changes; or a number: scores more tha
 # chunk = 32768             # the most rows of one call of the model
 # directory = "run"         # keep the run, to resume, replay, export, compare and bundle it
 # findings = "findings.csv" # write all findings: .csv, .json, .parquet, .xml, .sarif, .md
-# page = "audit.html"       # write a simple page
+# page = "report.html"      # write a report for readers who never ran anything
 # fail_above = 0            # exit with 1 if there are more findings
 {coverage}
 [audit.settings]
@@ -121,6 +121,13 @@ KEPT = """
 # model = "model.skops"     # by default as the run has it noted
 # data = "people.csv"       # by default as the run has it noted
 # no_rows = true            # leave the data out and keep its hash
+
+[report]                    # evenhand report RUN --config {name}: what people read
+# title = "Loans, by sex"
+# cases = 4                 # pairs that are shown
+# samples = 20000           # individuals of each estimate
+# no_rows = true            # leave out what says something about single people
+# output = "report.html"
 
 [replay]                    # evenhand replay RUN --config {name}: ask again about every finding
 # digest = "..."            # of a bundle, as it was written down

@@ -1,4 +1,4 @@
-"""What ``evenhand demo --text`` prints, and its page."""
+"""What ``evenhand demo --text`` prints, and its reports."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from evenhand.demo.text_demo import TextAudited
 
 
-def show_texts(seed: int, directory: Path | None) -> Path | None:
-    """Do the demo of texts, print it, and write its page where a directory is given."""
+def show_texts(seed: int, directory: Path | None) -> list[Path]:
+    """Do the demo of texts, print it, and write its reports where a directory is given."""
     from evenhand.cli import summary
     from evenhand.cli.progress import progress
     from evenhand.demo.text_demo import NOTE, TITLE, search_of_texts, text_demo
-    from evenhand.page import Section, write
+    from evenhand.reporting import report
 
     out = summary.console()
     with progress(wanted=True) as status:
@@ -42,12 +42,12 @@ def show_texts(seed: int, directory: Path | None) -> Path | None:
     )
     out.print(f"\n{repaired}")
     if directory is None:
-        return None
-    sections = [
-        Section(TITLE, before.run, before.pairs, NOTE.format(planted=planted)),
-        Section("The same net, repaired", after.run, after.pairs, repaired),
+        return []
+    note = NOTE.format(planted=planted)
+    return [
+        report(before.run, directory / "text.html", title=TITLE, note=note),
+        report(after.run, directory / "text-repaired.html", title="The same net, repaired", note=repaired),
     ]
-    return write(directory / "text.html", sections, title="evenhand demo of texts")
 
 
 def _show_blame(done: TextAudited, out: Console) -> None:

@@ -13,6 +13,8 @@ from evenhand.space import Integer, Space
 from evenhand.words import Pair, telling
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from evenhand.datasets import Dataset
     from evenhand.text_words import TextPair
 
@@ -30,6 +32,8 @@ class Demo:
     note: str
     narrowed: Sequence[Integer] = ()
     constraints: Sequence[str] = ()
+    favourable: str | None = None
+    """The decision that people want, where there is one."""
 
 
 DEMOS = (
@@ -51,6 +55,7 @@ DEMOS = (
         "german",
         "German credit: who is a good risk?",
         "A random forest trained on the Statlog German credit data, audited by sex.",
+        favourable="good",
     ),
 )
 
@@ -68,6 +73,9 @@ class Audited:
     pairs: Sequence[Pair | TextPair]
     accuracy: float
     """On rows that the model was not trained on."""
+    data: pd.DataFrame
+    """The rows that it was trained on."""
+    target: str
 
 
 def demo(which: Demo, seed: int = 0, tests: int = TESTS, progress: Callable[[Any], None] | None = None) -> Audited:
@@ -84,7 +92,7 @@ def demo(which: Demo, seed: int = 0, tests: int = TESTS, progress: Callable[[Any
     run = audit(model, space, "kosei", budget, seed, data=data.train, progress=progress)
     baseline = audit(model, space, "themis", budget, seed, data=data.train, progress=progress)
     accuracy = float(model.score(data.test[list(data.features)], data.test[data.target]))
-    return Audited(which, model, run, baseline, telling(run, data=data.train), accuracy)
+    return Audited(which, model, run, baseline, telling(run, data=data.train), accuracy, data.train, data.target)
 
 
 def train(data: Dataset, seed: int = 0) -> Any:

@@ -1,0 +1,79 @@
+"""The command ``evenhand report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from evenhand.cli import options
+
+if TYPE_CHECKING:
+    from evenhand.cli.plan import Trust
+    from evenhand.run import Run
+
+
+def report(
+    run: options.RunDirectory,
+    model: options.ReportModel = None,
+    data: options.ReportData = None,
+    target: options.Target = None,
+    favourable: options.Favourable = None,
+    threshold: options.Threshold = None,
+    no_rows: options.NoPairs = False,
+    title: options.Title = None,
+    cases: options.ShownCases = None,
+    samples: options.ReportSamples = None,
+    confidence: options.Confidence = None,
+    seed: options.Seed = None,
+    trust_pickle: options.TrustPickle = False,
+    trust: options.Trust = None,
+    output: options.ReportFile = None,
+    config: options.ConfigOption = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the report of a kept run: one HTML file for readers who never ran anything.
+
+    Without the model and the data, the parts that need them are left out, and the report says so.
+    """
+    given = locals()
+    from evenhand.cli.config import read
+    from evenhand.cli.places import said
+    from evenhand.cli.plan import Trust
+    from evenhand.reporting import report as write
+    from evenhand.run import Run
+    from evenhand.space.frames import read_frame
+
+    chosen = read(config, said("report", given))
+    wanted, loaded = chosen.report, Run.load(run)
+    path = write(
+        loaded,
+        Path(wanted.output or "report.html"),
+        model=_model(loaded, chosen.model.path, chosen.model.threshold, Trust(trust_pickle, trust or ()), quiet),
+        data=None if chosen.data.path is None else read_frame(Path(chosen.data.path)),
+        favourable=chosen.estimate.favourable,
+        y=chosen.data.target,
+        rows=not wanted.no_rows,
+        title=wanted.title,
+        cases=4 if wanted.cases is None else wanted.cases,
+        samples=wanted.samples,
+        confidence=0.95 if chosen.estimate.confidence is None else chosen.estimate.confidence,
+        seed=chosen.audit.seed,
+    )
+    if not quiet:
+        typer.echo(f"Wrote {path}")
+
+
+def _model(run: Run, spec: str | None, threshold: float | None, trust: Trust, quiet: bool) -> Any:
+    """Load the model that is named, or the run's own where that runs no code; None where it is not to be had."""
+    from evenhand.cli.plan import get_model
+    from evenhand.errors import EvenhandError
+    from evenhand.sources import model_of
+
+    if spec is not None:
+        return model_of(run, get_model(spec, trust, quiet=quiet), threshold)
+    try:
+        return model_of(run, None, threshold, trust=trust.types)
+    except EvenhandError:
+        return None

@@ -1,0 +1,135 @@
+"""Pairs as cards: two people, or two texts, beside each other, with what differs marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenhand.measuring.words import listed
+from evenhand.shrinking import Case, Cases
+from evenhand.space.frames import columns_of
+from evenhand.text.marking import Piece
+from evenhand.text_words import TextPair
+from evenhand.words import Pair, native, plain, same
+
+
+@dataclass(frozen=True)
+class Line:
+    """One attribute of a pair: its value, or two where they differ."""
+
+    name: str
+    values: tuple[str, ...]
+    kind: str = ""
+    """``"protected"``, or ``"follows"`` for what was declared to follow a protected attribute."""
+    was: str | None = None
+    """The real person's value, where another was put in its place."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One pair to show."""
+
+    who: tuple[str, str]
+    """The protected values of each side; empty for texts."""
+    said: tuple[str, str]
+    head: str
+    """Where the pair comes from, and what was changed."""
+    lines: list[Line] = field(default_factory=list)
+    texts: tuple[list[Piece], list[Piece]] | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def cards_of_cases(cases: Cases, protected: Sequence[str], data: Any, numbered: bool) -> list[Card]:
+    """Make cards of findings that were brought to real people; ``numbered``: places in the data are the user's own."""
+    columns = columns_of(data)
+    return [_of_case(case, protected, cases.found, _recorded(case, columns), numbered) for case in cases]
+
+
+def cards_of_pairs(pairs: Sequence[Pair | TextPair], protected: Sequence[str]) -> list[Card]:
+    """Make cards of findings as they are.
+
+    >>> pair = Pair({"age": 34, "sex": "F"}, {"sex": "M"}, "refused", "granted", 1.0)
+    >>> card = cards_of_pairs([pair], ["sex"])[0]
+    >>> card.who, card.said, card.lines[0]
+    (('sex F', 'sex M'), ('refused', 'granted'), Line(name='sex', values=('F', 'M'), kind='protected', was=None))
+    """
+    return [_of_text(pair) if isinstance(pair, TextPair) else _of_pair(pair, protected) for pair in pairs]
+
+
+def _recorded(case: Case, columns: Mapping[str, Any]) -> dict[str, str]:
+    """Give what the data has of the person wherever the individual has something else.
+
+    Also where the space has no such value, so that another stands for it.
+    """
+    out = {}
+    for name, value in case.person.items():
+        real = native(columns[name][case.row])
+        now = case.changed[name][1] if name in case.changed else value
+        if plain(real) != plain(now) and not same(real, now):
+            out[name] = plain(real)
+    return out
+
+
+def _of_case(case: Case, protected: Sequence[str], found: int, was: dict[str, str], numbered: bool) -> Card:
+    notes = []
+    if case.odd:
+        together = "; ".join(f"{plain(one)} and {plain(other)}" for one, other in case.odd)
+        notes.append(f"Values that never occur together in the data: {together}.")
+    elif case.realistic is False:
+        notes.append("Nobody in the data is quite like this.")
+    if case.stands_for > 1:
+        notes.append(f"Stands for {case.stands_for:,} of {found:,} findings.")
+    who = f"Row {case.row:,} of the data" if numbered and case.row is not None else "Somebody in the data"
+    count = len(was)
+    head = f"{who}, exactly as recorded" if not count else f"{who}, with {count} {'value' if count == 1 else 'values'}"
+    head += " changed" if count else ""
+    return _of_pair(case.pair, protected, head, was, notes)
+
+
+def _of_pair(
+    pair: Pair,
+    protected: Sequence[str],
+    head: str = "An individual of the space",
+    was: dict[str, str] | None = None,
+    notes: Sequence[str] = (),
+) -> Card:
+    known, other = was or {}, pair.individual | pair.changes
+    differing = [name for name in (*protected, *pair.individual) if name in pair.changes]
+    lines = [
+        Line(
+            plain(name),
+            (plain(pair.individual[name]), plain(other[name])),
+            "protected" if name in protected else "follows",
+            known.get(name),
+        )
+        for name in dict.fromkeys(differing)
+    ]
+    lines += [
+        Line(plain(name), (plain(value),), was=known.get(name))
+        for name, value in pair.individual.items()
+        if name not in pair.changes
+    ]
+    sides = [{name: side[name] for name in protected if name in pair.changes} for side in (pair.individual, other)]
+    return Card(
+        (listed(sides[0]), listed(sides[1])),
+        (plain(pair.decision), plain(pair.counterpart_decision)),
+        head,
+        lines,
+        notes=[*notes, *_apart(pair)],
+    )
+
+
+def _of_text(pair: TextPair) -> Card:
+    count = len(pair.changed)
+    head = f"Text {pair.seed:,} of the data, " + (
+        "but for the swap exactly as written" if not count else f"with {count} {'word' if count == 1 else 'words'}"
+    )
+    head += " replaced in both" if count else ""
+    said = plain(pair.decision), plain(pair.counterpart_decision)
+    texts = pair.pieces("individual"), pair.pieces("counterpart")
+    return Card(("", ""), said, head, texts=texts, notes=_apart(pair))
+
+
+def _apart(pair: Any) -> list[str]:
+    return [f"The scores are {pair.gap:.3g} apart."] if pair.measured else []

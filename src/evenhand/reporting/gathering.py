@@ -1,0 +1,233 @@
+"""What a report says, gathered section by section; what cannot be had is a sentence in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from evenhand.covering import Coverage, coverage
+from evenhand.errors import EvenhandError
+from evenhand.locating import Regions, regions
+from evenhand.measuring import Estimate, Groups, estimate, groups
+from evenhand.reporting.cards import Card, cards_of_cases, cards_of_pairs
+from evenhand.reporting.directions import Direction, Terms, directions, terms
+from evenhand.reporting.subject import Subject
+from evenhand.shrinking import Cases
+from evenhand.shrinking import telling as shrunk
+from evenhand.words import telling
+
+if TYPE_CHECKING:
+    from evenhand.measuring.plan import Whom
+    from evenhand.run import Run
+
+Made = TypeVar("Made")
+
+REGIONS, RULES, LEARNT = 3, 3, 4
+"""Rows that finding regions may ask, as a multiple of the samples' rows; how many rules are looked for; and the part of
+the samples that they are learnt from, because learning takes longer than asking."""
+CHECKED, FEW = 20_000, 1_000
+"""Individuals whom finding regions may ask in any case; with fewer samples than this it is not tried."""
+CHANGED = 1_000
+"""Findings of texts whose quality is measured."""
+
+
+@dataclass
+class Content:
+    """Everything that a report says, as the objects that say it."""
+
+    subject: Subject
+    title: str
+    note: str
+    rows: bool
+    others: Sequence[Run]
+    estimates: dict[str, Estimate] = field(default_factory=dict)
+    """By population: ``"data"``, ``"uniform"``."""
+    directions: list[Direction] = field(default_factory=list)
+    more_directions: int = 0
+    terms: Terms | None = None
+    cases: Cases | None = None
+    cards: list[Card] = field(default_factory=list)
+    regions: Regions | None = None
+    coverage: Coverage | None = None
+    groups: Groups | None = None
+    quality: dict[str, float] = field(default_factory=dict)
+    edited: int = 0
+    """Findings that the quality is the mean of."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Sections that could not be made, and why."""
+
+    @property
+    def run(self) -> Run:
+        """The run that is reported."""
+        return self.subject.run
+
+
+def gather(
+    subject: Subject, title: str, note: str, rows: bool, others: Sequence[Run], cases: int, known: Coverage | None
+) -> Content:
+    """Ask and count everything; ``known`` is a coverage that was measured before."""
+    content = Content(subject, title, note, rows, others, coverage=known)
+    if subject.texts:
+        _texts(content)
+    else:
+        _shares(content)
+        _whom(content)
+    _pairs(content, cases)
+    if not subject.texts:
+        _places(content)
+        _groups(content)
+    return content
+
+
+def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | None:
+    """Make a part; where that fails say why in its place, so that the rest is not lost by it."""
+    try:
+        return make()
+    except Exception as error:
+        why = str(error) if isinstance(error, EvenhandError) else f"{type(error).__name__}: {error}"
+        # An error may name what somebody's values are.
+        told = " ".join(why.split())[:400].rstrip(".") if content.rows else type(error).__name__
+        content.missing[section] = f"This part could not be made: {told}."
+        return None
+
+
+def _shares(content: Content) -> None:
+    subject = content.subject
+    asker, space = subject.asker, subject.run.space
+    if asker is None:
+        content.missing["common"] = subject.no_model
+        return
+    model, criterion, timeout = asker.model, asker.criterion, asker.timeout
+
+    def measured(population: Whom) -> Estimate:
+        return estimate(
+            model,
+            space,
+            population,
+            data=subject.data if population == "data" else None,
+            samples=subject.samples,
+            confidence=subject.confidence,
+            favourable=subject.favourable,
+            criterion=criterion,
+            seed=subject.seed,
+            timeout=timeout,
+        )
+
+    populations: list[Whom] = ["uniform"] if subject.data is None else ["data", "uniform"]
+    for population in populations:
+        found = _tried(content, f"common {population}", lambda p=population: measured(p))  # type: ignore[misc]
+        if found is not None:
+            content.estimates[population] = found
+    if subject.data is None:
+        content.missing["common data"] = subject.no_data
+
+
+def _whom(content: Content) -> None:
+    counted = _tried(content, "whom", lambda: directions(content.run))
+    if counted is not None:
+        content.directions, content.more_directions = counted
+
+
+def _texts(content: Content) -> None:
+    content.terms = _tried(content, "terms", lambda: terms(content.run))
+    _tried(content, "quality", lambda: _quality(content))
+
+
+def _quality(content: Content) -> None:
+    """Compare changed texts with what they were, the swap apart."""
+    from evenhand.text.quality import quality
+    from evenhand.text.tokens import split
+
+    records: list[Any] = content.run.pairs.records(slice(min(content.run.found, CHANGED)))  # type: ignore[attr-defined]
+    edited = [(text, changed) for text, _, _, changed in records if changed]
+    if not edited:
+        return
+    before = []
+    for text, changed in edited:
+        tokens = split(text)
+        for position, old, _ in changed:
+            tokens[2 * position + 1] = old
+        before.append("".join(tokens))
+    table = quality(before, [text for text, _ in edited])
+    content.quality, content.edited = {str(name): float(mean) for name, mean in table.mean().items()}, len(edited)
+
+
+def _pairs(content: Content, count: int) -> None:
+    if not content.rows or not content.run.found:
+        return
+    subject, run = content.subject, content.run
+    if subject.asker is not None and subject.data is not None:
+        model = None if run.origin is not None else subject.asker.model
+        budget = subject.samples * _width(run)
+        content.cases = _tried(
+            content,
+            "cases",
+            lambda: shrunk(run, model, subject.data, count, subject.seed, rows=budget),
+        )
+    if content.cases is not None:
+        found, numbered = content.cases, subject.numbered
+        cards = _tried(content, "cases", lambda: cards_of_cases(found, run.space.protected, subject.data, numbered))
+        content.cards = cards or []
+        return
+    pairs = _tried(content, "cases", lambda: telling(run, count, subject.data))
+    content.cards = cards_of_pairs(pairs or [], run.space.protected)
+
+
+def _places(content: Content) -> None:
+    subject, run = content.subject, content.run
+    if subject.asker is None:
+        content.missing["regions"] = subject.no_model
+        return
+    model = None if run.origin is not None else subject.asker.model
+    if subject.samples < FEW:
+        content.missing["regions"] = (
+            f"Rules are checked on some {CHECKED:,} individuals, which this report was not to ask: "
+            f"evenhand report --samples {FEW}, or eh.regions(run), finds them."
+        )
+    else:
+        content.regions = _tried(
+            content,
+            "regions",
+            lambda: regions(
+                run,
+                model,
+                subject.data,
+                subject.seed,
+                subject.confidence,
+                most=RULES,
+                samples=max(100, subject.samples // LEARNT),
+                rows=max(REGIONS * subject.samples, CHECKED) * _width(run),
+            ),
+        )
+    if content.coverage is None and not subject.asker.model.regression:
+        people = subject.data if run.origin is None else None
+        content.coverage = _tried(
+            content,
+            "coverage",
+            lambda: coverage(run, model, people, samples=subject.samples, seed=subject.seed),
+        )
+
+
+def _groups(content: Content) -> None:
+    subject = content.subject
+    if subject.asker is None or subject.data is None or subject.favourable is None:
+        return
+    asker = subject.asker
+    content.groups = _tried(
+        content,
+        "groups",
+        lambda: groups(
+            asker.model,
+            subject.run.space,
+            subject.data,
+            subject.favourable,
+            y=None if asker.model.regression else subject.y,
+            confidence=subject.confidence,
+            timeout=asker.timeout,
+        ),
+    )
+
+
+def _width(run: Run) -> int:
+    return int(min(run.space.combinations, run.space.limit))

@@ -1,0 +1,158 @@
+"""The entry: from a run to the file that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenhand.budget import number, whole
+from evenhand.errors import RunError
+from evenhand.reporting.gathering import Content, gather
+from evenhand.reporting.rendering import render
+from evenhand.reporting.subject import check_run, subject_of
+from evenhand.words import plain
+
+if TYPE_CHECKING:
+    from evenhand.covering import Coverage
+    from evenhand.run import Run
+
+CASES = 4
+LEAST = 100
+"""The fewest samples."""
+
+
+def report(
+    run: Run,
+    path: str | Path = "report.html",
+    *,
+    model: Any = None,
+    data: Any = None,
+    favourable: Any = None,
+    y: Any = None,
+    rows: bool = True,
+    title: str | None = None,
+    note: str = "",
+    cases: int = CASES,
+    samples: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    others: Sequence[Run] = (),
+    coverage: Coverage | None = None,
+    ask: bool = True,
+) -> Path:
+    """Write the report of a run: one offline HTML file for people who never ran anything.
+
+    It asks the model some more questions, outside all budgets: how common it is, where, and which real people are
+    nearest. Where the model or the data are not at hand, or a part fails, the report says so and has the rest.
+
+    Parameters
+    ----------
+    run
+        Any run: from memory, or kept in a directory.
+    path
+        The file to write.
+    model
+        Anything that ``wrap`` takes. By default the run's own, where it is at hand or noted with the run as a file
+        that runs no code. Runs of texts are reported without.
+    data
+        Real rows. By default those that the run was given.
+    favourable
+        The decision that people want. Without it the report says who gets which decision, not who is favoured.
+    y
+        The true decisions, or the name of their column in the data, for the accuracy of groups.
+    rows
+        Whether to show pairs; without them no person's values are in the file.
+    title
+        Its heading; by default the model's name.
+    note
+        A paragraph about the model, under the heading.
+    cases
+        How many pairs to show, at most.
+    samples
+        How many individuals the estimates ask; by default 20,000, and fewer where the run shows that the model is slow.
+    confidence
+        Of all intervals.
+    seed
+        Same seed and same run, same bytes.
+    others
+        Further runs of the same model, drawn beside the discovery curve.
+    coverage
+        A coverage of this run that was measured before.
+    ask
+        Whether to ask the model; without, the report has what the run itself holds.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text = eh.report(run, f"{folder}/report.html").read_text("utf-8")
+    >>> "of all individuals that the space allows" in text, "<script" in text
+    (True, False)
+    """
+    content = gathered(
+        run,
+        model=model,
+        data=data,
+        favourable=favourable,
+        y=y,
+        rows=rows,
+        title=title,
+        note=note,
+        cases=cases,
+        samples=samples,
+        confidence=confidence,
+        seed=seed,
+        others=others,
+        coverage=coverage,
+        ask=ask,
+    )
+    return write(Path(path), render(content))
+
+
+def gathered(
+    run: Run,
+    *,
+    model: Any = None,
+    data: Any = None,
+    favourable: Any = None,
+    y: Any = None,
+    rows: bool = True,
+    title: str | None = None,
+    note: str = "",
+    cases: int = CASES,
+    samples: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    others: Sequence[Run] = (),
+    coverage: Coverage | None = None,
+    ask: bool = True,
+) -> Content:
+    """Gather what a report says; the arguments are those of ``report``."""
+    for one in (run, *others):
+        check_run(one)
+    if not number(confidence) or not 0.5 < confidence < 1:
+        raise RunError(f"confidence must be above 0.5 and below 1, got {confidence!r}")
+    for name, value, least in (("samples", samples, LEAST), ("cases", cases, 1), ("seed", seed, 0)):
+        if value is not None and (not whole(value) or value < least):
+            raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    subject = subject_of(run, model, data, favourable, y, samples, confidence, seed, ask)
+    heading = title or f"{plain(run.identity['model'])}, by {', '.join(map(plain, run.space.protected))}"
+    return gather(subject, heading, note, rows, others, cases, coverage)
+
+
+def write(path: Path, text: str) -> Path:
+    """Write the file, and the folder that it is in."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror}; choose another place for the report") from error
+    return path

@@ -1,0 +1,209 @@
+"""From what a report says to HTML. Whatever comes from the user is escaped, and shown where it could not be seen."""
+
+from __future__ import annotations
+
+import shlex
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from evenhand._version import __version__
+from evenhand.measuring.words import level, listed, percent
+from evenhand.reporting import charts, wording
+from evenhand.words import plain, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+    from evenhand.measuring.comparisons import Comparison
+    from evenhand.reporting.gathering import Content
+
+COMPARISONS = 8
+"""Comparisons of each kind and population that are listed."""
+
+
+def render(content: Content) -> str:
+    """Make the page.
+
+    >>> import evenhand as eh
+    >>> from evenhand.reporting.making import gathered
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    >>> run = eh.audit(lambda f: f["age"] > 3, space, strategy="themis")
+    >>> render(gathered(run)).splitlines()[0]
+    '<!doctype html>'
+    """
+    from markupsafe import Markup
+
+    run = content.run
+    found = content.estimates
+    template = environment().get_template("report.html")
+    return template.render(
+        content=content,
+        run=run,
+        subject=content.subject,
+        texts=content.subject.texts,
+        sections=sections(content),
+        verdict=wording.verdict(run, found.get("data"), found.get("uniform"), content.subject.named),
+        protected=wording.protected_of(run),
+        effect=wording.effect(run)[0],
+        remarks=list(dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e))),
+        compared=_compared(content),
+        # Nothing in these comes from the user without being escaped where it is made.
+        curve=Markup(charts.discovery([run, *content.others])),
+        facts=facts(content),
+        replay=replay(content),
+        version=__version__,
+    )
+
+
+@cache
+def environment() -> Environment:
+    """Set the templates up."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
+    made = Environment(
+        loader=PackageLoader("evenhand.reporting", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Whatever is written out is first made visible: controls, half characters, what turns text round.
+        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+    )
+    made.filters |= {"plain": plain, "level": level, "listed": listed, "count": count, "pct": share}
+    # A line must not end between a share and its sign, and may well end within a long name.
+    made.filters["together"] = lambda text: escape(visible(text)).replace(" %", Markup("&nbsp;%"))
+    made.filters["breakable"] = lambda text: escape(visible(text)).replace("_", Markup("_<wbr>"))
+    made.globals |= {"span": lambda *ends: Markup(charts.span(*ends)), "name_of": charts.name_of, "said": wording.shown}
+    return made
+
+
+def share(value: float, digits: int = 3) -> Markup:
+    """Write a share so that it is not torn apart at the end of a line.
+
+    >>> share(0.04)
+    Markup('4&nbsp;%')
+    """
+    from markupsafe import Markup
+
+    return Markup(percent(value, digits).replace(" ", "&nbsp;"))
+
+
+def count(value: Any) -> str:
+    """Write a number of people.
+
+    >>> count(31025), count(2.5)
+    ('31,025', '2.5')
+    """
+    return f"{value:,}"
+
+
+def sections(content: Content) -> dict[str, str]:
+    """Name the parts that the report has, in their order."""
+    if content.subject.texts:
+        parts = {
+            "whom": "Which words",
+            "cases": "The most telling pairs",
+            "quality": "How natural the texts are" if content.quality else "",
+        }
+    else:
+        parts = {
+            "common": "How common it is",
+            "whom": "Against whom",
+            "cases": "The most telling pairs",
+            "regions": "Where it happens",
+        }
+    parts |= {"curve": "How the search went"}
+    if content.coverage is not None or "coverage" in content.missing:
+        parts["coverage"] = "How much of the model was tested"
+    parts |= {"run": "How to check this"}
+    if content.groups is not None or "groups" in content.missing:
+        parts["groups"] = "Group figures"
+    parts |= {"limits": "What this does and does not prove"}
+    if not content.run.found:
+        parts.pop("cases")
+        if not content.estimates and "common" not in content.missing:
+            parts.pop("whom")
+    return {name: heading for name, heading in parts.items() if heading}
+
+
+def facts(content: Content) -> dict[str, str]:
+    """List how the run was made."""
+    run, counts = content.run, content.run.counts
+    identity, strategy = run.identity, dict(run.identity["strategy"])
+    name = strategy.pop("strategy")
+    settings = ", ".join(f"{key} {plain(value)}" for key, value in strategy.items() if value is not None)
+    limits = ", ".join(f"{value:,} {key}" for key, value in vars(run.budget).items() if value is not None)
+    out = {
+        "Model": plain(identity["model"]),
+        "Protected": ", ".join(map(plain, run.space.protected)),
+        "Counts as different": str(identity["criterion"]),
+        "Search": f"{name} ({settings})" if settings else str(name),
+        "Seed": str(identity["seed"]),
+        "Budget": limits,
+        "Tests": f"{run.tests:,}",
+        "Model rows": f"{run.rows:,}, and {run.rows_checked:,} asked again to check",
+        "Seconds": f"{run.seconds:.1f}",
+        "Ended": f"because {run.stop.words}",
+    }
+    if counts.get("untestable"):
+        out["Not testable"] = f"{counts['untestable']:,} individuals with fewer than two legal counterparts"
+    if counts.get("clipped") or counts.get("dropped"):
+        moved, lost = counts.get("clipped", 0), counts.get("dropped", 0)
+        out["Data rows"] = f"{moved:,} moved to the nearest bound of the space, {lost:,} left out"
+    if run.sampled:
+        out["Counterparts"] = "a sample of them for each individual: some pairs may be missed"
+    out |= {words.capitalize(): f"{n:,}" for words, n in run.remarks}
+    return out
+
+
+def replay(content: Content) -> dict[str, Any]:
+    """Say how to make the run and the report again, and by what to recognise them."""
+    run, subject = content.run, content.subject
+    place = None if run.directory is None else shlex.quote(str(run.directory))
+    identity = run.identity
+    digests = {"the model's answers to 64 fixed individuals": identity["answers"]}
+    if identity.get("data"):
+        digests["the data that the search started from"] = identity["data"]
+    if hasattr(run.space, "digest"):
+        digests["the space"] = run.space.digest
+    return {
+        "directory": place,
+        "call": wording.call_of(run),
+        "digests": {name: str(value) for name, value in digests.items()},
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        "made": f"evenhand {__version__}, seed {subject.seed}"
+        + ("" if subject.texts or subject.asker is None else f", {subject.samples:,} samples"),
+    }
+
+
+def _compared(content: Content) -> list[dict[str, Any]]:
+    """Choose the comparisons to list, of each population those that differ most first."""
+    out = []
+    for population, e in content.estimates.items():
+        for combined in (False, True):
+            every = [c for c in e.comparisons if (len(c.first) > 1) is combined and c.pairs]
+            chosen = sorted(every, key=lambda c: -abs(c.rate if c.net is None else c.net))[:COMPARISONS]
+            if not chosen:
+                continue
+            directed = all(c.net is not None for c in chosen)
+            most = min(1.0, max(0.01, *(1.1 * abs(end) for c in chosen for end in _ends(c))))
+            out.append(
+                {
+                    "data": population == "data",
+                    "combined": combined,
+                    "shown": chosen,
+                    "more": len(every) - len(chosen),
+                    "directed": directed,
+                    "least": -most if directed else 0.0,
+                    "most": most,
+                }
+            )
+    return out
+
+
+def _ends(c: Comparison) -> tuple[float, float]:
+    if c.net_low is None or c.net_high is None:
+        return c.low, c.high
+    return c.net_low, c.net_high

@@ -1,0 +1,28 @@
+"""The short form of a report, for notebooks: the verdict, the counts and three pairs. It asks no model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evenhand.reporting.cards import cards_of_pairs
+from evenhand.reporting.rendering import environment
+from evenhand.reporting.wording import verdict
+from evenhand.words import telling
+
+if TYPE_CHECKING:
+    from evenhand.run import Run
+
+SHOWN = 3
+
+
+def short(run: Run) -> str:
+    """Make the short form.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
+    >>> "3 individuals" in run._repr_html_()
+    True
+    """
+    cards = cards_of_pairs(telling(run, SHOWN), run.space.protected)
+    return environment().get_template("short.html").render(run=run, verdict=verdict(run), cards=cards)

@@ -1,0 +1,167 @@
+"""What a report may ask: the model and the data of a run, where they can be had, and how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evenhand.asker import Asker
+from evenhand.errors import EvenhandError, RunError
+from evenhand.measuring.favour import Favour
+from evenhand.rejudging import asker_of
+from evenhand.run import Run
+from evenhand.sources import Source, model_of, unchanged
+from evenhand.space.frames import read_frame
+from evenhand.text.space import TextSpace
+
+SAMPLES, FEWEST = 20_000, 200
+"""Individuals whom the estimates ask, and how few where the model is slow."""
+SECONDS = 60.0
+"""How long all questions of a report may take, judged by how long the run's own took."""
+PATIENCE = 5
+"""How many times as long the fewest samples may take."""
+STARTING = 0.2
+"""Seconds of a run that go by whatever the model."""
+SHARE = 10
+"""All questions of a report ask so many times what one estimate does."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run, and what is at hand to say more about it."""
+
+    run: Run
+    asker: Asker | None
+    no_model: str
+    """Why there is no model."""
+    data: Any
+    """Rows with the space's columns, or None."""
+    no_data: str
+    numbered: bool
+    """Whether places in the data are those that the user knows."""
+    favourable: Any
+    """The decision that people want, or where nobody named one, one of two."""
+    named: bool
+    """Whether the user named it."""
+    y: Any
+    samples: int
+    confidence: float
+    seed: int
+
+    @property
+    def texts(self) -> bool:
+        """Whether the run is one of texts."""
+        return isinstance(self.run.space, TextSpace)
+
+
+def subject_of(
+    run: Run,
+    model: Any,
+    data: Any,
+    favourable: Any,
+    y: Any,
+    samples: int | None,
+    confidence: float,
+    seed: int,
+    ask: bool,
+) -> Subject:
+    """Find the model and the data of a run; what is given must fit, what is not at hand is done without.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    >>> run = eh.audit(lambda f: f["age"] > 3, space, strategy="themis")
+    >>> subject_of(run, None, None, None, None, None, 0.95, 0, ask=False).no_model
+    'The model was not asked: this report was made with ask=False.'
+    """
+    asker, no_model = _asker(run, model, ask)
+    found, no_data, numbered = _data(run, data) if not isinstance(run.space, TextSpace) else (None, "", False)
+    named = favourable is not None
+    if not named:
+        favourable = _one_of_two(run, asker)
+    elif asker is not None:
+        # Raises where the model has no such decision.
+        Favour(asker.model, favourable)
+    count = samples or affordable(run)
+    if not count and asker is not None:
+        asker, no_model = (
+            None,
+            (
+                f"This part asks the model, which is slow: a row took {run.seconds / run.rows:.2g} seconds in the run. "
+                f"evenhand report --samples {FEWEST}, or eh.report(run, samples={FEWEST}), has it made all the same."
+            ),
+        )
+    return Subject(
+        run, asker, no_model, found, no_data, numbered, favourable, named, y, count, float(confidence), int(seed)
+    )
+
+
+def affordable(run: Run) -> int:
+    """Say how many individuals to ask: as many as a fast model takes, or fewer by what the run's own questions took.
+
+    It depends on what the run has written down alone, so that the same run gives the same report. 0: none, because
+    even the fewest would take many times as long as a report should.
+    """
+    width = 1 if isinstance(run.space, TextSpace) else int(min(run.space.combinations, run.space.limit))
+    each = max(0.0, run.seconds - STARTING) / max(run.rows, 1)
+    most = SECONDS / max(each * width * SHARE, 1e-9)
+    if most >= SAMPLES:
+        return SAMPLES
+    if most < FEWEST / PATIENCE:
+        return 0
+    steps = [int(lead * 10**power) for power in range(5) for lead in (1, 2, 5)]
+    return max([FEWEST, *(step for step in steps if step <= most)])
+
+
+def _asker(run: Run, model: Any, ask: bool) -> tuple[Asker | None, str]:
+    if isinstance(run.space, TextSpace):
+        return None, ""
+    if not ask:
+        return None, "The model was not asked: this report was made with ask=False."
+    if model is not None:
+        return asker_of(run, model, "eh.report"), ""
+    if run.origin is not None:
+        return run.origin.asker, ""
+    try:
+        return asker_of(run, model_of(run), "eh.report"), ""
+    except EvenhandError:
+        return None, (
+            "This part asks the model, which was not at hand. To have it, give the model: "
+            "evenhand report RUN --model MODEL, or eh.report(run, model=model)."
+        )
+
+
+def _data(run: Run, data: Any) -> tuple[Any, str, bool]:
+    if data is not None:
+        # Whatever is wrong with it is said now, and not in the report.
+        run.space.encode(data)
+        return data, "", True
+    if run.origin is not None and run.origin.data is not None:
+        return run.space.frame(run.origin.data.rows), "", not run.counts.get("dropped")
+    missing = (
+        "How common it is among real people is not known, because no real rows were at hand. To have it: "
+        "evenhand report RUN --data FILE, or eh.report(run, data=frame)."
+    )
+    try:
+        source = Source.read(run)
+        if source.data is None:
+            return None, missing, False
+        frame = read_frame(unchanged(source.data, source.data_sha256, "data"))
+        run.space.encode(frame)
+        return frame, "", True
+    except EvenhandError:
+        return None, missing, False
+
+
+def _one_of_two(run: Run, asker: Asker | None) -> Any:
+    """Choose the decision to speak of, where there are two: the second, as 1 of 0 and 1."""
+    if isinstance(run.space, TextSpace) or (asker is not None and asker.model.regression):
+        return None
+    classes = None if asker is None or asker.model.classes is None else asker.model.classes.tolist()
+    values = run.pairs.decisions.values if classes is None else classes
+    return sorted(values, key=str)[-1] if len(values) == 2 else None
+
+
+def check_run(run: Any) -> None:
+    """Raise unless this is a run."""
+    if not isinstance(run, Run):
+        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")

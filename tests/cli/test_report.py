@@ -1,0 +1,77 @@
+"""The command ``evenhand report``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import MODELS, Command
+from tests.reporting.page import Page
+
+REFUSE = ["--model", f"{MODELS}:refuse"]
+
+
+@pytest.fixture
+def kept(audit: Command, tmp_path: Path) -> Path:
+    """A run of ``refuse``, by the command."""
+    done = audit("refuse", "--strategy", "themis", "--directory", tmp_path / "run", "--quiet")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "run"
+
+
+def test_with_the_model_everything_is_there(kept: Path, evenhand: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out.html"
+    done = evenhand("report", kept, *REFUSE, "--favourable", "granted", "--title", "Loans", "--output", out)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"Wrote {out}\n"
+    page = Page(out.read_text("utf-8"))
+    page.check()
+    # The data are where the run has them noted.
+    for words in ("Loans", "People like those in the data", "sex M is favoured", "age <= 29", "Row "):
+        assert words in page.text
+    assert evenhand("report", kept, *REFUSE, "--output", out, "--quiet").stdout == ""
+
+
+def test_without_the_model_it_says_what_is_missing(
+    kept: Path, evenhand: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = evenhand("report", kept)
+    assert done.exit_code == 0, done.output
+    page = Page(Path("report.html").read_text("utf-8"))
+    page.check()
+    assert "evenhand report RUN --model MODEL" in page.text
+    assert "Yes: the search found 930 individuals" in page.text
+
+
+def test_without_rows(kept: Path, evenhand: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out.html"
+    assert evenhand("report", kept, *REFUSE, "--no-rows", "--output", out).exit_code == 0
+    text = out.read_text("utf-8")
+    for value in ("clerk", "nurse", "boss"):
+        assert value not in text
+    assert "Pairs are left out" in text
+
+
+def test_wrong_input(kept: Path, evenhand: Command, refused: Command, people: Path, tmp_path: Path) -> None:
+    out = ["--output", tmp_path / "out.html"]
+    refused(evenhand("report", tmp_path / "gone", *out), "no run's directory")
+    refused(evenhand("report", kept, "--model", f"{MODELS}:fair", *out), "is not the model")
+    refused(evenhand("report", kept, "--model", "nothing.onnx", *out), "nothing.onnx")
+    refused(evenhand("report", kept, *REFUSE, "--samples", 3, *out), "samples")
+    refused(evenhand("report", kept, *REFUSE, "--output", people / "x.html"), "cannot write")
+    (tmp_path / "other.csv").write_text("a\n1\n")
+    refused(evenhand("report", kept, *REFUSE, "--data", tmp_path / "other.csv", *out))
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_a_run_whose_data_moved_needs_them_named(kept: Path, evenhand: Command, people: Path, tmp_path: Path) -> None:
+    shutil.copytree(kept, tmp_path / "copy")
+    moved = people.rename(tmp_path / "moved.csv")
+    out = tmp_path / "out.html"
+    assert evenhand("report", tmp_path / "copy", *REFUSE, "--output", out).exit_code == 0
+    assert "--data FILE" in out.read_text("utf-8")
+    assert evenhand("report", tmp_path / "copy", *REFUSE, "--data", moved, "--output", out).exit_code == 0
+    assert "--data FILE" not in out.read_text("utf-8")

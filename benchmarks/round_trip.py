@@ -74,9 +74,9 @@ def main(arguments: list[str] | None = None) -> None:
     if given.texts:
         result["texts"] = measure(texts_of(given.texts, given.column))
         print(given.texts.name, result["texts"], flush=True)
-    save(given.out, result)
     if any(result[name]["different"] for name in ("random", "texts") if name in result):
-        raise SystemExit("some strings did not come back")
+        raise SystemExit("some strings did not come back; nothing is written")
+    save(given.out, result)
 
 
 if __name__ == "__main__":

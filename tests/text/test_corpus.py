@@ -42,7 +42,8 @@ def test_the_benchmark_counts_what_does_not_come_back(tmp_path, monkeypatch):
     assert (result["random"]["strings"], result["texts"]["strings"], result["texts"]["words"]) == (50, 3, 3)
     monkeypatch.setattr(Texts, "strings", lambda texts: ["wrong"] * len(texts))
     with pytest.raises(SystemExit, match="some strings did not come back"):
-        round_trip.main(["--strings", "50"])
+        round_trip.main(["--strings", "50", "--out", str(tmp_path / "wrong.json")])
+    assert not (tmp_path / "wrong.json").exists()
 
 
 @needs_tables

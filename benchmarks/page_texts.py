@@ -38,6 +38,7 @@ def texts(result: dict[str, Any], papers: Papers) -> str:
         f"not for their size. At most {most} texts to start from, {s['max_iter']} judgements of each; walks of "
         f"{s['trials']:,} steps, {walks}. Similar words may {'not ' * s['avoid_protected']}be protected terms. "
         "Figures are means over the seeds of nets and searches, with the standard deviation between them.",
+        *result.get("remarks", []),
         "### Table 8: the global phase",
         *_global(result["global"], papers["global"]),
         "### Table 8: the local phase",

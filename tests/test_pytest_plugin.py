@@ -221,6 +221,35 @@ def test_a_mark_takes_names_only(project: Project) -> None:
     done.stdout.fnmatch_lines(["*takes settings by name*"])
 
 
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [("limt=3", "*no setting 'limt'; did you mean limit?*"), ("qqq=3", "*'qqq'; allowed: limit, retry, strategy,*")],
+)
+def test_a_mark_takes_known_settings_only(project: Project, setting: str, words: str) -> None:
+    project.test(SIX_LINES.replace("def test", f"import pytest\n@pytest.mark.fairness({setting})\ndef test"))
+    done = project.run()
+    assert done.ret != 0
+    done.stdout.fnmatch_lines([words])
+
+
+def test_a_mark_may_be_for_searches_and_shares(project: Project) -> None:
+    project.test(
+        """
+        import evenhand as eh, pytest
+        from loans import decide
+
+        pytestmark = pytest.mark.fairness(strategy="themis", budget=eh.Budget(tests=63), samples=500, limit=8)
+
+        def test_search(evenhand_audit):
+            assert evenhand_audit(decide, eh.Space.load("space.toml")).found == 8
+
+        def test_share(evenhand_audit):
+            assert evenhand_audit(decide, eh.Space.load("space.toml"), limit="50%", exact=False).samples == 500
+        """
+    )
+    project.run().assert_outcomes(passed=2)
+
+
 def test_a_folder_that_cannot_be_written_is_said(project: Project) -> None:
     (project.pytester.path / ".evenhand").write_text("in the way")
     done = project.run()

@@ -103,3 +103,17 @@ def test_a_run_on_rows_has_no_texts() -> None:
     run = eh.audit(lambda frame: frame["member"], space, "themis")
     with pytest.raises(eh.errors.DataError, match="quality is of texts"):
         eh.quality(run)
+    with pytest.raises(eh.errors.DataError, match="quality is of a run, as eh.audit returns it, got int"):
+        eh.quality(3)
+
+
+def test_findings_are_measured_in_the_order_that_is_asked_for() -> None:
+    run, _ = audited(1)
+    every = eh.quality(run, bleu=False).frame
+    for at in ([5, 1, 3, 1], [-1], slice(2, 7), np.arange(run.found) % 3 == 0):
+        which = np.arange(run.found)[at]
+        found = eh.quality(run, bleu=False, at=at).frame
+        pd.testing.assert_frame_equal(found, every.iloc[which].reset_index(drop=True))
+    for wrong in ([10**6], "x", 3, [0.5]):
+        with pytest.raises(eh.errors.DataError, match="at must be a slice, a mask or numbers below"):
+            eh.quality(run, at=wrong)

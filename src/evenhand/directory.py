@@ -104,6 +104,17 @@ def _plain(value: Any) -> Any:
         ) from None
 
 
+def as_path(value: Any, what: str) -> Path:
+    """Make a name a path; raise where it is none.
+
+    >>> as_path("run", "directory").name
+    'run'
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise RunError(f"{what} must be a path, got {type(value).__name__}; give a text or a pathlib.Path")
+    return Path(value)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object, or raise in words."""
     try:

@@ -52,9 +52,31 @@ def evenhand_audit(request: pytest.FixtureRequest) -> Auditor:
     for mark in reversed(list(request.node.iter_markers("fairness"))):
         if mark.args:
             raise pytest.UsageError(f"@pytest.mark.fairness takes settings by name, such as limit=0; got {mark.args!r}")
+        _check_mark(mark.kwargs)
         settings |= mark.kwargs
     config = request.config
     return Auditor(config.rootpath / FOLDER, request.node.nodeid, settings, not config.getoption("evenhand_no_cases"))
+
+
+def _arguments(call: str) -> list[str]:
+    """Name the settings of ``eh.audit`` or ``eh.estimate``."""
+    from inspect import signature
+
+    import evenhand
+
+    return [name for name in signature(getattr(evenhand, call)).parameters if name not in ("model", "space")]
+
+
+def _check_mark(settings: dict[str, Any]) -> None:
+    """Raise where a mark has a setting that there is not."""
+    from evenhand.space.names import close
+
+    allowed = list(dict.fromkeys(["limit", "retry", *_arguments("audit"), *_arguments("estimate")]))
+    for name in settings:
+        if name not in allowed:
+            near = close(name, allowed)
+            hint = f"did you mean {', '.join(near)}?" if near else f"allowed: {', '.join(allowed)}"
+            raise pytest.UsageError(f"@pytest.mark.fairness has no setting {name!r}; {hint}")
 
 
 class Auditor:
@@ -85,10 +107,11 @@ class Auditor:
         __tracebackhide__ = True
         from evenhand.measuring.limits import Limit
 
-        settings = {**self.settings, **settings}
-        marked = settings.pop("limit", 0)
-        wanted = Limit.of(marked if limit is None else limit)
-        retry = settings.pop("retry", self.retry)
+        wanted = Limit.of(self.settings.get("limit", 0) if limit is None else limit)
+        # A mark may be for tests of both kinds: each takes of it what it knows.
+        known = _arguments("audit" if wanted.share is None else "estimate")
+        retry = settings.pop("retry", self.settings.get("retry", self.retry))
+        settings = {name: value for name, value in self.settings.items() if name in known} | settings
         self._calls += 1
         if wanted.share is not None:
             return _estimate(model, space, wanted, settings)

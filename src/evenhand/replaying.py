@@ -13,6 +13,7 @@ import numpy.typing as npt
 from evenhand.asker import Asker
 from evenhand.check import holds
 from evenhand.criterion import Both, Criterion, Either, Flip, Gap
+from evenhand.directory import as_path
 from evenhand.errors import ReplayError, RunError
 from evenhand.model import wrap
 from evenhand.run import CHUNK, Run
@@ -66,7 +67,7 @@ def replay(
     ...     replay(directory, refuse)
     Replay(confirmed=3, refuted=0)
     """
-    if Path(directory).is_file():
+    if as_path(directory, "a run's directory").is_file():
         from evenhand.evidence import opened
 
         with opened(directory) as (checked, kept):

@@ -20,7 +20,7 @@ from evenhand.budget import Budget, StopReason, number, whole
 from evenhand.check import confirm
 from evenhand.clock import Clock
 from evenhand.criterion import Criterion, Flip
-from evenhand.directory import Directory
+from evenhand.directory import Directory, as_path
 from evenhand.errors import BudgetError, EvenhandError, ModelError, SpaceError, StrategyError
 from evenhand.findings import Findings
 from evenhand.ledger import Status, Stop
@@ -162,7 +162,7 @@ class Run:
         """
         from evenhand.loading import load
 
-        return load(Path(directory))
+        return load(as_path(directory, "a run's directory"))
 
 
 def audit(

@@ -18,6 +18,14 @@ SAFE = (".onnx", ".skops")
 """Endings of model files that can be read without running code from them."""
 
 
+class Changed(RunError):
+    """A file that is there, but no longer what the run was made with.
+
+    >>> issubclass(Changed, RunError)
+    True
+    """
+
+
 @dataclass(frozen=True)
 class Source:
     """What an audit by the command was called with; None where that is not known."""
@@ -67,7 +75,7 @@ def unchanged(path: str, known: str | None, what: str) -> Path:
     if known is None or not Path(path).is_file():
         raise RunError(f"the run's {what} was {path}, which is not there as a file now; name the {what} yourself")
     if digest_of_file(Path(path)) != known:
-        raise RunError(f"{path} has changed since the run was made; give the {what} as it was then")
+        raise Changed(f"{path} has changed since the run was made; give the {what} as it was then")
     return Path(path)
 
 

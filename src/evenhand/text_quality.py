@@ -72,22 +72,25 @@ def quality(
     bleu
         Whether to measure BLEU; None: where sacrebleu is installed.
     at
-        Which findings, by their sorted positions or a slice; by default all.
+        Which findings, by their positions, a mask or a slice; by default all.
 
     Examples
     --------
     >>> import evenhand as eh
     >>> space = eh.TextSpace("religion", (["house", "home"], [[1, 0], [1, 0.1]]))
-    >>> run = eh.audit(lambda texts: ["Sikh" in text for text in texts], space, eh.TextRandom(), data=["A Sikh house."])
+    >>> data = ["A Sikh has my house."]
+    >>> run = eh.audit(lambda texts: ["Sikh" in text for text in texts], space, eh.TextRandom(), data=data)
     >>> eh.quality(run, bleu=False)
-    Quality: 1 edited findings: changed 1, distance 0.1, jaccard 0.5; 1 raw ones
+    Quality: 1 edited findings: changed 1, distance 0.1, jaccard 0.667; 1 raw ones
     """
-    pairs = run.pairs
+    pairs = getattr(run, "pairs", None)
+    if pairs is None:
+        raise DataError(f"quality is of a run, as eh.audit returns it, got {type(run).__name__}")
     if not isinstance(pairs, TextFindings):
         raise DataError("quality is of texts, and this run is on rows of attributes; give a run on an eh.TextSpace")
-    records = pairs.records(at)
-    new, torn = Texts.of([record[0] for record in records]), np.zeros(len(records), dtype=bool)
-    old = _undone(records, new, torn)
+    records = _records(pairs, at)
+    new = Texts.of([record[0] for record in records])
+    old, torn = _undone(records, new)
     vectors = _vectors(run) if vectors is None else vectors
     table = compared(old, new, vectors=vectors, encoder=encoder, bleu=bleu)
     table.loc[torn, [name for name in table if name != "changed"]] = np.nan
@@ -95,15 +98,29 @@ def quality(
     return Quality(table)
 
 
-def _undone(records: list[Record], texts: Texts, torn: npt.NDArray[np.bool_]) -> Texts:
-    """Put back the words that were replaced.
+def _records(pairs: TextFindings, at: Any) -> list[Record]:
+    """Return findings, in the order in which they are asked for."""
+    try:
+        wanted = np.arange(pairs.count)[at]
+    except (IndexError, TypeError, ValueError):
+        wanted = None
+    if wanted is None or wanted.ndim != 1:
+        raise DataError(f"at must be a slice, a mask or numbers below {pairs.count:,}, the findings; got {at!r:.60}")
+    unique, places = np.unique(wanted, return_inverse=True)
+    records = pairs.records(unique)
+    return [records[place] for place in places.tolist()]
 
-    A new word can make another one with what stands beside it ("www" before ".org"): such texts cannot be undone, are
-    marked as torn and left as they are.
+
+def _undone(records: list[Record], texts: Texts) -> tuple[Texts, npt.NDArray[np.bool_]]:
+    """Put back the words that were replaced; say which texts are torn.
+
+    A new word can make another one with what stands beside it ("www" before ".org"): such texts cannot be undone, and
+    are left as they are.
     """
+    torn = np.zeros(len(records), dtype=bool)
     edits = [edit for record in records for edit in record[3]]
     if not edits:
-        return texts
+        return texts, torn
     rows = np.repeat(np.arange(len(records)), [len(record[3]) for record in records])
     places = np.array([place for place, _, _ in edits], dtype=np.int64)
     old, new = (texts.vocabulary.ids(words) for words in ([old for _, old, _ in edits], [new for _, _, new in edits]))
@@ -111,7 +128,7 @@ def _undone(records: list[Record], texts: Texts, torn: npt.NDArray[np.bool_]) ->
     flat = np.where(inside, texts.starts[rows] + places, 0)
     torn[rows[~inside | (texts.words[flat] != new)]] = True
     kept = ~torn[rows]
-    return texts.put(flat[kept], old[kept])
+    return texts.put(flat[kept], old[kept]), torn
 
 
 def _vectors(run: Run) -> Any:

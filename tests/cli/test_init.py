@@ -50,3 +50,6 @@ def test_every_line_that_is_commented_out_is_legal(evenhand: Command, people: Pa
     assert done.exit_code == 1, done.output
     assert json.loads(done.stdout)["budget"] == {"tests": 100000, "rows": 1000000, "findings": 1000, "seconds": 60.0}
     assert (tmp_path / "run" / "identity.json").exists()
+    # What people want is no decision of this model: the report is written without it.
+    assert "the report is written without it" in done.stderr
+    assert (tmp_path / "report.html").exists()

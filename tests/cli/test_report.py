@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from evenhand.directory import SOURCE, write_json
+from evenhand.errors import ModelError
+from evenhand.sources import Source
 from tests.cli.conftest import MODELS, Command
 from tests.reporting.page import Page
 
@@ -62,6 +66,8 @@ def test_wrong_input(kept: Path, evenhand: Command, refused: Command, people: Pa
     refused(evenhand("report", kept, "--model", "nothing.onnx", *out), "nothing.onnx")
     refused(evenhand("report", kept, *REFUSE, "--samples", 3, *out), "samples")
     refused(evenhand("report", kept, *REFUSE, "--output", people / "x.html"), "cannot write")
+    refused(evenhand("report", kept, *REFUSE, "--favourable", "yes", *out), "is no decision of refuse")
+    refused(evenhand("report", kept, *REFUSE, "--target", "nope", *out), "nope", "no such column")
     (tmp_path / "other.csv").write_text("a\n1\n")
     refused(evenhand("report", kept, *REFUSE, "--data", tmp_path / "other.csv", *out))
     assert not (tmp_path / "out.html").exists()
@@ -75,3 +81,46 @@ def test_a_run_whose_data_moved_needs_them_named(kept: Path, evenhand: Command, 
     assert "--data FILE" in out.read_text("utf-8")
     assert evenhand("report", tmp_path / "copy", *REFUSE, "--data", moved, "--output", out).exit_code == 0
     assert "--data FILE" not in out.read_text("utf-8")
+
+
+@pytest.mark.parametrize("wrong", ["cases = 0", "samples = 5"])
+def test_values_of_a_file_are_told_by_file_and_key(
+    kept: Path, evenhand: Command, refused: Command, tmp_path: Path, wrong: str
+) -> None:
+    path = tmp_path / "evenhand.toml"
+    path.write_text(f"[report]\n{wrong}\n")
+    refused(evenhand("report", kept, *REFUSE, "--config", path), f"evenhand.toml: report.{wrong.split()[0]} must be")
+
+
+def test_data_that_changed_are_refused(kept: Path, evenhand: Command, refused: Command, people: Path) -> None:
+    people.write_text(people.read_text() + "40,40,clerk,M,low\n")
+    refused(evenhand("report", kept, *REFUSE, "--output", people.parent / "out.html"), "people.csv has changed")
+
+
+def test_a_model_file_that_was_replaced_is_refused(
+    kept: Path, evenhand: Command, refused: Command, tmp_path: Path
+) -> None:
+    out, model = tmp_path / "out.html", tmp_path / "model.onnx"
+    model.write_text("1")
+    (kept / SOURCE).unlink()
+    write_json(kept / SOURCE, asdict(Source.of(str(model))))
+    model.write_text("2")
+    refused(evenhand("report", kept, "--output", out), "model.onnx has changed")
+    model.unlink()
+    assert evenhand("report", kept, "--output", out).exit_code == 0
+    assert "which is not there as a file now" in out.read_text("utf-8")
+
+
+def test_parts_that_fail_are_told_and_the_rest_is_written(
+    kept: Path, evenhand: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ModelError("the server is gone")
+
+    for name in ("regions", "coverage"):
+        monkeypatch.setattr(f"evenhand.reporting.gathering.{name}", broken)
+    done = evenhand("report", kept, *REFUSE, "--output", tmp_path / "out.html")
+    assert done.exit_code == 1, done.output
+    told = "2 parts could not be made (Where it happens, How much of the model was tested): the server is gone"
+    assert done.stderr == f"evenhand: {tmp_path / 'out.html'}: {told}\n"
+    assert (tmp_path / "out.html").read_text("utf-8").count("the server is gone") == 1

@@ -149,6 +149,24 @@ def test_tampering_is_named(kept: Path, evenhand: Command, tmp_path: Path, membe
     assert ("not asked about" in done.stderr) is not asked
 
 
+def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"some model")
+    evenhand("bundle", kept, "--output", tmp_path / "e.zip", "--model", tmp_path / "m.onnx")
+    path = tampered(tmp_path / "e.zip", "model/m.onnx")
+    done = evenhand("replay", path)
+    assert done.exit_code == 1, done.output
+    assert "NOT WHOLE: model/m.onnx: it was changed" in done.stdout
+    assert "the bundle's own model was tampered with" in done.stderr
+    assert "--model SPEC" in done.stderr
+    done = evenhand("replay", path, "--json")
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["problems"], told["confirmed"]) == (1, {"model/m.onnx": "it was changed"}, None)
+
+
+def test_a_run_that_is_not_there_is_said_before_the_model(evenhand: Command, refused: Command, tmp_path: Path) -> None:
+    assert "model" not in refused(evenhand("replay", tmp_path / "gone"), "gone", "no run's directory")
+
+
 def test_rows_left_out(kept: Path, people: Path, evenhand: Command, tmp_path: Path) -> None:
     path = tmp_path / "e.zip"
     assert "data/people.csv (left out)" in evenhand("bundle", kept, "--output", path, "--no-rows").stdout

@@ -101,7 +101,7 @@ def test_what_is_missing_is_named(evenhand: Command, refused: Command, people: P
     refused(evenhand("audit", "--model", f"{MODELS}:fair"), "--space", "--data")
     refused(evenhand("audit", "--model", f"{MODELS}:fair", "--data", people), "--protected", "age, hours")
     refused(evenhand("init", people), "--protected")
-    refused(evenhand("replay", people.parent), "--model")
+    refused(evenhand("replay", people.parent), "is no run's directory")
 
 
 @pytest.mark.parametrize(

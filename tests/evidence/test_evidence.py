@@ -202,3 +202,13 @@ def test_wrong_input(folder: Path, tmp_path: Path) -> None:
         pass
     with pytest.raises(RunError, match=r"no manifest\.json"):
         eh.verify(tmp_path / "empty.zip")
+
+
+@pytest.mark.parametrize(
+    "call", [lambda f: eh.bundle(5, f / "x.zip"), lambda f: eh.bundle(f / "run", 5), lambda f: eh.verify(5),
+             lambda f: eh.bundle(f / "run", f / "x.zip", 5), lambda f: eh.replay(5, refuse),
+             lambda f: eh.export(eh.Run.load(f / "run"), 5)],
+)  # fmt: skip
+def test_what_is_no_path_is_refused_in_words(folder: Path, call: Any) -> None:
+    with pytest.raises(RunError, match="must be a path, got int; give a text"):
+        call(folder)

@@ -62,3 +62,8 @@ def texts_of(run: eh.Run) -> set[str]:
     frame = run.findings
     said = {str(v) for name in ("decision", "counterpart_decision") for v in run.pairs.said(name)}
     return {str(v) for v in frame.to_numpy().ravel() if isinstance(v, str)} | set(run.space.names) | said
+
+
+def seen(text: str) -> str:
+    """Write out what is not printed, but for joiners and what stands between lines and columns."""
+    return "".join(c if c.isprintable() or c in "\t\r\n\u200c\u200d" else repr(c)[1:-1] for c in text)

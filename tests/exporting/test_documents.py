@@ -131,6 +131,12 @@ def test_markdown(run: eh.Run) -> None:
         assert wanted | {plain(pair.decision)} <= set(shown.texts)
 
 
+def test_markdown_does_not_say_that_findings_are_people(run: eh.Run) -> None:
+    head, _, caveat, *_ = to_markdown(run).splitlines()
+    assert head == f"### evenhand: 3,000 findings (individuals that the search made up) in {run.tests:,} tests"
+    assert "how common" in caveat
+
+
 def test_capped_lists_say_so(run: eh.Run) -> None:
     assert "1,000 of 3,000 findings are listed here" in to_junit(run, 1000)
     assert "1,000 of 3,000 findings are listed here" in to_sarif(run, 1000)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 import evenhand as eh
 from evenhand.exporting.csv import RISKY, cell, write_csv
 from evenhand.exporting.parquet import write_parquet
-from tests.exporting.hostile import runs, texts
+from tests.exporting.hostile import runs, seen, texts
 from tests.helpers import optional
 
 
@@ -32,18 +32,27 @@ def cells(run: eh.Run) -> list[list[str]]:
 
 @settings(max_examples=25)
 @given(runs())
-def test_no_cell_is_a_formula_and_every_value_comes_back(run: eh.Run) -> None:
+def test_no_cell_is_a_formula_and_every_value_is_there_and_seen(run: eh.Run) -> None:
     got, wanted = rows_of(run), cells(run)
     assert len(got) == len(wanted) == run.found + 1
     assert not any(value.startswith(RISKY[:-1]) for row in got for value in row)
-    assert [[value.removeprefix("'") for value in row] for row in got] == wanted
+    assert [[value.removeprefix("'") for value in row] for row in got] == [[seen(v) for v in row] for row in wanted]
     assert rows_of(run, raw=True) == wanted
 
 
 @given(texts)
-def test_a_safe_cell_gives_its_text_back(text: str) -> None:
+def test_a_safe_cell_gives_its_text_back_with_everything_seen(text: str) -> None:
     assert not cell(text).startswith(RISKY[:-1])
-    assert cell(text).removeprefix("'") == text
+    assert cell(text).removeprefix("'") == seen(text)
+
+
+def test_no_column_is_lost_where_two_names_look_alike() -> None:
+    names = ["a\u200b", "a\\u200b", "\ufeff"]
+    space = eh.Space([eh.Nominal(name, ["x", f"y{chr(0)}"]) for name in names], protected="\ufeff")
+    got = rows_of(eh.audit(lambda f: f["\ufeff"] == "x", space, "themis"))
+    assert got[0][:4] == ["a\\u200b", "a\\u200b", "\\ufeff", "counterpart_\\ufeff"]
+    assert len(got[0]) == 7
+    assert {value for row in got[1:] for value in row[:3]} == {"x", "y\\x00"}
 
 
 def test_numbers_and_missing_values_stay_what_they_are() -> None:

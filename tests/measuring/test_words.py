@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import evenhand as eh
+from evenhand.criterion import Criterion
 from evenhand.measuring.comparisons import Comparison
 from evenhand.measuring.words import level, percent, said
 
@@ -57,3 +61,18 @@ def test_comparisons_are_said_from_the_favoured_side() -> None:
     assert said(exact).startswith("sex F favoured over sex M: net 4 %, ")
     plain = comparison(net=None, net_low=None, net_high=None, verdict="different")
     assert said(plain) == "sex F and sex M: 5 % differ (4 % to 6 %); different"
+
+
+@pytest.mark.parametrize("criterion", [eh.Gap(0.6), eh.Flip() & eh.Gap(0.6), eh.Flip()])
+def test_nobody_is_said_to_differ_who_does_not(criterion: Criterion) -> None:
+    marks = {"A": 0.1, "B": 0.5, "C": 0.9}
+
+    def score(frame: pd.DataFrame) -> np.ndarray:
+        p = np.array([marks[race] for race in frame["race"]])
+        return np.column_stack([1 - p, p])
+
+    for values in (["A", "B", "C"], ["A", "C"]):
+        space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("race", values)], protected="race")
+        found = eh.estimate(score, space, criterion=criterion, exact=True)
+        two_others = "are such that some two values of race are treated differently" in found.sentence
+        assert two_others == (len(values) > 2 and criterion != eh.Flip())

@@ -248,6 +248,61 @@ def test_labels_and_scores_and_thresholds():
         labels.word_gradients(Texts.of(TEXTS), np.zeros(len(TEXTS), int))
 
 
+class Placed(nn.Module):
+    """Has more places than words, and also marks the kind of each word; gives them in any shape."""
+
+    def __init__(self, expand=True):
+        super().__init__()
+        torch.manual_seed(0)
+        self.places, self.kinds, self.words = nn.Embedding(50, 3), nn.Embedding(2, 3), nn.Embedding(24, 3)
+        self.expand, self.last = expand, nn.Linear(3, 2)
+
+    def forward(self, tokens):
+        places = torch.arange(tokens.shape[1])
+        places = places.expand(tokens.shape) if self.expand else places
+        summed = self.words(tokens) + self.places(places) + self.kinds(torch.zeros_like(tokens))
+        return self.last(summed.tanh().sum(1))
+
+
+@pytest.mark.parametrize("expand", [True, False])
+@pytest.mark.parametrize("encode", [encode, encode_fixed])
+def test_the_embedding_is_the_one_that_is_given_the_ids(encode, expand):
+    net = Placed(expand)
+    matrix = net.words.weight.detach().numpy()
+    some = ["Good", "bad"]
+    assert np.allclose(wrap(net, encode=encode).word_vectors(some), matrix[[IDS["good"], IDS["bad"]]])
+    for ask in (
+        lambda model: model.scores(TEXTS),
+        lambda model: model.word_gradients(Texts.of(TEXTS), np.zeros(len(TEXTS), int)),
+    ):
+        model = wrap(net, encode=encode)
+        ask(model)
+        assert model._embedding is net.words
+    assert not net.places._forward_hooks
+
+
+def test_ids_that_stand_where_their_number_says_are_no_places():
+    """Ids from 0 on, one after the other, are what a layer of places is given too."""
+    known = {word: number for number, word in enumerate("abcdef")}
+
+    def encode(texts):
+        return [[known.get(word, 23) for word in text.split()] for text in texts]
+
+    net = Placed()
+    model = wrap(net, encode=encode)
+    model.scores(["a b c d"])
+    assert model._embedding is net.words
+
+
+@pytest.mark.parametrize("by", [50, -30])
+def test_words_without_a_vector_are_named(by):
+    model = wrap(Net("lstm"), encode=lambda texts: encode(texts) + by)
+    with pytest.raises(ModelError, match="encode gave the id -?[0-9]+, but .* has only 24 rows"):
+        model.word_vectors(["good"])
+    with pytest.raises(ModelError, match="has only 24 rows"):
+        Asking(model).labels(TEXTS, 1)
+
+
 def test_the_embedding_is_named_or_the_one_for_most_ids():
     assert wrap(Net("transformer"), encode=encode)._embedding.num_embeddings == 24
     assert wrap(Net("transformer"), encode=encode, embedding="places")._embedding.num_embeddings == 16

@@ -56,9 +56,9 @@ def alone(model, tokenizer, text):
         return torch.softmax(model.eval()(**tokenizer([text], return_tensors="pt")).logits, dim=1)[0].numpy()
 
 
-def test_a_pair_in_any_order_and_a_tokenizer_as_encode(model, tokenizer):
+def test_a_pair_and_a_tokenizer_as_encode(model, tokenizer):
     expected = np.array([alone(model, tokenizer, text) for text in TEXTS])
-    for wrapped in (wrap((model, tokenizer)), wrap([tokenizer, model]), wrap(model, encode=tokenizer)):
+    for wrapped in (wrap((model, tokenizer)), wrap([model, tokenizer]), wrap(model, encode=tokenizer)):
         assert (wrapped.input, wrapped.has_words, wrapped.name) == ("text", True, "BertForSequenceClassification")
         assert np.allclose(wrapped.scores(TEXTS), expected, atol=1e-12)
         assert wrapped.labels(TEXTS).tolist() == [["fine", "rude"][row.argmax()] for row in expected]
@@ -66,6 +66,32 @@ def test_a_pair_in_any_order_and_a_tokenizer_as_encode(model, tokenizer):
     assert (
         wrap((model, tokenizer), threshold=0.9).labels(TEXTS) == np.where(expected[:, 1] >= 0.9, "rude", "fine")
     ).all()
+
+
+def test_half_of_a_classifier_and_the_wrong_order_are_refused(model, tokenizer):
+    wrong = {
+        "tokenizer, model": (tokenizer, model),
+        "model": model,
+        "tokenizer": tokenizer,
+        "model, builtin_function_or_method": (model, len),
+    }
+    for got, thing in wrong.items():
+        with pytest.raises(
+            ModelError, match=rf"classifier: {got}\..*the model first:\neh.wrap\(\(model, tokenizer\)\)"
+        ):
+            wrap(thing)
+
+
+def test_the_table_of_words_is_not_that_of_places(tokenizer):
+    config = transformers.BertConfig(
+        vocab_size=len(VOCABULARY), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+        max_position_embeddings=512,
+    )  # fmt: skip
+    model = transformers.BertForSequenceClassification(config)
+    matrix = model.get_input_embeddings().weight.detach().numpy()
+    for wrapped in (wrap((model, tokenizer)), wrap(model, encode=lambda texts: dict(tokenizer(texts, padding=True)))):
+        assert np.allclose(wrapped.word_vectors(["good"]), matrix[[VOCABULARY["good"]]])
+        assert wrapped.word_gradients(Texts.of(TEXTS[:1]), np.zeros(1, int)).any()
 
 
 def test_a_pipeline_says_the_same(model, tokenizer):

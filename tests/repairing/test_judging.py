@@ -34,6 +34,13 @@ def test_a_model_that_fresh_evidence_shows_to_be_worse_is_not_handed_back() -> N
     json.dumps(done.to_dict(), allow_nan=False)
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_a_difference_that_is_not_sure_shows_no_improvement(same: bool) -> None:
+    done = repaired(lambda X, y: by_pay({"F": 10, "M": 8} if same or len(X) == 210 else {"F": 10, "M": 10}))
+    assert done.changed
+    assert ("no improvement is shown" in done.verdict) is same
+
+
 def test_a_repair_that_used_everybody_says_so() -> None:
     space = eh.Space([eh.Integer("pay", 0, 5), eh.Boolean("s")], protected="s")
     X = np.array([[pay, s] for pay in range(6) for s in (0, 1)] * 5)

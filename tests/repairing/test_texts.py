@@ -15,6 +15,7 @@ from evenhand.errors import DataError, ModelError, StrategyError
 from evenhand.model import wrap
 from evenhand.repairing.text_rows import LabelledTexts, UsedTexts, ground_of, split_texts
 from evenhand.repairing.text_workshop import Found, TextVoters, judged
+from evenhand.text.certified import train_certified
 from tests.helpers import optional
 from tests.text_worlds import TEAMS, TextWorld, family, key, team_space, team_texts
 
@@ -137,6 +138,16 @@ def test_what_makes_things_worse_is_not_handed_back() -> None:
     assert done.model is done.original
     assert done.verdict.startswith("made worse: discrimination rose")
     assert done.rejected is not None
+    # One thing is said of what is handed back.
+    assert repr(done).count("handed back") == 1
+    assert " of the findings to train with treated differently, " in done.notes[0]
+
+
+def test_a_difference_that_is_not_sure_shows_no_improvement(done: eh.Repair) -> None:
+    assert "no improvement is shown" not in done.verdict
+    same = repaired(lambda X, y: trained(X, y, before=30, after=30))
+    assert same.changed
+    assert "no improvement is shown" in same.verdict
 
 
 def test_where_no_held_out_text_is_fresh_nothing_is_handed_back() -> None:
@@ -231,6 +242,39 @@ def test_certified_training_is_not_for_rows() -> None:
     space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     with pytest.raises(StrategyError, match="is one of 'retrain'"):
         eh.repair(trained, [[1, 0]] * 9, [0, 1, 1] * 3, space, eh.Certified())
+
+
+BOXES = [f"The {who} {what} {n} is {how}" for n in range(5) for who in ("black", "white") for what in ("box", "table")
+         for how in ("kind", "loud")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ambiguous", "threshold"), [("always", None), ("always", 0.3), ("context", None)])
+def test_certified_training_has_the_settings_of_the_space_and_of_the_model(
+    monkeypatch: pytest.MonkeyPatch, ambiguous: Any, threshold: float | None
+) -> None:
+    torch = optional("torch")
+    from evenhand.demo.text_nets import Encoder
+    from evenhand.repairing import certified
+
+    encode = Encoder(["the", "black", "white", "asian", "box", "table", "is", "kind", "loud"])
+    net = torch.nn.Sequential(torch.nn.EmbeddingBag(len(encode), 2, padding_idx=0), torch.nn.Linear(2, 2))
+    model = eh.wrap(net, encode=encode, threshold=threshold)
+    rows = LabelledTexts(eh.TextSpace("race", ambiguous=ambiguous), tuple(BOXES), np.arange(len(BOXES)) % 2)
+    workshop: Any = SimpleNamespace(trainer=SimpleNamespace(wrap=wrap), original=model, rows=rows, tell=len, seed=0)
+    asked: dict[str, Any] = {}
+
+    def noting(module: Any, *given: Any, **settings: Any) -> Any:
+        asked.update(settings)
+        return train_certified(module, *given, **settings)
+
+    monkeypatch.setattr(certified, "train_certified", noting)
+    remedy = eh.Certified(epochs=1).apply(workshop)
+    if ambiguous == "context":
+        assert remedy.model is None
+        assert "nothing to repair: no training text has a term" in remedy.reason
+    else:
+        assert (asked["ambiguous"], asked["threshold"]) == ("always", threshold)
+        assert remedy.model.threshold == threshold
 
 
 def test_certified_training_leaves_the_original_alone() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -169,6 +171,33 @@ def test_nasty_names_and_values_are_seen_as_text(show: Callable[..., Any], tmp_p
     assert page.locator("img, script").count() == 0
     assert page.get_by_text("<img src=x onerror=alert(1)>").first.is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+@pytest.mark.parametrize("length", [70, 3_000])
+def test_long_values_do_not_break_the_tables(show: Callable[..., Any], tmp_path: Path, length: int) -> None:
+    ours, theirs = "a" * length, "b" * length
+    space = eh.Space(
+        [eh.Integer("n", 0, 50), eh.Nominal("origin_as_declared", [ours, theirs]), eh.Nominal("sex", ["F", "M"])],
+        protected=["origin_as_declared", "sex"],
+    )
+    run = eh.audit(
+        lambda f: np.where((f["n"] > 20) & (f["sex"] == "F") & (f["origin_as_declared"] == ours), ours, theirs), space
+    )
+    data = space.frame(space.coding.rows(np.arange(0, 200, 3)))
+    path = eh.report(run, tmp_path / "x.html", data=data, favourable=theirs, samples=500)
+    assert "a" * 100 not in path.read_text("utf-8")
+    for width in (360, 800, 1100):
+        page = show(path, width)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        lines = "(e) => e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight)"
+        for number in page.locator("table.list td[data-is] > b").all():
+            assert number.evaluate(lines) < 2
+        # A word to a line at most: no word is torn.
+        torn = "(e) => { const r = document.createRange(); r.selectNodeContents(e); return r.getClientRects().length }"
+        for head in page.locator(
+            "table.list thead th", has_text=re.compile("^(Outcome differs|Only the second)$")
+        ).all():
+            assert head.evaluate(torn) <= len(head.text_content().split())
 
 
 def test_the_short_form(show: Callable[..., Any], run: eh.Run, text_run: eh.Run, tmp_path: Path) -> None:

@@ -7,13 +7,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.errors import DataError, ModelError, RunError
+from evenhand.errors import DataError, ModelError
 from evenhand.measuring.words import percent
 from evenhand.reporting.gathering import Content
 from evenhand.reporting.making import gathered
 from evenhand.reporting.rendering import render, sections
+from evenhand.reporting.wording import between
 from tests.reporting.conftest import SPACE, decide
 from tests.reporting.page import Page
 
@@ -46,16 +49,23 @@ def test_the_estimates_are_those_of_estimate(page: Page, content: Content, data:
     uniform = eh.estimate(decide, SPACE, samples=SAMPLES, favourable="granted")
     real = eh.estimate(decide, SPACE, "data", data=data, samples=SAMPLES, favourable="granted")
     for e in (uniform, real):
-        assert f"{percent(e.rate)} {percent(e.low)} to {percent(e.high)}" in page.text
+        assert f"{percent(e.rate)} {between(e.low, e.high)}" in page.text
         assert f"{e.samples:,}, of whom {e.found:,} are" in page.text
-    assert f"Yes: an estimated {percent(real.rate, 2)} ({percent(real.low, 2)} to {percent(real.high, 2)})" in page.text
+    assert f"Yes: an estimated {percent(real.rate, 2)} ({between(real.low, real.high, 2)})" in page.text
+    assert "95 % sure" not in page.text
     for c in [c for c in real.comparisons if len(c.first) == 1]:
         assert c.net is not None
         assert c.net_low is not None
         assert c.net_high is not None
-        shown = f"{percent(c.net, 2)} {percent(c.net_low, 2)} to {percent(c.net_high, 2)}"
-        assert shown in page.text
-    assert "Several attributes at once" in page.text
+        assert f"{percent(c.net, 2)} {between(c.net_low, c.net_high, 2)}" in page.text
+    # Pairs that differ in both are told apart from those that differ in one, the other given.
+    several, within = (
+        page.text.index(f"{kind}: people") for kind in ("Several attributes at once", "Within combinations")
+    )
+    both = page.text[several:within]
+    assert "sex F, origin here and as sex M, origin there" in both
+    assert "sex F, origin here and as sex M, origin here" not in both
+    assert "sex F, origin here and as sex M, origin here" in page.text[within:]
     assert "sex M is favoured" in page.text
 
 
@@ -81,10 +91,7 @@ def test_the_regions_coverage_and_groups_are_the_same_too(page: Page, content: C
     assert content.groups is not None
     first = content.regions[0]
     assert first.words in page.text
-    assert (
-        f"{percent(first.inside.rate, 2)} {percent(first.inside.low, 2)} to {percent(first.inside.high, 2)}"
-        in page.text
-    )
+    assert f"{percent(first.inside.rate, 2)} {between(first.inside.low, first.inside.high, 2)}" in page.text
     assert f"{content.coverage.reached:,} of {content.coverage.leaves:,}" in page.text
     for group in content.groups.groups:
         assert group.rate is not None
@@ -145,16 +152,28 @@ def test_a_kept_run_without_its_model_says_what_is_missing(tmp_path: Path, data:
         eh.report(kept, tmp_path / "x.html", data=pd.DataFrame({"a": [1]}))
 
 
-def test_a_part_that_fails_does_not_lose_the_rest(run: eh.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_fails_does_not_lose_the_rest(run: eh.Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(*_: Any, **__: Any) -> None:
-        raise ZeroDivisionError("the sky <fell>")
+        raise ModelError("the sky <fell>")
 
     for name in ("regions", "estimate", "coverage", "shrunk", "groups"):
         monkeypatch.setattr(f"evenhand.reporting.gathering.{name}", broken)
     page = Page(render(gathered(run)))
     page.check()
-    assert page.text.count("This part could not be made: ZeroDivisionError: the sky <fell>.") == 6
+    assert page.text.count("This part could not be made: the sky <fell>.") == 1
+    assert page.text.count("This part could not be made either, for the same reason.") == 5
     assert "An individual of the space" in page.text
+    with pytest.warns(UserWarning, match=r"5 parts could not be made \(How common it is, .*\): the sky <fell>"):
+        assert eh.report(run, tmp_path / "x.html").exists()
+
+
+def test_a_fault_of_the_report_itself_is_not_hidden(run: eh.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("evenhand.reporting.gathering.estimate", broken)
+    with pytest.raises(ZeroDivisionError):
+        gathered(run)
 
 
 def test_a_model_that_is_gone_does_not_lose_the_report() -> None:
@@ -208,16 +227,51 @@ def test_numbers_instead_of_decisions() -> None:
     assert "apart" in page.text
 
 
-@pytest.mark.parametrize("wrong", [{"samples": 3}, {"cases": 0}, {"seed": -1}, {"confidence": 2}, {"others": [3]}])
-def test_wrong_arguments(run: eh.Run, tmp_path: Path, wrong: Any) -> None:
-    with pytest.raises(RunError):
-        eh.report(run, tmp_path / "x.html", **wrong)
-    assert not (tmp_path / "x.html").exists()
+@pytest.mark.parametrize("favourable", [None, "higher"])
+def test_numbers_have_no_decisions_to_cover_or_to_group(favourable: Any) -> None:
+    space = eh.Space([eh.Integer("age", 1, 90), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    rows = {"age": [5, 20, 80] * 5, "sex": ["F", "M", "F"] * 5}
+    run = eh.audit(lambda f: f["age"] / 100 + 0.05 * (f["sex"] == "M"), space, "themis", criterion=eh.Gap(0.01))
+    content = gathered(run, data=rows, favourable=favourable, samples=SAMPLES)
+    assert content.missing == {}
+    assert not {"coverage", "groups"} & set(sections(content))
+    assert "eh.wrap" not in render(content)
 
 
-def test_wrong_places_and_decisions(run: eh.Run, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot write"):
-        eh.report(run, tmp_path / "file" / "x.html", ask=False)
-    with pytest.raises(RunError, match="must be an eh.Run"):
-        eh.report(3, tmp_path / "x.html")  # type: ignore[arg-type]
+def test_where_no_region_stands_out_that_is_said() -> None:
+    space = eh.Space(
+        [eh.Integer("age", 1, 9), eh.Integer("hours", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex"
+    )
+    content = gathered(eh.audit(lambda f: f["sex"] == "F", space, "themis"))
+    assert content.regions is not None
+    assert len(content.regions) == 0
+    assert "No region stands out: 100 %" in Page(render(content)).text
+
+
+def test_nobody_in_the_data_is_said_beside_the_space() -> None:
+    space = eh.Space([eh.Integer("age", 0, 999), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    run = eh.audit(lambda f: (f["age"] > 499) & (f["sex"] == "F"), space, "themis", eh.Budget(tests=50))
+    content = gathered(run, data={"age": list(range(40)), "sex": ["F", "M"] * 20}, samples=500)
+    text = Page(render(content)).text
+    assert "Yes, though nobody in the data: none of 40 people there (" in text
+    assert "of all individuals that the space allows, " in text
+    assert "It is measured on rows of the data as they are, and on individuals drawn evenly from the space" in text
+
+
+def test_five_values_stand_for_many() -> None:
+    space = eh.Space([eh.Boolean("member"), eh.Integer("age", 20, 90)], protected="age")
+    run = eh.audit(lambda f: f["age"] > 30, space, "themis")
+    assert (
+        "age has 71 values: five of them (20, 38, 55, 72 and 90) stand for its range"
+        in Page(render(gathered(run))).text
+    )
+
+
+@given(low=st.floats(-1, 1), more=st.floats(0, 1), digits=st.integers(1, 4))
+def test_what_is_shown_of_an_interval_holds_it(low: float, more: float, digits: int) -> None:
+    high = min(1.0, low + more)
+    ends = [float(end.removesuffix(" %")) for end in between(low, high, digits).split(" to ")]
+    assert ends[0] <= 100 * low + 1e-9 * abs(low)
+    assert ends[1] >= 100 * high - 1e-9 * abs(high)
+    for shown, true in zip(ends, (low, high), strict=True):
+        assert abs(shown - 100 * true) <= 100 * abs(true) * 10.0 ** (1 - digits) * 1.001

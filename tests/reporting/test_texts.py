@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 import evenhand as eh
+from evenhand.errors import DataError
 from evenhand.reporting.cards import cards_of_pairs
 from evenhand.reporting.making import gathered
 from evenhand.reporting.rendering import environment, render, sections
@@ -18,6 +21,18 @@ def test_only_parts_that_apply_are_there(text_run: eh.Run) -> None:
     assert content.missing == {}
     assert "How common this is among texts was not measured." in page.text
     assert f"Yes: the search found {text_run.found} texts" in page.text
+    assert "cannot move" not in page.text
+    assert "SHA-256 of the model's answers to the first texts of the data" in page.text
+
+
+def test_quality_that_fails_says_why(text_run: eh.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise DataError("no such words")
+
+    monkeypatch.setattr("evenhand.reporting.gathering._quality", broken)
+    content = gathered(text_run)
+    assert "quality" in sections(content)
+    assert "This part could not be made: no such words." in Page(render(content)).text
 
 
 def test_flips_by_term(text_run: eh.Run) -> None:

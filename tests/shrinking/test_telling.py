@@ -174,3 +174,30 @@ def test_a_frame_of_cases(run: eh.Run) -> None:
     assert len(frame) == len(cases)
     assert list(frame["row"]) == [case.row for case in cases]
     assert set(SPACE.names) | {"counterpart_sex", "decision", "stands_for", "nearness"} <= set(frame.columns)
+
+
+RACES = eh.Space([eh.Integer("age", 18, 60), eh.Nominal("race", ["A", "B", "C", "D"])], protected="race")
+
+
+@pytest.mark.parametrize("middle", [0.5, 0.2])
+def test_what_is_said_of_a_row_is_true_where_two_others_are_farthest_apart(middle: float) -> None:
+    marks = {"A": 0.1, "B": middle, "C": middle, "D": 0.9}
+
+    def score(frame: pd.DataFrame) -> Any:
+        p = np.where(frame["age"] < 30, [marks[race] for race in frame["race"]], 0.5)
+        return np.column_stack([1 - p, p])
+
+    run = eh.audit(score, RACES, "themis", eh.Budget(tests=500), criterion=eh.Gap(0.6))
+    data = pd.DataFrame({"age": [25, 26, 41] * 20, "race": ["C", "B", "B"] * 20})
+    for case in eh.telling(run, data=data, n=3):
+        assert case.person == data.iloc[case.row].to_dict()
+        assert case.pair.individual == case.person | {name: new for name, (_, new) in case.changed.items()}
+        assert ("as it is" in case.sentence) == (case.pair.individual == case.person)
+        # Of 0.2, 0.9 is far enough; of 0.5 nobody is, so that another race is shown, and said to be.
+        assert ("race" in case.changed) == (middle == 0.5)
+        assert case.distance == pytest.approx(sum(abs(b - a) / 42 if n == "age" else 1 for n, (a, b) in
+                                                  case.changed.items()))  # fmt: skip
+        one = pd.DataFrame([case.pair.individual])
+        apart = np.abs(score(one) - score(one.assign(**case.pair.changes))).max()
+        assert case.pair.gap == pytest.approx(apart)
+        assert apart > 0.6

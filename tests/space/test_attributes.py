@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from evenhand.errors import SpaceError
 from evenhand.space.attributes import KINDS, Boolean, Integer, Nominal, Ordinal, Real, missing_mask
+from evenhand.space.tabular import Space
 
 EVERY = [
     Integer("x", 0, 5),
@@ -141,6 +142,8 @@ def test_decimals_read_as_written():
         (lambda: Nominal("x", "abc"), "must be a list"),
         (lambda: Ordinal("x", ["a", "b", "a"]), "lists a more than once"),
         (lambda: Ordinal("x", [1, True]), "more than once"),
+        (lambda: Nominal("x", ["\ud83d", "b"]), r"'x': '\\ud83d' has half of a character"),
+        (lambda: Space([Integer("a\ud83d", 1, 2)], protected="a"), r"the name 'a\\ud83d' has half of a character"),
     ],
 )
 def test_refused(make, message):

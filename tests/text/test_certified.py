@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+import evenhand as eh
 from evenhand.datasets.comments import generate
 from evenhand.demo.text_nets import PAD, Encoder, TextNet, decide
 from evenhand.errors import DataError, ModelError
@@ -175,6 +176,70 @@ def test_what_is_proven_holds(kind, given_texts, seed, together):
         assert (said.proven == ~changed[said.texts]).all(), "exact bounds prove all that holds"
 
 
+@pytest.mark.parametrize(
+    ("kind", "near", "proofs"),
+    [("flat", 1e-6, True), ("deep", 1e-7, False), ("gru", 1e-6, False), ("deep", 0.1, True), ("gru", 0.1, True)],
+)
+def test_what_is_proven_holds_of_the_net_as_it_rounds(kind, near, proofs):
+    """Large logits that nearly cancel: there single precision decides by chance."""
+    said = [f"{a} {b} {c} {d}" for a in ("the", "a") for b in ("red", "blue", "green") for c in WORDS[7:10]
+            for d in ("red", "house")]  # fmt: skip
+    boxes = substitutions(said, TERMS, encode)
+    source, proven = boxes.text[boxes.box], 0
+    for seed in range(20):
+        module = net(kind, seed).eval()
+        head = module.dense if isinstance(module, TextNet) else module.dense[-1]
+        with torch.no_grad():
+            for weight in module.parameters():
+                weight.mul_(1000)
+            head.weight[1] = head.weight[0] * (1 + near * torch.randn(head.in_features))
+            head.weight[2:] = 0
+            head.bias.zero_()
+            own = module(torch.from_numpy(encode(said))).argmax(1).numpy()
+            out = module(torch.from_numpy(boxes.enumerated())).argmax(1).numpy()
+        proof = certify(module, said, TERMS, encode)
+        changed = np.zeros(len(said), dtype=bool)
+        np.logical_or.at(changed, source, out != own[source])
+        assert not (proof.proven & changed[proof.texts]).any()
+        proven += int(proof.proven.sum())
+    assert bool(proven) == proofs
+
+
+@pytest.mark.parametrize(("outputs", "tail"), [(1, []), (1, [nn.Sigmoid()]), (2, []), (2, [nn.Softmax(1)])])
+def test_the_threshold_is_the_one_in_use(outputs, tail):
+    every = [[f"a {colour} {what}" for colour in TERMS["colour"]] for what in ("house", "ship", "house ship")]
+    shares = set()
+    for seed in range(5):
+        torch.manual_seed(seed)
+        module = Pooled(nn.Linear(4, outputs), *tail).eval()
+        for threshold in (0.4, 0.5, 0.6):
+            model = eh.wrap(module, encode=encode, threshold=threshold)
+            proof = certify(module, [texts[0] for texts in every], TERMS, encode, threshold=threshold)
+            assert proof.proven.tolist() == [len(set(model.labels(texts).tolist())) == 1 for texts in every]
+            shares.add(proof.share)
+    assert len(shares) > 1
+
+
+def test_a_threshold_that_cannot_be_used_is_refused():
+    for wrong in (0, 1, "x", float("nan")):
+        with pytest.raises(ModelError, match="above 0 and below 1"):
+            certify(net("one", 0), ["a red ship"], TERMS, encode, threshold=wrong)
+    for module in (net("flat", 0), Pooled(nn.Linear(4, 2), nn.Sigmoid())):
+        with pytest.raises(ModelError, match="one output or two classes, and the net has (3 classes|two sigmoids)"):
+            certify(module, ["a red ship"], TERMS, encode, threshold=0.3)
+
+
+def test_terms_that_may_be_none_are_those_of_the_setting():
+    known = Encoder(["the", "black", "white", "asian", "box"])
+    module = nn.Sequential(nn.EmbeddingBag(len(known), 2, padding_idx=PAD), nn.Linear(2, 2))
+    said = ["the black box", "the white box"]
+    counts = [certify(module, said, "race", known, ambiguous=how).without for how in ("context", "always", "never")]
+    assert counts == [2, 0, 2]
+    with pytest.raises(DataError, match="no swap is possible in 2 texts"):
+        train_certified(module, said, [0, 1], "race", known)
+    train_certified(module, said, [0, 1], "race", known, ambiguous="always", how=Certifying(epochs=1))
+
+
 @pytest.fixture(scope="module")
 def comments():
     data = generate(600)
@@ -273,6 +338,8 @@ def test_a_module_that_does_more_than_its_layers_is_refused():
     [
         (lambda texts: [1] * len(texts), "a row of whole numbers for each"),
         (lambda texts: [[0.5]] * len(texts), "a row of whole numbers for each"),
+        (lambda texts: [[1], [[2]]] * len(texts), "a row of whole numbers for each"),
+        (lambda texts: None, "a row of whole numbers for each"),
         (lambda texts: [[PAD, 2, 3]] * len(texts), "at the end only"),
     ],
 )
@@ -281,15 +348,54 @@ def test_what_encode_returns_is_checked(wrong, says):
         certify(net("flat", 0), ["a red ship"], TERMS, wrong)
 
 
+def test_rows_of_different_lengths_are_filled_up():
+    def ragged(texts):
+        return [[number for number in row if number != PAD] for row in encode(texts)]
+
+    said = ["the red house sees a ship", "a blue ship", "green", "a ship"]
+    module = net("deep", 0)
+    assert (certify(module, said, TERMS, ragged).proven == certify(module, said, TERMS, encode).proven).all()
+    how = Certifying(epochs=1)
+    nets = [train_certified(module, said, [0, 1, 0, 1], TERMS, one, how=how) for one in (ragged, encode)]
+    assert torch.equal(nets[0].dense[0].weight, nets[1].dense[0].weight)
+
+
+@pytest.mark.parametrize("wrong", [[7, 0], [-1, 0], ["x", "y"], [0.7, 0.2], [[0, 1], [1, 0]], [None, 0]])
+def test_labels_are_the_numbers_of_classes(wrong):
+    with pytest.raises(DataError, match="the numbers of classes as labels, from 0|each text needs a label"):
+        train_certified(net("deep", 0), ["a red ship", "a blue ship"], wrong, TERMS, encode)
+
+
+@pytest.mark.parametrize("by", [100, -100])
+def test_ids_without_a_vector_are_named(by):
+    def wrong(texts):
+        ids = encode(texts)
+        return np.where(ids == PAD, PAD, ids + by)
+
+    with pytest.raises(DataError, match="encode gave the id -?[0-9]+, but the net has vectors for 0 to 12"):
+        certify(net("deep", 0), ["a red ship"], TERMS, wrong)
+    with pytest.raises(DataError, match="encode gave the id"):
+        train_certified(net("deep", 0), ["a red ship"], [0], TERMS, wrong)
+
+
+def test_a_sequence_of_no_layers_does_nothing():
+    module = nn.Sequential(nn.EmbeddingBag(9, 4, padding_idx=0), nn.Sequential(), nn.Linear(4, 2))
+    assert len(read(module).hidden) == 0
+
+
 def test_other_wrong_input_is_named():
     module = net("one", 0)
     with pytest.raises(ModelError, match="must return logits to be trained"):
         train_certified(module, ["a red ship"], [1], TERMS, encode)
     with pytest.raises(DataError, match="got 1 texts and 2 labels"):
         train_certified(net("flat", 0), ["a red ship"], [1, 0], TERMS, encode)
-    for wrong in ({"weight": 2}, {"ramp": -1}, {"epochs": 0}, {"rate": "x"}):
+    wrongs = [{"weight": 2}, {"ramp": -1}, {"epochs": 0}, {"rate": "x"}, {"epochs": 1.5}, {"epochs": "3"},
+              {"batch": True}, {"rate": float("inf")}, {"weight": True}]  # fmt: skip
+    for wrong in wrongs:
         with pytest.raises(ModelError, match="must be"):
             Certifying(**wrong)
+    with pytest.raises(ModelError, match="batch must be"):
+        certify(net("flat", 0), ["a red ship"], TERMS, encode, batch=0)
     said = certify(net("flat", 0), ["a ship"], TERMS, encode)
     assert (len(said.texts), said.without) == (0, 1)
     assert np.isnan(said.share)

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenhand.datasets import read_comments
 from evenhand.errors import DataError
 from evenhand.text.files import read_texts
+from evenhand.text.space import TextSpace
 
 TEXTS = ["Hello, you!", "", 'She said "no"\nand left', "NA", "007", " spaces ", "ελληνικά 😀", "a\tb"]
 
@@ -73,12 +75,12 @@ def test_the_only_column_need_not_be_named(tmp_path):
     [
         ("a.csv", "x,y\n1,2\n", None, "which column has the texts. There are x, y"),
         ("a.csv", "x,text\n1,2\n", "txt", "no column 'txt'.*text"),
-        ("a.csv", "", None, "the file is empty"),
+        ("a.csv", "", None, "the file is empty; it needs column names and rows"),
+        ("a.txt", "", None, "the file is empty; it needs texts, one in each line"),
         ("a.csv", 'text\n"never closed', None, "cannot be read as a table"),
         ("a.csv", "text\na,b,c\n", None, "cannot be read as a table"),
         ("a.txt", "x\n", "text", "plain lines have no column 'text'"),
         ("a.jsonl", '{"text": 5}\n', None, r"row 0 of 'text' must be a text, got 5 \(int\)"),
-        ("a.jsonl", '{"text": "a"}\n{"other": "b"}\n', "text", "row 1 of 'text' must be a text, got nothing"),
         ("a.jsonl", "{", None, "line 1 is no JSON"),
         ("a.json", "{", None, "it is no JSON"),
         ("a.docx", "x", None, "cannot be read from a file of this kind; allowed: .csv"),
@@ -94,6 +96,15 @@ def test_what_is_wrong_is_said(tmp_path, name, content, column, says):
         read_texts(path, column)
     assert name in str(caught.value)
     assert str(caught.value).count("\n") < 3
+
+
+def test_nothing_is_a_missing_text_but_not_where_it_has_a_label(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "reds", "toxic": 0}\n{"text": null, "toxic": 1}\n{"toxic": 0}\n')
+    assert read_texts(path) == ["reds", None, None]
+    assert TextSpace({"team": ["reds", "blues"]}).begin(read_texts(path)).missing == 2
+    with pytest.raises(DataError, match=r"a\.jsonl: row 1 has no text, and each label needs one"):
+        read_comments(path)
 
 
 def test_a_missing_file_is_named(tmp_path):

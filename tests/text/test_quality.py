@@ -92,6 +92,9 @@ def test_limits_keep_what_is_near():
         within(table, charm=1)
     with pytest.raises(DataError, match="similarity was not measured"):
         within(table, similarity=1)
+    for wrong in (None, "2", float("nan")):
+        with pytest.raises(DataError, match="changed must be limited by a number"):
+            within(table, changed=wrong)
 
 
 def test_wrong_arguments_are_named():
@@ -103,6 +106,25 @@ def test_wrong_arguments_are_named():
         quality([None], ["a"])
     with pytest.raises(DataError, match="got int"):
         quality(["a"], ["b"], encoder=3)
+    with pytest.raises(DataError, match="two lists of as many texts are needed, got int and 1"):
+        quality(3, ["b"])
+
+
+@pytest.mark.parametrize("made", [np.ones((1, 3)), None, 3.0, [[1.0], [1.0, 2.0]], "ab"])
+def test_an_encoder_or_vectors_of_another_number_are_named(made):
+    for name, what in (("encoder", "texts"), ("vectors", "words")):
+        with pytest.raises(DataError, match=f"{name} must give one vector for each of 2 {what}, got"):
+            quality(["a"], ["b"], bleu=False, **{name: lambda _: made})
+
+
+def test_vectors_that_are_no_numbers_are_named():
+    for name in ("encoder", "vectors"):
+        with pytest.raises(DataError, match=f"{name} gave 2 of 2 .* NaN"):
+            quality(["a"], ["b"], bleu=False, **{name: lambda some: np.full((len(some), 3), np.nan)})
+
+
+def test_no_texts_are_not_encoded():
+    assert quality([], [], encoder=lambda texts: texts, bleu=False)["similarity"].tolist() == []
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ def test_missing_texts_are_dropped_and_counted() -> None:
         (None, "needs texts.*data="),
         ("The reds won.", "list"),
         (["Nobody."], "none of 1 texts.*team"),
-        ([], "none of 0 texts"),
+        ([], "needs texts to start from, got none"),
+        ([None, float("nan")], "needs texts to start from, all 2 are missing"),
         (["reds", 3], "text 1 must be a string, got 3"),
         (["reds", b"reds"], "text 1 must be a string"),
         (5, "got int"),
@@ -73,6 +74,9 @@ def test_data_that_are_none(data: Any, words: str) -> None:
         ({"limit": 1}, "limit must be"),
         ({"occurrences": "all"}, "occurrences must be one of each, together"),
         ({"ambiguous": "no"}, "ambiguous must be one of"),
+        ({"avoid_protected": "no"}, "avoid_protected must be True or False, got 'no'"),
+        ({"agree": "yes"}, "agree must be True or False"),
+        ({"column": 3}, "column must be the name of a column, got 3"),
     ],
 )
 def test_settings_that_are_none(settings: dict[str, Any], words: str) -> None:

@@ -20,6 +20,7 @@ FRAMES = {
     ("noun", "plural"): "We saw some {term} there.",
     ("noun", "mass"): "They came from {term} again.",
     ("pronoun", ""): "It was {term} again.",
+    ("object", ""): "It was {term} again.",
     ("determiner", ""): "It was {term} house.",
     ("name", "singular"): "It was {term} again.",
 }
@@ -145,6 +146,14 @@ def test_swaps_that_a_person_wrote_down(name, text, swapped):
         ("country", "from Turkey to Jordan, in the US", 3),
         ("country", "polish it for us; turkey, poles", 0),
         ("country", "Polish Poles", 2),
+        ("country", "fine china, a german shepherd in an Indian summer", 0),
+        ("country", "Polish the car. Polish it!", 0),
+        ("country", "The Philippines are islands. The United States have", 0),
+        ("country", "the Philippines is an archipelago; Polish cars, he is Polish", 3),
+        ("country", "Turkey's army and Jordan's government", 2),
+        ("country", "Turkey's bones and Jordan's mother", 0),
+        ("race", "She was white as a sheet; he is white with rage, white trash people; black coffee", 0),
+        ("race", "he is white with blue eyes", 1),
         ("country", "New Mexico, Northern Ireland, African American", 0),
         ("country", "Papua New Guinea and Georgia", 0),
         ("country", "She speaks German, written in French", 0),
@@ -162,6 +171,36 @@ def test_swaps_that_a_person_wrote_down(name, text, swapped):
 def test_what_is_no_term_is_left_alone(name, text, count):
     texts = Texts.of([text])
     assert len(Swaps([load(name)], texts.vocabulary).find(texts)) == count
+
+
+HIM = """
+I met her last week | I saw her twice | told her everything | I love her dearly | tell her something | saw her dancing
+I saw her naked | have known her personally | I never saw her again | let her go | made her happy | love her very much
+I want her dead, he said | we found her asleep | tell her whatever you like | treat her like this | I told her today
+they saw her arrested | I spoke to her last night | ask her politely why | I met her next Monday | I knew her better
+"""
+HIS = """
+I met her last boyfriend | in her last week | saw her twin | told her family | I love her deadly wit | tell her son
+I saw her wedding | her only son | her most famous book | her early work | saw her naked body | Her last week was bad
+her recently deceased father | we found her dead husband | told her elderly mother | saw her two sons
+during her next year | her beautiful house | it is her daily bread | I read her reply | near her bed
+"""
+
+
+@pytest.mark.parametrize(("texts", "word"), [(HIM, "him"), (HIS, "his")], ids=["him", "his"])
+def test_her_is_him_or_his(texts, word):
+    cases = [case.strip() for line in texts.strip().splitlines() for case in line.split("|")]
+    got = [made[0] for made in counterparts("gender", [case.lower() for case in cases])]
+    wrong = [text for text, case in zip(got, cases, strict=True) if text != case.lower().replace("her", word, 1)]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("spent his last week", "her"), ("his only son", "her"), ("we saw his dancing", "her"), ("it is his.", "hers")],
+)
+def test_his_is_her_or_hers(text, word):
+    assert counterparts("gender", [text])[0][0] == text.replace("his", word)
 
 
 def test_ambiguous_terms_have_a_switch():

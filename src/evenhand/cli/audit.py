@@ -137,7 +137,6 @@ def _report(
     """Say what was found, write the files that were asked for, and end with the status that fits."""
     from evenhand.budget import StopReason
     from evenhand.cli import summary
-    from evenhand.space.tabular import Space
     from evenhand.words import telling
 
     wanted, fail_above = chosen.audit, chosen.audit.fail_above
@@ -157,13 +156,7 @@ def _report(
     if wanted.findings is not None:
         write_findings(run, Path(wanted.findings))
     if wanted.page is not None:
-        from evenhand.reporting import report
-
-        # Whoever pressed Ctrl-C does not want the model to be asked on.
-        asking = run.stop is not StopReason.INTERRUPTED
-        rows = plan.data if asking and isinstance(run.space, Space) else None
-        favourable = chosen.estimate.favourable
-        report(run, Path(wanted.page), data=rows, favourable=favourable, coverage=covered, ask=asking)
+        _write_page(run, Path(wanted.page), plan, covered, chosen.estimate.favourable)
     if run.stop is StopReason.INTERRUPTED:
         kept = "nothing is kept without --directory"
         if run.directory is not None:
@@ -174,6 +167,26 @@ def _report(
         if not quiet:
             tell(f"evenhand: {run.found:,} findings, more than the {fail_above:,} that --fail-above allows")
         raise typer.Exit(FOUND)
+
+
+def _write_page(run: Run, path: Path, plan: Plan, covered: Coverage | None, favourable: Any) -> None:
+    """Write the report; without what people want where that is no decision, so that no page is lost by it."""
+    from evenhand.budget import StopReason
+    from evenhand.cli.report import reported
+    from evenhand.errors import ModelError
+    from evenhand.space.tabular import Space
+
+    # Whoever pressed Ctrl-C does not want the model to be asked on.
+    asking, tabular = run.stop is not StopReason.INTERRUPTED, isinstance(run.space, Space)
+    rows = plan.data if asking and tabular else None
+    if tabular and favourable is not None:
+        try:
+            reported(run, path, data=rows, favourable=favourable, coverage=covered, ask=asking)
+            return
+        except ModelError as error:
+            error.add_note("the report is written without it")
+            tell(message(error))
+    reported(run, path, data=rows, coverage=covered, ask=asking)
 
 
 def write_findings(run: Run, path: Path) -> None:

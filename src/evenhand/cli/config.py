@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError
 
+from evenhand.cli.places import PLACES
 from evenhand.cli.tables import (
     MODELS,
     PATHS,
@@ -200,17 +201,36 @@ def _words(error: Any) -> str:
     got = got if len(got) <= 60 else got[:57] + "..."
     if error["type"] == "extra_forbidden":
         if len(where) > 1:
-            return f"unknown key {key!r}; {_allowed(where[-1], TABLES[where[0]].model_fields)}"
+            return f"unknown key {key!r}; {_elsewhere(*where)}"
         what = f"table [{key}]" if isinstance(error["input"], dict) else f"key {key!r}"
         return f"unknown {what}; {_allowed(key, TABLES)}"
     if key == "text.protected":
         allowed = 'names, .toml files, tables such as {team = ["reds", "blues"]}'
         return f"{key} must be a list of lexicons ({allowed}), got {got}"
+    if key == "audit.fail_above":
+        share = "how common they are says 'evenhand estimate', by fail_above in [estimate]"
+        return f"{key} must be a number of findings, 0 or more, got {got}; {share}"
     if key == "audit.criterion":
         return f'{key} must be "flip" or a number (a gap of scores), got {got}'
     if error["type"].startswith(("model_type", "model_attributes", "dict_type")):
         return f"[{key}] must be a table, got {got}"
     return f"{key} {error['msg'].replace('Input should', 'must', 1)}, got {got}"
+
+
+def _elsewhere(table: str, key: str) -> str:
+    """Say where the key is that someone has put into this table.
+
+    >>> _elsewhere("report", "favourable"), _elsewhere("replay", "model"), _elsewhere("audit", "sede")
+    ('favourable is in [estimate]', 'model is path in [model]', "did you mean 'seed'?")
+    """
+    known = TABLES[table].model_fields
+    if place := PLACES.get(table, {}).get(key):
+        other, name = place.split(".")
+        return f"{key} is {'' if name == key else name + ' '}in [{other}]"
+    having = [f"[{name}]" for name, other in TABLES.items() if key in other.model_fields]
+    if having and not close(key, known):
+        return f"{key} is in {' and '.join(having)}"
+    return _allowed(key, known)
 
 
 def _allowed(name: str, names: Iterable[str]) -> str:

@@ -23,14 +23,15 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     'none found'
     """
     from evenhand.measuring.result import STOPS
-    from evenhand.measuring.words import level, percent
+    from evenhand.measuring.words import level, percent, treated
 
     sure = f"{percent(found.low)} to {percent(found.high)} with {level(found.confidence)} confidence ({found.interval})"
+    how = treated(found.space, found.criterion)
     rows = [
         ("treated differently", f"{percent(found.rate)} of {found.about}"),
         ("interval", "none needed: everyone was judged" if found.exact else sure),
         ("verdict", found.verdict),
-        ("asked", f"{found.samples:,} individuals, of whom {found.found:,} are treated differently"),
+        ("asked", f"{found.samples:,} individuals, of whom {found.found:,} are {how}"),
         ("model rows", f"{found.rows:,}, and {found.rows_checked:,} to check"),
         ("seconds", f"{found.seconds:.1f}"),
         ("ended", f"because {STOPS[found.stop]}"),

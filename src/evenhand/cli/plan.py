@@ -50,7 +50,7 @@ class Plan:
     budget: Budget
     seed: int
     criterion: Criterion
-    data: pd.DataFrame | list[str] | None
+    data: pd.DataFrame | list[str | None] | None
     directory: Path | None
     chunk: int
     timeout: float | None
@@ -75,7 +75,7 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
     if config.model.path is None:
         raise ConfigError("no model; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
     space: Space | TextSpace
-    data: pd.DataFrame | list[str] | None
+    data: pd.DataFrame | list[str | None] | None
     if config.text is not None:
         space, data = get_texts(config)
         check_kind(space, strategy)
@@ -143,7 +143,7 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space
     )
 
 
-def get_texts(config: Config) -> tuple[TextSpace, list[str]]:
+def get_texts(config: Config) -> tuple[TextSpace, list[str | None]]:
     """Make the space of texts, and read the texts."""
     table = config.text
     assert table is not None

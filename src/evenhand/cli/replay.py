@@ -49,13 +49,15 @@ def replay(
         return
     if data is not None or digest is not None:
         raise ConfigError("--data and --digest are for bundles; RUN is a directory here")
-    wanted = chosen.model
+    from evenhand.run import Run
+
+    kept, wanted = Run.load(run), chosen.model
     if wanted.path is None:
         raise ConfigError("no model to ask; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
     from evenhand.cli.plan import get_model
-    from evenhand.replaying import replay as ask
+    from evenhand.replaying import again
 
-    done = ask(run, get_model(wanted.path, trusted, quiet=quiet), wanted.threshold, timeout=wanted.timeout)
+    done = again(kept, get_model(wanted.path, trusted, quiet=quiet), wanted.threshold, wanted.timeout)
     _say(done, {"directory": str(run)}, chosen.replay.list, as_json, quiet)
     if not done.holds:
         raise typer.Exit(FOUND)
@@ -79,14 +81,16 @@ def _bundle(path: Path, chosen: Config, trust: Trust, as_json: bool, quiet: bool
             compare_file(checked, "model", Path(model))
         if not quiet and not as_json:
             _say_parts(path, checked)
-        done = None
-        if checked.replayable:
+        done, usable = None, model is not None or not any(name.startswith("model/") for name in checked.problems)
+        if checked.replayable and usable:
             spec = bundled_model(checked, directory) if model is None else model
             known = checked.manifest.get("threshold") if chosen.model.threshold is None else chosen.model.threshold
             asked = get_model(str(spec), trust, quiet=quiet)
             done = again(Run.load(directory), asked, known, chosen.model.timeout)
         elif not quiet:
-            tell("evenhand: the run itself was tampered with, so its findings are not asked about")
+            what = "the bundle's own model" if checked.replayable else "the run itself"
+            other = "; name the right one: --model SPEC" if checked.replayable else ""
+            tell(f"evenhand: {what} was tampered with, so its findings are not asked about{other}")
         extra = {"bundle": str(path), "sha256": checked.digest, "problems": checked.problems}
         _say(done, extra, chosen.replay.list, as_json, quiet)
     if not checked.whole or done is None or not done.holds:

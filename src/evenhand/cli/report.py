@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand.cli import options
+from evenhand.cli.faults import FOUND, tell
 
 if TYPE_CHECKING:
     from evenhand.cli.plan import Trust
@@ -36,44 +37,70 @@ def report(
     """Write the report of a kept run: one HTML file for readers who never ran anything.
 
     Without the model and the data, the parts that need them are left out, and the report says so.
+
+    Exit status: 0 done, 1 written, but parts of it failed, 2 wrong usage or input.
     """
     given = locals()
     from evenhand.cli.config import read
     from evenhand.cli.places import said
     from evenhand.cli.plan import Trust
-    from evenhand.reporting import report as write
+    from evenhand.reporting.arguments import check_confidence, check_numbers
     from evenhand.run import Run
     from evenhand.space.frames import read_frame
 
     chosen = read(config, said("report", given))
-    wanted, loaded = chosen.report, Run.load(run)
-    path = write(
+    wanted = chosen.report
+    numbers = wanted.model_dump(exclude_none=True, include={"cases", "samples"})
+    confidence = 0.95 if chosen.estimate.confidence is None else chosen.estimate.confidence
+    with chosen.blamed("report"):
+        check_numbers(**numbers)
+    with chosen.blamed("estimate"):
+        check_confidence(confidence)
+    loaded = Run.load(run)
+    path = Path(wanted.output or "report.html")
+    whole = reported(
         loaded,
-        Path(wanted.output or "report.html"),
+        path,
         model=_model(loaded, chosen.model.path, chosen.model.threshold, Trust(trust_pickle, trust or ()), quiet),
         data=None if chosen.data.path is None else read_frame(Path(chosen.data.path)),
         favourable=chosen.estimate.favourable,
         y=chosen.data.target,
         rows=not wanted.no_rows,
         title=wanted.title,
-        cases=4 if wanted.cases is None else wanted.cases,
-        samples=wanted.samples,
-        confidence=0.95 if chosen.estimate.confidence is None else chosen.estimate.confidence,
+        confidence=confidence,
         seed=chosen.audit.seed,
+        **numbers,
     )
     if not quiet:
         typer.echo(f"Wrote {path}")
+    if not whole:
+        raise typer.Exit(FOUND)
+
+
+def reported(run: Run, path: Path, **settings: Any) -> bool:
+    """Write a report and tell which parts of it failed; whether none did."""
+    from evenhand.reporting.making import gathered, ready, write
+    from evenhand.reporting.rendering import failed, render
+
+    ready(path)
+    content = gathered(run, **settings)
+    write(path, render(content))
+    if content.failed:
+        tell(f"evenhand: {path}: {failed(content)}")
+    return not content.failed
 
 
 def _model(run: Run, spec: str | None, threshold: float | None, trust: Trust, quiet: bool) -> Any:
     """Load the model that is named, or the run's own where that runs no code; None where it is not to be had."""
     from evenhand.cli.plan import get_model
     from evenhand.errors import EvenhandError
-    from evenhand.sources import model_of
+    from evenhand.sources import Changed, model_of
 
     if spec is not None:
         return model_of(run, get_model(spec, trust, quiet=quiet), threshold)
     try:
         return model_of(run, None, threshold, trust=trust.types)
+    except Changed:
+        raise
     except EvenhandError:
         return None

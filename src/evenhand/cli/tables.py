@@ -153,8 +153,8 @@ class ReportTable(Table):
     """What a report of a kept run shows, and where to write it."""
 
     title: str | None = None
-    cases: int | None = Field(default=None, ge=0)
-    samples: int | None = None
+    cases: int | None = Field(default=None, ge=1)
+    samples: int | None = Field(default=None, ge=100)
     no_rows: bool = False
     output: str | None = None
 

@@ -101,6 +101,7 @@ MEASURED = """
 # plot = "tradeoff.svg"     # draw accuracy against rate
 
 [compare]                   # evenhand compare RUN_A RUN_B --config {name}: what a later model has fixed, what is new
+                            # also read: seed in [audit], timeout in [model]
 # model_a = "old.skops"     # by default as the run has it noted
 # model_b = "new.skops"
 # threshold_a = 0.5
@@ -123,6 +124,7 @@ KEPT = """
 # no_rows = true            # leave the data out and keep its hash
 
 [report]                    # evenhand report RUN --config {name}: what people read
+                            # also read: [model], [data], seed in [audit], favourable and confidence in [estimate]
 # title = "Loans, by sex"
 # cases = 4                 # pairs that are shown
 # samples = 20000           # individuals of each estimate
@@ -130,6 +132,7 @@ KEPT = """
 # output = "report.html"
 
 [replay]                    # evenhand replay RUN --config {name}: ask again about every finding
+                            # also read: [model], of a bundle path in [data]
 # digest = "..."            # of a bundle, as it was written down
 # list = "replayed.csv"     # write all findings, with yes or no for each
 """

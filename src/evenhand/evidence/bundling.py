@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand._version import __version__
+from evenhand.directory import as_path
 from evenhand.errors import RunError
 from evenhand.evidence.archive import FINDINGS, LEXICONS, MANIFEST, RUN_FILES, SPACE, Part, digest, pack
 from evenhand.exporting.csv import write_csv
@@ -61,7 +62,7 @@ def bundle(
     run = run if isinstance(run, Run) else Run.load(run)
     if run.directory is None:
         raise RunError("only a run that is kept can be bundled; audit with directory=...")
-    source, path = Source.read(run), Path(path)
+    source, path = Source.read(run), as_path(path, "path")
     parts = _run_parts(run)
     model_part = _file("model", model, source.model, source.model_sha256)
     data_part = _file("data", data, source.data, source.data_sha256)
@@ -98,7 +99,7 @@ def told(run: Run) -> dict[str, Part]:
 def _file(what: str, given: str | Path | None, recorded: str | None, known: str | None) -> dict[str, Part]:
     """Find the file of the model or of the data; none, where the run was not made with one."""
     if given is not None:
-        file = Path(given)
+        file = as_path(given, what)
         if not file.is_file():
             raise RunError(f"{given}: there is no such file; name the {what}'s file")
     elif recorded is not None and known is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evenhand.directory import as_path
 from evenhand.errors import EvenhandError, RunError
 from evenhand.evidence.archive import MANIFEST, RUN_FILES, Part, digest, pack
 from evenhand.evidence.bundling import VERSION, told
@@ -76,7 +77,7 @@ def opened(bundle: str | Path) -> Iterator[tuple[Checked, Path]]:
 
     Parts are written under names of ours, numbered; what the archive calls them is never taken for a path.
     """
-    path = Path(bundle)
+    path = as_path(bundle, "a bundle")
     try:
         with path.open("rb") as file:
             whole = hashlib.file_digest(file, "sha256").hexdigest()

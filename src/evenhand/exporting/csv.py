@@ -1,10 +1,12 @@
-"""Findings as CSV, in which no cell is a formula."""
+"""Findings as CSV, in which no cell is a formula and nothing is hidden."""
 
 from __future__ import annotations
 
 import io
 import json
 from typing import IO, TYPE_CHECKING, Any
+
+from evenhand.words import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +17,8 @@ BLOCK = 100_000
 RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
 """A text that begins so gets an apostrophe in front: spreadsheets may take it for a formula (the four signs also in
 their wide forms), and an apostrophe of the user's own would be taken for ours."""
+LINES = "\t\r\n"
+"""Characters that are not printed and stay nevertheless: cells are quoted, so that tables have them as they are."""
 
 
 def write_csv(run: Run, file: IO[bytes], raw: bool = False) -> None:
@@ -46,13 +50,13 @@ def flat(frame: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     lists = [name for name, column in frame.items() if len(column) and isinstance(column.iloc[0], list)]
-    texts = {str(name): [json.dumps(value, ensure_ascii=False) for value in frame[name]] for name in lists}
+    texts = {str(name): [_json(value) for value in frame[name]] for name in lists}
     # As objects: pandas' own texts take no half of a surrogate pair.
     return frame.assign(**{name: pd.Series(column, frame.index, dtype=object) for name, column in texts.items()})
 
 
 def neutral(frame: pd.DataFrame) -> pd.DataFrame:
-    """Put an apostrophe before names and texts that a spreadsheet would calculate; numbers stay numbers.
+    """Make names and texts such that a spreadsheet calculates none and everything in them is seen; numbers stay.
 
     >>> import pandas as pd
     >>> neutral(pd.DataFrame({"=a": ["=1+1", "b"], "n": [-1, 2]})).to_dict("list")
@@ -60,17 +64,27 @@ def neutral(frame: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    out = {cell(name): _safe(column) if _texts(column) else column.array for name, column in frame.items()}
-    return pd.DataFrame(out, copy=False)
+    columns = [_safe(column) if _texts(column) else column.array for _, column in frame.items()]
+    # Two names may now read alike; each keeps its column.
+    return pd.DataFrame(dict(enumerate(columns)), copy=False).set_axis([cell(name) for name in frame.columns], axis=1)
 
 
 def cell(value: Any) -> Any:
-    """Make one text harmless; taking one apostrophe off gives it back.
+    r"""Make one text harmless: an apostrophe before a formula, and what is not seen written out.
 
-    >>> cell("@SUM(A1)"), cell("it's"), cell(-1)
-    ("'@SUM(A1)", "it's", -1)
+    >>> cell("@SUM(A1)"), cell("it's"), cell(-1), cell("a" + chr(0x202E))
+    ("'@SUM(A1)", "it's", -1, 'a\\u202e')
     """
-    return f"'{value}" if isinstance(value, str) and value.startswith(RISKY) else value
+    if not isinstance(value, str):
+        return value
+    text = value if value.isprintable() else "".join(c if c in LINES else visible(c) for c in value)
+    return f"'{text}" if text.startswith(RISKY) else text
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    # What is not seen by JSON's own escapes, so that it is read back.
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _safe(column: Any) -> pd.Series[Any]:

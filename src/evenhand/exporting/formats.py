@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from evenhand.budget import whole
+from evenhand.directory import as_path
 from evenhand.errors import RunError
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def export(
         How many findings JUnit and SARIF list; each file says how many there are. The other formats have all findings,
         Markdown a few.
     raw
-        Of CSV: write cells as they are, also those that a spreadsheet would take for a formula.
+        Of CSV: write cells as they are, also those that a spreadsheet would take for a formula, and characters that
+        are not seen.
     artifact
         Of SARIF: the file, as the repository names it, at which the results are shown.
 
@@ -60,7 +62,7 @@ def export(
     ...     print(eh.export(run, f"{folder}/findings.csv").read_text().splitlines())
     ['age,sex,counterpart_sex,decision,counterpart_decision,gap', '1,F,M,True,False,1.0']
     """
-    path = Path(path)
+    path = as_path(path, "path")
     if not whole(most) or most < 1:
         raise RunError(f"most must be a whole number of at least 1, got {most!r}")
     check_format(format)

@@ -29,9 +29,6 @@ def to_markdown(run: Run) -> str:
     >>> print(to_markdown(eh.audit(lambda f: f["age"] > 3, space, strategy="themis")).splitlines()[0])
     ### evenhand: nobody was found to be treated differently
     """
-    kinds = ("text", "texts", "no text") if isinstance(run.space, TextSpace) else ("person", "people", "nobody")
-    found = f"1 {kinds[0]} is" if run.found == 1 else f"{run.found:,} {kinds[1]} are"
-    head = f"{found} treated differently" if run.found else f"{kinds[2]} was found to be treated differently"
     identity = run.identity
     facts = {
         "model": identity["model"],
@@ -41,13 +38,27 @@ def to_markdown(run: Run) -> str:
         "findings": f"{run.found:,}",
         "ended": f"because {run.stop.words}",
     }
-    parts = [f"### evenhand: {head}", _table([[name, value] for name, value in facts.items()])]
+    parts = [f"### evenhand: {_head(run)}"]
+    if run.found:
+        how = "" if isinstance(run.space, TextSpace) else ": `evenhand estimate` measures that"
+        parts.append(f"Findings per test say how well a search aims, not how common this is{how}.")
+    parts.append(_table([[name, value] for name, value in facts.items()]))
     parts += [_pair(pair) for pair in telling(run, SHOWN)]
-    if run.found and not isinstance(run.space, TextSpace):
-        parts.append(
-            "Findings per test say how well a search aims, not how common this is: `evenhand estimate` measures that."
-        )
     return "\n\n".join(parts) + "\n"
+
+
+def _head(run: Run) -> str:
+    """Say what was found, and that it is not people."""
+    texts = isinstance(run.space, TextSpace)
+    if not run.found:
+        return f"{'no text' if texts else 'nobody'} was found to be treated differently"
+    found = "1 finding" if run.found == 1 else f"{run.found:,} findings"
+    one = "a text" if texts else "an individual"
+    who = f"{one} that the search made up" if run.found == 1 else f"{one.split()[1]}s that the search made up"
+    if run.identity.get("data"):
+        # Searches that start from data come by some of its rows as they are.
+        who += ", or took from the data"
+    return f"{found} ({who}) in {run.tests:,} {'test' if run.tests == 1 else 'tests'}"
 
 
 def _pair(pair: Pair | TextPair) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from evenhand.measuring.comparisons import Comparison
     from evenhand.measuring.result import Estimate
+    from evenhand.space.tabular import Space
 
 
 ALL_ROWS = "all rows, counterparts sampled"
@@ -54,9 +55,28 @@ def listed(values: dict[str, object]) -> str:
     return ", ".join(phrase(name, value) for name, value in values.items())
 
 
+def treated(space: Space, criterion: str) -> str:
+    """Say what is counted of people, after "are".
+
+    Whoever sees two decisions in a family differs from one of them. Scores are compared of any two of a family, and of
+    more than two values those farthest apart need not be anybody's own.
+
+    >>> from evenhand.space import Integer, Nominal, Space
+    >>> space = Space([Integer("age", 1, 9), Nominal("race", ["A", "B", "C"])], protected="race")
+    >>> treated(space, "Flip()"), treated(space, "Gap(gamma=0.2)")
+    ('treated differently', 'such that some two values of race are treated differently')
+    """
+    if criterion == "Flip()" or space.combinations <= 2:
+        return "treated differently"
+    from evenhand.words import plain
+
+    what = "values" if len(space.protected) == 1 else "combinations"
+    return f"such that some two {what} of {' and '.join(map(plain, space.protected))} are treated differently"
+
+
 def sentence(e: Estimate) -> str:
     """Say the share, what it is of, and how sure it is."""
-    sure, of = level(e.confidence), e.about
+    sure, of, how = level(e.confidence), e.about, treated(e.space, e.criterion)
     more = "; each was compared with a sample of its counterparts only, so the share may be higher" if e.sampled else ""
     if e.repeats > 1:
         more += (
@@ -66,28 +86,24 @@ def sentence(e: Estimate) -> str:
     more += _rows_lost(e.counts)
     if e.unfinished:
         return (
-            f"{e.samples:,} of {of} were judged before it ended, of whom {e.found:,} are treated differently; so, "
+            f"{e.samples:,} of {of} were judged before it ended, of whom {e.found:,} are {how}; so, "
             f"whoever is left, {percent(e.low)} to {percent(e.high)} of all of them are{more}"
         )
     if e.sampled and e.interval == ALL_ROWS:
         many = percent(e.rate) if e.found else "nobody"
-        return (
-            f"{many} of {of} {'are' if e.found else 'is'} found to be treated differently; every one was judged{more}"
-        )
+        return f"{many} of {of} {'are' if e.found else 'is'} found to be {how}; every one was judged{more}"
     if e.exact:
         if not e.found:
-            return f"nobody of {of} is treated differently; every one was judged{more}"
-        return f"exactly {percent(e.rate)} of {of} are treated differently; every one was judged{more}"
+            return f"nobody of {of} is {how}; every one was judged{more}"
+        return f"exactly {percent(e.rate)} of {of} are {how}; every one was judged{more}"
     if not e.found:
         high, bound = percent(e.high, 2, up=True), percent(e.upper, 2, up=True)
         side = "" if e.upper == e.high else f" (one-sided; the two-sided interval ends at {high})"
         what = "would be found so by these counterparts" if e.sampled else ""
         bound = f"at most {bound} {what}".strip()
-        return (
-            f"nobody of {e.samples:,} asked is treated differently: {bound} with {sure} confidence{side}, of {of}{more}"
-        )
+        return f"nobody of {e.samples:,} asked is {how}: {bound} with {sure} confidence{side}, of {of}{more}"
     return (
-        f"{percent(e.rate)} of {of} are treated differently, {percent(e.low)} to {percent(e.high)} with {sure} "
+        f"{percent(e.rate)} of {of} are {how}, {percent(e.low)} to {percent(e.high)} with {sure} "
         f"confidence ({e.found:,} of {e.samples:,} asked; {e.interval}){more}"
     )
 

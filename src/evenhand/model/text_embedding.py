@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from evenhand.errors import ModelError
 from evenhand.model.protocol import some
 
 
-def find_embedding(module: Any, wanted: str | None, name: str) -> Any:
-    """Return the embedding layer that is named, or the one for most ids, which is the words'; None if there is none.
+def find_embeddings(module: Any, wanted: str | None, name: str) -> list[Any]:
+    """Return the embedding layer that is named, or that a Hugging Face model names; else all, that for most ids first.
 
     >>> import torch
     >>> net = torch.nn.ModuleDict({"places": torch.nn.Embedding(8, 2), "words": torch.nn.Embedding(100, 2)})
-    >>> find_embedding(net, None, "net").num_embeddings
-    100
+    >>> [layer.num_embeddings for layer in find_embeddings(net, None, "net")]
+    [100, 8]
     """
     from torch import nn
 
     found = {path: part for path, part in module.named_modules() if isinstance(part, nn.Embedding)}
     if wanted is None:
-        return max(found.values(), key=lambda layer: layer.num_embeddings, default=None)
+        own = _named_by(module)
+        if isinstance(own, nn.Embedding):
+            return [own]
+        return sorted(found.values(), key=lambda layer: -layer.num_embeddings)
     if wanted not in found:
         have = f"Its nn.Embedding layers: {some(list(found))}." if found else "It has no nn.Embedding layer at all."
         raise ModelError(f"embedding={wanted!r}: {name} has no embedding layer of this name. {have}")
-    return found[wanted]
+    return [found[wanted]]
+
+
+def _named_by(module: Any) -> Any:
+    """Ask a model in the manner of Hugging Face for the layer of its words; None where it does not say."""
+    try:
+        return module.get_input_embeddings()
+    except (AttributeError, NotImplementedError):
+        return None
+
+
+@contextmanager
+def watched(embeddings: Sequence[Any]) -> Iterator[list[list[Any]]]:
+    """For a while, note the ids that each layer is given."""
+    seen: list[list[Any]] = [[] for _ in embeddings]
+
+    def noting(ids: list[Any]) -> Callable[[Any, Any], None]:
+        return lambda given, _: ids.append(given)
+
+    with ExitStack() as stack:
+        for layer, ids in zip(embeddings, seen, strict=True):
+            stack.enter_context(replaced(layer, noting(ids)))
+        yield seen
+
+
+def given(seen: Sequence[Any], ids: Any) -> bool:
+    """Tell whether a layer was given the ids of a batch, of shape (texts, length), as they are, turned round or cut."""
+    plain = [one for one in seen if one.ndim == 2]
+    return any(_same(one, ids) or _same(one, ids.T) or _same(one, ids[:, : one.shape[1]]) for one in plain)
 
 
 @contextmanager

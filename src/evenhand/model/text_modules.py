@@ -13,7 +13,7 @@ from evenhand.model.answers import FOR_TEXTS
 from evenhand.model.network_outputs import Kind, slopes
 from evenhand.model.protocol import Array, Floats, Input, Model, Rows
 from evenhand.model.text_alignment import Alignment, Pieces
-from evenhand.model.text_embedding import Leaves, find_embedding, noise, replaced
+from evenhand.model.text_embedding import Leaves, find_embeddings, given, noise, replaced, watched
 from evenhand.model.text_encoding import Batch, Encoder, Padding, Row, batches, sizes
 from evenhand.model.torch_modules import LOOKED_AT, Evaluation, TorchModel, as_floats, in_numpy
 from evenhand.text.texts import Texts, ranges
@@ -43,7 +43,8 @@ class TextModule(TorchModel):
         Makes of a list of strings their ids, of shape (texts, length): a tensor, an array or lists; a tuple of
         these and lengths or a mask; or a mapping of the module's arguments, with the ids as ``input_ids`` or first.
     embedding
-        The name of the embedding layer; by default the one ``nn.Embedding``, or the one of most ids.
+        The name of the embedding layer; by default the one ``nn.Embedding``, or the one that is seen to be given the
+        ids of ``encode``.
 
     Examples
     --------
@@ -69,7 +70,8 @@ class TextModule(TorchModel):
         super().__init__(module)
         self._chain = None
         self._encoder = encode if isinstance(encode, Encoder) else Encoder(encode)
-        self._embedding = find_embedding(module, embedding, self.name)
+        self._embeddings = find_embeddings(module, embedding, self.name)
+        self._embedding = self._embeddings[0] if self._embeddings else None
         self.has_words = self._embedding is not None
         self.gradient_source = "autograd" if self.has_words else None
         self._padding: Padding | None = None
@@ -85,7 +87,11 @@ class TextModule(TorchModel):
         """Return the rows of the embedding matrix; of a word with several ids their mean, of one with none zeros."""
         if self._embedding is None:
             return super().word_vectors(words)
+        self._settle(words)
         ids, lengths = self._ids_of(words)
+        outside = self._outside(ids)
+        if outside is not None:
+            raise outside
         sums = np.zeros((len(words), self._embedding.embedding_dim))
         np.add.at(sums, np.repeat(np.arange(len(words)), lengths), as_floats(self._embedding.weight[ids]))
         return sums / np.maximum(lengths, 1)[:, np.newaxis]
@@ -200,6 +206,7 @@ class TextModule(TorchModel):
         """See, when first asked, whether texts of different lengths may be put together, and how."""
         if self._probed or not texts:
             return self._padding
+        self._settle(texts)
         longest = max(texts[:LOOKED_AT], key=len)
         words = longest.split()
         if words:
@@ -208,6 +215,41 @@ class TextModule(TorchModel):
             self._padding = padding if padding is not None and self._ignores(padding, few) else None
             self._probed = True
         return self._padding
+
+    def _settle(self, texts: Sequence[str]) -> None:
+        """See which of several embedding layers is the words': the one that is given their ids, not their places."""
+        import torch
+
+        word = next((word for text in texts[:LOOKED_AT] for word in text.split()), None)
+        if len(self._embeddings) < 2 or word is None:
+            return
+        # One word twice has the same id at two places; a text has other ids than the kinds or parts of it.
+        rows = self._encoder.rows([f"{word} {word}", max(texts[:LOOKED_AT], key=len)])
+        left = list(self._embeddings)
+        with Evaluation(self._parts()), torch.inference_mode():
+            for batch in (one for row in rows for one in batches([row], None, 1)):
+                with watched(left) as seen:
+                    try:
+                        output = self._output(batch, plain=True)
+                    except Exception:  # Anything; it comes again when the module is asked, and is said.
+                        return
+                ids = torch.from_numpy(batch.fields[0]).to(output.device)
+                left = [layer for layer, own in zip(left, seen, strict=True) if given(own, ids)]
+        if left:
+            self._embeddings, self._embedding = left[:1], left[0]
+
+    def _outside(self, ids: npt.NDArray[np.int64]) -> ModelError | None:
+        """Say which id has no vector."""
+        if self._embedding is None:
+            return None
+        rows = self._embedding.num_embeddings
+        wrong = ids[(ids < 0) | (ids >= rows)]
+        if not wrong.size:
+            return None
+        return ModelError(
+            f"encode gave the id {wrong[0]}, but the embedding layer of {self.name} has only "
+            f"{rows} rows.\nUse the vocabulary that the module was trained with."
+        )
 
     def _ignores(self, padding: Padding, texts: list[str]) -> bool:
         """Tell whether texts get the same answers alone, padded, and with noise in the place of the padding."""
@@ -251,12 +293,9 @@ class TextModule(TorchModel):
         try:
             output = module(*tensors) if keys is None else module(**dict(zip(keys, tensors, strict=True)))
         except IndexError as error:
-            highest = int(rows.fields[0].max())
-            if self._embedding is not None and highest >= self._embedding.num_embeddings:
-                raise ModelError(
-                    f"encode gave the id {highest}, but the embedding layer of {self.name} has only "
-                    f"{self._embedding.num_embeddings} rows.\nUse the vocabulary that the module was trained with."
-                ) from error
+            outside = self._outside(rows.fields[0])
+            if outside is not None:
+                raise outside from error
             raise
         return getattr(output, "logits", output)
 

@@ -31,7 +31,7 @@ def is_tokenizer(thing: Any) -> bool:
 
 
 def parts_of(thing: Any) -> tuple[Any, Any] | None:
-    """Return the model and the tokenizer of a pipeline or a pair; None for anything else.
+    """Return the model and the tokenizer of a pipeline or a pair; None for what is no part of these.
 
     >>> parts_of(print)
     """
@@ -39,11 +39,21 @@ def parts_of(thing: Any) -> tuple[Any, Any] | None:
         if thing.task != "text-classification":
             raise ModelError(f'Got a pipeline for {thing.task!r}; one for "text-classification" is needed.')
         return thing.model, thing.tokenizer
-    if isinstance(thing, (tuple, list)) and len(thing) == 2:
-        for model, tokenizer in (thing, thing[::-1]):
-            if _is(model, "PreTrainedModel") and is_tokenizer(tokenizer):
-                return model, tokenizer
+    things = thing if isinstance(thing, (tuple, list)) else (thing,)
+    kinds = [_kind(one) for one in things]
+    if kinds == ["model", "tokenizer"]:
+        return things[0], things[1]
+    if "model" in kinds or "tokenizer" in kinds:
+        got = ", ".join(kind or type(one).__name__ for kind, one in zip(kinds, things, strict=True))
+        raise ModelError(
+            f"Got of a Hugging Face classifier: {got}. Both parts are needed, the model first:\n"
+            "eh.wrap((model, tokenizer))."
+        )
     return None
+
+
+def _kind(thing: Any) -> str:
+    return "model" if _is(thing, "PreTrainedModel") else "tokenizer" if is_tokenizer(thing) else ""
 
 
 def is_folder(path: Path) -> bool:

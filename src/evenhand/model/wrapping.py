@@ -56,7 +56,7 @@ def wrap(
     encode
         For a torch module that classifies texts: makes of a list of strings the padded token ids that it takes.
     embedding
-        The name of its embedding layer; by default the only one, or the one for most ids.
+        The name of its embedding layer; by default the only one, or the one that is given the ids.
 
     Returns
     -------

@@ -65,7 +65,8 @@ class Augment:
         chosen = int(np.argsort(rates, kind="stable")[self.repeats // 2])
         rounds[chosen] = replace(rounds[chosen], kept=True)
         notes = [
-            f"{self.repeats} repeats gave {percent(rates.min())} to {percent(rates.max())}, {percent(rates.mean())} in "
-            f"the mean, where the original had {percent(current)}; the model of the median is handed back"
+            f"{self.repeats} repeats left {percent(rates.min())} to {percent(rates.max())} of {workshop.counted} "
+            f"treated differently, {percent(rates.mean())} in the mean, where it was {percent(current)} with the "
+            "original; the model of the median was judged"
         ]
         return Remedy(models[chosen], wanted, rounds, notes if self.repeats > 1 else [])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
-from evenhand.errors import DataError, ModelError
+from evenhand.errors import ModelError
 from evenhand.model import wrap
+from evenhand.repairing.text_rows import ground_of
 from evenhand.repairing.workshop import Remedy, Workshop, seed_of
 from evenhand.text.certified import Certifying, train_certified
 
@@ -35,20 +34,16 @@ class Certified(Certifying):
                 f"certified training needs the layers of a net, and {model.name} shows none; have the training "
                 "function return eh.wrap(module, encode=encode)"
             )
-        workshop.tell("certified training")
         space: Any = rows.space
         texts: Any = rows.X
+        if not len(ground_of(space, texts).seeds):
+            return Remedy(None, reason="nothing to repair: no training text has a term that can be swapped")
+        workshop.tell("certified training")
         encode: Any = model.encode
         how = Certifying(*(getattr(self, one.name) for one in fields(Certifying)))
-        together, seed = space.occurrences == "together", seed_of(workshop.seed, "certify") % 2**31
         net = train_certified(
-            model.source, texts, _numbers(rows.truth), space.lexicons, encode, how=how, together=together, seed=seed
-        )
+            model.source, texts, rows.truth, space.lexicons, encode, how=how,
+            together=space.occurrences == "together", ambiguous=space.ambiguous, threshold=model.threshold,
+            seed=seed_of(workshop.seed, "certify") % 2**31,
+        )  # fmt: skip
         return Remedy(wrap(net, encode=encode, threshold=model.threshold))
-
-
-def _numbers(labels: Any) -> Any:
-    """Give labels as the numbers of classes."""
-    if np.asarray(labels).dtype.kind not in "iub" or np.min(labels) < 0:
-        raise DataError("certified training takes the numbers of classes as labels, from 0; number y so")
-    return np.asarray(labels, dtype=np.int64)

@@ -124,7 +124,7 @@ class UsedTexts:
         self.space = space
         self._known = ground_of(space, texts).seeds.keys
         self._added = self._known[:0]
-        self._texts: set[str] = set()
+        self._trained, self._texts = frozenset(texts), set[str]()
 
     def __len__(self) -> int:
         return len(self._added)
@@ -135,8 +135,11 @@ class UsedTexts:
         self._added = np.unique(np.concatenate([self._added, ground_of(self.space, texts).seeds.keys]))
 
     def __call__(self, people: TextIndividuals) -> npt.NDArray[np.bool_]:
-        """Tell whose tests were used."""
-        return np.isin(people.keys, np.concatenate([self._known, self._added]))
+        """Tell whose tests were used: by their keys, and in any case where a text is one of them letter for letter."""
+        same = [text in self._trained or text in self._texts for text in people.rows]
+        used: npt.NDArray[np.bool_] = np.isin(people.keys, np.concatenate([self._known, self._added]))
+        used |= np.array(same, dtype=bool)
+        return used
 
     def added(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Tell which texts are, letter for letter, among those that the repair added."""

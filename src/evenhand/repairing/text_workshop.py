@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,8 @@ class TextWorkshop(Workshop):
 
     rows: Any
     used: Any
+
+    counted: ClassVar[str] = "the findings to train with"
 
     @cached_property
     def findings(self) -> Run:

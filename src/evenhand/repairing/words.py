@@ -31,6 +31,7 @@ def verdict(r: Repair) -> str:
     parts = [
         change("discrimination", first, r.before, r.after, r.differences[first]),
         _removed(r) if first == "data" else change("it", "data", r.before, r.after, r.differences["data"]),
+        *([] if improved(r) else ["no improvement is shown"]),
         _accuracy(r),
         _check(r),
     ]
@@ -41,6 +42,11 @@ def verdict(r: Repair) -> str:
         named = [f"{n} ({percent(rose[n].before)} to {percent(rose[n].after)})" for n in r.moved]
         parts.append(f"more people than before depend on {', '.join(named)}")
     return "; ".join(parts)
+
+
+def improved(r: Repair) -> bool:
+    """Tell whether a share surely fell."""
+    return any(by is not None and by.high < 0 for by in map(r.differences.get, ("uniform", "data")))
 
 
 def change(what: str, name: str, before: Evidence, after: Evidence, by: Interval | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,9 @@ class Workshop:
     budget: Budget
     tell: Callable[[str], object]
     used: Used
+
+    counted: ClassVar[str] = "legal individuals"
+    """Whom ``rate`` gives a share of."""
 
     def __post_init__(self) -> None:
         self._answers = self._digest(self.original)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenhand.measuring.words import listed
+from evenhand.reporting.cutting import listed, short
 from evenhand.shrinking import Case, Cases
 from evenhand.space.frames import columns_of
 from evenhand.text.marking import Piece
@@ -67,19 +67,19 @@ def _recorded(case: Case, columns: Mapping[str, Any]) -> dict[str, str]:
         real = native(columns[name][case.row])
         now = case.changed[name][1] if name in case.changed else value
         if plain(real) != plain(now) and not same(real, now):
-            out[name] = plain(real)
+            out[name] = short(real)
     return out
 
 
 def _of_case(case: Case, protected: Sequence[str], found: int, was: dict[str, str], numbered: bool) -> Card:
     notes = []
     if case.odd:
-        together = "; ".join(f"{plain(one)} and {plain(other)}" for one, other in case.odd)
+        together = "; ".join(f"{short(one)} and {short(other)}" for one, other in case.odd)
         notes.append(f"Values that never occur together in the data: {together}.")
     elif case.realistic is False:
         notes.append("Nobody in the data is quite like this.")
     if case.stands_for > 1:
-        notes.append(f"Stands for {case.stands_for:,} of {found:,} findings.")
+        notes.append(f"Of the cases shown, the nearest to {case.stands_for:,} of {found:,} findings.")
     who = f"Row {case.row:,} of the data" if numbered and case.row is not None else "Somebody in the data"
     count = len(was)
     head = f"{who}, exactly as recorded" if not count else f"{who}, with {count} {'value' if count == 1 else 'values'}"
@@ -98,22 +98,22 @@ def _of_pair(
     differing = [name for name in (*protected, *pair.individual) if name in pair.changes]
     lines = [
         Line(
-            plain(name),
-            (plain(pair.individual[name]), plain(other[name])),
+            short(name),
+            (short(pair.individual[name]), short(other[name])),
             "protected" if name in protected else "follows",
             known.get(name),
         )
         for name in dict.fromkeys(differing)
     ]
     lines += [
-        Line(plain(name), (plain(value),), was=known.get(name))
+        Line(short(name), (short(value),), was=known.get(name))
         for name, value in pair.individual.items()
         if name not in pair.changes
     ]
     sides = [{name: side[name] for name in protected if name in pair.changes} for side in (pair.individual, other)]
     return Card(
         (listed(sides[0]), listed(sides[1])),
-        (plain(pair.decision), plain(pair.counterpart_decision)),
+        (short(pair.decision), short(pair.counterpart_decision)),
         head,
         lines,
         notes=[*notes, *_apart(pair)],
@@ -126,7 +126,7 @@ def _of_text(pair: TextPair) -> Card:
         "but for the swap exactly as written" if not count else f"with {count} {'word' if count == 1 else 'words'}"
     )
     head += " replaced in both" if count else ""
-    said = plain(pair.decision), plain(pair.counterpart_decision)
+    said = short(pair.decision), short(pair.counterpart_decision)
     texts = pair.pieces("individual"), pair.pieces("counterpart")
     return Card(("", ""), said, head, texts=texts, notes=_apart(pair))
 

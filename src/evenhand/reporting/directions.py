@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenhand.measuring.words import listed
+from evenhand.reporting.cutting import listed, short
 from evenhand.text.marking import swaps
-from evenhand.words import native, plain
+from evenhand.words import native
 
 if TYPE_CHECKING:
     from evenhand.run import Run
@@ -87,7 +87,7 @@ def directions(run: Run, most: int = SHOWN) -> tuple[list[Direction], int]:
         sides = [{n: native(people[n][j]) for n in space.protected} for j in (i, len(order) + i)]
         differing = [n for j, n in enumerate(space.protected) if kinds[kind, j] != kinds[kind, width + j]]
         who = [listed({n: side[n] for n in differing}) for side in sides]
-        told = [plain(values[code]) for code in kinds[kind, 2 * width :]]
+        told = [short(values[code]) for code in kinds[kind, 2 * width :]]
         out.append(Direction(who[0], told[0], who[1], told[1], int(counts[kind])))
     return out, len(kinds) - len(out)
 
@@ -106,14 +106,14 @@ def terms(run: Run, most: int = TERMS) -> Terms:
     said = (
         [run.pairs.said(name, at).tolist() for name in ("decision", "counterpart_decision")] if run.found else [[]] * 2
     )
-    decisions = sorted({plain(value) for side in said for value in side})
+    decisions = sorted({short(value) for side in said for value in side})
     if len(decisions) > DECISIONS:
         decisions = ["any decision"]
     number = {name: i for i, name in enumerate(decisions)}
     counts: dict[str, list[int]] = {}
     for pair, *told in zip(swaps(texts, others, run.space.lexicons), *said, strict=True):
         for name, value in zip(pair, told, strict=True):
-            counts.setdefault(name, [0] * len(decisions))[number.get(plain(value), 0)] += 1
+            counts.setdefault(name, [0] * len(decisions))[number.get(short(value), 0)] += 1
     ranked = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
-    listed_terms = [Term(plain(name), tuple(found)) for name, found in ranked[:most]]
+    listed_terms = [Term(short(name), tuple(found)) for name, found in ranked[:most]]
     return Terms(tuple(decisions), listed_terms, len(texts), max(0, len(ranked) - most))

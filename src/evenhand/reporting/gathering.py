@@ -55,7 +55,9 @@ class Content:
     edited: int = 0
     """Findings that the quality is the mean of."""
     missing: dict[str, str] = field(default_factory=dict)
-    """Sections that could not be made, and why."""
+    """Sections that are not there, and why."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Those of them that were tried in vain, and the error."""
 
     @property
     def run(self) -> Run:
@@ -84,11 +86,17 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
     """Make a part; where that fails say why in its place, so that the rest is not lost by it."""
     try:
         return make()
-    except Exception as error:
-        why = str(error) if isinstance(error, EvenhandError) else f"{type(error).__name__}: {error}"
-        # An error may name what somebody's values are.
-        told = " ".join(why.split())[:400].rstrip(".") if content.rows else type(error).__name__
-        content.missing[section] = f"This part could not be made: {told}."
+    except (EvenhandError, MemoryError) as error:
+        # What the model raises is a ModelError. An error may name what somebody's values are.
+        told = str(error).partition("\n")[0][:400].rstrip(".:") if content.rows else ""
+        told = told or type(error).__name__
+        again = told in content.failed.values()
+        content.failed[section] = told
+        content.missing[section] = (
+            "This part could not be made either, for the same reason."
+            if again
+            else f"This part could not be made: {told}."
+        )
         return None
 
 
@@ -165,6 +173,8 @@ def _pairs(content: Content, count: int) -> None:
             "cases",
             lambda: shrunk(run, model, subject.data, count, subject.seed, rows=budget),
         )
+    if not content.cases:
+        content.cases = None
     if content.cases is not None:
         found, numbered = content.cases, subject.numbered
         cards = _tried(content, "cases", lambda: cards_of_cases(found, run.space.protected, subject.data, numbered))
@@ -200,7 +210,7 @@ def _places(content: Content) -> None:
                 rows=max(REGIONS * subject.samples, CHECKED) * _width(run),
             ),
         )
-    if content.coverage is None and not subject.asker.model.regression:
+    if content.coverage is None and subject.decides:
         people = subject.data if run.origin is None else None
         content.coverage = _tried(
             content,
@@ -214,6 +224,8 @@ def _groups(content: Content) -> None:
     if subject.asker is None or subject.data is None or subject.favourable is None:
         return
     asker = subject.asker
+    if not subject.decides and not asker.model.regression:
+        return
     content.groups = _tried(
         content,
         "groups",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.budget import number, whole
 from evenhand.errors import RunError
+from evenhand.reporting.arguments import check_confidence, check_kinds, check_numbers, check_others, check_run, runs_of
 from evenhand.reporting.gathering import Content, gather
-from evenhand.reporting.rendering import render
-from evenhand.reporting.subject import check_run, subject_of
+from evenhand.reporting.rendering import failed, render
+from evenhand.reporting.subject import subject_of
 from evenhand.words import plain
 
 if TYPE_CHECKING:
@@ -18,8 +22,6 @@ if TYPE_CHECKING:
     from evenhand.run import Run
 
 CASES = 4
-LEAST = 100
-"""The fewest samples."""
 
 
 def report(
@@ -44,7 +46,8 @@ def report(
     """Write the report of a run: one offline HTML file for people who never ran anything.
 
     It asks the model some more questions, outside all budgets: how common it is, where, and which real people are
-    nearest. Where the model or the data are not at hand, or a part fails, the report says so and has the rest.
+    nearest. Where the model or the data are not at hand, or a part fails, the report says so and has the rest;
+    of parts that fail it warns.
 
     Parameters
     ----------
@@ -58,7 +61,8 @@ def report(
     data
         Real rows. By default those that the run was given.
     favourable
-        The decision that people want. Without it the report says who gets which decision, not who is favoured.
+        The decision that people want. Without it the report says who gets which decision, not who is favoured. Not for
+        texts.
     y
         The true decisions, or the name of their column in the data, for the accuracy of groups.
     rows
@@ -76,7 +80,7 @@ def report(
     seed
         Same seed and same run, same bytes.
     others
-        Further runs of the same model, drawn beside the discovery curve.
+        Further runs of the same model and space, drawn beside the discovery curve.
     coverage
         A coverage of this run that was measured before.
     ask
@@ -97,6 +101,8 @@ def report(
     >>> "of all individuals that the space allows" in text, "<script" in text
     (True, False)
     """
+    check_run(run)
+    place = ready(path)
     content = gathered(
         run,
         model=model,
@@ -114,7 +120,10 @@ def report(
         coverage=coverage,
         ask=ask,
     )
-    return write(Path(path), render(content))
+    write(place, render(content))
+    if content.failed:
+        warnings.warn(f"{place}: {failed(content)}", stacklevel=2)
+    return place
 
 
 def gathered(
@@ -136,16 +145,32 @@ def gathered(
     ask: bool = True,
 ) -> Content:
     """Gather what a report says; the arguments are those of ``report``."""
-    for one in (run, *others):
-        check_run(one)
-    if not number(confidence) or not 0.5 < confidence < 1:
-        raise RunError(f"confidence must be above 0.5 and below 1, got {confidence!r}")
-    for name, value, least in (("samples", samples, LEAST), ("cases", cases, 1), ("seed", seed, 0)):
-        if value is not None and (not whole(value) or value < least):
-            raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    subject = subject_of(run, model, data, favourable, y, samples, confidence, seed, ask)
+    check_run(run)
+    rivals = runs_of(others)
+    check_confidence(confidence)
+    check_numbers(cases, samples, seed)
+    check_kinds(rows, ask, title, note, coverage)
+    subject = subject_of(run, model, data, favourable, y, samples, confidence, seed, bool(ask))
+    check_others(run, rivals, subject.asker)
     heading = title or f"{plain(run.identity['model'])}, by {', '.join(map(plain, run.space.protected))}"
-    return gather(subject, heading, note, rows, others, cases, coverage)
+    return gather(subject, heading, note, bool(rows), rivals, cases, coverage)
+
+
+def ready(path: Any) -> Path:
+    """Return the place for the file; raise where it cannot be written, before anything is asked."""
+    if not isinstance(path, str | os.PathLike):
+        raise RunError(f"path must be the name of the file to write, got {path!r}")
+    place = Path(path)
+    try:
+        with suppress(FileNotFoundError):
+            # A name with a zero byte is a ValueError here.
+            place.stat()
+            with place.open("ab"):
+                return place
+        with tempfile.TemporaryFile(dir=next(folder for folder in place.absolute().parents if folder.exists())):
+            return place
+    except (OSError, ValueError) as error:
+        raise _unwritable(place, error) from error
 
 
 def write(path: Path, text: str) -> Path:
@@ -153,6 +178,11 @@ def write(path: Path, text: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}; choose another place for the report") from error
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from error
     return path
+
+
+def _unwritable(path: Path, error: Exception) -> RunError:
+    why = getattr(error, "strerror", None) or error
+    return RunError(f"cannot write {path}: {why}; choose another place for the report")

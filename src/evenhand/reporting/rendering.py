@@ -7,8 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from evenhand._version import __version__
-from evenhand.measuring.words import level, listed, percent
+from evenhand.measuring.words import level, percent
 from evenhand.reporting import charts, wording
+from evenhand.reporting.cutting import listed, short, words
 from evenhand.words import plain, visible
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 COMPARISONS = 8
 """Comparisons of each kind and population that are listed."""
+SINGLE, WITHIN, SEVERAL = "", "Within combinations: ", "Several attributes at once: "
+"""Kinds of comparisons: one attribute; one, with others at given values; several that change together."""
+REMARKS = {"texts that cannot move": "Texts without any word that the search could replace"}
+"""Words for counts of searches that mean nothing to who never ran one."""
 
 
 def render(content: Content) -> str:
@@ -45,7 +50,9 @@ def render(content: Content) -> str:
         sections=sections(content),
         verdict=wording.verdict(run, found.get("data"), found.get("uniform"), content.subject.named),
         protected=wording.protected_of(run),
-        effect=wording.effect(run)[0],
+        effect="" if content.subject.texts else f"{wording.effect(run)[0]} {wording.condition(run)}",
+        measured=wording.measured_on(content),
+        spread=wording.spread_out(run) if not content.subject.texts else [],
         remarks=list(dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e))),
         compared=_compared(content),
         # Nothing in these comes from the user without being escaped where it is made.
@@ -71,10 +78,11 @@ def environment() -> Environment:
         # Whatever is written out is first made visible: controls, half characters, what turns text round.
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
-    made.filters |= {"plain": plain, "level": level, "listed": listed, "count": count, "pct": share}
+    made.filters |= {"plain": plain, "level": level, "listed": listed, "count": count, "pct": share, "short": short}
+    made.filters["to"] = lambda low, high, digits=3: Markup(wording.between(low, high, digits).replace(" %", "&nbsp;%"))
     # A line must not end between a share and its sign, and may well end within a long name.
     made.filters["together"] = lambda text: escape(visible(text)).replace(" %", Markup("&nbsp;%"))
-    made.filters["breakable"] = lambda text: escape(visible(text)).replace("_", Markup("_<wbr>"))
+    made.filters["breakable"] = lambda text: escape(visible(words(text))).replace("_", Markup("_<wbr>"))
     made.globals |= {"span": lambda *ends: Markup(charts.span(*ends)), "name_of": charts.name_of, "said": wording.shown}
     return made
 
@@ -105,7 +113,7 @@ def sections(content: Content) -> dict[str, str]:
         parts = {
             "whom": "Which words",
             "cases": "The most telling pairs",
-            "quality": "How natural the texts are" if content.quality else "",
+            "quality": "How natural the texts are" if content.quality or "quality" in content.missing else "",
         }
     else:
         parts = {
@@ -126,6 +134,14 @@ def sections(content: Content) -> dict[str, str]:
         if not content.estimates and "common" not in content.missing:
             parts.pop("whom")
     return {name: heading for name, heading in parts.items() if heading}
+
+
+def failed(content: Content) -> str:
+    """Say which parts were tried in vain, and why."""
+    names = sections(content) | {"terms": "Which words"}
+    parts = list(dict.fromkeys(names.get(name, names.get(name.split()[0], name)) for name in content.failed))
+    why = "; ".join(dict.fromkeys(content.failed.values()))
+    return f"{len(parts)} {'part' if len(parts) == 1 else 'parts'} could not be made ({', '.join(parts)}): {why}"
 
 
 def facts(content: Content) -> dict[str, str]:
@@ -154,7 +170,7 @@ def facts(content: Content) -> dict[str, str]:
         out["Data rows"] = f"{moved:,} moved to the nearest bound of the space, {lost:,} left out"
     if run.sampled:
         out["Counterparts"] = "a sample of them for each individual: some pairs may be missed"
-    out |= {words.capitalize(): f"{n:,}" for words, n in run.remarks}
+    out |= {REMARKS.get(what, what.capitalize()): f"{n:,}" for what, n in run.remarks}
     return out
 
 
@@ -163,7 +179,8 @@ def replay(content: Content) -> dict[str, Any]:
     run, subject = content.run, content.subject
     place = None if run.directory is None else shlex.quote(str(run.directory))
     identity = run.identity
-    digests = {"the model's answers to 64 fixed individuals": identity["answers"]}
+    who = "the first texts of the data" if subject.texts else "64 individuals, the same whenever this space is searched"
+    digests = {f"the model's answers to {who}": identity["answers"]}
     if identity.get("data"):
         digests["the data that the search started from"] = identity["data"]
     if hasattr(run.space, "digest"):
@@ -182,8 +199,8 @@ def _compared(content: Content) -> list[dict[str, Any]]:
     """Choose the comparisons to list, of each population those that differ most first."""
     out = []
     for population, e in content.estimates.items():
-        for combined in (False, True):
-            every = [c for c in e.comparisons if (len(c.first) > 1) is combined and c.pairs]
+        for kind in (SINGLE, SEVERAL, WITHIN):
+            every = [c for c in e.comparisons if _kind(c) == kind and c.pairs]
             chosen = sorted(every, key=lambda c: -abs(c.rate if c.net is None else c.net))[:COMPARISONS]
             if not chosen:
                 continue
@@ -192,7 +209,7 @@ def _compared(content: Content) -> list[dict[str, Any]]:
             out.append(
                 {
                     "data": population == "data",
-                    "combined": combined,
+                    "kind": kind,
                     "shown": chosen,
                     "more": len(every) - len(chosen),
                     "directed": directed,
@@ -201,6 +218,12 @@ def _compared(content: Content) -> list[dict[str, Any]]:
                 }
             )
     return out
+
+
+def _kind(c: Comparison) -> str:
+    if len(c.first) == 1:
+        return SINGLE
+    return SEVERAL if sum(c.first[name] != c.second[name] for name in c.first) > 1 else WITHIN
 
 
 def _ends(c: Comparison) -> tuple[float, float]:

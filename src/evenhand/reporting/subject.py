@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenhand.asker import Asker
-from evenhand.errors import EvenhandError, RunError
-from evenhand.measuring.favour import Favour
+from evenhand.errors import DataError, EvenhandError
 from evenhand.rejudging import asker_of
+from evenhand.reporting.arguments import check_favourable, check_texts, check_truth, decides
 from evenhand.run import Run
-from evenhand.sources import Source, model_of, unchanged
+from evenhand.sources import Changed, Source, model_of, unchanged
 from evenhand.space.frames import read_frame
 from evenhand.text.space import TextSpace
 
@@ -37,6 +37,8 @@ class Subject:
     data: Any
     """Rows with the space's columns, or None."""
     no_data: str
+    decides: bool
+    """Whether the model makes decisions, and not numbers alone."""
     numbered: bool
     """Whether places in the data are those that the user knows."""
     favourable: Any
@@ -73,14 +75,17 @@ def subject_of(
     >>> subject_of(run, None, None, None, None, None, 0.95, 0, ask=False).no_model
     'The model was not asked: this report was made with ask=False.'
     """
+    check_texts(run, favourable, y)
     asker, no_model = _asker(run, model, ask)
+    deciding = asker is None or decides(run, asker)
     found, no_data, numbered = _data(run, data) if not isinstance(run.space, TextSpace) else (None, "", False)
     named = favourable is not None
     if not named:
-        favourable = _one_of_two(run, asker)
+        favourable = _one_of_two(run, asker) if deciding else None
     elif asker is not None:
-        # Raises where the model has no such decision.
-        Favour(asker.model, favourable)
+        check_favourable(run, asker, favourable, deciding)
+    if y is not None:
+        check_truth(y, found)
     count = samples or affordable(run)
     if not count and asker is not None:
         asker, no_model = (
@@ -91,7 +96,19 @@ def subject_of(
             ),
         )
     return Subject(
-        run, asker, no_model, found, no_data, numbered, favourable, named, y, count, float(confidence), int(seed)
+        run,
+        asker,
+        no_model,
+        found,
+        no_data,
+        deciding,
+        numbered,
+        favourable,
+        named,
+        y,
+        count,
+        float(confidence),
+        int(seed),
     )
 
 
@@ -122,34 +139,45 @@ def _asker(run: Run, model: Any, ask: bool) -> tuple[Asker | None, str]:
     if run.origin is not None:
         return run.origin.asker, ""
     try:
-        return asker_of(run, model_of(run), "eh.report"), ""
-    except EvenhandError:
+        own = model_of(run)
+    except Changed:
+        raise
+    except EvenhandError as error:
         return None, (
-            "This part asks the model, which was not at hand. To have it, give the model: "
+            f"This part asks the model, which was not at hand: {_reason(error)}. To have it, give the model: "
             "evenhand report RUN --model MODEL, or eh.report(run, model=model)."
         )
+    return asker_of(run, own, "eh.report"), ""
 
 
 def _data(run: Run, data: Any) -> tuple[Any, str, bool]:
     if data is not None:
         # Whatever is wrong with it is said now, and not in the report.
-        run.space.encode(data)
+        if not len(run.space.encode(data).individuals):
+            raise DataError("none of the rows of the data is in the space; give rows of the space, or no data")
         return data, "", True
     if run.origin is not None and run.origin.data is not None:
         return run.space.frame(run.origin.data.rows), "", not run.counts.get("dropped")
     missing = (
-        "How common it is among real people is not known, because no real rows were at hand. To have it: "
+        "How common it is among real people is not known, because no real rows were at hand{}. To have it: "
         "evenhand report RUN --data FILE, or eh.report(run, data=frame)."
     )
     try:
         source = Source.read(run)
         if source.data is None:
-            return None, missing, False
+            return None, missing.format(""), False
         frame = read_frame(unchanged(source.data, source.data_sha256, "data"))
         run.space.encode(frame)
         return frame, "", True
-    except EvenhandError:
-        return None, missing, False
+    except Changed:
+        raise
+    except EvenhandError as error:
+        return None, missing.format(f": {_reason(error)}"), False
+
+
+def _reason(error: EvenhandError) -> str:
+    """Say why something is not at hand; what to do about it the report says itself."""
+    return (str(error).splitlines() or [type(error).__name__])[0].split(";")[0].rstrip(".:")
 
 
 def _one_of_two(run: Run, asker: Asker | None) -> Any:
@@ -159,9 +187,3 @@ def _one_of_two(run: Run, asker: Asker | None) -> Any:
     classes = None if asker is None or asker.model.classes is None else asker.model.classes.tolist()
     values = run.pairs.decisions.values if classes is None else classes
     return sorted(values, key=str)[-1] if len(values) == 2 else None
-
-
-def check_run(run: Any) -> None:
-    """Raise unless this is a run."""
-    if not isinstance(run, Run):
-        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")

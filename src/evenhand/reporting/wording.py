@@ -2,19 +2,57 @@
 
 from __future__ import annotations
 
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from evenhand.budget import StopReason
 from evenhand.errors import EvenhandError
-from evenhand.measuring.words import listed, percent
+from evenhand.measuring.tables import ALL_VALUES, spread
+from evenhand.measuring.words import level, percent
+from evenhand.reporting.cutting import listed, short
 from evenhand.text.space import TextSpace
-from evenhand.words import plain
+from evenhand.words import native, plain
 
 if TYPE_CHECKING:
     from evenhand.measuring import Estimate
     from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
     from evenhand.run import Run
+
+
+def end(share: float, digits: int = 3, *, up: bool) -> str:
+    """Write the end of an interval, rounded outward, so that what is shown holds what was measured.
+
+    >>> end(0.0499, 2, up=False), end(0.0581, 2, up=True), end(-0.0499, 2, up=False), end(0.07, 2, up=True)
+    ('4.9 %', '5.9 %', '-5 %', '7 %')
+    >>> end(0.9996, 2, up=True), end(0.0, up=False), end(1.0, up=True)
+    ('99.96 %', '0 %', '100 %')
+    """
+    # Twelve digits, so that what binary fractions leave behind rounds nothing.
+    value = Decimal(f"{100 * share:.12g}")
+    if not value:
+        return "0 %"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    rounded = value
+    for finer in range(12):
+        rounded = value.quantize(Decimal(1).scaleb(-places - finer), ROUND_CEILING if up else ROUND_FLOOR)
+        if abs(rounded) < 100 or abs(value) >= 100:
+            # "100 %" is said of all, and of nothing less.
+            break
+    text = f"{rounded:f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + " %"
+
+
+def between(low: float, high: float, digits: int = 3) -> str:
+    """Write an interval.
+
+    >>> between(0.0499, 0.0589, 2)
+    '4.9 % to 5.9 %'
+    """
+    return f"{end(low, digits, up=False)} to {end(high, digits, up=True)}"
 
 
 def protected_of(run: Run) -> str:
@@ -35,6 +73,22 @@ def effect(run: Run) -> tuple[str, str]:
     return "get another outcome", "gets another outcome"
 
 
+def condition(run: Run) -> str:
+    """Say under what people would be treated differently.
+
+    Scores are compared of any two values, and of more than two those farthest apart need not be anybody's own.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("race", ["A", "B", "C"])], protected="race")
+    >>> condition(eh.audit(lambda f: f["age"] / 9, space, "themis", criterion=eh.Gap(0.5)))
+    'for some two values of race, all else equal'
+    """
+    what = protected_of(run)
+    if str(run.identity["criterion"]) != "Flip()" and run.space.combinations > 2:
+        return f"for some two values of {what}, all else equal"
+    return f"if only their {what} were different"
+
+
 def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = None, named: bool = False) -> str:
     """Say in one sentence whether people are treated differently, how common that is and, if known, against whom.
 
@@ -49,25 +103,35 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
             found = "1 text" if run.found == 1 else f"{run.found:,} texts"
             return f"Yes: the search found {found} whose outcome changes when only a word of {what} is swapped."
         return f"None found: in {_tests(run)} no text's outcome changed when only a word of {what} was swapped."
+    if data is not None and uniform is not None and not data.found and uniform.found and uniform.low > 0:
+        bound = "every row was judged"
+        if not data.exact:
+            bound = f"at most {percent(data.upper, 2, up=True)} with {level(data.confidence)} confidence"
+        return (
+            f"Yes, though nobody in the data: none of {data.samples:,} people there ({bound}) would {get} "
+            f"{condition(run)}; of all individuals that the space allows, {_share(uniform)} would."
+        )
     best = data if data is not None and data.found else uniform if uniform is not None and uniform.found else None
     if best is not None and best.low > 0:
         whom = "people like those in the data" if best is data else "all individuals that the space allows"
-        share = percent(best.rate, 2)
-        how = share if best.exact else f"an estimated {share} ({percent(best.low, 2)} to {percent(best.high, 2)})"
-        against = _against(best, named)
-        return f"Yes: {how} of {whom} would {get} if only their {what} were different{against}."
+        return f"Yes: {_share(best)} of {whom} would {get} {condition(run)}{_against(best, named)}."
     known = data if data is not None else uniform
     if run.found:
         one = "1 individual" if run.found == 1 else f"{run.found:,} individuals"
         rate = "how common that is was not measured"
         if known is not None:
             rate = f"by the estimate, at most {percent(known.upper, 2, up=True)} are affected"
-        return f"Yes: the search found {one} who would {get} if only their {what} were different; {rate}."
+        return f"Yes: the search found {one} who would {get} {condition(run)}; {rate}."
     everybody = run.stop is StopReason.EXHAUSTED or (uniform is not None and uniform.exact)
     if everybody and not run.sampled:
         return f"No: every legal individual was tested, and nobody {gets} when only {what} changes."
     most = "" if known is None else f"; at most {percent(known.upper, 2, up=True)} are affected, by the estimate below"
     return f"None found: in {_tests(run)} nobody {gets} when only {what} changes{most}."
+
+
+def _share(e: Estimate) -> str:
+    share = percent(e.rate, 2)
+    return share if e.exact else f"an estimated {share} ({between(e.low, e.high, 2)})"
 
 
 def _against(e: Estimate, named: bool) -> str:
@@ -77,6 +141,34 @@ def _against(e: Estimate, named: bool) -> str:
         return ""
     loser = pairs[0].second if pairs[0].verdict == "favours first" else pairs[0].first
     return f", most often to the disadvantage of {listed(loser)}"
+
+
+def measured_on(content: Content) -> str:
+    """Say on whom the shares were measured."""
+    on = {"data": "on rows of the data as they are", "uniform": "on individuals drawn evenly from the space"}
+    said = ", and ".join(words for name, words in on.items() if name in content.estimates)
+    return f"It is measured {said}; the findings of the search, which goes where findings are, play no part in it."
+
+
+def spread_out(run: Run) -> list[str]:
+    """Say which protected attributes have too many values to compare all of them.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Boolean("member"), eh.Integer("age", 20, 90)], protected="age")
+    >>> spread_out(eh.audit(lambda f: f["age"] > 30, space, strategy="themis", budget=eh.Budget(tests=1)))
+    ['age has 71 values: five of them (20, 38, 55, 72 and 90) stand for its range in these comparisons.']
+    """
+    out = []
+    for name, column in zip(run.space.protected, run.space.protected_columns, strict=True):
+        size, present = run.space.coding.sizes[column], int(run.space.present[column])
+        if size > ALL_VALUES:
+            codes = np.array(spread(size, present))
+            values = [short(native(value)) for value in run.space.attributes[column].decode(codes)]
+            out.append(
+                f"{plain(name)} has {present:,} values: five of them ({', '.join(values[:-1])} and {values[-1]}) stand "
+                "for its range in these comparisons."
+            )
+    return out
 
 
 def remarks(e: Estimate) -> list[str]:
@@ -99,7 +191,7 @@ def remarks(e: Estimate) -> list[str]:
 
 def shown(c: Comparison, content: Content) -> str:
     """Say what a comparison shows."""
-    decision = plain(content.subject.favourable)
+    decision = short(content.subject.favourable)
     gets = "is favoured" if content.subject.named else f"gets “{decision}” more often"
     return {
         "favours first": f"{listed(c.first)} {gets}",

@@ -24,7 +24,8 @@ class Case:
     row: int | None
     """Where the person stands in the data; None without data."""
     changed: dict[str, tuple[Any, Any]]
-    """What differs between the person and the individual: from what, to what."""
+    """What differs between the person and the individual: from what, to what; a protected value only where a criterion
+    of scores finds two other values treated differently, and the person's own beside neither."""
     distance: float
     """By how much: the shares of the attributes' ranges added up, a nominal one counting 1."""
     nearness: float | None

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.budget import whole
+from evenhand.criterion import Criterion, Judgement, Outputs
 from evenhand.errors import DataError, StrategyError
 from evenhand.rejudging import Examiner, asker_of
 from evenhand.run import Run
@@ -186,38 +187,62 @@ def _told(
     examiner.limit = None
     families = space.families(Individuals(space, rows=shrunk.rows), examiner.seed)
     outputs, judged = examiner.judge(families)
+    judged = _shown(examiner.asker.criterion, outputs, judged)
     here, labels = np.arange(len(shrunk.rows)), outputs.labels
-    firsts, seconds = (families.members(here, place).rows for place in (judged.first, judged.second))
-    persons, own, one, other = (records(space, rows) for rows in (shrunk.people, shrunk.rows, firsts, seconds))
-    far, changed = distance.far(shrunk.rows, shrunk.people), distance.changed(shrunk.rows, shrunk.people)
-    near = None if real is None else real.nearness(shrunk.rows)
+    rows, others = (families.members(here, place).rows for place in (judged.first, judged.second))
+    persons, one, other = (records(space, rows) for rows in (shrunk.people, rows, others))
+    far, changed = distance.far(rows, shrunk.people), distance.changed(rows, shrunk.people)
+    near = None if real is None else real.nearness(rows)
     names = [*space.protected, *space.free]
     out = []
     for i in here.tolist():
         said = [None if labels is None else native(labels[i, place[i]]) for place in (judged.first, judged.second)]
         changes = {name: other[i][name] for name in names if not same(one[i][name], other[i][name])}
         pair = Pair(one[i], changes, said[0], said[1], float(judged.gap[i]), outputs.scores is not None)
-        odd = None if real is None else real.odd_pairs(shrunk.rows[i])
+        odd = None if real is None else real.odd_pairs(rows[i])
         case = {
             "pair": pair,
             "person": persons[i],
             "row": None if shrunk.place is None or positions is None else int(positions[shrunk.place[i]]),
             "changed": {
-                name: (persons[i][name], own[i][name])
+                name: (persons[i][name], one[i][name])
                 for name in space.names
-                if not same(persons[i][name], own[i][name])
+                if not same(persons[i][name], one[i][name])
             },
             "distance": float(far[i]),
             "nearness": None if near is None else float(near[i]),
             "odd": odd,
-            "realistic": None if real is None else bool(real.realistic(shrunk.rows[i : i + 1])[0]),
+            "realistic": None if real is None else bool(real.realistic(rows[i : i + 1])[0]),
             "finding": int(shrunk.finding[i]),
         }
         nearness = 0.0 if near is None else float(near[i])
         rank = (int(changed[i]), len(odd or []), -nearness, -pair.gap, float(far[i]), i)
         direction = (*(str(one[i][name]) for name in space.protected), *map(str, said))
-        out.append(Told(case, shrunk.rows[i], rank, direction))
+        out.append(Told(case, rows[i], rank, direction))
     return sorted(out, key=lambda told: told.rank)
+
+
+def _shown(criterion: Criterion, outputs: Outputs, judged: Judgement) -> Judgement:
+    """Show individuals themselves, each beside the counterpart that is treated most differently.
+
+    A criterion of scores judges any two of a family, and the widest pair need not have the individual in it. Where the
+    individual differs enough from nobody, that pair is all there is to show.
+    """
+    answers = next(a for a in (outputs.labels, outputs.scores) if a is not None)
+    count, width = answers.shape[:2]
+    of, place = np.repeat(np.arange(count), width), np.tile(np.arange(width), count)
+    both = np.column_stack([outputs.own[of], place])
+    labels, scores = (None if a is None else a[of[:, None], both] for a in (outputs.labels, outputs.scores))
+    beside = criterion.judge(Outputs(labels, scores, np.zeros(len(of), dtype=np.int64)))
+    gaps = np.where(beside.unfair, beside.gap, -np.inf).reshape(count, width)
+    best, here = gaps.argmax(axis=1), np.arange(count)
+    use = (judged.first != outputs.own) & (gaps[here, best] > -np.inf)
+    return Judgement(
+        judged.unfair,
+        np.where(use, outputs.own, judged.first),
+        np.where(use, best, judged.second),
+        np.where(use, gaps[here, best], judged.gap),
+    )
 
 
 def _distinct(told: list[Told], n: int) -> list[Told]:

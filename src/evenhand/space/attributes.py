@@ -266,6 +266,8 @@ class _Listed(Attribute):
                 raise SpaceError(f"{name!r}: {value!r} cannot be a value; use texts, numbers or truth values")
             if value is None or value != value:
                 raise SpaceError(f"{name!r}: {value!r} is no value; leave it out and say missing=True")
+            if dtype != "object":
+                check_whole(f"{name!r}: {value!r}", value, 'say dtype="object"')
         if len(self._index) != len(self.values):
             twice = sorted({str(v) for v in self.values if self.values.count(v) > 1})
             raise SpaceError(f"{name!r} lists {', '.join(twice)} more than once; list each value once")
@@ -377,6 +379,19 @@ class Boolean(_Listed):
     def describe(self) -> dict[str, Any]:
         """Give the fields that rebuild this attribute."""
         return {"name": self.name, "kind": self.kind} | self._options()
+
+
+def check_whole(what: str, text: Any, remedy: str) -> None:
+    """Raise where a text has half of a character, which pandas' own texts cannot hold.
+
+    >>> check_whole("the name 'age'", "age", "rename it")
+    """
+    try:
+        if isinstance(text, str):
+            text.encode()
+    except UnicodeEncodeError:
+        lost = "has half of a character (a lone surrogate), which pandas' texts cannot hold"
+        raise SpaceError(f"{what} {lost}; write the whole one, or {remedy}") from None
 
 
 def _number(name: str, key: str, value: Any) -> float:

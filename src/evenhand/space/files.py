@@ -33,7 +33,7 @@ def split_name(path: Path) -> tuple[str, str]:
     return ending, packed
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, needs: str = "column names and rows") -> None:
     """Raise unless there is a file with something in it, and not too much."""
     try:
         size = path.stat().st_size
@@ -43,7 +43,7 @@ def check_file(path: Path) -> None:
     if not path.is_file():
         raise DataError(f"{path}: it is a directory or a device, not a file; name a file ({_FORMATS})")
     if size == 0:
-        raise DataError(f"{path}: the file is empty; it needs column names and rows")
+        raise DataError(f"{path}: the file is empty; it needs {needs}")
     if size > LARGEST_FILE:
         _too_large(path)
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, SpaceError
-from evenhand.space.attributes import Attribute, Integer
+from evenhand.space.attributes import Attribute, Integer, check_whole
 from evenhand.space.constraints import Constraint, parse
 from evenhand.space.counterparts import Families, families
 from evenhand.space.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
@@ -392,6 +392,7 @@ class Space:
                 )
             if not isinstance(attribute.name, str) or not attribute.name:
                 raise SpaceError(f"an attribute's name must be a text of at least one letter, got {attribute.name!r}")
+            check_whole(f"the name {attribute.name!r}", attribute.name, "none of it")
         names = [attribute.name for attribute in self.attributes]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.budget import number, whole
 from evenhand.errors import DataError, ModelError
 from evenhand.text.intervals import Chain
-from evenhand.text.layers import check, evaluating, read
+from evenhand.text.layers import alone, check, evaluating, read
 from evenhand.text.substitutions import Boxes, Encode, Ids, encoded, substitutions
 from evenhand.text.texts import Positions
 
-SLACK = 1e-5
-"""By how much a bound must stay below the decision: more than arithmetic of single precision can be wrong."""
+TIES = 64
+"""Units of the last place by which a bound must stay below the decision: nearer, a sigmoid may make two logits one."""
 _CHECKED = 64
 _SORTED = 20
 """Batches among which texts are sorted by length."""
@@ -60,12 +61,13 @@ class Certifying:
     ramp: float = 0.6
 
     def __post_init__(self) -> None:
-        for name, low, high in (("weight", 0, 1), ("ramp", 0, 1), ("rate", 0, float("inf"))):
+        for name, most in (("weight", 1), ("ramp", 1), ("rate", np.inf)):
             value = getattr(self, name)
-            if not isinstance(value, int | float) or not low <= value <= high:
-                raise ModelError(f"{name} must be from {low} to {high:g}, got {value!r}")
-        if self.batch < 1 or self.epochs < 1:
-            raise ModelError(f"batch and epochs must be 1 or more, got {self.batch} and {self.epochs}")
+            if not number(value) or not 0 <= value <= most:
+                wanted = "a number from 0 to 1" if most == 1 else "a finite number of at least 0"
+                raise ModelError(f"{name} must be {wanted}, got {value!r}")
+        for name in ("batch", "epochs"):
+            _check_count(name, getattr(self, name))
 
     def at(self, step: int, steps: int) -> float:
         """Say how far the schedule is.
@@ -77,11 +79,13 @@ class Certifying:
 
 
 def certify(
-    module: Any, texts: Sequence[str], protected: Any, encode: Encode, *, together: bool = False, batch: int = 256
-) -> Certificate:
+    module: Any, texts: Sequence[str], protected: Any, encode: Encode, *, together: bool = False,
+    ambiguous: str = "context", threshold: float | None = None, batch: int = 256,
+) -> Certificate:  # fmt: skip
     """Prove of as many texts as possible that no swap of a protected term changes the net's decision.
 
-    What is not proven may still hold: bounds of deep or recurrent nets are wider than what can happen.
+    What is proven holds of the net as it computes, with the rounding of its precision; bounds are computed in double
+    precision. What is not proven may still hold: bounds of deep or recurrent nets are wider than what can happen.
 
     Parameters
     ----------
@@ -92,9 +96,13 @@ def certify(
     protected
         Lexicons, as for an audit.
     encode
-        Turns a list of texts into rows of word numbers, filled up at the end.
+        Turns a list of texts into rows of word numbers, filled up at the end or not at all.
     together
         Whether all occurrences of an identity are swapped at once, and not one at a time.
+    ambiguous
+        Where a term that may be none is one: ``"context"``, ``"always"``, ``"never"``.
+    threshold
+        Decide for class 1 of two where its probability is at least this; None: for the likelier class.
     batch
         Boxes that are bounded at once.
 
@@ -109,24 +117,30 @@ def certify(
     """
     import torch
 
+    _check_count("batch", batch)
     chain = read(module)
-    boxes = substitutions(texts, protected, encode, together=together, pad=chain.pad)
+    boxes = substitutions(texts, protected, encode, together=together, ambiguous=ambiguous, pad=chain.pad)
+    _check_ids(chain, boxes.ids, boxes.word)
     check(chain, module, boxes.ids[:_CHECKED])
+    eps = torch.finfo(chain.head.weight.dtype).eps
+    exact = replace(read(copy.deepcopy(module).double()), shift=_shift(chain, threshold))
+    widened, slack = replace(exact, rounding=2 * eps), TIES * eps * np.cosh(exact.shift / 2) ** 2
     proven = np.ones(len(texts), dtype=bool)
     with torch.no_grad(), evaluating(module):
         for first in range(0, len(boxes), batch):
             some = _trimmed(boxes[first : first + batch], chain.pad)
-            own = _decisions(chain, module, encoded(encode, [texts[row] for row in some.text.tolist()], chain.pad))
-            most = chain.margins(some, own)
+            own = _decisions(exact, encoded(encode, [texts[row] for row in some.text.tolist()], chain.pad))
+            most = widened.margins(some, own)
             most.scatter_(1, own[:, None], -torch.inf)
-            np.logical_and.at(proven, some.text, (most.amax(1) < -SLACK).cpu().numpy())
+            np.logical_and.at(proven, some.text, (most.amax(1) < -slack).cpu().numpy())
     named = np.unique(boxes.text)
     return Certificate(named, proven[named], len(texts) - len(named))
 
 
 def train_certified(
     module: Any, texts: Sequence[str], labels: npt.ArrayLike, protected: Any, encode: Encode, *,
-    how: Certifying | None = None, together: bool = False, seed: int = 0,
+    how: Certifying | None = None, together: bool = False, ambiguous: str = "context",
+    threshold: float | None = None, seed: int = 0,
 ) -> Any:  # fmt: skip
     """Train a copy of a net on so that swaps of protected terms provably change few decisions; return the copy.
 
@@ -135,8 +149,8 @@ def train_certified(
     module
         A torch module of layers that ``layers.read`` knows, trained or not, that returns logits.
     texts, labels
-        What to train on; labels are the numbers of the classes.
-    protected, encode, together
+        What to train on; labels are the numbers of the classes, from 0.
+    protected, encode, together, ambiguous, threshold
         As for ``certify``.
     how
         Rate, batches, epochs, and how the worst case is mixed in.
@@ -146,15 +160,22 @@ def train_certified(
     import torch
 
     how = Certifying() if how is None else how
-    y = np.asarray(labels, dtype=np.int64)
-    if len(y) != len(texts) or not len(texts):
-        raise DataError(f"each text needs a label: got {len(texts)} texts and {len(y)} labels")
+    y = np.asarray(labels)
+    if y.shape != (len(texts),) or not len(texts):
+        raise DataError(f"each text needs a label: got {len(texts)} texts and {y.size} labels")
     module = copy.deepcopy(module)
     chain = read(module)
     if chain.tail:
         raise ModelError(f"{type(module).__name__} must return logits to be trained; leave out its last layer")
-    boxes = substitutions(texts, protected, encode, together=together, pad=chain.pad)
+    y = _numbers(y, max(2, chain.head.out_features))
+    chain = replace(chain, shift=_shift(chain, threshold))
+    boxes = substitutions(texts, protected, encode, together=together, ambiguous=ambiguous, pad=chain.pad)
+    if not len(boxes):
+        raise DataError(
+            f"no swap is possible in {len(texts):,} texts, so there is nothing to certify; give other texts or lexicons"
+        )
     ids = encoded(encode, texts, chain.pad)
+    _check_ids(chain, ids, boxes.ids, boxes.word)
     check(chain, module, ids[:_CHECKED])
     optimiser = torch.optim.Adam([weight for weight in module.parameters() if weight.requires_grad], how.rate)
     rng, step = np.random.default_rng(seed), 0
@@ -193,13 +214,51 @@ def loss(
     return (1 - weight * progress) * usual + weight * progress * worst
 
 
-def _decisions(chain: Chain, module: Any, ids: Ids) -> Any:
+def _decisions(chain: Chain, ids: Ids) -> Any:
+    """Say what is decided; a net that rounds to another decision is not proven, as each text is in a box."""
     import torch
 
-    outputs = module(torch.from_numpy(ids).to(chain.head.weight.device))
-    if chain.head.out_features > 1:
-        return outputs.argmax(1)
-    return (outputs.reshape(-1) > (0.5 if chain.tail else 0.0)).long()
+    first = torch.zeros(len(ids), dtype=torch.int64, device=chain.head.weight.device)
+    return chain.margins(alone(ids), first).argmax(1)
+
+
+def _shift(chain: Chain, threshold: float | None) -> float:
+    """Say how much more the logit of class 0 counts under a threshold on the probability of class 1."""
+    if threshold is None:
+        return 0.0
+    if not number(threshold) or not 0 < threshold < 1:
+        raise ModelError(f"threshold must be a number above 0 and below 1, got {threshold!r}")
+    classes, sigmoid = chain.head.out_features, any(type(layer).__name__ == "Sigmoid" for layer in chain.tail)
+    if classes > 2 or (classes == 2 and sigmoid):
+        kind = "two sigmoids" if classes == 2 else f"{classes} classes"
+        raise ModelError(f"a threshold is for one output or two classes, and the net has {kind}; leave threshold out")
+    return float(np.log(threshold) - np.log1p(-threshold))
+
+
+def _numbers(labels: npt.NDArray[Any], classes: int) -> Ids:
+    """Check that labels are the numbers of classes."""
+    if labels.dtype.kind not in "iub" or labels.min() < 0 or labels.max() >= classes:
+        wrong = [one for one in labels.tolist() if not isinstance(one, int) or not 0 <= one < classes]
+        raise DataError(
+            "certified training takes the numbers of classes as labels, from 0; number y so: "
+            f"the net has {classes} classes, got {wrong[0]!r:.60}"
+        )
+    return labels.astype(np.int64)
+
+
+def _check_ids(chain: Chain, *parts: Ids) -> None:
+    ids = np.concatenate([part.ravel() for part in parts])
+    outside = ids[(ids < 0) | (ids >= chain.embedding.num_embeddings)]
+    if len(outside):
+        raise DataError(
+            f"encode gave the id {outside[0]}, but the net has vectors for 0 to {chain.embedding.num_embeddings - 1}; "
+            "use the vocabulary that it was made for"
+        )
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not whole(value) or value < 1:
+        raise ModelError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ def strings_of(data: Any, column: str = "text") -> tuple[list[str], Positions, i
     (['one', 'two'], [0, 2], 1)
     """
     values = _values(data, column)
-    rows = [row for row, value in enumerate(values) if isinstance(value, str) or not _missing(value)]
+    rows = [row for row, value in enumerate(values) if isinstance(value, str) or not missing(value)]
     for row in rows:
         if not isinstance(values[row], str):
             got = f"text {row} must be a string, got {values[row]!r:.60} ({type(values[row]).__name__})"
@@ -51,5 +51,10 @@ def _values(data: Any, column: str) -> list[Any]:
         ) from None
 
 
-def _missing(value: Any) -> bool:
+def missing(value: Any) -> bool:
+    """Tell what stands for no text.
+
+    >>> missing(None), missing(float("nan")), missing("")
+    (True, True, False)
+    """
     return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _MISSING

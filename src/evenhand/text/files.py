@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from evenhand.errors import DataError
 from evenhand.space.files import READERS, check_file, open_packed
 from evenhand.space.names import suggest
+from evenhand.text.data import missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +25,10 @@ _PACKINGS = (".gz", ".xz")
 _FORMATS = ".csv, .tsv, .txt (also .gz, .xz), .jsonl, .json, .parquet"
 
 
-def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf-8") -> list[str]:
+def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf-8") -> list[str | None]:
     r"""Read the texts of a file, one for each row or line; empty ones too, so that their numbers are those of the rows.
+
+    Where a table has nothing, as ``null`` in JSON, there is None: a missing text.
 
     Parameters
     ----------
@@ -47,11 +50,12 @@ def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf
     path = Path(path)
     ending, packed = _kind(path)
     if ending != _PLAIN:
-        return texts_of(read_table(path, encoding), column, path)
+        return _texts(read_table(path, encoding), column, path)
     if column is not None:
         raise DataError(f"{path}: plain lines have no column {column!r}; leave it out, or name a table")
     with _reading(path, encoding), open_packed(path, packed) as stream:
         lines = stream.read().decode(_signed(encoding)).split("\n")
+    # A text for each line; what ends the last one begins no other.
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
@@ -76,21 +80,28 @@ def read_table(path: str | Path, encoding: str = "utf-8") -> pd.DataFrame:
 
 
 def texts_of(table: pd.DataFrame, column: str | None, path: Path) -> list[str]:
-    """Take the texts of a column.
+    """Take the texts of a column, none of which may be missing.
 
     >>> import pandas as pd
     >>> texts_of(pd.DataFrame({"said": ["Hello"]}), None, Path("table.csv"))
     ['Hello']
     """
+    texts = _texts(table, column, path)
+    if None in texts:
+        raise DataError(f"{path}: row {texts.index(None)} has no text, and each label needs one; drop the row")
+    return [str(text) for text in texts]
+
+
+def _texts(table: pd.DataFrame, column: str | None, path: Path) -> list[str | None]:
     names = [str(name) for name in table.columns]
     if column is None:
         if "text" not in names and len(names) != 1:
             raise DataError(f"{path}: which column has the texts? There are {', '.join(names)}; name one")
         column = "text" if "text" in names else names[0]
-    texts = column_of(table, column, path).tolist()
+    texts = [text if isinstance(text, str) or not missing(text) else None for text in column_of(table, column, path)]
     for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            got = "nothing" if text is None or text != text else f"{text!r:.60} ({type(text).__name__})"
+        if not isinstance(text, str | None):
+            got = f"{text!r:.60} ({type(text).__name__})"
             raise DataError(f"{path}: row {number} of {column!r} must be a text, got {got}; drop or convert it")
     return texts
 
@@ -110,7 +121,7 @@ def _kind(path: Path) -> tuple[str, str]:
     ending = endings[-1] if endings else ""
     if ending not in (*READERS, _PLAIN) or (packed and ending not in (*_SEPARATORS, _PLAIN)):
         raise DataError(f"{path}: texts cannot be read from a file of this kind; allowed: {_FORMATS}")
-    check_file(path)
+    check_file(path, "texts, one in each line" if ending == _PLAIN else "column names and rows")
     return ending, packed
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.errors import SpaceError
 from evenhand.text.articles import plain
@@ -65,7 +66,14 @@ class Finder:
 
     def find(self, texts: Texts) -> Occurrences:
         """Find all terms; of those that overlap, the one that begins first, then the longest."""
-        hits = np.flatnonzero(texts.vocabulary.column(self._is_head, bool)[texts.words])
+        return self.look(texts)[0]
+
+    def look(self, texts: Texts) -> tuple[Occurrences, npt.NDArray[np.bool_]]:
+        """Find all terms, and tell at which words was looked for that: as long as they stay, so do the terms.
+
+        Other words may be replaced by any that is no ``head``.
+        """
+        hits = np.flatnonzero(texts.vocabulary.column(self.head, bool)[texts.words])
         rows, look = texts.rows[hits], _Look(texts)
         found: list[tuple[int, ...]] = []
         ends = texts.starts[:-1].tolist()
@@ -83,9 +91,10 @@ class Finder:
                 if reading is not None or not term.readings:
                     ends[row] = stop
                     break
-        return Occurrences(*np.array(found, dtype=np.int64).reshape(-1, 6).T)
+        return Occurrences(*np.array(found, dtype=np.int64).reshape(-1, 6).T), look.seen
 
-    def _is_head(self, word: str) -> bool:
+    def head(self, word: str) -> bool:
+        """Tell whether a term, or a phrase that is none, begins with this word."""
         return _plain(word) in self._heads
 
     def _read(self, term: _Term, context: Context) -> tuple[int, int] | None:
@@ -135,12 +144,14 @@ def _words(spelling: str) -> tuple[str, ...]:
 
 
 class _Look:
-    """A look at single words of texts."""
+    """A look at single words of texts, which notes at which."""
 
     def __init__(self, texts: Texts) -> None:
         self.texts, self.words = texts, texts.vocabulary.words
+        self.seen = np.zeros(len(texts.words), dtype=bool)
 
     def word(self, at: int) -> str:
+        self.seen[at] = True
         return str(self.words[self.texts.words[at]])
 
     def lower(self, at: int) -> str:
@@ -151,9 +162,9 @@ class _Look:
 
     def matches(self, term: _Term, start: int, stop: int) -> bool:
         words = ("the", *term.words) if term.the else term.words
-        if any(self.lower(start + n) != word for n, word in enumerate(words)):
-            return False
         if not all(_glued(self.gap(at)) for at in range(start, stop - 1)):
+            return False
+        if any(self.lower(start + n) != word for n, word in enumerate(words)):
             return False
         name = self.word(start + term.the)
         return not term.capital or (name.isupper() if term.spelling.isupper() else name[:1].isupper())
@@ -164,16 +175,25 @@ class _Look:
         return int(Casing.of(found, " ".join(split(term.spelling)[1::2]), starts))
 
     def context(self, start: int, stop: int, first: int, last: int) -> Context:
-        before, after = ["", "", ""], ["", "", ""]
-        for n, at in enumerate(range(start - 1, max(start - 4, first - 1), -1)):
-            if not _near(self.gap(at)):
-                break
-            before[n] = self.lower(at)
-        for n, at in enumerate(range(stop, min(stop + 3, last))):
-            if not _near(self.gap(at - 1)):
-                break
-            after[n] = self.lower(at)
-        return Context((before[0], before[1], before[2]), (after[0], after[1], after[2]))
+        before, after = range(start - 1, max(start - 4, first - 1), -1), range(stop, min(stop + 3, last))
+        return Context(_Side(self, before, before), _Side(self, after, range(stop - 1, last)))
+
+
+class _Side(Sequence[str]):
+    """The words to one side of a term, each looked at when it is asked for; ``gaps`` stand between it and the last."""
+
+    def __init__(self, look: _Look, places: Sequence[int], gaps: Sequence[int]) -> None:
+        self._look, self._places, self._gaps = look, places, gaps
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, n: Any) -> Any:
+        if n >= 3:
+            raise IndexError(n)
+        if n >= len(self._places) or not all(_near(self._look.gap(at)) for at in self._gaps[: n + 1]):
+            return ""
+        return self._look.lower(self._places[n])
 
 
 def _glued(gap: str) -> bool:

@@ -42,7 +42,7 @@ class TextGround:
         vocabulary = Vocabulary()
         self.swaps = Swaps(space.lexicons, vocabulary, space.ambiguous)
         texts = Texts.of(strings, vocabulary)
-        found = self.swaps.find(texts)
+        found, seen = self.swaps.look(texts)
         counterparts = self.swaps.widths(found, len(texts), together=self.together)
         kept = np.flatnonzero(counterparts)
         self.without = len(found.without(texts))
@@ -55,8 +55,9 @@ class TextGround:
         self.sizes = np.minimum(1 + self.counterparts, space.limit)
         """How many texts a family has."""
         self.keys = Keys.of(self.texts, self.found, self.swaps, together=self.together)
-        self.moves = None if similar is None else Moves(similar, vocabulary)
-        self._free = ~self.found.covered(self.texts)
+        self.moves = None if similar is None else Moves(similar, vocabulary, self.swaps.fixed)
+        # Where what the reading looked at stays, texts that are made of seeds have the terms of their seeds.
+        self._free = ~(self.found.covered(self.texts) | seen[ranges(texts.starts[kept], texts.lengths[kept])])
 
     @property
     def seeds(self) -> TextIndividuals:

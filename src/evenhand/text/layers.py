@@ -53,12 +53,10 @@ def check(chain: Chain, module: Any, ids: Ids) -> None:
     """Raise unless the layers in their order say what the module says."""
     import torch
 
-    row, none = np.arange(len(ids) + 1), np.empty(0, dtype=np.int64)
-    alone = Boxes(ids, row[:-1], row, np.zeros(len(ids) + 1, dtype=np.int64), none, none)
     device = chain.head.weight.device
     with torch.no_grad(), evaluating(module):
         wanted = module(torch.from_numpy(ids).to(device))
-        got = chain.logits(alone).low
+        got = chain.logits(alone(ids)).low
         for layer in chain.tail:
             got = layer(got)
     if not isinstance(wanted, torch.Tensor) or wanted.numel() != got.numel():
@@ -70,6 +68,16 @@ def check(chain: Chain, module: Any, ids: Ids) -> None:
             f"{type(module).__name__} does more than its layers in their order say (answers differ by {apart:.2g}).\n"
             f"{_say()};\npadding must come last and must not matter"
         )
+
+
+def alone(ids: Ids) -> Boxes:
+    """Box encoded texts, each with nothing beside it.
+
+    >>> alone(np.array([[3, 1], [2, 0]])).enumerated().tolist()
+    [[3, 1], [2, 0]]
+    """
+    row, none = np.arange(len(ids) + 1), np.empty(0, dtype=np.int64)
+    return Boxes(ids, row[:-1], row, np.zeros_like(row), none, none)
 
 
 @contextmanager
@@ -91,7 +99,7 @@ def _leaves(module: Any, name: str) -> Iterator[Any]:
         yield module
         return
     children = list(module.children())
-    if not children or any(True for _ in module.parameters(recurse=False)):
+    if (not children and kind != "Sequential") or any(True for _ in module.parameters(recurse=False)):
         raise ModelError(f"{name} has a layer {type(module).__name__}, whose bounds are not known;\n{_say()}")
     for child in children:
         yield from _leaves(child, name)

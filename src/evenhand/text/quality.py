@@ -5,13 +5,14 @@ The two texts differ by the free edit alone. The swap of a protected term is wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.budget import number
 from evenhand.errors import DataError, MissingExtra
 from evenhand.text.texts import Texts, Vocabulary
 from evenhand.text.vectors import load
@@ -57,8 +58,10 @@ def quality(
     >>> table["changed"].tolist(), table["jaccard"].tolist()
     ([1, 0], [0.5, 1.0])
     """
-    if isinstance(before, str) or isinstance(after, str) or len(before) != len(after):
-        raise DataError(f"two lists of as many texts are needed, got {len(before)} and {len(after)}")
+    both = (before, after)
+    if any(isinstance(texts, str) or not isinstance(texts, Sized) for texts in both) or len(before) != len(after):
+        got = " and ".join(str(len(t)) if isinstance(t, Sized) else type(t).__name__ for t in both)
+        raise DataError(f"two lists of as many texts are needed, got {got}")
     vocabulary = Vocabulary()
     old, new = Texts.of(before, vocabulary), Texts.of(after, vocabulary)
     return compared(old, new, vectors=vectors, encoder=encoder, bleu=bleu)
@@ -94,6 +97,8 @@ def within(table: pd.DataFrame, **limits: float) -> npt.NDArray[np.bool_]:
             raise DataError(f"{name} is no measure of quality; allowed: {', '.join((*MOST, *LEAST))}")
         if name not in table:
             raise DataError(f"{name} was not measured; give quality() what it needs: vectors, encoder or bleu=True")
+        if not number(limit):
+            raise DataError(f"{name} must be limited by a number, got {limit!r}")
         values = table[name].to_numpy()
         # What could not be measured keeps no limit.
         kept &= values <= limit if name in MOST else values >= limit
@@ -154,7 +159,9 @@ def bleu_scores(before: Sequence[str], after: Sequence[str]) -> Values:
 def similarity(before: Sequence[str], after: Sequence[str], encoder: Any) -> Values:
     """Cosine of the vectors that a sentence encoder gives to two texts."""
     texts = list(dict.fromkeys([*before, *after]))
-    vectors = np.asarray(_encode(encoder)(texts), dtype=np.float64).reshape(len(texts), -1)
+    if not texts:
+        return np.zeros(0)
+    vectors = _matrix(_encode(encoder)(texts), len(texts), "encoder", "texts")
     units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(float).tiny)
     numbers = {text: number for number, text in enumerate(texts)}
     a, b = (units[[numbers[text] for text in part]] for part in (before, after))
@@ -181,11 +188,28 @@ def _encode(encoder: Any) -> Callable[[list[str]], Any]:
 def _lookup(vectors: Any) -> Callable[[list[str]], Values]:
     """Make a function on words of what has vectors for words."""
     if callable(vectors) and not hasattr(vectors, "vectors"):
-        return lambda words: np.asarray(vectors(words), dtype=np.float64)
+        return lambda words: _matrix(vectors(words), len(words), "vectors", "words")
     known, matrix = load(vectors)
     numbers = {word: number for number, word in enumerate(known)}
     rows = np.vstack([matrix, matrix.mean(axis=0)]).astype(np.float64)
     return lambda words: rows[[numbers.get(word, numbers.get(word.lower(), len(known))) for word in words]]
+
+
+def _matrix(made: Any, rows: int, name: str, what: str) -> Values:
+    """Check that there is one vector of finite numbers for each text or word."""
+    made = made.detach().cpu() if hasattr(made, "detach") else made
+    try:
+        matrix = np.asarray(made, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if not matrix.ndim or len(matrix) != rows:
+        got = f"an array of shape {np.shape(made)}" if hasattr(made, "shape") else type(made).__name__
+        raise DataError(f"{name} must give one vector for each of {rows:,} {what}, got {got}")
+    matrix = matrix.reshape(rows, -1)
+    wrong = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(wrong):
+        raise DataError(f"{name} gave {len(wrong):,} of {rows:,} {what} vectors with NaN or infinite numbers")
+    return matrix
 
 
 def _row(texts: Texts, number: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any
 
@@ -200,6 +200,8 @@ def _largest(values: npt.NDArray[np.float32], count: int) -> Positions:
 class Moves:
     """Similar words as numbers of the texts' vocabulary, in the case of the words that they replace.
 
+    Words that are ``fixed`` are not replaced and replace none.
+
     >>> vocabulary = Vocabulary()
     >>> moves = Moves(Similar((["good", "fine", "bad"], [[1, 0], [1, 0.1], [-1, 0]]), k=2), vocabulary)
     >>> similar = moves.of(vocabulary.ids(["GOOD"]))
@@ -207,8 +209,8 @@ class Moves:
     [['FINE', 'BAD']]
     """
 
-    def __init__(self, similar: Similar, vocabulary: Vocabulary) -> None:
-        self.similar, self.vocabulary = similar, vocabulary
+    def __init__(self, similar: Similar, vocabulary: Vocabulary, fixed: Callable[[str], bool] | None = None) -> None:
+        self.similar, self.vocabulary, self._fixed = similar, vocabulary, fixed
         self._table = np.empty((0, similar.k), dtype=np.int32)
         self._known = np.empty(0, dtype=bool)
 
@@ -237,10 +239,21 @@ class Moves:
 
     def _fill(self, ids: Ids) -> None:
         self._known[ids] = True
-        numbers = self.vocabulary.column(self.similar.number, np.int64)[ids]
-        ids, rows = ids[numbers >= 0], self.similar.rows(numbers[numbers >= 0])
+        numbers = self.vocabulary.column(self._number, np.int64)[ids]
+        ids, rows = ids[numbers >= 0], self._free(self.similar.rows(numbers[numbers >= 0]))
         cases = np.broadcast_to(self.vocabulary.cases[ids, None], rows.shape)[rows >= 0]
         words = self.vocabulary.ids([self.similar.words[n] for n in rows[rows >= 0]])
         found = np.full(rows.shape, -1, dtype=np.int32)
         found[rows >= 0] = self.vocabulary.written(words, cases)
         self._table[ids] = found
+
+    def _number(self, word: str) -> int:
+        return -1 if self._fixed is not None and self._fixed(word) else self.similar.number(word)
+
+    def _free(self, rows: Ids) -> Ids:
+        """Leave fixed words out; what is left moves up."""
+        if self._fixed is None:
+            return rows
+        fixed = [number for number in np.unique(rows[rows >= 0]).tolist() if self._fixed(self.similar.words[number])]
+        rows = np.where(np.isin(rows, fixed), -1, rows)
+        return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), axis=1)

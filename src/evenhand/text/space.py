@@ -82,6 +82,11 @@ class TextSpace:
         for name, word, allowed in (("occurrences", occurrences, OCCURRENCES), ("ambiguous", ambiguous, AMBIGUOUS)):
             if word not in allowed:
                 raise SpaceError(f"{name} must be one of {', '.join(allowed)}, got {word!r}")
+        for name, said in (("avoid_protected", avoid_protected), ("agree", agree)):
+            if not isinstance(said, bool):
+                raise SpaceError(f"{name} must be True or False, got {said!r}")
+        if not isinstance(column, str):
+            raise SpaceError(f"column must be the name of a column, got {column!r}")
 
     sampled = False
     """Whether texts are compared with a sample of their counterparts depends on the texts; the run says so."""
@@ -107,6 +112,9 @@ class TextSpace:
         (1, 1)
         """
         strings, rows, missing = strings_of(data, self.column)
+        if not strings:
+            got = f"all {missing:,} are missing" if missing else "got none"
+            raise DataError(f"a space of texts needs texts to start from, {got}; give a list of them: data=[...]")
         similar = self.similar
         if similar is None and embed is not None:
             own = (list(words), embed(words)) if words is not None else _told_apart(strings, embed)

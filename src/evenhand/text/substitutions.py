@@ -119,9 +119,18 @@ def substitutions(
 
 
 def encoded(encode: Encode, strings: Sequence[str], pad: int = 0) -> Ids:
-    """Encode texts, and check that there is one row of whole numbers for each, with nothing but padding at its end."""
+    """Encode texts, and check that there is one row of whole numbers for each, with nothing but padding at its end.
+
+    Rows of different lengths are filled up.
+
+    >>> encoded(lambda texts: [list(map(len, text.split())) for text in texts], ["to be", "or"]).tolist()
+    [[2, 2], [2, 0]]
+    """
     made = encode(strings)
-    ids = np.asarray(made.cpu() if hasattr(made, "cpu") else made)
+    try:
+        ids = np.asarray(made.cpu() if hasattr(made, "cpu") else made)
+    except (TypeError, ValueError):  # rows of different lengths, or no rows at all
+        ids = _filled_up(made, pad)
     if ids.ndim != 2 or len(ids) != len(strings) or ids.dtype.kind not in "iu":
         raise DataError(
             f"encode must return a row of whole numbers for each of {len(strings)} texts, got {ids.dtype} {ids.shape}"
@@ -130,6 +139,19 @@ def encoded(encode: Encode, strings: Sequence[str], pad: int = 0) -> Ids:
     if (real[:, 1:] & ~real[:, :-1]).any():
         raise DataError(f"encode must fill rows up with {pad} at the end only; got it before other numbers")
     return ids.astype(np.int64)
+
+
+def _filled_up(rows: Any, pad: int) -> npt.NDArray[Any]:
+    try:
+        parts = [np.asarray(row.cpu() if hasattr(row, "cpu") else row) for row in rows]
+    except (TypeError, ValueError):
+        return np.empty(0)
+    if any(part.ndim != 1 or (part.size and part.dtype.kind not in "iu") for part in parts):
+        return np.empty(0)
+    ids = np.full((len(parts), max(map(len, parts), default=0)), pad, dtype=np.int64)
+    for row, part in enumerate(parts):
+        ids[row, : len(part)] = part
+    return ids
 
 
 def _boxed(ids: Ids, source: Positions, unit: Positions, pad: int) -> Boxes:

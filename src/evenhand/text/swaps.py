@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.text.articles import agree
+from evenhand.text.articles import agree, is_article
 from evenhand.text.finding import Finder
 from evenhand.text.lexicon import Lexicon
 from evenhand.text.occurrences import Casing, Occurrences
@@ -100,8 +100,22 @@ class Swaps:
 
     def find(self, texts: Texts) -> Occurrences:
         """Find all terms that can be swapped."""
-        found = self.finder.find(texts)
-        return found[(self.table[found.form] >= 0).sum(axis=1) > 1]
+        return self.look(texts)[0]
+
+    def look(self, texts: Texts) -> tuple[Occurrences, npt.NDArray[np.bool_]]:
+        """Find all terms that can be swapped, and tell at which words was looked for that."""
+        found, seen = self.finder.look(texts)
+        return found[(self.table[found.form] >= 0).sum(axis=1) > 1], seen
+
+    def fixed(self, word: str) -> bool:
+        """Tell whether a word may neither come nor go where terms are to stay: terms begin with it, or it is a or an.
+
+        >>> from evenhand.text.lexicon import load
+        >>> swaps = Swaps([load("country")], Vocabulary())
+        >>> [word for word in ("New", "old", "an", "french") if swaps.fixed(word)]
+        ['New', 'an', 'french']
+        """
+        return self.finder.head(word) or is_article(word)
 
     def counterparts(self, texts: Texts, found: Occurrences, *, together: bool = False) -> Counterparts:
         """Swap terms for those of every other identity that has their form; capitals and articles follow.

@@ -38,7 +38,7 @@ from evenhand.space.names import suggest
 from evenhand.text.lexicon import Form, Lexicon, Spellings
 from evenhand.text.tokens import split
 
-SPEECHES = ("noun", "adjective", "pronoun", "determiner", "name")
+SPEECHES = ("noun", "adjective", "pronoun", "object", "determiner", "name")
 NUMBERS = ("", "singular", "plural", "mass")
 _KEYS = ("sources", "identities", "forms", "terms", "ambiguous", "except", "capital")
 
@@ -103,7 +103,7 @@ class _Reader:
             tuple(identities),
             tuple(map(tuple, cells)),
             frozenset(text.lower() for text in self.texts(content, "ambiguous")),
-            tuple(self.texts(content, "except")),
+            tuple(self.phrases(content)),
             capital,
             tuple(self.texts(content, "sources")),
         )
@@ -123,6 +123,8 @@ class _Reader:
     def by_form(self, content: Mapping[str, Any]) -> tuple[list[Form], list[list[Spellings]]]:
         """Read one line for each form; its name is its terms."""
         identities = self.texts(content, "identities")
+        if len(set(identities)) < len(identities):
+            raise self.error(f"names of identities must differ, got {identities!r:.60}")
         if "terms" in content:
             raise self.error("with 'identities', terms belong below [[forms]]: one line for each form")
         forms, columns = [], []
@@ -170,14 +172,23 @@ class _Reader:
             raise self.error(f"{key!r} must be a list of texts, got {value!r:.60}")
         return list(value)
 
+    def phrases(self, content: Mapping[str, Any]) -> list[str]:
+        found = self.texts(content, "except")
+        for phrase in found:
+            if len(split(phrase)) < 3:
+                raise self.error(f"a phrase of 'except' must have a word, got {phrase!r:.60}")
+        return found
+
     def check(self, made: Lexicon) -> None:
         """Raise unless terms can be told apart and swapped."""
         if not any(len(made.terms(form.name)) > 1 for form in made.forms):
             raise self.error("no form has two terms, so nothing can be swapped; add terms")
         owners: dict[tuple[int, str], int] = {}
         for i, j, spelling in made.spellings():
-            if owners.setdefault((j, spelling.lower()), i) != i:
-                both = f"{made.identities[owners[j, spelling.lower()]]!r} and {made.identities[i]!r}"
+            # As it is looked for: without capitals, and with a hyphen as good as a space.
+            words = " ".join(split(spelling.lower())[1::2])
+            if owners.setdefault((j, words), i) != i:
+                both = f"{made.identities[owners[j, words]]!r} and {made.identities[i]!r}"
                 raise self.error(f"{spelling!r} stands for {both}; a form of a term has one identity")
         unknown = made.ambiguous - {spelling.lower() for _, _, spelling in made.spellings()}
         if unknown:

@@ -1,0 +1,178 @@
+"""Checks what a report is asked for, before the model is asked for much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evenhand.asker import Asker
+from evenhand.budget import number, whole
+from evenhand.covering import DECISIONS, Coverage
+from evenhand.errors import DataError, ModelError, RunError, SpaceError
+from evenhand.measuring.favour import HIGHER, LOWER, Favour, alike
+from evenhand.rejudging import check_model
+from evenhand.run import Run, fixed_individuals
+from evenhand.space.frames import columns_of
+from evenhand.stream import Stream
+from evenhand.text.space import TextSpace
+
+LEAST = 100
+"""The fewest samples."""
+LOOKED_AT = 5_000
+"""Individuals among whom a decision is looked for that the run has not met."""
+
+
+def check_run(run: Any) -> None:
+    """Raise unless this is a run."""
+    if not isinstance(run, Run):
+        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
+
+
+def check_numbers(cases: Any = 1, samples: Any = None, seed: Any = 0) -> None:
+    """Raise where a number is none, or too small.
+
+    >>> check_numbers(cases=0)
+    Traceback (most recent call last):
+    evenhand.errors.RunError: cases must be a whole number of at least 1, got 0
+    """
+    for name, value, least in (("samples", samples, LEAST), ("cases", cases, 1), ("seed", seed, 0)):
+        if (value is not None or name != "samples") and (not whole(value) or value < least):
+            raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_confidence(confidence: Any) -> None:
+    """Raise unless it is a confidence."""
+    if not number(confidence) or not 0.5 < confidence < 1:
+        raise RunError(f"confidence must be above 0.5 and below 1, got {confidence!r}")
+
+
+def check_kinds(rows: Any, ask: Any, title: Any, note: Any, coverage: Any) -> None:
+    """Raise where something is not what its name says.
+
+    >>> check_kinds("no", True, None, "", None)
+    Traceback (most recent call last):
+    evenhand.errors.RunError: rows must be True or False, got 'no'
+    """
+    for name, value in (("rows", rows), ("ask", ask)):
+        if not isinstance(value, bool | np.bool):
+            raise RunError(f"{name} must be True or False, got {value!r}")
+    for name, value in (("title", title), ("note", note)):
+        if not isinstance(value, str) and (value is not None or name == "note"):
+            raise RunError(f"{name} must be text, got {value!r}")
+    if coverage is not None and not isinstance(coverage, Coverage):
+        raise RunError(f"coverage must be what eh.coverage(run) returns, got {coverage!r}")
+
+
+def runs_of(others: Any) -> tuple[Run, ...]:
+    """Return the other runs; raise where they are none."""
+    if isinstance(others, Run) or not isinstance(others, Sequence):
+        raise RunError(f"others must be a list of runs, got {type(others).__name__}; write others=[run]")
+    for one in others:
+        if not isinstance(one, Run):
+            raise RunError(f"others must be a list of runs, got one with {one!r}; eh.Run.load(directory) reads a run")
+    return tuple(others)
+
+
+def check_others(run: Run, others: Sequence[Run], asker: Asker | None) -> None:
+    """Raise where a run is not one of the same model and the same space, and so no rival."""
+    for other in others:
+        if other.space.digest != run.space.digest:
+            raise RunError("others has a run of another space; give runs of the same model and the same space")
+        if not _same_model(run, other, asker):
+            raise RunError(
+                f"others has a run of another model ({other.identity['model']}, and this one is of "
+                f"{run.identity['model']}); give runs of the same model and the same space"
+            )
+
+
+def _same_model(run: Run, other: Run, asker: Asker | None) -> bool:
+    one, two = run.identity, other.identity
+    if one["answers"] == two["answers"]:
+        return True
+    if asker is not None:
+        try:
+            check_model(other, asker)
+        except ModelError:
+            return False
+        return True
+    # Scores and decisions, or the answers to other texts, cannot be compared.
+    alike_asked = all(one.get(name) == two.get(name) for name in ("criterion", "gradient"))
+    known = alike_asked and not isinstance(run.space, TextSpace)
+    return not known and bool(one["model"] == two["model"])
+
+
+def check_texts(run: Run, favourable: Any, y: Any) -> None:
+    """Raise where a report of texts is given what only rows have."""
+    if not isinstance(run.space, TextSpace):
+        return
+    for name, value in (("favourable", favourable), ("y", y)):
+        if value is not None:
+            raise RunError(
+                f"{name}= is for runs of rows: a report of texts counts every decision by term; leave it out"
+            )
+
+
+def decides(run: Run, asker: Asker) -> bool:
+    """Whether the model of a run makes decisions; by a gap, numbers may be all that it gives."""
+    if asker.model.regression:
+        return False
+    if asker.criterion.needs_decisions or asker.model.classes is not None:
+        return True
+    values = run.pairs.decisions.values
+    if len(values) > DECISIONS or (run.found and run.pairs.joined()["decision"].dtype.kind == "f"):
+        return False
+    try:
+        asker.labels(fixed_individuals(run.space).rows)
+    except ModelError:
+        return False
+    return True
+
+
+def check_favourable(run: Run, asker: Asker, favourable: Any, deciding: bool) -> None:
+    """Raise where the model has no such decision; one that the run has not met is looked for."""
+    Favour(asker.model, favourable)
+    if asker.model.regression or asker.model.classes is not None:
+        return
+    if not deciding:
+        # One number may be the score of the second of two decisions.
+        if not any(alike(value, favourable) for value in (HIGHER, LOWER, 0, 1)):
+            raise ModelError(
+                f'{asker.model.name} returns numbers: favourable must be "higher" or "lower", got {favourable!r}'
+            )
+        return
+    seen = list(run.pairs.decisions.values)
+    if any(alike(value, favourable) for value in seen):
+        return
+    try:
+        people = run.space.sampler.deal(Stream(0), 0, LOOKED_AT)[0]
+    except SpaceError:
+        return
+    import pandas as pd
+
+    seen += [value for value in pd.unique(asker.labels(people.rows)).tolist() if value not in seen]
+    if len(seen) > 1 and not any(alike(value, favourable) for value in seen):
+        told = ", ".join(repr(value) for value in seen[:8])
+        raise ModelError(f"favourable={favourable!r} is no decision of {asker.model.name}; it decides {told}")
+
+
+def check_truth(y: Any, data: Any) -> None:
+    """Raise where there are no such true decisions."""
+    if data is None:
+        raise DataError(f"y needs the rows that it belongs to, and none are at hand: give data= too (y={_short(y)})")
+    columns = columns_of(data)
+    if isinstance(y, str):
+        if y not in columns:
+            raise DataError(
+                f"y={y!r}: the data has no such column; it has {', '.join(map(str, list(columns)[:20]))}. A run keeps "
+                "the columns of its space alone: give data= with it"
+            )
+        return
+    rows = len(next(iter(columns.values())))
+    if np.shape(y) != (rows,):
+        raise DataError(f"y must be one true decision for each of the {rows:,} rows of the data, got {np.shape(y)}")
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:60]

@@ -12,7 +12,7 @@ demo-text: $(VENV)/.text
 	$(BIN)/evenhand demo --text
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

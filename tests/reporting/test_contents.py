@@ -275,3 +275,18 @@ def test_what_is_shown_of_an_interval_holds_it(low: float, more: float, digits: 
     assert ends[1] >= 100 * high - 1e-9 * abs(high)
     for shown, true in zip(ends, (low, high), strict=True):
         assert abs(shown - 100 * true) <= 100 * abs(true) * 10.0 ** (1 - digits) * 1.001
+
+
+def test_a_part_that_needs_an_optional_package_is_left_out_without_a_warning(tmp_path, monkeypatch) -> None:
+    from evenhand.errors import MissingExtra
+    from evenhand.reporting import gathering
+
+    def missing(*_args: object, **_named: object) -> None:
+        raise MissingExtra("fairlearn", "fairness", "group figures")
+
+    monkeypatch.setattr(gathering, "groups", missing)
+    space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    data = pd.DataFrame({"age": [1, 5, 9] * 40, "sex": ["F", "M", "F"] * 40})
+    run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, "themis", data=data)
+    text = eh.report(run, tmp_path / "report.html", data=data, favourable=True).read_text("utf-8")
+    assert "This part is left out: group figures needs fairlearn" in text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenhand.covering import Coverage, coverage
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, MissingExtra
 from evenhand.locating import Regions, regions
 from evenhand.measuring import Estimate, Groups, estimate, groups
 from evenhand.reporting.cards import Card, cards_of_cases, cards_of_pairs
@@ -86,6 +86,10 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
     """Make a part; where that fails say why in its place, so that the rest is not lost by it."""
     try:
         return make()
+    except MissingExtra as error:
+        # Nothing went wrong: a package is optional.
+        content.missing[section] = f"This part is left out: {error}."
+        return None
     except (EvenhandError, MemoryError) as error:
         # What the model raises is a ModelError. An error may name what somebody's values are.
         told = str(error).partition("\n")[0][:400].rstrip(".:") if content.rows else ""

@@ -9,32 +9,33 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evenhand import datasets, errors
+from evenhand import errors
 from evenhand._version import __version__
-from evenhand.budget import Budget, StopReason
-from evenhand.criterion import Flip, Gap
-from evenhand.ledger import Status
-from evenhand.model import Model, load_model, wrap
-from evenhand.run import Run, audit
-from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
-from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
-from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImportance, TextRandom, Themis
-from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
+    from evenhand import datasets
+    from evenhand.budget import Budget, StopReason
     from evenhand.comparing import Compared, compare
     from evenhand.covering import Coverage, coverage
+    from evenhand.criterion import Flip, Gap
     from evenhand.evidence import Checked, bundle, verify
     from evenhand.exporting import export
+    from evenhand.ledger import Status
     from evenhand.locating import Region, Regions, regions
     from evenhand.measuring import Estimate, Groups, Remaining, estimate
     from evenhand.measuring.groups import groups
     from evenhand.measuring.remaining import remaining
+    from evenhand.model import Model, load_model, wrap
     from evenhand.repairing import Augment, Certified, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
     from evenhand.replaying import Replay, replay
     from evenhand.reporting import report
+    from evenhand.run import Run, audit
+    from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
     from evenhand.shrinking import Case, Cases
     from evenhand.shrinking.telling import telling
+    from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
+    from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImportance, TextRandom, Themis
+    from evenhand.text.space import TextSpace
     from evenhand.text_quality import Quality, quality
 
 __all__ = [
@@ -112,6 +113,55 @@ __all__ = [
 ]
 
 _LATE = {
+    "budget": (
+        "Budget",
+        "StopReason",
+    ),
+    "criterion": (
+        "Flip",
+        "Gap",
+    ),
+    "ledger": ("Status",),
+    "model": (
+        "Model",
+        "load_model",
+        "wrap",
+    ),
+    "run": (
+        "Run",
+        "audit",
+    ),
+    "search": (
+        "Contrasts",
+        "Problem",
+        "Query",
+        "Verdicts",
+        "contrast",
+        "gradient",
+        "label",
+        "score",
+        "test",
+        "work",
+    ),
+    "space": (
+        "Boolean",
+        "Integer",
+        "Nominal",
+        "Ordinal",
+        "Real",
+        "Space",
+    ),
+    "strategies": (
+        "Adf",
+        "Aequitas",
+        "Kosei",
+        "Symbolic",
+        "TextAdf",
+        "TextImportance",
+        "TextRandom",
+        "Themis",
+    ),
+    "text.space": ("TextSpace",),
     "comparing": ("Compared", "compare"),
     "covering": ("Coverage", "coverage"),
     "evidence": ("Checked", "bundle", "verify"),
@@ -127,11 +177,13 @@ _LATE = {
     "shrinking": ("Case", "Cases", "telling"),
     "text_quality": ("Quality", "quality"),
 }
-"""What is imported when somebody first names it: a run is made without."""
+"""What is imported when somebody first names it, so that help and errors do not wait for NumPy."""
 _HOME = {name: f"evenhand.{module}" for module, names in _LATE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module("evenhand.datasets")
     if name not in _HOME:
         raise AttributeError(f"module 'evenhand' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -100,3 +101,16 @@ def test_names_that_the_terminal_cannot_write(people: Path) -> None:
     done = call(*arguments, env=environment(PYTHONIOENCODING="ascii"))
     assert done.returncode == 0, done.stderr
     assert call("audit", "--data", "ü.csv", "--model", "x:y", env=environment(PYTHONIOENCODING="ascii")).returncode == 2
+
+
+def test_help_is_quick(tmp_path: Path) -> None:
+    # Elsewhere than in the tree, with its compiled files, as an installed command has them.
+    extra = {"PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
+    spent = []
+    for _ in range(4):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert call("--help", env=environment(**extra)).returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    # The first one compiles.
+    assert min(spent[1:]) < 0.5

@@ -55,7 +55,7 @@ def save(path: Path, result: dict[str, Any]) -> None:
     """Write a result so that a crash leaves the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    text = json.dumps(result, indent=1, separators=(",", ":"))
+    text = json.dumps(result, indent=0, separators=(",", ":"))
     # One line for each record: half of the file would be indents otherwise.
     text = re.sub(r"[\[{][^\[\]{}]*[\]}]", lambda leaf: re.sub(r"\n *", "", leaf[0]), text)
     temporary.write_text(text + "\n")

@@ -37,3 +37,10 @@ def test_wrong_input(audit: Command, evenhand: Command, refused: Command, tmp_pa
     refused(evenhand("replay", tmp_path / "run", *model), "cannot be read back")
     identity.write_text("[]")
     refused(evenhand("replay", tmp_path / "run", *model), "identity.json")
+
+
+def test_a_run_without_its_model_says_which_option_gives_it(
+    evenhand: Command, audit: Command, refused: Command, tmp_path: Path
+) -> None:
+    assert audit("refuse", "--strategy", "themis", "--directory", tmp_path / "run", "--quiet").exit_code == 0
+    refused(evenhand("replay", tmp_path / "run"), "--model")

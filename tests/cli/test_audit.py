@@ -78,6 +78,15 @@ def test_findings_and_page_are_written(audit: Command, tmp_path: Path) -> None:
     assert "refused" in page.read_text()
 
 
+def test_a_missing_package_is_named_before_the_search(
+    audit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evenhand.exporting.parquet.find_spec", lambda name: None)
+    done = audit("refuse", "--findings", tmp_path / "findings.parquet")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "pip install 'evenhand[parquet]'" in done.stderr
+
+
 def test_findings_of_a_fair_model_have_only_a_header(audit: Command, tmp_path: Path) -> None:
     done = audit("fair", "--findings", tmp_path / "none.csv")
     assert "Nobody was found" in done.stdout

@@ -133,11 +133,12 @@ def test_a_method_that_fails_leaves_the_others(repair: Command) -> None:
     assert (quiet.exit_code, quiet.output) == (0, "")
 
 
-def repaired(fall: float | None, gain: float, sure: float = 0.02, data: float | None = None) -> Any:
+def repaired(fall: float | None, gain: float, sure: float = 0.02, data: float | None = None, moved: int = 0) -> Any:
     def interval(value: float | None) -> Any:
         return None if value is None else Interval(value, value - sure, value + sure)
 
-    return SimpleNamespace(differences={"uniform": interval(fall), "data": interval(data), "accuracy": interval(gain)})
+    differences = {"uniform": interval(fall), "data": interval(data), "accuracy": interval(gain)}
+    return SimpleNamespace(differences=differences, moved=("age",) * moved)
 
 
 def test_the_rule_for_choosing() -> None:
@@ -149,6 +150,7 @@ def test_the_rule_for_choosing() -> None:
     assert choose(done, 1.0, named=True) == ("a", "it is the one that was asked for")
     kept = "no method surely lowers the rate and loses at most 1 point of accuracy; it is kept"
     assert choose({"a": done["a"]} | {"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0)}, 1.0) == ("original", kept)
+    assert choose({"a": repaired(-0.4, 0.0, moved=1), "b": repaired(-0.4, 0.0)}, 1.0)[0] == "b"
     # Where the repair used all legal individuals, people like the held-out rows decide.
     assert choose({"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0, data=-0.3)}, 1.0)[0] == "f"
 
@@ -165,6 +167,15 @@ def test_a_method_that_changes_next_to_nothing_is_not_chosen(repair: Command, tm
     assert "chosen: original: no method surely lowers the rate" in text
     assert text.count("counterfactual:") == 1
     assert isinstance(joblib.load(saved), models.Stubborn)
+
+
+def test_a_missing_package_is_named_before_the_work(
+    repair: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evenhand.cli.saving.find_spec", lambda name: None)
+    done = repair(f"{MODELS}:train", *QUICK, "--method", "marginal", "--save", tmp_path / "fair.skops")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "pip install 'evenhand[skops]'" in done.stderr
 
 
 def test_what_cannot_be_saved_is_shown_all_the_same(repair: Command, tmp_path: Path) -> None:

@@ -216,7 +216,12 @@ def _limit(text: str | None) -> int | None:
 
 
 def _check_writable(*names: str | None) -> None:
-    """Find out before the search, not after it, that a file has no place."""
+    """Find out before the search, not after it, that a file has no place, or a format no package."""
+    from evenhand.exporting.formats import FORMATS
+    from evenhand.exporting.parquet import check_pyarrow
+
     for path in (Path(name) for name in names if name is not None):
         if path.is_dir() or not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"{path} cannot be a file there; name one in a folder that exists")
+        if path.name.lower().endswith(FORMATS["parquet"]):
+            check_pyarrow()

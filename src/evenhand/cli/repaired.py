@@ -19,7 +19,8 @@ HEAD = ("", "uniform %", "data %", "accuracy %", "AUC", "rows added", "seconds",
 def choose(done: Mapping[str, Repair], tolerate: float, named: bool = False) -> tuple[str, str]:
     """Choose the repair whose rate falls most among those that surely lower it and lose no more than is tolerated.
 
-    Of equal ones, that which loses less. Where there is none the original is kept.
+    Of equal ones, that which loses less, then that which moves discrimination to fewer attributes. Where there is none
+    the original is kept.
     """
     if named:
         return next(iter(done)), "it is the one that was asked for"
@@ -28,10 +29,10 @@ def choose(done: Mapping[str, Repair], tolerate: float, named: bool = False) -> 
     for name, one in done.items():
         fall, loss = _fall(one), _loss(one)
         if fall is not None and fall.high < 0 and loss <= tolerate:
-            good.append((fall.value, loss, name))
+            good.append((fall.value, loss, len(one.moved), name))
     if not good:
         return ORIGINAL, f"no method surely lowers the rate and loses at most {within}; it is kept"
-    _, _, best = min(good)
+    best = min(good)[-1]
     return best, f"the largest fall of the rate, and a sure one, among those that lose at most {within}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,12 @@ def save(model: Any, path: Path) -> list[str]:
     return trust
 
 
+def check_writable(path: Path) -> None:
+    """Find out before the work, not after it, that a model's format needs a package that is not there."""
+    if path.suffix.lower() == ".skops" and find_spec("skops") is None:
+        raise MissingExtra("skops", "skops", f"writing a {path.suffix} file")
+
+
 def _joblib(model: Any, draft: Path) -> list[str]:
     import joblib
 
@@ -42,10 +49,9 @@ def _joblib(model: Any, draft: Path) -> list[str]:
 
 
 def _skops(model: Any, draft: Path) -> list[str]:
-    try:
-        import skops.io
-    except ImportError as error:
-        raise MissingExtra("skops", "skops", f"writing a {draft.suffix} file") from error
+    check_writable(draft)
+    import skops.io
+
     from evenhand.model.files import OWN
 
     skops.io.dump(model, draft)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evenhand.budget import Budget
 from evenhand.cli.config import Config
 from evenhand.cli.plan import Trust, get_object, get_space
+from evenhand.cli.saving import check_writable
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.errors import ConfigError
 from evenhand.measuring.plan import Plan
@@ -80,6 +81,8 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
         Plan(**table.model_dump(exclude_none=True, include={"samples", "confidence"}))
     _check_place(table.save, SAVED, "--save")
     _check_place(table.plot, DRAWN, "--plot")
+    if table.save is not None:
+        check_writable(Path(table.save))
     if config.model.path is None:
         raise ConfigError("no model to repair; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
     if config.data.path is None or config.data.target is None:

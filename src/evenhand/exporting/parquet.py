@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 
 from evenhand.errors import MissingExtra
@@ -14,10 +15,7 @@ if TYPE_CHECKING:
 
 def write_parquet(run: Run, file: IO[bytes]) -> None:
     """Write all findings with the user's own columns and types."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", "writing Parquet") from error
+    check_pyarrow()
     frame = flat(run.findings)
     for name in frame.columns:
         kinds = {type(value) for value in frame[name].unique()} if frame[name].dtype == object else set()
@@ -28,6 +26,12 @@ def write_parquet(run: Run, file: IO[bytes]) -> None:
             frame[name] = frame[name].map(_encodable)
     frame.columns = [_encodable(name) for name in frame.columns]
     frame.to_parquet(file, engine="pyarrow", index=False)
+
+
+def check_pyarrow() -> None:
+    """Raise where the package is not there that writes Parquet."""
+    if find_spec("pyarrow") is None:
+        raise MissingExtra("pyarrow", "parquet", "writing Parquet")
 
 
 def _text(value: Any) -> Any:

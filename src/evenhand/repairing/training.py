@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -70,7 +71,7 @@ def _cloned(estimator: Any, seed: int) -> Any:
         names = [name for name, value in copy.get_params(deep=True).items() if _is_open(name, value)]
         return copy.set_params(**dict.fromkeys(names, seed % 2**31)) if names else copy
     except Exception as error:
-        gist = " ".join(str(error).split())[:160]
+        gist = textwrap.shorten(str(error), 160, placeholder=" ...")
         raise ModelError(
             f"{_name(estimator)} cannot be cloned ({type(error).__name__}: {gist});\n"
             "without a clone your own object would be changed: give a function train(X, y) that returns a new model"

@@ -283,7 +283,20 @@ def measure(models: int, samples: int, rates: tuple[float, ...], workers: int = 
             result["shares" if isinstance(part, float) else "others"] += made
             print(*made, sep="\n", flush=True)
     result["load_after"] = facts()["load"]
-    return result
+    return result | {part: by_interval(result[part]) for part in ("shares", "others")}
+
+
+def by_interval(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Write the name of an interval once for all of its rows."""
+    out: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        out.setdefault(row["interval"], []).append({key: row[key] for key in row if key != "interval"})
+    return out
+
+
+def rows_of(part: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Give each row its interval's name back."""
+    return [{"interval": name, **row} for name, rows in part.items() for row in rows]
 
 
 def main(arguments: list[str] | None = None) -> None:

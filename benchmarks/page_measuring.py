@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from benchmarks.coverage import rows_of
 from benchmarks.layout import section, table, verdict, whole
 
 EXPECTED_SHORT = ("lln", "Clopper-Pearson, at the worst")
@@ -15,11 +16,12 @@ DATA = {"adult": "Adult", "german": "German credit", "bank": "Bank"}
 def coverage(result: dict[str, Any]) -> str:
     """Write the section about how often intervals hold."""
     s = result["settings"]
-    rows = result["shares"] + result["others"]
+    shares, others = rows_of(result["shares"]), rows_of(result["others"])
+    rows = shares + others
     judged = [row for row in rows if row["interval"] not in EXPECTED_SHORT]
     met = [_holds(row, s["models"]) for row in judged]
     missed = [_named(row) for row, ok in zip(judged, met, strict=True) if not ok]
-    normal = [row for row in result["shares"] if row["interval"] == "lln"]
+    normal = [row for row in shares if row["interval"] == "lln"]
     short = [row for row in normal if not _holds(row, s["models"])]
     peeking = [row["coverage"] for row in rows if row["interval"] == EXPECTED_SHORT[1] and row["level"] == 0.95]
     rates = ", ".join(sorted({f"{row['rate']:g}" for row in short}, key=float))
@@ -33,13 +35,13 @@ def coverage(result: dict[str, Any]) -> str:
         "points and of the others in per cent of that. At the worst moment: the interval held after each single "
         "individual, so that whenever one stops one does no worse. `lln` "
         f"has {s['experiments']} experiments of {s['samples'] // s['experiments']}.",
-        _shares(result["shares"]),
+        _shares(shares),
         "Not shares of independent individuals: rows asked once each (500 of 2,000, and all the way through), weighted "
         "rows (1,000, weights log-normal with a spread of 0.7; and looked at ten times up to 10,000), 500 individuals "
         "of a model that wavers, each asked six times, net differences of 10,000 pairs (and looked at six times up to "
         "32,000), impact ratios of a group of 200 beside 500 and 1,000 others, and the share of findings in regions "
         "not seen (200 findings in 100 regions; the first column is how even those are).",
-        _others(result["others"]),
+        _others(others),
         verdict(
             met,
             "rows of intervals that are meant to hold (at least the confidence less two standard errors of the "

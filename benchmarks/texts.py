@@ -59,16 +59,14 @@ def globally(name: str, seed: int, settings: dict[str, Any], device: str) -> dic
     """Let each method lead seeds to where they are found: table 8, and the quality of what it found: table 9."""
     out: dict[str, Any] = {}
     for method in METHODS:
-        run, spent, seconds = audited(name, method, seed, settings, device, phase="global")
+        run, spent, _ = audited(name, method, seed, settings, device, phase="global")
         measured = eh.quality(run)
         out["raw"] = measured.raw
         out["seeds"] = _seeds(run, settings["seeds"][name.partition("/")[2]])
         out[method] = {
             "found": run.found - measured.raw,
             "tests": run.tests,
-            "rows": run.rows,
             "cpu_seconds": spent,
-            "seconds": seconds,
             "quality": _means(measured),
         }
     return out
@@ -89,7 +87,7 @@ def locally(name: str, seed: int, settings: dict[str, Any], device: str) -> dict
     out: dict[str, Any] = {}
     for method in WALKS:
         before, _, _ = audited(name, method, seed, settings, device, phase="global")
-        run, spent, seconds = audited(name, method, seed, settings, device)
+        run, spent, _ = audited(name, method, seed, settings, device)
         tests, found = run.tests - before.tests, run.found - before.found
         every = np.arange(before.found, run.found)
         chosen = (
@@ -101,8 +99,6 @@ def locally(name: str, seed: int, settings: dict[str, Any], device: str) -> dict
             "tests": tests,
             "success": short(found / tests) if tests else 0.0,
             "cpu_seconds": spent,
-            "seconds": seconds,
-            "stop": run.stop.value,
             "quality": _means(eh.quality(run, at=np.asarray(chosen, dtype=np.int64))),
         }
     return out

@@ -23,14 +23,16 @@ from benchmarks.subjects import DATA, MODELS, SVM_ROWS, load
 
 CLASSIFIERS = ("fair SVM", "SVM", "MLP", "forest", "tree", "ensemble")
 PAIRS = ("census/age", "census/race", "census/sex", "bank/age", "credit/age", "credit/sex")
+VOTED, VOTERS = ("census/sex", "bank/age", "credit/sex"), 5
 SOURCES = ("aequitas", "symbolic", "adf")
 AVERAGED = ("logistic regression", "boosting")
 ROWS = (
     *(f"retrain/{name}" for name in CLASSIFIERS),
     *(f"augment/{pair}" for pair in PAIRS),
+    *(f"votes/{pair}" for pair in VOTED),
     *(f"marginal/{name}" for name in AVERAGED),
 )
-QUESTIONS = ("retrain", "augment", "marginal")
+QUESTIONS = ("retrain", "augment", "votes", "marginal")
 SEEDS = 10
 SETTINGS: dict[str, Any] = {
     "samples": 100_000,
@@ -101,6 +103,28 @@ def fair_svm(sex: int) -> Callable[[Any, Any], Any]:
 
 def augment(pair: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Augment a six-layer net's training rows with five per cent of the findings of each search."""
+    augmented = augmenter(pair, seed, settings)
+    return {source: augmented(source) for source in SOURCES}
+
+
+def votes(pair: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """Label ADF's findings by other voters: classifiers of other kinds, as everywhere here, or nets of the same kind.
+
+    The paper names separately trained models. Either vote on the individual, or on its counterparts with it.
+    """
+    augmented, data = augmenter(pair, seed, settings), pair.split("/")[0]
+    # Seeds that no net of the tables has.
+    nets = tuple(net_trainer(data, 1000 + 10 * seed + at, settings["epochs"]) for at in range(VOTERS))
+    out = {}
+    for name, voters in {"kinds": (), "nets": nets}.items():
+        for whose in ("individual", "family"):
+            found = augmented("adf", voters=voters, vote=whose)
+            out[f"{name}, {whose}"] = {key: found[key] for key in ("before", "after", "data_before", "data_after")}
+    return out
+
+
+def augmenter(pair: str, seed: int, settings: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+    """Make a function that augments the rows of a six-layer net with the findings of a search."""
     from benchmarks import nets
 
     data, protected = pair.split("/")
@@ -108,22 +132,23 @@ def augment(pair: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     X, y = (np.concatenate([part.numpy() for part in parts]) for parts in zip(*nets.tables(data), strict=True))
     train = net_trainer(data, seed, settings["epochs"])
     starts = 600 if data == "credit" else 1000
-    searches = {
+    searches: dict[str, tuple[Any, int]] = {
         "aequitas": (eh.Aequitas("full"), settings["net_tests"]),
         "symbolic": (eh.Symbolic(), settings["symbolic_tests"]),
         "adf": (eh.Adf(seeds=starts, trials=1000), settings["net_tests"]),
     }
-    out = {}
-    for source in SOURCES:
-        strategy, tests = searches[source]
 
-        def made(strategy: Any = strategy, tests: int = tests) -> eh.Repair:
+    def augmented(source: str, **labels: Any) -> dict[str, Any]:
+        strategy, tests = searches[source]
+        method = eh.Augment(settings["share"], repeats=1, samples=min(20_000, settings["samples"]), **labels)
+
+        def made() -> eh.Repair:
             return eh.repair(
                 train,
                 X.astype(np.float64),
                 y,
                 space,
-                eh.Augment(share=settings["share"], repeats=1, samples=min(20_000, settings["samples"])),
+                method,
                 seed=seed,
                 held_out=settings["held_out"],
                 samples=settings["samples"],
@@ -132,8 +157,9 @@ def augment(pair: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
                 watch=(),
             )
 
-        out[source], _ = measured(made)
-    return out
+        return measured(made)[0]
+
+    return augmented
 
 
 def net_trainer(data: str, seed: int, epochs: int | None) -> Callable[[Any, Any], Any]:
@@ -218,6 +244,9 @@ def marginal(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
+ANSWERS = {"retrain": retrain, "augment": augment, "votes": votes}
+
+
 def merge(parts: list[Path], out: Path) -> None:
     """Put parts together, each seed of each row once."""
     loaded = [json.loads(path.read_text()) for path in parts]
@@ -226,7 +255,7 @@ def merge(parts: list[Path], out: Path) -> None:
         if part["settings"] != whole["settings"]:
             raise SystemExit("the parts have different settings")
         for question in QUESTIONS:
-            whole[question] |= part[question]
+            whole[question] = whole.get(question, {}) | part.get(question, {})
     order = {f"{row}/{seed}": place for place, (row, seed) in enumerate((r, s) for r in ROWS for s in range(1000))}
     for question in QUESTIONS:
         whole[question] = dict(sorted(whole[question].items(), key=lambda item: order[f"{question}/{item[0]}"]))
@@ -254,7 +283,7 @@ def main(arguments: list[str] | None = None) -> None:
                 if question == "marginal":
                     results.add(question, key, marginal(name, settings))
                 else:
-                    results.add(question, key, {"retrain": retrain, "augment": augment}[question](name, seed, settings))
+                    results.add(question, key, ANSWERS[question](name, seed, settings))
 
 
 if __name__ == "__main__":

@@ -173,6 +173,17 @@ def test_repairs_write_what_the_page_needs(tmp_path):
     text = page_repairs.repairs(result, json.loads(page.PAPERS.read_text()))
     assert "| tree |" in text
     assert "1 of 1 meet the target" in text
+    assert "Who labels" not in text
+
+
+def test_other_voters_write_what_the_page_needs(tmp_path):
+    optional("torch")
+    out = tmp_path / "votes.json"
+    repairs.main(["--small", "--seeds", "1", "--rows", "votes/credit/sex", "--out", str(out)])
+    result = json.loads(out.read_text())
+    found = result["votes"]["credit/sex/1"]
+    assert len({one["before"] for one in found.values()}) == 1
+    assert "| credit, by sex | 1 |" in page_repairs.repairs(result, json.loads(page.PAPERS.read_text()))
 
 
 def test_profanity_writes_what_the_page_needs(tmp_path):

@@ -90,3 +90,10 @@ def test_cases(word, case):
 def test_a_word_takes_a_case_over(word, case):
     assert Case.of(case.write(word)) is case
     assert case.write(word).lower() == word
+
+
+@given(st.text(st.sampled_from("aA.'hHtTpP:/wW sSlLdD1_-\x1c\x1f\n\"<>mMvVeErR"), max_size=30))
+def test_plain_texts_are_cut_as_all_others_are(text: str) -> None:
+    from evenhand.text.tokens import _pattern
+
+    assert _pattern(True).split(text) == _pattern(False).split(text)

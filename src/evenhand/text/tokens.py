@@ -16,20 +16,25 @@ _MARKS = (range(0x300, 0x20000), range(0xE0100, 0xE01F0))
 _JOINERS = "\u200c\u200d"
 
 
-@lru_cache(maxsize=1)
-def _pattern() -> re.Pattern[str]:
-    """Compile the words; Python's regular expressions have no class of marks, so it is listed."""
-    marks = "".join(c for span in _MARKS for c in map(chr, span) if unicodedata.category(c)[0] == "M")
-    # Most characters lie before the first mark, and looking through all marks for each would take most of the time.
-    mark = rf"(?![\0-\u02ff])[{_JOINERS}{marks}]"
-    run = rf"[^\W_]+(?:{mark}+[^\W_]*)*"
-    ending = r"(?i:s|ll|d|re|ve|m)(?![^\W_])"
+@lru_cache(maxsize=2)
+def _pattern(ascii: bool) -> re.Pattern[str]:
+    """Compile the words; in plain English texts there are no marks, and fewer letters to look through."""
+    if ascii:
+        letter, sign, space, run, before = "[A-Za-z]", "[A-Za-z0-9]", r"\s\x1c-\x1f", "[A-Za-z0-9]+", r"\w"
+    else:
+        letter, sign, space = r"[^\W\d_]", r"[^\W_]", r"\s"
+        # Python's regular expressions have no class of marks, so it is listed.
+        marks = "".join(c for span in _MARKS for c in map(chr, span) if unicodedata.category(c)[0] == "M")
+        # Most characters lie before the first mark, and looking through all marks for each would take most of the time.
+        run = rf"{sign}+(?:(?![\0-\u02ff])[{_JOINERS}{marks}]+{sign}*)*"
+        before = rf"\w{marks}"
+    ending = rf"(?i:s|ll|d|re|ve|m)(?!{sign})"
     words = (
-        r"(?=[hHwW])(?i:https?://|www\.)[^\s<>\"]+",
-        r"(?:[^\W\d_]\.){2,}(?:[^\W\d_](?![^\W_]))?",
+        rf"(?=[hHwW])(?i:https?://|www\.)[^{space}<>\"]+",
+        rf"(?:{letter}\.){{2,}}(?:{letter}(?!{sign}))?",
         rf"{run}(?:['\u2019](?!{ending}){run})*",
     )
-    return re.compile(rf"((?=[^\W_])(?:{'|'.join(words)})|(?=['\u2019])(?<=[\w{marks}]).{ending})")
+    return re.compile(rf"((?={sign})(?:{'|'.join(words)})|(?=['\u2019])(?<=[{before}]).{ending})", re.ASCII * ascii)
 
 
 def split(text: str) -> list[str]:
@@ -40,7 +45,7 @@ def split(text: str) -> list[str]:
     >>> split("")
     ['']
     """
-    return _pattern().split(text)
+    return _pattern(text.isascii()).split(text)
 
 
 class Case(enum.IntEnum):

@@ -24,7 +24,7 @@ def check_space(space: Any) -> None:
     >>> check_space(Space([Integer("age", 1, 9), Boolean("member")], protected="member"))
     """
     if isinstance(space, TextSpace):
-        raise SpaceError("this is for spaces of attributes, and got a space of texts; eh.audit takes both")
+        raise SpaceError("this is for spaces of attributes, and got one of texts; eh.audit and eh.estimate take both")
     if not isinstance(space, Space):
         raise SpaceError(f"space must be an eh.Space, got {type(space).__name__}; eh.Space.infer(frame, ...) makes one")
 

@@ -14,6 +14,7 @@ import typer
 
 from evenhand.cli.app import app
 from evenhand.cli.config import Config, read
+from evenhand.cli.estimate import TAKEN
 from evenhand.cli.places import NO_FILE, OWN, PLACES, said
 from evenhand.cli.tables import MODELS as MODEL_KEYS
 from evenhand.cli.tables import PATHS, TABLES
@@ -84,7 +85,8 @@ def test_init_of_texts_shows_every_key_and_runs_as_it_is(evenhand: Command, tmp_
     given = ["init", tmp_path / "said.txt", "--text", "--protected", "religion", "--model", f"{MODELS}:classify"]
     assert evenhand(*given, "--output", output).exit_code == 0
     tables = shown(output.read_text())
-    assert keys_of(tables) == {key for key in KEYS if not key.startswith(rows)} - {"audit.coverage"}
+    texts = {key for key in KEYS if not key.startswith(rows)} | {f"estimate.{key}" for key in TAKEN}
+    assert keys_of(tables) == texts - {"audit.coverage"}
     Config.model_validate(tables)
     assert json.loads(evenhand("audit", output, "--json").stdout)["findings"] == 1
 

@@ -196,9 +196,8 @@ def test_wrong_files_are_refused_by_file_and_key(evenhand: Command, refused: Com
             "text-random searches texts", "--texts FILE")  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [["estimate"], ["estimate", "--groups"], ["repair"]])
-def test_what_is_for_rows_is_refused(evenhand: Command, refused: Command, comments: Path, command: list[str]) -> None:
-    refused(evenhand(*command, write(comments.parent)), "evenhand.toml", f"evenhand {command[0]}", "evenhand audit")
+def test_what_is_for_rows_is_refused(evenhand: Command, refused: Command, comments: Path) -> None:
+    refused(evenhand("repair", write(comments.parent)), "evenhand.toml", "evenhand repair", "evenhand audit")
 
 
 def test_init_then_audit(evenhand: Command, refused: Command, comments: Path, tmp_path: Path) -> None:
@@ -236,3 +235,82 @@ def test_halves_of_characters_are_written_out(tmp_path: Path) -> None:
     run = eh.audit(models.classify, eh.TextSpace("religion"), "text-random", data=["A Muslim, loud \ud83d"])
     write_findings(run, tmp_path / "f.csv")
     assert "\\ud83d" in (tmp_path / "f.csv").read_text()
+
+
+@pytest.fixture
+def estimate(evenhand: Command, comments: Path) -> Command:
+    def call(*arguments: object) -> Any:
+        given = ["--texts", comments, "--column", "said", "--protected", "religion", "--model", MODEL]
+        return evenhand("estimate", *given, *arguments)
+
+    return call
+
+
+def test_how_common_it_is(estimate: Command, tmp_path: Path) -> None:
+    done = estimate("--plots", tmp_path / "plots")
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.stdout.split())
+    assert "66.7 % of texts like those given with a protected term are treated differently, 9.43 % to 99.2 %" in text
+    assert "asked 3 texts, of which 2 are treated differently" in text
+    assert "no term 1 texts" in text
+    assert "ended because all were asked" in text
+    # Five places for a term: one in each of two texts, three in the third.
+    assert "Muslim 5 60 % 40 %" in text
+    assert "Sikh 5 100 % 0 %" in text
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"convergence.svg", "gaps.svg", "intervals.svg"}
+
+
+def test_an_estimate_of_the_texts_themselves_as_json(estimate: Command) -> None:
+    found = json.loads(estimate("--about", "rows", "--json", "--fail-above", "70%").stdout)
+    assert (found["rate"], found["exact"], found["population"]) == (2 / 3, True, "data")
+    assert found["counts"] == {"rows": 4, "missing": 0, "untestable": 1}
+    assert [term["term"] for term in found["by_term"]][:2] == ["Christian", "Catholic"]
+    assert estimate("--about", "rows", "--fail-above", "50%", "-q").exit_code == 1
+    assert estimate("--fail-above", "50%", "-q").exit_code == 3
+    assert json.loads(estimate("--samples", "2", "--seed", "4", "--json").stdout)["samples"] == 2
+
+
+def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: Path) -> None:
+    config = write(comments.parent)
+    config.write_text(config.read_text() + '[estimate]\nabout = "rows"\n')
+    done = evenhand("estimate", config, "--json")
+    assert json.loads(done.stdout)["exact"], done.output
+    config.write_text(config.read_text() + "half_width = 0.1\n")
+    refused(evenhand("estimate", config), "evenhand.toml", "[estimate]", "half_width", "not for texts")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--population", "uniform"], ["--population uniform", "--population data", "--texts FILE"]),
+        (["--groups"], ["groups is not for texts", "samples, confidence"]),
+        (["--weights", "id"], ["weights is not for texts"]),
+        (["--favourable", "fine"], ["favourable is not for texts"]),
+        (["--half-width", "0.1"], ["--half-width is not for texts"]),
+        (["--interval", "lln"], ["interval is not for texts", "clopper-pearson"]),
+        (["--exact"], ["exact is not for texts"]),
+        (["--repeats", "2"], ["repeats is not for texts"]),
+        (["--data", "x.csv"], ["texts and rows cannot be mixed"]),
+        (["--about", "people"], ["about must be one of"]),
+        (["--gamma", "0.1"], ["scores"]),
+    ],
+)
+def test_estimates_that_cannot_be(estimate: Command, refused: Command, options: list[str], words: list[str]) -> None:
+    refused(estimate(*options), *words)
+
+
+def test_a_report_of_a_kept_run_reads_the_texts(
+    evenhand: Command, audit: Command, refused: Command, comments: Path, tmp_path: Path
+) -> None:
+    run, page = tmp_path / "run", tmp_path / "p.html"
+    assert audit("--protected", "religion", "--directory", run).exit_code == 0
+    given = ["report", run, "--model", MODEL, "--output", page]
+    done = evenhand(*given, "--texts", comments, "--column", "said")
+    assert done.exit_code == 0, done.output
+    assert "3, of which 2 are" in page.read_text()
+    assert evenhand(*given).exit_code == 0
+    assert "which column has the texts?" in page.read_text()
+    assert evenhand(*given, "--config", write(comments.parent)).exit_code == 0
+    assert "3, of which 2 are" in page.read_text()
+    refused(evenhand(*given, "--data", comments), "--data is for runs of rows", "--texts FILE")
+    refused(evenhand(*given, "--texts", comments, "--column", "sad"), "no column 'sad'")

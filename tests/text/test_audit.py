@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import evenhand as eh
-from evenhand.errors import DataError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
+from evenhand.errors import DataError, EstimateError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
 from evenhand.search import Search
 from evenhand.text.tokens import split
 from tests.text_worlds import TEAMS, VECTORS, WORDS, TextWorld, family, key, team_space, team_texts, text_world
@@ -217,9 +217,10 @@ def test_searches_and_spaces_that_do_not_go_together() -> None:
         eh.audit(len, 3)
     with pytest.raises(DataError, match="data="):
         eh.audit(len, team_space(), "text-random")
-    for call in (lambda: eh.estimate(len, team_space()), lambda: eh.groups(len, team_space(), ["reds"], favourable=1)):
-        with pytest.raises(SpaceError, match="texts"):
-            call()
+    with pytest.raises(EstimateError, match="texts are measured as they are"):
+        eh.estimate(len, team_space())
+    with pytest.raises(SpaceError, match="texts"):
+        eh.groups(len, team_space(), ["reds"], favourable=1)
 
 
 def test_what_is_made_for_tables_refuses_runs_of_texts(tmp_path: Path) -> None:

@@ -15,15 +15,22 @@ if TYPE_CHECKING:
     from evenhand.cli.plan import Plan
     from evenhand.measuring import Estimate, Groups
 
+TAKEN = {"samples", "confidence", "about", "tolerance", "plots", "fail_above"}
+"""What an estimate of texts takes, beside the population."""
+
 
 def estimate(
     config: options.ConfigFile = None,
     model: options.Model = None,
     data: options.Data = None,
     target: options.Target = None,
-    protected: options.Protected = None,
+    protected: options.ProtectedTerms = None,
     exclude: options.Exclude = None,
     space: options.Space = None,
+    texts: options.TextFile = None,
+    column: options.Column = None,
+    occurrences: options.Occurrences = None,
+    ambiguous: options.Ambiguous = None,
     population: options.Population = None,
     samples: options.Samples = None,
     half_width: options.HalfWidth = None,
@@ -51,7 +58,7 @@ def estimate(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure how common it is that a model treats people differently, and who is favoured.
+    """Measure how common it is that a model treats people, or texts about people, differently, and who is favoured.
 
     With a configuration file, with options alone, or with both: options override the file.
 
@@ -65,7 +72,9 @@ def estimate(
     from evenhand.cli.plan import Trust, make_plan
 
     chosen = read(config, said("estimate", given))
-    chosen.refuse_texts("estimate")
+    if chosen.text is not None and chosen.estimate.population is None:
+        # Of texts there is no other.
+        chosen.estimate.population = "data"
     if chosen.estimate.weights is not None and chosen.space.path is None:
         # What a row counts is no attribute of the person.
         chosen.space.exclude.append(chosen.estimate.weights)
@@ -87,6 +96,10 @@ def _check(chosen: Config) -> None:
     wanted = chosen.estimate
     if wanted.plots is not None and Path(wanted.plots).is_file():
         raise typer.BadParameter(f"{wanted.plots} is a file; name a folder", param_hint="--plots")
+    if chosen.text is not None:
+        from evenhand.measuring.texts import refuse
+
+        refuse(**wanted.model_dump(exclude=TAKEN) | {"groups": wanted.groups or None})
     Measures(**wanted.model_dump(exclude_none=True, include=set(Measures.__dataclass_fields__)))
 
 
@@ -97,15 +110,15 @@ def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
     from evenhand.measuring import Reading
     from evenhand.measuring import estimate as measure
     from evenhand.measuring.watching import Onlooker
-    from evenhand.space.tabular import Space
+    from evenhand.text.space import TextSpace
 
-    assert isinstance(plan.space, Space)
     others = {"groups", "plots", "fail_above"}
     settings: dict[str, Any] = chosen.estimate.model_dump(exclude_none=True, exclude=others)
     if chosen.audit.chunk is not None:
         settings["chunk"] = chosen.audit.chunk
     population = settings.get("population", "uniform")
-    with progress(shown) as show:
+    texts = isinstance(plan.space, TextSpace)
+    with progress(shown and not texts) as show:
 
         def watch(reading: Reading) -> None:
             assert show is not None
@@ -157,7 +170,7 @@ def _report(
     """Say what was measured, write what was asked for, and end with the status that fits."""
     from evenhand.cli import measured, summary
     from evenhand.measuring.limits import Limit, Outcome
-    from evenhand.measuring.words import percent
+    from evenhand.measuring.words import noun, percent
 
     outcome = None if limit is None else Limit(share=limit).of_estimate(found)
     if as_json:
@@ -172,7 +185,7 @@ def _report(
     if plots is not None:
         measured.draw(found, figures, Path(plots))
     if found.stop == "interrupted":
-        tell(f"evenhand: interrupted after {found.samples:,} individuals; the interval holds all the same")
+        tell(f"evenhand: interrupted after {found.samples:,} {noun(found.space)}; the interval holds all the same")
         raise typer.Exit(INTERRUPTED)
     if limit is None or outcome is Outcome.PASS:
         return

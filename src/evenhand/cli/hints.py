@@ -23,6 +23,7 @@ HINTS = (
     (r"favourable=(?![\w'])", "--favourable"),
     (r"(population|about)=[\"'](\w+)[\"']", r"--\1 \2"),
     (r"needs data=: rows", "needs --data FILE: rows"),
+    (r"\bdata=texts", "--texts FILE"),
     (r"exact=True", "--exact"),
     (r"\bsamples=(\d+)", r"--samples \1"),
     (r"\bhalf_width\b", "--half-width"),

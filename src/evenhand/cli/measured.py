@@ -10,8 +10,12 @@ from evenhand.errors import RunError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as RichTable
 
     from evenhand.measuring import Estimate, Groups
+
+TERMS, DECISIONS = 40, 6
+"""Terms and decisions that are shown."""
 
 
 def facts(found: Estimate) -> list[tuple[str, str]]:
@@ -23,18 +27,19 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     'none found'
     """
     from evenhand.measuring.result import STOPS
-    from evenhand.measuring.words import level, percent, treated
+    from evenhand.measuring.words import level, noun, percent, treated
 
     sure = f"{percent(found.low)} to {percent(found.high)} with {level(found.confidence)} confidence ({found.interval})"
-    how = treated(found.space, found.criterion)
+    how, who = treated(found.space, found.criterion), noun(found.space)
+    texts = who == "texts"
     rows = [
         ("treated differently", f"{percent(found.rate)} of {found.about}"),
-        ("interval", "none needed: everyone was judged" if found.exact else sure),
+        ("interval", f"none needed: {'every one' if texts else 'everyone'} was judged" if found.exact else sure),
         ("verdict", found.verdict),
-        ("asked", f"{found.samples:,} individuals, of whom {found.found:,} are {how}"),
+        ("asked", f"{found.samples:,} {who}, of {'which' if texts else 'whom'} {found.found:,} are {how}"),
         ("model rows", f"{found.rows:,}, and {found.rows_checked:,} to check"),
         ("seconds", f"{found.seconds:.1f}"),
-        ("ended", f"because {STOPS[found.stop]}"),
+        ("ended", f"because {'all were asked' if texts and found.stop == 'exhausted' else STOPS[found.stop]}"),
     ]
     if found.severity is not None:
         gaps = found.severity["everyone"]
@@ -45,12 +50,13 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
         rows.append(("noise", text))
     counts = found.counts
     if counts.get("untestable"):
-        rows.append(("no counterpart", f"{counts['untestable']:,} individuals"))
+        rows.append(("no term" if texts else "no counterpart", f"{counts['untestable']:,} {who}"))
     if counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
     if found.sampled:
-        rows.append(("counterparts", "a sample of them for each individual: the share may be higher"))
+        whose = "some texts" if texts else "each individual"
+        rows.append(("counterparts", f"a sample of them for {whose}: the share may be higher"))
     return rows
 
 
@@ -71,12 +77,33 @@ def show(found: Estimate, figures: Groups | None) -> None:
     out.print(table)
     for line in who:
         _fill(out, line.strip(), "  ")
+    if found.terms:
+        out.print(_by_term(found))
     if figures is not None:
         head, *lines = repr(figures).removeprefix("Groups: ").splitlines()
         out.print()
         _fill(out, head[0].upper() + head[1:] + ":", "")
         for line in lines:
             _fill(out, line.strip(), "  ")
+
+
+def _by_term(found: Estimate) -> RichTable:
+    """Show what is decided of the same texts with each term in place."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from evenhand.measuring.words import percent
+    from evenhand.words import visible
+
+    terms, decided = found.terms[:TERMS], [value for value, _ in found.terms[0].shares[:DECISIONS]]
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for name in ("with the term", "texts", *(f"decided {value}" for value in decided)):
+        table.add_column(Text(visible(name)))
+    for term in terms:
+        shares = [percent(share) for _, share in term.shares[:DECISIONS]]
+        table.add_row(*map(Text, (visible(term.term), f"{term.texts:,}", *shares)))
+    return table
 
 
 def draw(found: Estimate, figures: Groups | None, folder: Path) -> None:

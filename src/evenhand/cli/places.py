@@ -22,14 +22,16 @@ def _named(table: str, *names: str) -> dict[str, str]:
     return {name: f"{table}.{name}" for name in names}
 
 
+_TEXTS = {"texts": "text.path", **_named("text", "column", "occurrences", "ambiguous")}
+
 PLACES: dict[str, dict[str, str]] = {
     "audit": {
         **_MODEL,
         **_ASKED,
         **_ROWS,
         **_JUDGED,
-        "texts": "text.path",
-        **_named("text", "column", "similar", "k", "occurrences", "ambiguous"),
+        **_TEXTS,
+        **_named("text", "similar", "k"),
         **_named("audit", "strategy", "settings", "directory", "chunk", "fail_above", "coverage", "findings", "page"),
         **{f"budget_{name}": f"budget.{name}" for name in ("tests", "rows", "seconds", "findings")},
     },
@@ -38,6 +40,7 @@ PLACES: dict[str, dict[str, str]] = {
         **_ASKED,
         **_ROWS,
         **_JUDGED,
+        **_TEXTS,
         "chunk": "audit.chunk",
         **_named("estimate", "population", "samples", "half_width", "seconds", "confidence", "interval"),
         **_named("estimate", "experiments", "exact", "about", "steps", "weights", "favourable", "tolerance"),
@@ -64,6 +67,8 @@ PLACES: dict[str, dict[str, str]] = {
         "threshold": "model.threshold",
         "data": "data.path",
         "target": "data.target",
+        "texts": "text.path",
+        "column": "text.column",
         "seed": "audit.seed",
         "favourable": "estimate.favourable",
         "confidence": "estimate.confidence",

@@ -11,6 +11,7 @@ from evenhand.cli import options
 from evenhand.cli.faults import FOUND, tell
 
 if TYPE_CHECKING:
+    from evenhand.cli.config import Config
     from evenhand.cli.plan import Trust
     from evenhand.run import Run
 
@@ -20,6 +21,8 @@ def report(
     model: options.ReportModel = None,
     data: options.ReportData = None,
     target: options.Target = None,
+    texts: options.TextFile = None,
+    column: options.Column = None,
     favourable: options.Favourable = None,
     threshold: options.Threshold = None,
     no_rows: options.NoPairs = False,
@@ -46,7 +49,6 @@ def report(
     from evenhand.cli.plan import Trust
     from evenhand.reporting.arguments import check_confidence, check_numbers
     from evenhand.run import Run
-    from evenhand.space.frames import read_frame
 
     chosen = read(config, said("report", given))
     wanted = chosen.report
@@ -62,7 +64,7 @@ def report(
         loaded,
         path,
         model=_model(loaded, chosen.model.path, chosen.model.threshold, Trust(trust_pickle, trust or ()), quiet),
-        data=None if chosen.data.path is None else read_frame(Path(chosen.data.path)),
+        data=_data(loaded, chosen),
         favourable=chosen.estimate.favourable,
         y=chosen.data.target,
         rows=not wanted.no_rows,
@@ -88,6 +90,23 @@ def reported(run: Run, path: Path, **settings: Any) -> bool:
     if content.failed:
         tell(f"evenhand: {path}: {failed(content)}")
     return not content.failed
+
+
+def _data(run: Run, chosen: Config) -> Any:
+    """Read the rows, or the texts, that are named."""
+    from evenhand.errors import ConfigError
+    from evenhand.space.frames import read_frame
+    from evenhand.text.files import read_texts
+    from evenhand.text.space import TextSpace
+
+    texts = isinstance(run.space, TextSpace)
+    if chosen.text is not None and not texts:
+        raise ConfigError("--texts is for runs of texts, and this is one of rows; give --data FILE")
+    if chosen.data.path is not None and texts:
+        raise ConfigError("--data is for runs of rows, and this is one of texts; give --texts FILE")
+    if chosen.text is not None and chosen.text.path is not None:
+        return read_texts(chosen.text.path, chosen.text.column, chosen.text.encoding)
+    return None if chosen.data.path is None else read_frame(Path(chosen.data.path))
 
 
 def _model(run: Run, spec: str | None, threshold: float | None, trust: Trust, quiet: bool) -> Any:

@@ -66,6 +66,15 @@ tests = 100000
 # findings = 1000
 # seconds = 60.0
 """
+TEXTS_MEASURED = """
+[estimate]                  # evenhand estimate {name}: how common it is among these texts
+# samples = 1000            # how many texts to ask; by default all with a term
+# about = "population"      # the texts that these are a sample of, or these "rows" themselves
+# confidence = 0.95
+# tolerance = 0.01          # where more may go unfound, evidence is insufficient
+# plots = "plots"           # draw into this folder
+# fail_above = "5%"         # exit with 1 if the share is larger, with 3 if there are too few texts to say
+"""
 COVERAGE = "# coverage = true           # say how much of what the model distinguishes the tests have come by\n"
 MEASURED = """
 [estimate]                  # evenhand estimate {name}: how common it is, and who is favoured
@@ -124,7 +133,7 @@ KEPT = """
 # no_rows = true            # leave the data out and keep its hash
 
 [report]                    # evenhand report RUN --config {name}: what people read
-                            # also read: [model], [data], seed in [audit], favourable and confidence in [estimate]
+                            # also read: [model], [data], [text], seed in [audit], favourable, confidence in [estimate]
 # title = "Loans, by sex"
 # cases = 4                 # pairs that are shown
 # samples = 20000           # individuals of each estimate

@@ -14,7 +14,7 @@ ABOUT = """\
 def written(data: Path, column: str | None, protected: list[str], output: Path, model: str | None) -> tuple[str, str]:
     """Say what is in the texts, and give the configuration."""
     from evenhand.cli.init import seen_from
-    from evenhand.cli.template import AUDIT, HEAD, KEPT, TEXT, listed, quoted
+    from evenhand.cli.template import AUDIT, HEAD, KEPT, TEXT, TEXTS_MEASURED, listed, quoted
     from evenhand.text.files import read_texts
     from evenhand.text.lexicon import NAMES
     from evenhand.text.space import TextSpace
@@ -22,7 +22,7 @@ def written(data: Path, column: str | None, protected: list[str], output: Path, 
     space = TextSpace(list(protected))
     ground = space.begin(read_texts(data, column))
     here = output.parent
-    content = (HEAD + TEXT + AUDIT + KEPT).format(
+    content = (HEAD + TEXT + AUDIT + TEXTS_MEASURED + KEPT).format(
         name=output,
         about=ABOUT,
         model=quoted(seen_from(model or "classifier:classify", output, bool(model))),

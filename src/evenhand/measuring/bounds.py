@@ -92,19 +92,33 @@ def _interval(
     if aim.weights is not None:
         return _of_weighted(aim, aim.weights, survey, watched, confidence)
     if aim.rows and size is not None:
-        if samples == size:
-            return rate, rate, rate, "exact"
-        low, high = (anytime_of_rows if watched else hypergeometric)(found, samples, size, confidence)
-        # Of few rows that are left the sample's own share may be none that all rows can have.
-        rate = float(np.clip(rate, low, high))
-        return rate, float(low), float(high), "anytime, rows asked once" if watched else "hypergeometric"
+        return of_counts(found, samples, size, watched, confidence)
     if plan.interval == "lln" and not watched:
         assert survey.verdicts is not None
         counts = np.concatenate(survey.verdicts).reshape(plan.experiments, -1)
         low, high = lln(counts.sum(axis=1), counts.shape[1], confidence)
         return rate, min(rate, float(low)), max(rate, float(high)), "lln"
-    low, high = (anytime if watched else clopper_pearson)(found, samples, confidence)
-    return rate, float(low), float(high), "anytime" if watched else "Clopper-Pearson"
+    return of_counts(found, samples, None, watched, confidence)
+
+
+def of_counts(
+    found: int, samples: int, size: int | None, watched: bool, confidence: float
+) -> tuple[float, float, float, str]:
+    """Give share and interval of a count: for ``size`` rows of whom some were asked, or None: for a population.
+
+    >>> of_counts(1, 4, 4, False, 0.95)
+    (0.25, 0.25, 0.25, 'exact')
+    """
+    rate = found / samples if samples else 0.0
+    if size is None:
+        low, high = (anytime if watched else clopper_pearson)(found, samples, confidence)
+        return rate, float(low), float(high), "anytime" if watched else "Clopper-Pearson"
+    if samples == size:
+        return rate, rate, rate, "exact"
+    low, high = (anytime_of_rows if watched else hypergeometric)(found, samples, size, confidence)
+    # Of few rows that are left the sample's own share may be none that all rows can have.
+    rate = float(np.clip(rate, low, high))
+    return rate, float(low), float(high), "anytime, rows asked once" if watched else "hypergeometric"
 
 
 def _of_weighted(

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from evenhand.asker import Asker
+from evenhand.budget import whole
 from evenhand.criterion import Criterion, Flip
-from evenhand.errors import EstimateError, EvenhandError, FlakyModel, ModelError
+from evenhand.errors import EstimateError, EvenhandError, FlakyModel
 from evenhand.measuring.favour import Favour
-from evenhand.measuring.judging import Barred, Judge
+from evenhand.measuring.judging import Barred, Judge, scores_come_along
 from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
 from evenhand.measuring.result import Estimate, make
 from evenhand.measuring.subject import Subject, subject_of
 from evenhand.measuring.survey import Survey, Wavering
+from evenhand.measuring.texts import estimate_texts, refuse
 from evenhand.measuring.watching import Reading, Watch
 from evenhand.model import wrap
 from evenhand.run import check_arguments
 from evenhand.space.tabular import Space
 from evenhand.starting import check_space
+from evenhand.text.space import TextSpace
 
 CHUNK = 16_384
 """The most rows of one model call; networks answer blocks that stay in the processor's cache fastest."""
@@ -30,7 +31,7 @@ TRIED = 64
 
 def estimate(
     model: Any,
-    space: Space,
+    space: Space | TextSpace,
     population: Whom = "uniform",
     *,
     data: Any = None,
@@ -60,12 +61,13 @@ def estimate(
     model
         Anything that ``wrap`` takes.
     space
-        The legal inputs, and which attributes are protected.
+        The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
     population
         Whom the share is of: ``"uniform"``, legal individuals, each as likely as any other; ``"data"``, the rows of
-        ``data``; ``"near"``, those rows moved a few steps.
+        ``data``; ``"near"``, those rows moved a few steps. Of texts ``"data"`` alone: those with a protected term, as
+        they are.
     data
-        Real rows, for the populations ``"data"`` and ``"near"``.
+        Real rows, for the populations ``"data"`` and ``"near"``; the texts of a ``TextSpace``.
     weights
         What each row of the data counts: numbers, or the name of a column.
     samples
@@ -121,10 +123,26 @@ def estimate(
     >>> result.low < 1 / 3 < result.high
     True
     """
+    if isinstance(space, TextSpace):
+        refuse(
+            population,
+            weights=weights,
+            half_width=half_width,
+            seconds=seconds,
+            interval=interval,
+            exact=exact,
+            favourable=favourable,
+            steps=None if whole(steps) and steps == Plan.steps else steps,
+            experiments=None if whole(experiments) and experiments == Plan.experiments else experiments,
+            repeats=repeats,
+            progress=progress,
+        )
     plan = Plan(population, about, interval, confidence, samples, half_width, seconds, exact, experiments, steps,
                 tolerance, repeats)  # fmt: skip
-    check_space(space)
     seed, chunk = check_arguments(seed, chunk, None, criterion, timeout, None)
+    if isinstance(space, TextSpace):
+        return estimate_texts(plan, wrap(model), space, data, criterion or Flip(), seed, chunk, timeout)
+    check_space(space)
     if progress is not None and not callable(progress):
         raise EstimateError(f"progress must be a function of a Reading, got {progress!r}")
     watch = Watch(plan, chunk, progress)
@@ -145,7 +163,7 @@ def measured(
     plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch, barred: Barred | None = None
 ) -> tuple[Estimate, Survey]:
     """Survey a population and make an estimate of it; those whom ``barred`` names are not asked."""
-    asker.scored = asker.scored or _scores_come_along(asker, subject)
+    asker.scored = asker.scored or scores_come_along(asker, subject.population.take(0, TRIED)[0].rows)
     watch.begin(subject.aim)
     try:
         survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, barred)
@@ -186,24 +204,6 @@ def _surveyed(
             if survey.samples and not isinstance(error, FlakyModel):
                 raise Broken(error, survey) from None
             raise
-
-
-def _scores_come_along(asker: Asker, subject: Subject) -> bool:
-    """Whether the model's scores cost nothing beside its decisions, and lead to the same ones."""
-    if not asker.model.has_scores or not asker.model.decides or asker.model.regression:
-        return False
-    rows = subject.population.take(0, TRIED)[0].rows
-    plain = asker.labels(rows)
-    asker.scored = True
-    try:
-        labels, scores = asker.both(rows)
-    except ModelError:
-        return False
-    finally:
-        asker.scored = False
-    # A single number that no threshold cuts may well be a label.
-    known = asker.model.threshold is not None or asker.model.classes is not None
-    return scores is not None and (known or scores.shape[1] > 1) and bool(np.asarray(labels == plain).all())
 
 
 def _flaky(noise: float) -> tuple[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from evenhand.asker import Asker
 from evenhand.check import same
 from evenhand.criterion import Outputs
-from evenhand.errors import FlakyModel
+from evenhand.errors import FlakyModel, ModelError
 from evenhand.findings import Decisions
 from evenhand.measuring.intervals import at_most
 from evenhand.space.counterparts import Families
@@ -125,6 +126,23 @@ class Judge:
         if asker.criterion.needs_scores and scores is not None and others is not None:
             agree &= same(scores, others).all(axis=1)
         return int((~agree).sum()), len(rows)
+
+
+def scores_come_along(asker: Asker, rows: Any) -> bool:
+    """Whether the model's scores cost nothing beside its decisions, and lead to the same ones for some rows."""
+    if not asker.model.has_scores or not asker.model.decides or asker.model.regression:
+        return False
+    plain = asker.labels(rows)
+    asker.scored = True
+    try:
+        labels, scores = asker.both(rows)
+    except ModelError:
+        return False
+    finally:
+        asker.scored = False
+    # A single number that no threshold cuts may well be a label.
+    known = asker.model.threshold is not None or asker.model.classes is not None
+    return scores is not None and (known or scores.shape[1] > 1) and bool(np.asarray(labels == plain).all())
 
 
 def repeats_for(noise: float, rows: int, width: int) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from evenhand.measuring.sequences import anytime
 from evenhand.measuring.words import level, listed, percent
+from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +43,7 @@ def convergence(estimate: Estimate) -> Figure:
             label=f"result ({estimate.interval})",
         )
     axes.set_xscale("log")
-    axes.set_xlabel("individuals asked")
+    axes.set_xlabel("texts asked" if isinstance(estimate.space, TextSpace) else "individuals asked")
     axes.set_ylabel("treated differently, %")
     axes.set_ylim(0, min(100, 100 * max(top, float(share[-1])) * 1.2) or 1)
     axes.legend(frameon=False)
@@ -70,6 +71,10 @@ def path(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
 
 def intervals(estimate: Estimate) -> Figure:
     """Draw the comparisons that differ most, with their intervals."""
+    if isinstance(estimate.space, TextSpace):
+        figure, axes = _figure(6.4, 3.2)
+        _say(axes, "texts are not compared by pairs of values")
+        return figure
     directed = estimate.favourable is not None
     shown = sorted(estimate.comparisons, key=lambda c: -abs(c.net if c.net is not None else c.rate))[:MOST]
     figure, axes = _figure(7.2, 1.2 + 0.32 * max(len(shown), 1))
@@ -95,7 +100,7 @@ def gaps(estimate: Estimate) -> Figure:
     """Draw the distribution of the widest gap of scores in each family."""
     figure, axes = _figure(6.4, 3.2)
     if estimate.gaps is None:
-        axes.text(0.5, 0.5, "the model gives no scores", ha="center", va="center", transform=axes.transAxes)
+        _say(axes, "the model gives no scores")
         return figure
     unfair, weights = estimate.kept.verdicts(), estimate.kept.weight()
     weights = np.ones(len(unfair)) if weights is None else weights
@@ -139,3 +144,8 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure, axes
+
+
+def _say(axes: Axes, text: str) -> None:
+    """Write why there is nothing to draw."""
+    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)

@@ -16,9 +16,11 @@ from evenhand.measuring.populations import Drawn, Everyone
 from evenhand.measuring.subject import Subject
 from evenhand.measuring.survey import Kept, Survey
 from evenhand.measuring.tables import Table
+from evenhand.measuring.terms import Term, frame_of
 from evenhand.measuring.watching import Watch
 from evenhand.measuring.words import ALL_ROWS, listed, said, sentence
 from evenhand.space.tabular import Space
+from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,13 +88,15 @@ class Estimate:
     criterion: str
     favourable: Any
     tolerance: float
-    space: Space = field(repr=False)
+    space: Space | TextSpace = field(repr=False)
     shares: tuple[Share, ...] = field(repr=False)
     comparisons: tuple[Comparison, ...] = field(repr=False)
     """Pairs of values of each protected attribute, then of combinations of several."""
     points: list[tuple[int, int]] = field(repr=False)
     """How the sample grew: individuals judged, and found."""
     kept: Kept = field(repr=False)
+    terms: tuple[Term, ...] = field(default=(), repr=False)
+    """Of texts: how often they get which decision with each term in place."""
 
     @property
     def unfinished(self) -> bool:
@@ -121,6 +125,11 @@ class Estimate:
     def by_combination(self) -> pd.DataFrame:
         """Who is favoured: every pair of combinations of several protected attributes."""
         return _frame([c for c in self.comparisons if len(c.first) > 1])
+
+    @property
+    def by_term(self) -> pd.DataFrame:
+        """Of texts: how many of the same texts get each decision with one term in place, and with another."""
+        return frame_of(self.terms)
 
     @cached_property
     def gaps(self) -> npt.NDArray[np.float64] | None:
@@ -153,7 +162,7 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values."""
-        skipped = ("space", "kept", "shares", "comparisons", "points", "favourable", "gaps")
+        skipped = ("space", "kept", "shares", "comparisons", "points", "favourable", "gaps", "terms")
         out = {
             **{name: value for name, value in vars(self).items() if name not in skipped},
             "exact": self.exact,
@@ -164,6 +173,7 @@ class Estimate:
             "by_attribute": [asdict(share) for share in self.shares],
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "points": self.points,
+            "by_term": [{**asdict(term), "shares": dict(term.shares)} for term in self.terms],
         }
         return {name: plain(value) for name, value in out.items()}
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from evenhand.text.space import TextSpace
+
 if TYPE_CHECKING:
     from evenhand.measuring.comparisons import Comparison
     from evenhand.measuring.result import Estimate
     from evenhand.space.tabular import Space
 
 
+ALL_SAMPLED = "each was compared with a sample of its"
 ALL_ROWS = "all rows, counterparts sampled"
 """The interval of rows that were all judged, but each by a sample of its counterparts."""
 
@@ -55,7 +58,7 @@ def listed(values: dict[str, object]) -> str:
     return ", ".join(phrase(name, value) for name, value in values.items())
 
 
-def treated(space: Space, criterion: str) -> str:
+def treated(space: Space | TextSpace, criterion: str) -> str:
     """Say what is counted of people, after "are".
 
     Whoever sees two decisions in a family differs from one of them. Scores are compared of any two of a family, and of
@@ -66,54 +69,67 @@ def treated(space: Space, criterion: str) -> str:
     >>> treated(space, "Flip()"), treated(space, "Gap(gamma=0.2)")
     ('treated differently', 'such that some two values of race are treated differently')
     """
-    if criterion == "Flip()" or space.combinations <= 2:
+    texts = isinstance(space, TextSpace)
+    if criterion == "Flip()" or (not isinstance(space, TextSpace) and space.combinations <= 2):
         return "treated differently"
     from evenhand.words import plain
 
-    what = "values" if len(space.protected) == 1 else "combinations"
+    what = "words" if texts else "values" if len(space.protected) == 1 else "combinations"
     return f"such that some two {what} of {' and '.join(map(plain, space.protected))} are treated differently"
+
+
+def noun(space: Space | TextSpace) -> str:
+    """Name those who are asked.
+
+    >>> noun(TextSpace("religion"))
+    'texts'
+    """
+    return "texts" if isinstance(space, TextSpace) else "individuals"
 
 
 def sentence(e: Estimate) -> str:
     """Say the share, what it is of, and how sure it is."""
     sure, of, how = level(e.confidence), e.about, treated(e.space, e.criterion)
-    more = "; each was compared with a sample of its counterparts only, so the share may be higher" if e.sampled else ""
+    texts = isinstance(e.space, TextSpace)
+    none, each = ("none", "some were compared with a sample of their") if texts else ("nobody", ALL_SAMPLED)
+    more = f"; {each} counterparts only, so the share may be higher" if e.sampled else ""
     if e.repeats > 1:
         more += (
             f"; the model gave two answers to {percent(e.noise)} of the rows that were asked twice, so each was asked "
             f"{e.repeats} times and the most frequent answer counts"
         )
-    more += _rows_lost(e.counts)
+    more += _rows_lost(e.counts, "that" if texts else "whom")
     if e.unfinished:
         return (
             f"{e.samples:,} of {of} were judged before it ended, of whom {e.found:,} are {how}; so, "
             f"whoever is left, {percent(e.low)} to {percent(e.high)} of all of them are{more}"
         )
     if e.sampled and e.interval == ALL_ROWS:
-        many = percent(e.rate) if e.found else "nobody"
+        many = percent(e.rate) if e.found else none
         return f"{many} of {of} {'are' if e.found else 'is'} found to be {how}; every one was judged{more}"
     if e.exact:
         if not e.found:
-            return f"nobody of {of} is {how}; every one was judged{more}"
+            return f"{none} of {of} is {how}; every one was judged{more}"
         return f"exactly {percent(e.rate)} of {of} are {how}; every one was judged{more}"
     if not e.found:
         high, bound = percent(e.high, 2, up=True), percent(e.upper, 2, up=True)
         side = "" if e.upper == e.high else f" (one-sided; the two-sided interval ends at {high})"
         what = "would be found so by these counterparts" if e.sampled else ""
         bound = f"at most {bound} {what}".strip()
-        return f"nobody of {e.samples:,} asked is {how}: {bound} with {sure} confidence{side}, of {of}{more}"
+        return f"{none} of {e.samples:,} asked is {how}: {bound} with {sure} confidence{side}, of {of}{more}"
     return (
         f"{percent(e.rate)} of {of} are {how}, {percent(e.low)} to {percent(e.high)} with {sure} "
         f"confidence ({e.found:,} of {e.samples:,} asked; {e.interval}){more}"
     )
 
 
-def _rows_lost(counts: dict[str, int]) -> str:
+def _rows_lost(counts: dict[str, int], whom: str) -> str:
     dropped, clipped, rows = (counts.get(name, 0) for name in ("dropped", "clipped", "rows"))
     out = f"; {dropped:,} of the {rows:,} rows outside the space left out" if dropped else ""
     out += f"; {clipped:,} of the {rows:,} rows moved to the nearest bound of the space" if clipped else ""
-    used = counts.get("left_out", 0)
-    return out + (f"; {used:,} whom the repair used left out" if used else "")
+    used, missing = counts.get("left_out", 0), counts.get("missing", 0)
+    out += f"; {missing:,} of the {rows:,} texts missing" if missing else ""
+    return out + (f"; {used:,} {whom} the repair used left out" if used else "")
 
 
 def said(c: Comparison) -> str:

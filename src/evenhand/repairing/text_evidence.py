@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from evenhand.budget import Budget, StopReason
 from evenhand.criterion import Criterion
+from evenhand.errors import EstimateError
 from evenhand.measuring import Estimate
-from evenhand.measuring.intervals import at_most, clopper_pearson
-from evenhand.measuring.survey import Kept
+from evenhand.measuring.plan import Plan
+from evenhand.measuring.texts import judged, measured_texts
 from evenhand.model import Model
 from evenhand.repairing.evidence import FEW, Evidence, Mask
 from evenhand.repairing.scoring import accuracy, answers, auc, calibration
-from evenhand.repairing.text_rows import LabelledTexts, UsedTexts, ground_of
-from evenhand.repairing.text_workshop import judged
+from evenhand.repairing.text_rows import LabelledTexts, UsedTexts
 from evenhand.repairing.workshop import seed_of
 from evenhand.run import Run, conduct
 from evenhand.search import Strategy
@@ -76,25 +75,19 @@ class TextInquiry:
             return True
         return evidence.data.counts["left_out"] > 0 and evidence.data.samples < min(FEW, self.samples)
 
-    @cached_property
-    def _testable(self) -> int:
-        return len(ground_of(self.held.space, self.held.texts).positions)
-
     def _estimate(self, model: Model) -> tuple[Estimate | None, Mask]:
         """Estimate how common it is that a text like the held-out ones, as it is, is treated differently."""
-        space, seed = self.held.space, seed_of(self.seed, "final")
-        _, unfair = judged(model, space, self.held.texts, self.criterion, seed, self.used)
-        n, found = len(unfair), int(unfair.sum())
-        if not n:
-            return None, unfair
-        low, high = (float(end) for end in clopper_pearson(found, n, self.confidence))
-        upper = float(at_most(found, n, self.confidence))
-        return Estimate(
-            found / n, low, high, upper, self.confidence, "clopper-pearson", n, found, "data",
-            "texts like the held-out ones with a protected term", "samples", 0, 0, 0.0, seed,
-            {"rows": len(self.held), "untestable": len(self.held) - self._testable, "left_out": self._testable - n},
-            0.0, 1, 0.0, False, model.name, repr(self.criterion), None, 0.01, space, (), (), [(n, found)], Kept(),  # type: ignore[arg-type]
-        ), unfair  # fmt: skip
+        plan, held, seed = Plan("data", confidence=self.confidence), self.held, seed_of(self.seed, "final")
+        try:
+            result, verdicts = measured_texts(
+                plan, model, held.space, held.X, self.criterion, seed, barred=self.used, like="the held-out ones"
+            )
+        except EstimateError:
+            # No text is left to ask: there is nothing to say.
+            return None, np.zeros(0, dtype=bool)
+        if result.stop == "interrupted":
+            raise KeyboardInterrupt
+        return result, verdicts
 
     def _audit(self, model: Model) -> Run:
         space, seed = self.held.space, seed_of(self.seed, "audit")

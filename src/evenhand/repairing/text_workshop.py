@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,17 +12,14 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.budget import StopReason
-from evenhand.criterion import Criterion
+from evenhand.measuring.texts import blocks, judged
 from evenhand.model import Model, reading
 from evenhand.repairing.text_rows import LabelledTexts, ground_of
 from evenhand.repairing.training import Trainer
 from evenhand.repairing.voting import Whose, majority, numbers_of
 from evenhand.repairing.workshop import Workshop, seed_of
-from evenhand.run import CHUNK, FIXED_ROWS, Run, audit, digest_of_answers
+from evenhand.run import FIXED_ROWS, Run, audit, digest_of_answers
 from evenhand.stream import Stream
-from evenhand.text.ground import TextGround
-from evenhand.text.individuals import TextIndividuals
-from evenhand.text.space import TextSpace
 
 
 class TextTrainer(Trainer):
@@ -129,33 +126,3 @@ class TextWorkshop(Workshop):
         asker = Asker(self.trainer.wrap(model), self.rows.space, self.criterion)
         labels, scores = asker.both(self.rows.texts[:FIXED_ROWS])
         return digest_of_answers(labels if scores is None else scores)
-
-
-def judged(
-    model: Model, space: TextSpace, texts: Sequence[str], criterion: Criterion, seed: int, barred: Any = None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Judge texts as they are; return where those that can be judged stand, and whether they are treated differently.
-
-    >>> from evenhand.criterion import Flip
-    >>> from evenhand.model import wrap
-    >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
-    >>> judged(model, TextSpace("religion"), ["Nobody.", "A Sikh came.", "A Jew went."], Flip(), 0)
-    (array([1, 2]), array([ True, False]))
-    """
-    ground = space.begin(list(texts))
-    people, positions = ground.seeds, ground.positions
-    if barred is not None:
-        kept = ~barred(people)
-        people, positions = people[kept], positions[kept]
-    asker = Asker(model, ground, criterion)
-    unfair = [criterion.judge(asker.outputs(ground.families(block, seed))).unfair for block in blocks(ground, people)]
-    return positions, np.concatenate([np.zeros(0, dtype=bool), *unfair])
-
-
-def blocks(ground: TextGround, people: TextIndividuals) -> Iterator[TextIndividuals]:
-    """Cut texts into blocks whose families fit one model call."""
-    at = 0
-    while at < len(people):
-        size = ground.fitting(people, np.arange(at, len(people)), CHUNK)
-        yield people[at : at + size]
-        at += size

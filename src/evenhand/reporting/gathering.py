@@ -70,10 +70,10 @@ def gather(
 ) -> Content:
     """Ask and count everything; ``known`` is a coverage that was measured before."""
     content = Content(subject, title, note, rows, others, coverage=known)
+    _shares(content)
     if subject.texts:
         _texts(content)
     else:
-        _shares(content)
         _whom(content)
     _pairs(content, cases)
     if not subject.texts:
@@ -108,7 +108,9 @@ def _shares(content: Content) -> None:
     subject = content.subject
     asker, space = subject.asker, subject.run.space
     if asker is None:
-        content.missing["common"] = subject.no_model
+        content.missing["common"] = subject.no_model or subject.no_data
+        if subject.texts and subject.no_model and subject.no_data:
+            content.missing["common data"] = subject.no_data
         return
     model, criterion, timeout = asker.model, asker.criterion, asker.timeout
 
@@ -120,13 +122,15 @@ def _shares(content: Content) -> None:
             data=subject.data if population == "data" else None,
             samples=subject.samples,
             confidence=subject.confidence,
-            favourable=subject.favourable,
+            favourable=None if subject.texts else subject.favourable,
             criterion=criterion,
             seed=subject.seed,
             timeout=timeout,
         )
 
     populations: list[Whom] = ["uniform"] if subject.data is None else ["data", "uniform"]
+    if subject.texts:
+        populations.remove("uniform")
     for population in populations:
         found = _tried(content, f"common {population}", lambda p=population: measured(p))  # type: ignore[misc]
         if found is not None:
@@ -169,7 +173,7 @@ def _pairs(content: Content, count: int) -> None:
     if not content.rows or not content.run.found:
         return
     subject, run = content.subject, content.run
-    if subject.asker is not None and subject.data is not None:
+    if subject.asker is not None and subject.data is not None and not subject.texts:
         model = None if run.origin is not None else subject.asker.model
         budget = subject.samples * _width(run)
         content.cases = _tried(

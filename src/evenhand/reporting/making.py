@@ -57,9 +57,9 @@ def report(
         The file to write.
     model
         Anything that ``wrap`` takes. By default the run's own, where it is at hand or noted with the run as a file
-        that runs no code. Runs of texts are reported without.
+        that runs no code.
     data
-        Real rows. By default those that the run was given.
+        Real rows, or texts. By default those that the run was given.
     favourable
         The decision that people want. Without it the report says who gets which decision, not who is favoured. Not for
         texts.

@@ -10,17 +10,21 @@ from evenhand._version import __version__
 from evenhand.measuring.words import level, percent
 from evenhand.reporting import charts, wording
 from evenhand.reporting.cutting import listed, short, words
+from evenhand.reporting.directions import DECISIONS
 from evenhand.words import plain, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
+    from evenhand.measuring import Estimate
     from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
 
 COMPARISONS = 8
 """Comparisons of each kind and population that are listed."""
+TERMS = 30
+"""Terms that are listed with what is decided of the texts that have them."""
 SINGLE, WITHIN, SEVERAL = "", "Within combinations: ", "Several attributes at once: "
 """Kinds of comparisons: one attribute; one, with others at given values; several that change together."""
 REMARKS = {"texts that cannot move": "Texts without any word that the search could replace"}
@@ -50,11 +54,12 @@ def render(content: Content) -> str:
         sections=sections(content),
         verdict=wording.verdict(run, found.get("data"), found.get("uniform"), content.subject.named),
         protected=wording.protected_of(run),
-        effect="" if content.subject.texts else f"{wording.effect(run)[0]} {wording.condition(run)}",
+        effect=f"{wording.effect(run)[0]} {wording.condition(run)}",
         measured=wording.measured_on(content),
         spread=wording.spread_out(run) if not content.subject.texts else [],
         remarks=list(dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e))),
         compared=_compared(content),
+        by_term=_by_term(found.get("data")),
         # Nothing in these comes from the user without being escaped where it is made.
         curve=Markup(charts.discovery([run, *content.others])),
         facts=facts(content),
@@ -111,6 +116,7 @@ def sections(content: Content) -> dict[str, str]:
     """Name the parts that the report has, in their order."""
     if content.subject.texts:
         parts = {
+            "common": "How common it is",
             "whom": "Which words",
             "cases": "The most telling pairs",
             "quality": "How natural the texts are" if content.quality or "quality" in content.missing else "",
@@ -131,7 +137,10 @@ def sections(content: Content) -> dict[str, str]:
     parts |= {"limits": "What this does and does not prove"}
     if not content.run.found:
         parts.pop("cases")
-        if not content.estimates and "common" not in content.missing:
+        told = content.estimates or "common" in content.missing
+        if content.subject.texts:
+            told = _by_term(content.estimates.get("data"))["shown"]
+        if not told:
             parts.pop("whom")
     return {name: heading for name, heading in parts.items() if heading}
 
@@ -191,8 +200,15 @@ def replay(content: Content) -> dict[str, Any]:
         "digests": {name: str(value) for name, value in digests.items()},
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "made": f"evenhand {__version__}, seed {subject.seed}"
-        + ("" if subject.texts or subject.asker is None else f", {subject.samples:,} samples"),
+        + ("" if subject.asker is None else f", {subject.samples:,} samples"),
     }
+
+
+def _by_term(e: Estimate | None) -> dict[str, Any]:
+    """Choose the terms to list; with many decisions, which no table holds, none."""
+    terms = () if e is None or not e.terms or len(e.terms[0].shares) > DECISIONS else e.terms
+    decisions = [short(value) for value, _ in terms[0].shares] if terms else []
+    return {"shown": terms[:TERMS], "decisions": decisions, "more": len(terms[TERMS:])}
 
 
 def _compared(content: Content) -> list[dict[str, Any]]:

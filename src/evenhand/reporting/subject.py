@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from evenhand.asker import Asker
-from evenhand.errors import DataError, EvenhandError
+from evenhand.check import holds
+from evenhand.errors import DataError, EvenhandError, ModelError
+from evenhand.model import Model, wrap
 from evenhand.rejudging import asker_of
+from evenhand.replaying import criterion_of
 from evenhand.reporting.arguments import check_favourable, check_texts, check_truth, decides
 from evenhand.run import Run
 from evenhand.sources import Changed, Source, model_of, unchanged
 from evenhand.space.frames import read_frame
+from evenhand.text.data import strings_of
+from evenhand.text.files import read_texts
 from evenhand.text.space import TextSpace
 
 SAMPLES, FEWEST = 20_000, 200
@@ -24,6 +31,11 @@ STARTING = 0.2
 """Seconds of a run that go by whatever the model."""
 SHARE = 10
 """All questions of a report ask so many times what one estimate does."""
+TEXT_SHARE = 2
+"""Of texts one estimate is all; at worst it asks everything twice."""
+CHECKED = 64
+"""Findings of texts by which a model is told from others."""
+NOT_ASKED = "The model was not asked: this report was made with ask=False."
 
 
 @dataclass(frozen=True)
@@ -35,7 +47,7 @@ class Subject:
     no_model: str
     """Why there is no model."""
     data: Any
-    """Rows with the space's columns, or None."""
+    """Rows with the space's columns, or texts; or None."""
     no_data: str
     decides: bool
     """Whether the model makes decisions, and not numbers alone."""
@@ -76,9 +88,13 @@ def subject_of(
     'The model was not asked: this report was made with ask=False.'
     """
     check_texts(run, favourable, y)
-    asker, no_model = _asker(run, model, ask)
-    deciding = asker is None or decides(run, asker)
-    found, no_data, numbered = _data(run, data) if not isinstance(run.space, TextSpace) else (None, "", False)
+    if isinstance(run.space, TextSpace):
+        found, no_data, numbered = _texts(run, data)
+        asker, no_model = _asker_of_texts(run, model, found, ask)
+    else:
+        asker, no_model = _asker(run, model, ask)
+        found, no_data, numbered = _data(run, data)
+    deciding = asker is None or isinstance(run.space, TextSpace) or decides(run, asker)
     named = favourable is not None
     if not named:
         favourable = _one_of_two(run, asker) if deciding else None
@@ -118,9 +134,10 @@ def affordable(run: Run) -> int:
     It depends on what the run has written down alone, so that the same run gives the same report. 0: none, because
     even the fewest would take many times as long as a report should.
     """
-    width = 1 if isinstance(run.space, TextSpace) else int(min(run.space.combinations, run.space.limit))
+    texts = isinstance(run.space, TextSpace)
+    width = run.rows / max(run.tests, 1) if texts else int(min(run.space.combinations, run.space.limit))
     each = max(0.0, run.seconds - STARTING) / max(run.rows, 1)
-    most = SECONDS / max(each * width * SHARE, 1e-9)
+    most = SECONDS / max(each * width * (TEXT_SHARE if texts else SHARE), 1e-9)
     if most >= SAMPLES:
         return SAMPLES
     if most < FEWEST / PATIENCE:
@@ -130,16 +147,20 @@ def affordable(run: Run) -> int:
 
 
 def _asker(run: Run, model: Any, ask: bool) -> tuple[Asker | None, str]:
-    if isinstance(run.space, TextSpace):
-        return None, ""
     if not ask:
-        return None, "The model was not asked: this report was made with ask=False."
+        return None, NOT_ASKED
     if model is not None:
         return asker_of(run, model, "eh.report"), ""
     if run.origin is not None:
         return run.origin.asker, ""
+    own, no_model = _own(run)
+    return (None if own is None else asker_of(run, own, "eh.report")), no_model
+
+
+def _own(run: Run) -> tuple[Model | None, str]:
+    """Find the model of a run that was read from its directory, or say why it is not at hand."""
     try:
-        own = model_of(run)
+        return model_of(run), ""
     except Changed:
         raise
     except EvenhandError as error:
@@ -147,7 +168,24 @@ def _asker(run: Run, model: Any, ask: bool) -> tuple[Asker | None, str]:
             f"This part asks the model, which was not at hand: {_reason(error)}. To have it, give the model: "
             "evenhand report RUN --model MODEL, or eh.report(run, model=model)."
         )
-    return asker_of(run, own, "eh.report"), ""
+
+
+def _asker_of_texts(run: Run, model: Any, texts: Any, ask: bool) -> tuple[Asker | None, str]:
+    if not ask:
+        return None, NOT_ASKED
+    if model is None and run.origin is not None:
+        return run.origin.asker, ""
+    own, no_model = (wrap(model), "") if model is not None else _own(run)
+    if own is None or texts is None:
+        return None, no_model
+    asker = Asker(own, run.space.begin(texts), criterion_of(str(run.identity["criterion"])))
+    known = np.arange(min(run.found, CHECKED))
+    if not holds(asker, run.pairs, known, len(known) or 1).all():
+        raise ModelError(
+            f"{own.name} is not the model that the run was made with ({run.identity['model']}): it gives other answers "
+            "to texts that the run found; give the run's own"
+        )
+    return asker, ""
 
 
 def _data(run: Run, data: Any) -> tuple[Any, str, bool]:
@@ -169,6 +207,31 @@ def _data(run: Run, data: Any) -> tuple[Any, str, bool]:
         frame = read_frame(unchanged(source.data, source.data_sha256, "data"))
         run.space.encode(frame)
         return frame, "", True
+    except Changed:
+        raise
+    except EvenhandError as error:
+        return None, missing.format(f": {_reason(error)}"), False
+
+
+def _texts(run: Run, data: Any) -> tuple[Any, str, bool]:
+    if data is not None:
+        # Whatever is wrong with it is said now, and not in the report; what can be read only once is read once.
+        strings = strings_of(data, run.space.column)[0]
+        run.space.begin(strings)
+        return strings, "", True
+    if run.origin is not None and run.origin.data is not None:
+        return run.origin.data.rows, "", False
+    missing = (
+        "How common it is among texts is not known, because the texts were not at hand{}. To have it: "
+        "evenhand report RUN --texts FILE, or eh.report(run, data=texts)."
+    )
+    try:
+        source = Source.read(run)
+        if source.data is None:
+            return None, missing.format(""), False
+        texts = read_texts(unchanged(source.data, source.data_sha256, "data"))
+        run.space.begin(texts)
+        return texts, "", True
     except Changed:
         raise
     except EvenhandError as error:

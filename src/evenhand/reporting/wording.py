@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from evenhand.reporting.gathering import Content
     from evenhand.run import Run
 
+TEXTS = "texts like those given with a protected term"
+EACH = "Each was compared with a sample of its"
+
 
 def end(share: float, digits: int = 3, *, up: bool) -> str:
     """Write the end of an interval, rounded outward, so that what is shown holds what was measured.
@@ -84,6 +87,9 @@ def condition(run: Run) -> str:
     'for some two values of race, all else equal'
     """
     what = protected_of(run)
+    if isinstance(run.space, TextSpace):
+        alone = str(run.identity["criterion"]) == "Flip()"
+        return f"if only a word of {what} were swapped" if alone else f"for some two words of {what}, all else equal"
     if str(run.identity["criterion"]) != "Flip()" and run.space.combinations > 2:
         return f"for some two values of {what}, all else equal"
     return f"if only their {what} were different"
@@ -99,10 +105,7 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
     """
     what, (get, gets) = protected_of(run), effect(run)
     if isinstance(run.space, TextSpace):
-        if run.found:
-            found = "1 text" if run.found == 1 else f"{run.found:,} texts"
-            return f"Yes: the search found {found} whose outcome changes when only a word of {what} is swapped."
-        return f"None found: in {_tests(run)} no text's outcome changed when only a word of {what} was swapped."
+        return _of_texts(run, data)
     if data is not None and uniform is not None and not data.found and uniform.found and uniform.low > 0:
         bound = "every row was judged"
         if not data.exact:
@@ -129,6 +132,20 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
     return f"None found: in {_tests(run)} nobody {gets} when only {what} changes{most}."
 
 
+def _of_texts(run: Run, data: Estimate | None) -> str:
+    """Say whether texts are treated differently, and how common that is among those given."""
+    if data is not None and data.found:
+        return f"Yes: {_share(data)} of {TEXTS} would {effect(run)[0]} {condition(run)}."
+    what = protected_of(run)
+    bound = "" if data is None else f"at most {percent(data.upper, 2, up=True)} of {TEXTS} are affected"
+    if run.found:
+        found = "1 text" if run.found == 1 else f"{run.found:,} texts"
+        rate = f"by the estimate, {bound}" if bound else "how common that is was not measured"
+        return f"Yes: the search found {found} whose outcome changes when only a word of {what} is swapped; {rate}."
+    most = f"; {bound}, by the estimate below" if bound else ""
+    return f"None found: in {_tests(run)} no text's outcome changed when only a word of {what} was swapped{most}."
+
+
 def _share(e: Estimate) -> str:
     share = percent(e.rate, 2)
     return share if e.exact else f"an estimated {share} ({between(e.low, e.high, 2)})"
@@ -145,7 +162,8 @@ def _against(e: Estimate, named: bool) -> str:
 
 def measured_on(content: Content) -> str:
     """Say on whom the shares were measured."""
-    on = {"data": "on rows of the data as they are", "uniform": "on individuals drawn evenly from the space"}
+    as_they_are = "on the texts as they are" if content.subject.texts else "on rows of the data as they are"
+    on = {"data": as_they_are, "uniform": "on individuals drawn evenly from the space"}
     said = ", and ".join(words for name, words in on.items() if name in content.estimates)
     return f"It is measured {said}; the findings of the search, which goes where findings are, play no part in it."
 
@@ -179,8 +197,11 @@ def remarks(e: Estimate) -> list[str]:
         out.append(f"{dropped:,} of the {rows:,} rows of the data are outside the space and were left out.")
     if clipped:
         out.append(f"{clipped:,} of the {rows:,} rows of the data were moved to the nearest bound of the space.")
+    if isinstance(e.space, TextSpace) and e.counts.get("untestable"):
+        out.append(f"{e.counts['untestable']:,} of the {rows:,} texts have no term that can be swapped: left out.")
     if e.sampled:
-        out.append("Each was compared with a sample of its counterparts only, so the shares may be higher.")
+        whose = "Some were compared with a sample of their" if isinstance(e.space, TextSpace) else EACH
+        out.append(f"{whose} counterparts only, so the shares may be higher.")
     if e.repeats > 1:
         out.append(
             f"The model gave two answers to {percent(e.noise)} of the rows that were asked twice, so each was asked "

@@ -45,6 +45,21 @@ class TextFamilies:
         """Line answers up as (family, place, ...); a place that there is not repeats the text's own answer."""
         return answers[self.starts[:, None] + np.where(self.legal, np.arange(self.legal.shape[1]), 0)]
 
+    @property
+    def identities(self) -> tuple[Positions, Positions, Positions]:
+        """Say which identity stands in which member: its family, its place there, the identity.
+
+        A text stands for the identity of each of its terms that can be swapped, a counterpart for the one swapped in.
+        """
+        options = self._options
+        unit, first = np.unique(options.unit, return_index=True)
+        source, own = options.source, options.source[first]
+        return (
+            np.concatenate([own, source]),
+            np.concatenate([np.zeros_like(own), self._others - self.starts[source]]),
+            np.concatenate([self._found.identity[unit], options.identity]),
+        )
+
     def rivals(self, places: npt.NDArray[np.int64]) -> Positions:
         """Name one member of each family."""
         codes = np.full(int(self.places.sum()), -1)

@@ -1,0 +1,292 @@
+"""How common it is that a text is treated differently: texts as they are, each against its counterparts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.asker import Asker
+from evenhand.check import TOLERANCE, same
+from evenhand.criterion import Criterion, Judgement, Outputs
+from evenhand.errors import EstimateError, EvenhandError, FlakyModel
+from evenhand.measuring.bounds import of_counts
+from evenhand.measuring.judging import AGAIN, Mask, scores_come_along
+from evenhand.measuring.plan import Plan
+from evenhand.measuring.result import Estimate
+from evenhand.measuring.survey import Kept, widest
+from evenhand.measuring.tables import KEPT
+from evenhand.measuring.terms import TermCounts
+from evenhand.measuring.words import ALL_ROWS
+from evenhand.model import Model
+from evenhand.run import CHUNK
+from evenhand.stream import Stream
+from evenhand.text.families import TextFamilies
+from evenhand.text.ground import TextGround
+from evenhand.text.individuals import TextIndividuals
+from evenhand.text.space import TextSpace
+
+TRIED = 64
+"""Texts on which scores and decisions are compared before the first block."""
+ALLOWED = 'data, samples, confidence, interval="clopper-pearson", about, criterion, tolerance, seed, chunk, timeout'
+
+
+def refuse(population: Any, **given: Any) -> None:
+    """Raise where an estimate of texts is given what only rows have.
+
+    >>> refuse("data", weights=None, steps=None)
+    """
+    if not isinstance(population, str) or population != "data":
+        raise EstimateError(
+            f"there is no drawing from all legal texts, so population={population!r} is for spaces of attributes; "
+            'texts are measured as they are: population="data", data=texts'
+        )
+    if isinstance(given.get("interval"), str) and given["interval"] == "clopper-pearson":
+        del given["interval"]
+    for name, value in given.items():
+        if value is not None:
+            raise EstimateError(
+                f"{name} is not for texts, which are asked as they are, each once; leave it out: an estimate of texts "
+                f"takes {ALLOWED}"
+            )
+
+
+def judged(
+    model: Model, space: TextSpace, texts: Sequence[str], criterion: Criterion, seed: int
+) -> tuple[npt.NDArray[np.int64], Mask]:
+    """Judge texts as they are; return where those that can be judged stand, and whether they are treated differently.
+
+    >>> from evenhand.criterion import Flip
+    >>> from evenhand.model import wrap
+    >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
+    >>> judged(model, TextSpace("religion"), ["Nobody.", "A Sikh came.", "A Jew went."], Flip(), 0)
+    (array([1, 2]), array([ True, False]))
+    """
+    ground = space.begin(list(texts))
+    asker = Asker(model, ground, criterion)
+    cut = blocks(ground, ground.seeds)
+    unfair = [criterion.judge(asker.outputs(ground.families(block, seed))).unfair for block in cut]
+    return ground.positions, np.concatenate(unfair)
+
+
+def blocks(ground: TextGround, people: TextIndividuals, rows: int = CHUNK) -> Iterator[TextIndividuals]:
+    """Cut texts into blocks whose families fit one model call."""
+    at = 0
+    while at < len(people):
+        size = ground.fitting(people, np.arange(at, len(people)), rows)
+        yield people[at : at + size]
+        at += size
+
+
+class TextSurvey:
+    """Judges texts as they are, block by block; counts, and asks what it finds again."""
+
+    def __init__(self, asker: Asker, people: TextIndividuals, seed: int, chunk: int) -> None:
+        self.asker, self.people, self.seed, self.chunk = asker, people, seed, chunk
+        self.ground = people.ground
+        self.rows = self.checked = self._again = 0
+        self.points: list[tuple[int, int]] = []
+        self.kept, self.terms = Kept(), TermCounts(self.ground)
+        self._unfair: list[Mask] = []
+        self._start = time.monotonic()
+
+    @property
+    def unfair(self) -> Mask:
+        """Verdicts, in the order of the texts."""
+        return np.concatenate([np.zeros(0, dtype=bool), *self._unfair])
+
+    @property
+    def samples(self) -> int:
+        """How many are judged."""
+        return self.points[-1][0] if self.points else 0
+
+    @property
+    def found(self) -> int:
+        """How many of them are treated differently."""
+        return self.points[-1][1] if self.points else 0
+
+    @property
+    def sampled(self) -> bool:
+        """Whether one of them was compared with a sample of its counterparts."""
+        seeds = self.people.seeds[: self.samples]
+        return bool((self.ground.counterparts[seeds] >= self.ground.space.limit).any())
+
+    @property
+    def seconds(self) -> float:
+        """Time since the beginning."""
+        return time.monotonic() - self._start
+
+    def run(self) -> bool:
+        """Judge all of them; return whether that came to its end."""
+        first = self.people[: min(TRIED, self.chunk)].rows
+        self.asker.scored = self.asker.scored or scores_come_along(self.asker, first)
+        try:
+            for block in blocks(self.ground, self.people, self.chunk):
+                self._judge(block)
+        except KeyboardInterrupt:
+            if not self.samples:
+                raise
+            return False
+        return True
+
+    def _judge(self, block: TextIndividuals) -> None:
+        families = self.ground.families(block, self.seed)
+        outputs = self.asker.outputs(families)
+        judgement = self.asker.criterion.judge(outputs)
+        self._ask_again(families, outputs, judgement)
+        unfair = judgement.unfair
+        self.rows += int(families.places.sum()) * self.asker.cost
+        self.terms.add(families, outputs)
+        room = slice(max(0, KEPT - self.samples))
+        self.kept.unfair.append(unfair[room])
+        if outputs.scores is not None:
+            self.kept.gaps.append(widest(outputs)[room])
+        self.points.append((self.samples + len(unfair), self.found + int(unfair.sum())))
+        self._unfair.append(unfair)
+
+    def _ask_again(self, families: TextFamilies, outputs: Outputs, judgement: Judgement) -> None:
+        """Ask findings once more, without the texts beside them; raise where the model takes one back."""
+        found = np.flatnonzero(judgement.unfair)[: AGAIN - self._again]
+        if not len(found):
+            return
+        some = families[found]
+        again = self.asker.outputs(some)
+        self._again += len(found)
+        self.checked += int(some.places.sum()) * self.asker.cost
+        assert outputs.labels is not None
+        assert again.labels is not None
+        # Wider families beside them had more places, which hold no answers of these.
+        held = same(again.labels, outputs.labels[found, : again.labels.shape[1]]).all(axis=1)
+        if self.asker.criterion.needs_scores:
+            anew = self.asker.criterion.judge(again)
+            held &= anew.unfair | np.isclose(anew.gap, judgement.gap[found], rtol=TOLERANCE, atol=TOLERANCE)
+        if lost := int((~held).sum()):
+            raise FlakyModel(
+                f"{lost:,} of {len(found):,} findings that were asked again got another answer; the model answers the "
+                "same text differently: switch off what is random in it, or check that its answer to a text does not "
+                "depend on the other texts of the batch",
+                lost / len(found),
+            )
+
+
+def estimate_texts(
+    plan: Plan,
+    model: Model,
+    space: TextSpace,
+    data: Any,
+    criterion: Criterion,
+    seed: int,
+    chunk: int = CHUNK,
+    timeout: float | None = None,
+) -> Estimate:
+    """Estimate how common it is that texts like the given ones, as they are, are treated differently.
+
+    >>> from evenhand.criterion import Flip
+    >>> from evenhand.model import wrap
+    >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
+    >>> texts = ["Nobody.", "A Sikh came.", "A Jew came.", "A Jew went."]
+    >>> estimate_texts(Plan("data", about="rows"), model, TextSpace("religion"), texts, Flip(), 0)
+    Estimate: exactly 66.7 % of the data's 3 texts with a protected term are treated differently; every one was judged
+    """
+    return measured_texts(plan, model, space, data, criterion, seed, chunk, timeout)[0]
+
+
+def measured_texts(
+    plan: Plan,
+    model: Model,
+    space: TextSpace,
+    data: Any,
+    criterion: Criterion,
+    seed: int,
+    chunk: int = CHUNK,
+    timeout: float | None = None,
+    barred: Callable[[TextIndividuals], Mask] | None = None,
+    like: str = "those given",
+) -> tuple[Estimate, Mask]:
+    """Judge texts and make an estimate; also return the verdicts, in the order of the data.
+
+    Those that ``barred`` names are not asked; ``like`` says which texts the interval is for.
+    """
+    ground = space.begin(data)
+    asker = Asker(model, ground, criterion, timeout)
+    people = ground.seeds
+    if barred is not None:
+        people = people[~barred(people)]
+        if not len(people):
+            raise EstimateError(f"no text is left to ask: all of {len(ground.seeds):,} are among those left out")
+    order = _order(seed, len(people), plan.samples)
+    survey = TextSurvey(asker, people[order], seed, chunk)
+
+    def made(stop: str) -> Estimate:
+        return _made(plan, survey, len(people), stop, seed, like, barred is not None)
+
+    try:
+        ended = "exhausted" if len(order) == len(people) else "samples"
+        stop = ended if survey.run() else "interrupted"
+    except EvenhandError as error:
+        if survey.samples and not isinstance(error, FlakyModel):
+            error.add_note(f"{survey.samples:,} texts had been judged")
+            error.partial = made("interrupted")
+        raise
+    unfair = survey.unfair
+    return made(stop), unfair[np.argsort(order[: len(unfair)])]
+
+
+def _order(seed: int, size: int, samples: int | None) -> npt.NDArray[np.int64]:
+    """Choose texts in a drawn order, so that those asked first are as good a sample as any."""
+    # A stream of its own: the sample must not be that of a search with the same seed.
+    stream = Stream(int(Stream(seed).bits("estimate", 0, 0)[0] >> np.uint64(1)))
+    return stream.shuffled(np.arange(size if samples is None else min(samples, size)), size, "texts")
+
+
+def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like: str, barring: bool) -> Estimate:
+    """Make an estimate of a survey of some of ``size`` texts."""
+    asker, ground, n, found = survey.asker, survey.ground, survey.samples, survey.found
+    rows, broken = plan.about == "rows", stop == "interrupted"
+    # One that was broken off was ended by what it showed, for all that is known.
+    rate, low, high, interval = of_counts(found, n, size if rows else None, broken, plan.confidence)
+    upper = high
+    if not broken:
+        upper = of_counts(found, n, size if rows else None, broken, 1 - 2 * (1 - plan.confidence))[2]
+    whose = f"the data's {size:,} texts" if rows else f"texts like {like}"
+    left_out = {"left_out": len(ground.seeds) - size} if barring else {}
+    return Estimate(
+        rate=rate,
+        low=low,
+        high=high,
+        upper=upper,
+        confidence=float(plan.confidence),
+        interval=ALL_ROWS if interval == "exact" and survey.sampled else interval,
+        samples=n,
+        found=found,
+        population=plan.population,
+        about=f"{whose} with a protected term",
+        stop=stop,
+        rows=survey.rows,
+        rows_checked=survey.checked,
+        seconds=survey.seconds,
+        seed=seed,
+        counts={
+            "rows": len(ground.seeds) + ground.without + ground.alone + ground.missing,
+            "missing": ground.missing,
+            "untestable": ground.without + ground.alone,
+            **left_out,
+        },
+        noise=0.0,
+        repeats=1,
+        misjudged=0.0,
+        sampled=survey.sampled,
+        model=asker.model.name,
+        criterion=repr(asker.criterion),
+        favourable=None,
+        tolerance=float(plan.tolerance),
+        space=ground.space,
+        shares=(),
+        comparisons=(),
+        points=survey.points,
+        kept=survey.kept,
+        terms=survey.terms.shares(),
+    )

@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 
 LAYERS = [
-    {"errors", "_version", "budget", "stream", "clock", "heap"},
+    {"errors", "_version", "visible", "budget", "stream", "clock", "heap"},
     {"space", "text", "criterion", "memo", "log", "directory"},
     {"search", "model", "findings", "text_findings"},
     {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},

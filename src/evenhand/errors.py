@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from evenhand.visible import visible
+
 
 class EvenhandError(Exception):
     """Base of all errors that a user can cause and mend.
@@ -18,6 +20,10 @@ class EvenhandError(Exception):
     """
 
     partial: Any = None
+
+    def __str__(self) -> str:
+        """Give the message; what a name or value holds that is not seen, or that a terminal would obey, is escaped."""
+        return visible(super().__str__(), keep="\n")
 
 
 class SpaceError(EvenhandError):

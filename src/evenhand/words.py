@@ -13,6 +13,7 @@ import numpy.typing as npt
 from evenhand.starting import check_space
 from evenhand.text.space import TextSpace
 from evenhand.text_findings import TextFindings
+from evenhand.visible import visible as visible
 
 if TYPE_CHECKING:
     from evenhand.findings import Findings
@@ -23,8 +24,6 @@ CANDIDATES = 5_000
 NEIGHBOURS = 1_000
 WIDEST, NEAREST = 0.1, 0.02
 """The shares of candidates, by gap and by likeness to real people, among which pairs are spread."""
-_JOINERS = "\u200c\u200d"
-"""They are not seen and change nothing but the shape of letters and emoji beside them."""
 
 
 @dataclass(frozen=True)
@@ -170,15 +169,6 @@ def phrase(name: str, value: Any) -> str:
     ('age 34', 'work missing')
     """
     return f"{plain(name)} {plain(value)}"
-
-
-def visible(text: str) -> str:
-    r"""Write out every character that is not seen, or that changes how others are seen; letters of all scripts stay.
-
-    >>> visible("a\tb" + chr(0x202E) + chr(0x1F469) + chr(0x200D) + chr(0x1F4BB))
-    'a\\tb\\u202e👩\u200d💻'
-    """
-    return "".join(c if c.isprintable() or c in _JOINERS else repr(c)[1:-1] for c in text)
 
 
 def plain(value: Any) -> str:

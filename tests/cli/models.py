@@ -141,3 +141,14 @@ def length(texts: list[str]) -> Any:
 
 def raises_on_texts(texts: list[str]) -> Any:
     raise ZeroDivisionError("no such\ntext")
+
+
+def unseen(frame: pd.DataFrame) -> Any:
+    """Decides by the first and the last column, whatever they are called, in words that hold what is not seen."""
+    first, last = frame.iloc[:, 0], frame.iloc[:, -1].astype(str)
+    return np.where((first > 4) & last.str.startswith("F"), "no\u202e\x1b[31m", "yes\u2066")
+
+
+def train_unseen(X: pd.DataFrame, y: Any) -> Any:
+    """Trains nothing: the model decides as ``unseen`` does."""
+    return lambda frame: unseen(frame)

@@ -90,7 +90,7 @@ def test_a_missing_package_is_named_before_the_search(
 def test_findings_of_a_fair_model_have_only_a_header(audit: Command, tmp_path: Path) -> None:
     done = audit("fair", "--findings", tmp_path / "none.csv")
     assert "Nobody was found" in done.stdout
-    assert (tmp_path / "none.csv").read_text().startswith("age,hours,work,sex,counterpart_sex")
+    assert (tmp_path / "none.csv").read_text().startswith('"age","hours","work","sex","counterpart_sex"')
 
 
 def test_space_file_alone_needs_no_data(evenhand: Command, people: Path, tmp_path: Path) -> None:

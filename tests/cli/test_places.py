@@ -151,6 +151,21 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("repair", "[repair]\nmethods = ['magic']", ["[repair]", "magic"]),
         ("repair", "[repair]\ncheck = 'magic'", ["[repair]", "magic"]),
         ("repair", "[repair]\nsamples = 0", ["[repair]", "samples"]),
+        ("audit", "[data]\npath = 'nope.csv'", ["data.path", "nope.csv", "no such file"]),
+        ("audit", "[model]\npath = 'nope.skops'", ["model.path", "nope.skops"]),
+        ("audit", "[model]\npath = 'nope:nothing'", ["model.path", "nope"]),
+        ("audit", "[space]\nprotected = ['sexx']", ["space.protected", "no column 'sexx'", "did you mean 'sex'"]),
+        ("audit", "[space]\nexclude = ['wrk']", ["space.exclude", "no column 'wrk'", "did you mean 'work'"]),
+        ("audit", "[space]\npath = 'nope.toml'", ["space.path", "nope.toml", "no such file"]),
+        ("audit", "[data]\ntarget = 'nope'", ["data.target", "no column 'nope'"]),
+        ("audit", "[audit]\npage = 'nowhere/x.html'", ["audit.page", "a folder that exists"]),
+        ("audit", "[audit]\nfindings = 'nowhere/x.csv'", ["audit.findings", "a folder that exists"]),
+        ("audit", "[audit]\nfindings = 'x.doc'", ["audit.findings", "x.doc", "names no format; allowed: .json"]),
+        ("estimate", "[estimate]\nfavourable = 'gut'", ["estimate.favourable", "'gut' is no decision", "'granted'"]),
+        ("estimate", "[estimate]\nplots = 'people.csv'", ["[estimate]", "plots", "people.csv is a file"]),
+        ("repair", "[data]\npath = 'nope.csv'", ["data.path", "nope.csv"]),
+        ("repair", "[repair]\nsave = 'x.doc'", ["repair.save", "x.doc", ".skops"]),
+        ("repair", "[repair]\nplot = 'nowhere/x.svg'", ["repair.plot", "a folder that exists"]),
     ],
 )
 def test_wrong_values_are_refused_by_file_and_key(
@@ -167,6 +182,41 @@ def test_what_a_flag_says_is_not_blamed_on_the_file(evenhand: Command, refused: 
     assert "evenhand.toml" in refused(evenhand("audit", path, "--chunk", 9), "seed", "-1")
     assert "evenhand.toml" not in refused(evenhand("audit", path, "--fail-above", "-1"), "0 or more")
     assert read(config("[audit]\nseed = 3"), {"audit": {"seed": 0}}).audit.seed == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "words"),
+    [
+        ("audit", ["--data", "nope.csv"], ["--data: nope.csv", "no such file"]),
+        ("audit", ["--model", "nope.skops"], ["--model: nope.skops"]),
+        ("audit", ["--protected", "sexx"], ["--protected: no column 'sexx'"]),
+        ("audit", ["--target", "nope"], ["--target: no column 'nope'"]),
+        ("audit", ["--page", "nowhere/x.html"], ["--page: nowhere/x.html"]),
+        ("audit", ["--findings", "x.doc"], ["--findings: x.doc"]),
+        ("audit", ["--occurrences", "some", "--texts", "t.txt"], ["--occurrences must be 'each' or 'together'"]),
+        ("estimate", ["--favourable", "gut"], ["evenhand: --favourable 'gut' is no decision"]),
+        ("repair", ["--save", "x.doc"], ["--save: x.doc"]),
+    ],
+)
+def test_wrong_flags_are_refused_by_their_names(
+    evenhand: Command, refused: Command, config: Any, command: str, flags: list[str], words: list[str]
+) -> None:
+    path = config()
+    if "--texts" in flags:
+        path.write_text("")
+    assert "the flags" not in refused(evenhand(command, path, *flags), *words)
+
+
+def test_a_place_that_cannot_be_written_is_found_before_the_search(
+    evenhand: Command, refused: Command, config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    monkeypatch.setattr("evenhand.run.audit", None)
+    refused(evenhand("audit", config("[audit]\nfindings = 'f.csv'")), "audit.findings", "Permission denied")
+    refused(evenhand("audit", config(), "--page", "x.html"), "--page: x.html", "Permission denied")
 
 
 def test_files_of_an_audit_and_an_estimate(evenhand: Command, config: Any, tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_what_was_not_looked_at_is_said(repair: Command, evenhand: Command, tabl
         ("stock:tree", ["--save", "model.txt"], ["--save", ".skops"]),
         ("stock:tree", ["--save", "no/such/folder/m.skops"], ["--save"]),
         ("stock:tree", ["--plot", "plot.gif"], ["--plot", ".svg"]),
-        ("stock:tree", ["--held-out", "1.5"], ["held_out"]),
+        ("stock:tree", ["--held-out", "1.5"], ["--held-out must"]),
         ("stock:tree", ["--target", "pay"], ["'pay'", "paid"]),
         ("stock:tree", ["--samples", "0"], ["samples"]),
         ("stock:tree", ["--tolerate", "-1"], ["tolerate"]),

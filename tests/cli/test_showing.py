@@ -43,16 +43,23 @@ def test_export(kept: Path, evenhand: Command, refused: Command, tmp_path: Path)
     (results,) = (run["results"] for run in json.loads((tmp_path / "a.sarif").read_text())["runs"])
     assert len(results) == 5
     assert results[0]["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "model.py"}
-    refused(evenhand("export", kept, tmp_path / "b.csv", tmp_path / "b.docx"), "names no format")
+    told = refused(
+        evenhand("export", kept, tmp_path / "b.csv", tmp_path / "b.docx"), "names no format", "--format NAME"
+    )
+    assert "format='" not in told
+    assert "export.most" not in refused(
+        evenhand("export", kept, tmp_path / "b.csv", "--most", 0), "evenhand: --most must"
+    )
     assert not (tmp_path / "b.csv").exists()
     refused(evenhand("export", tmp_path / "gone", tmp_path / "b.csv"), "no run's directory")
 
 
-def test_findings_of_an_audit_by_their_ending(audit: Command, tmp_path: Path) -> None:
+def test_findings_of_an_audit_by_their_ending(audit: Command, refused: Command, tmp_path: Path) -> None:
     assert audit("refuse", "--quiet", "--findings", tmp_path / "x.md").exit_code == 0
     assert (tmp_path / "x.md").read_text().startswith("### evenhand")
-    assert audit("refuse", "--quiet", "--findings", tmp_path / "x.out").exit_code == 0
-    assert (tmp_path / "x.out").read_text().startswith("age,")
+    assert audit("refuse", "--quiet", "--findings", tmp_path / "none").exit_code == 0
+    assert (tmp_path / "none").read_text().startswith('"age",')
+    refused(audit("refuse", "--findings", tmp_path / "x.out"), "--findings: x.out", "names no format; allowed: .json")
 
 
 def test_compare(kept: Path, audit: Command, evenhand: Command, refused: Command, tmp_path: Path) -> None:
@@ -121,8 +128,8 @@ def test_yes_or_no_for_each(kept: Path, evenhand: Command, tmp_path: Path) -> No
     assert (done.exit_code, told["confirmed"], told["refuted"], told["problems"]) == (1, 0, 930, {})
     assert told["refuted_positions"] == list(range(930))
     lines = (tmp_path / "l.csv").read_text().splitlines()
-    assert lines[0].endswith(",confirmed")
-    assert all(line.endswith(",no") for line in lines[1:])
+    assert lines[0].endswith(',"confirmed"')
+    assert all(line.endswith(',"no"') for line in lines[1:])
 
 
 def tampered(path: Path, member: str) -> Path:

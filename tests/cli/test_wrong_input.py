@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from evenhand.cli.hints import for_options
 from tests.cli import models
 from tests.cli.conftest import MODELS, PEOPLE, Command
 from tests.helpers import needs_dev_full
@@ -261,3 +262,15 @@ def test_init_overwrites_nothing(evenhand: Command, refused: Command, people: Pa
     assert not output.exists()
     assert evenhand(*arguments, "--force").exit_code == 0
     refused(evenhand(*arguments[:-1], people.parent / "none" / "e.toml"), "cannot write")
+
+
+def test_remedies_are_options_and_not_python() -> None:
+    told = {
+        "y needs the rows that it belongs to: give data= too (y='paid')": "--target needs the rows that it belongs to: "
+        "give --data FILE too (--target 'paid')",
+        "y='paid': no such column: give data= with it": "--target 'paid': no such column: give --data FILE with it",
+        "favourable='x' is no decision": "--favourable 'x' is no decision",
+        "group figures need favourable=, the decision": "group figures need --favourable, the decision",
+        "depend on the data; give them: data=...": "depend on the data; give them: --data FILE",
+    }
+    assert {text: for_options(text) for text in told} == told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ NASTY = [
     "a\r\nb",
     "\uff1d1+1",
     "'=1",
+    "a;=cmd|' /C calc'!A0",
+    'a;"=1',
+    "a\t@b\n-c,+d;'e",
     "a|b\\|c",
     "``` `x` ``",
     "](javascript:x) [y](z) *b* _i_ ~s~",
@@ -62,6 +66,11 @@ def texts_of(run: eh.Run) -> set[str]:
     frame = run.findings
     said = {str(v) for name in ("decision", "counterpart_decision") for v in run.pairs.said(name)}
     return {str(v) for v in frame.to_numpy().ravel() if isinstance(v, str)} | set(run.space.names) | said
+
+
+def unguarded(text: str) -> str:
+    """Take away the apostrophes that keep a spreadsheet from calculating: in front, and where it may split a text."""
+    return re.sub(r"""([;,\t\r\n]"*)'""", r"\1", text.removeprefix("'"))
 
 
 def seen(text: str) -> str:

@@ -39,6 +39,9 @@ def test_wrong_arguments(run: eh.Run, tmp_path: Path) -> None:
         eh.export(run, tmp_path / "out.csv", "docx")
     with pytest.raises(RunError, match="most must be"):
         eh.export(run, tmp_path / "out.xml", most=0)
+    for wrong in (None, "run", [run]):
+        with pytest.raises(RunError, match=r"run must be an eh\.Run, got"):
+            eh.export(wrong, tmp_path / "out.csv")  # type: ignore[arg-type]
     for place in ("/etc/passwd", "../x", "", "a\\b"):
         with pytest.raises(RunError, match="artifact"):
             eh.export(run, tmp_path / "out.sarif", artifact=place)

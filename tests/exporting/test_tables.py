@@ -15,7 +15,7 @@ from hypothesis import given, settings
 import evenhand as eh
 from evenhand.exporting.csv import RISKY, cell, write_csv
 from evenhand.exporting.parquet import write_parquet
-from tests.exporting.hostile import runs, seen, texts
+from tests.exporting.hostile import runs, seen, texts, unguarded
 from tests.helpers import optional
 
 
@@ -36,14 +36,34 @@ def test_no_cell_is_a_formula_and_every_value_is_there_and_seen(run: eh.Run) -> 
     got, wanted = rows_of(run), cells(run)
     assert len(got) == len(wanted) == run.found + 1
     assert not any(value.startswith(RISKY[:-1]) for row in got for value in row)
-    assert [[value.removeprefix("'") for value in row] for row in got] == [[seen(v) for v in row] for row in wanted]
+    assert [[unguarded(value) for value in row] for row in got] == [[seen(v) for v in row] for row in wanted]
     assert rows_of(run, raw=True) == wanted
 
 
 @given(texts)
 def test_a_safe_cell_gives_its_text_back_with_everything_seen(text: str) -> None:
     assert not cell(text).startswith(RISKY[:-1])
-    assert cell(text).removeprefix("'") == seen(text)
+    assert unguarded(cell(text)) == seen(text)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@settings(max_examples=15)
+@given(run=runs())
+def test_no_cell_is_a_formula_whatever_separates(separator: str, run: eh.Run) -> None:
+    file = io.BytesIO()
+    write_csv(run, file)
+    read = csv.reader(io.StringIO(file.getvalue().decode("utf-8"), newline=""), delimiter=separator)
+    signs = tuple(sign for sign in RISKY[:-1] if sign.strip())
+    assert not any(value.startswith(signs) for row in read for value in row)
+
+
+def test_a_text_is_one_cell_also_where_semicolons_separate() -> None:
+    space = eh.Space([eh.Nominal("job;title", ["a;b", "c\td"]), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    file = io.BytesIO()
+    write_csv(eh.audit(lambda f: f["sex"] == "F", space, "themis"), file)
+    lines = file.getvalue().decode().split("\r\n")
+    assert lines[0].startswith('"job;title","sex"')
+    assert all(line.startswith(('"a;b","', '"c\td","')) for line in lines[1:-1])
 
 
 def test_no_column_is_lost_where_two_names_look_alike() -> None:

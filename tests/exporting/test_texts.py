@@ -23,7 +23,7 @@ from evenhand.exporting.junit import to_junit
 from evenhand.exporting.markdown import to_markdown
 from evenhand.exporting.sarif import to_sarif
 from evenhand.words import pairs_at, telling
-from tests.exporting.hostile import NASTY, seen
+from tests.exporting.hostile import NASTY, seen, unguarded
 from tests.exporting.test_documents import JUNIT, RUN, SARIF, Tags
 from tests.helpers import optional
 
@@ -92,7 +92,7 @@ def test_no_cell_is_a_formula_and_every_text_comes_back(run: eh.Run) -> None:
     head, *rows = csv.reader(io.StringIO(file.getvalue().decode("utf-8"), newline=""))
     assert head == list(run.findings.columns)
     assert not any(value.startswith(RISKY[:-1]) for row in rows for value in row)
-    assert [row[0].removeprefix("'") for row in rows] == [seen(text) for text in run.findings["text"]]
+    assert [unguarded(row[0]) for row in rows] == [seen(text) for text in run.findings["text"]]
     changed = [[tuple(edit) for edit in json.loads(row[-1])] for row in rows]
     assert changed == run.findings["changed"].tolist()
 
@@ -131,4 +131,4 @@ def test_every_format_of_no_findings(tmp_path: Path) -> None:
     JUNIT.assertValid(etree.parse(tmp_path / "out.xml"))
     SARIF.validate(json.loads((tmp_path / "out.sarif").read_text()))
     assert "no text was found to be treated differently" in (tmp_path / "out.md").read_text()
-    assert (tmp_path / "out.csv").read_text().startswith("text,counterpart_text,decision")
+    assert (tmp_path / "out.csv").read_text().startswith('"text","counterpart_text","decision"')

@@ -70,7 +70,7 @@ def audit(
     if settings:
         flags.setdefault("audit", {})["settings"] = parse(chosen.audit.strategy, settings)
         chosen = read(config, flags)
-    _check_writable(chosen.audit.findings, chosen.audit.page)
+    _check_writable(chosen)
     plan = make_plan(chosen, Trust(trust_pickle, trust or ()), resume, quiet)
     run = _search(plan, shown=not (quiet or as_json))
     if run.directory is not None and chosen.model.path is not None:
@@ -190,13 +190,12 @@ def _write_page(run: Run, path: Path, plan: Plan, covered: Coverage | None, favo
 
 
 def write_findings(run: Run, path: Path) -> None:
-    """Write the findings in the format that the ending names, and as CSV where it names none."""
+    """Write the findings in the format that the ending names, and as CSV where there is none."""
     from evenhand.errors import RunError
-    from evenhand.exporting import FORMATS, export
+    from evenhand.exporting import export
 
-    known = path.name.lower().endswith(tuple(FORMATS.values()))
     try:
-        export(run, path, None if known else "csv")
+        export(run, path, None if path.suffix else "csv")
     except RunError as error:
         error.add_note(f"the run is kept in {run.directory}" if run.directory else "--directory would keep the run")
         raise
@@ -215,13 +214,18 @@ def _limit(text: str | None) -> int | None:
     return int(text)
 
 
-def _check_writable(*names: str | None) -> None:
-    """Find out before the search, not after it, that a file has no place, or a format no package."""
-    from evenhand.exporting.formats import FORMATS
+def _check_writable(chosen: Config) -> None:
+    """Find out before the search, not after it, that a file has no place or format, or a format no package."""
+    from evenhand.cli.writing import check_place
+    from evenhand.exporting.formats import format_of
     from evenhand.exporting.parquet import check_pyarrow
 
-    for path in (Path(name) for name in names if name is not None):
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            raise typer.BadParameter(f"{path} cannot be a file there; name one in a folder that exists")
-        if path.name.lower().endswith(FORMATS["parquet"]):
-            check_pyarrow()
+    for key, name in (("findings", chosen.audit.findings), ("page", chosen.audit.page)):
+        if name is None:
+            continue
+        path = Path(name)
+        with chosen.named(f"audit.{key}"):
+            check_place(path)
+            # A pipe, such as /dev/stdout, gets CSV as a name without ending does.
+            if key == "findings" and path.suffix and format_of(path, "") == "parquet":
+                check_pyarrow()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from evenhand.cli import options
+from evenhand.cli.faults import say
 
 
 def bundle(
@@ -40,9 +39,9 @@ def bundle(
         summary.emit({"bundle": str(path), "sha256": digest, "manifest": manifest})
         return
     for name, entry in sorted(manifest["members"].items()):
-        typer.echo(f"{entry['sha256'][:16]}  {entry['size']:>12,}  {name}")
+        say(f"{entry['sha256'][:16]}  {entry['size']:>12,}  {name}")
     for name, entry in sorted(manifest["left_out"].items()):
-        typer.echo(f"{entry['sha256'][:16]}  {entry['size']:>12,}  {name} (left out)")
+        say(f"{entry['sha256'][:16]}  {entry['size']:>12,}  {name} (left out)")
     if not any(name.startswith("model/") for name in manifest["members"]):
-        typer.echo(f"The model ({manifest['model']}) is no file and is not in it.")
-    typer.echo(f"Wrote {path}, SHA-256 {digest}")
+        say(f"The model ({manifest['model']}) is no file and is not in it.")
+    say(f"Wrote {path}, SHA-256 {digest}")

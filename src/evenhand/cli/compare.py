@@ -58,7 +58,8 @@ def compare(
     sides = ((wanted.model_a, wanted.threshold_a, "--model-a"), (wanted.model_b, wanted.threshold_b, "--model-b"))
     models = []
     for run, (spec, threshold, name) in zip(runs, sides, strict=True):
-        model = None if spec is None else get_model(spec, Trust(trust_pickle, trust or ()), quiet=quiet)
+        with chosen.named(f"compare.{name[2:].replace('-', '_')}"):
+            model = None if spec is None else get_model(spec, Trust(trust_pickle, trust or ()), quiet=quiet)
         models.append(model_of(run, model, threshold, trust=trust or (), name=name))
     found = judge(*runs, *models, **settings, seed=chosen.audit.seed, timeout=chosen.model.timeout)
     if as_json:

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError
 
-from evenhand.cli.places import PLACES
+from evenhand.cli.hints import for_options
+from evenhand.cli.places import PLACES, option
 from evenhand.cli.tables import (
     MODELS,
     PATHS,
@@ -38,7 +39,6 @@ MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
 LARGEST = 2**24
 OF_TEXTS = "text-random"
 """The search of texts, where none is named."""
-FLAGS = "the flags"
 Tables = dict[str, dict[str, Any]]
 
 
@@ -66,14 +66,14 @@ class Config(Table):
     bundle: BundleTable = Field(default_factory=BundleTable)
     report: ReportTable = Field(default_factory=ReportTable)
     replay: ReplayTable = Field(default_factory=ReplayTable)
-    _source: str = PrivateAttr(default=FLAGS)
+    _head: str = PrivateAttr(default="")
     _file: Tables = PrivateAttr(default_factory=dict)
     _flags: Tables = PrivateAttr(default_factory=dict)
 
     @property
-    def source(self) -> str:
-        """Where it comes from, for messages."""
-        return self._source
+    def head(self) -> str:
+        """How a message begins: with the file, where there is one."""
+        return self._head
 
     @contextmanager
     def blamed(self, table: str) -> Iterator[None]:
@@ -85,13 +85,32 @@ class Config(Table):
             kept = [key for key in self._file.get(table, {}) if key not in flags]
             if not kept or (flags and not set(kept) & set(words)):
                 raise
-            raise InFile(f"{self.source}: [{table}]: {error}") from None
+            raise InFile(f"{self.head}[{table}]: {error}") from None
+
+    @contextmanager
+    def named(self, place: str, word: str = "") -> Iterator[None]:
+        """Name file and key, or the option, in errors about a value; only in those with a word in them if one is given.
+
+        Remedies stay options, unless the error speaks of the key itself.
+        """
+        table, key = place.split(".")
+        try:
+            yield
+        except EvenhandError as error:
+            flag, kept = key in self._flags.get(table, {}), key in self._file.get(table, {})
+            if not (flag or kept) or word not in str(error) or (flag and option(place) in for_options(str(error))):
+                raise
+            where = option(place) if flag else f"{self.head}{place}"
+            told = (InFile if word and not flag else ConfigError)(f"{where}: {error}")
+            for note in getattr(error, "__notes__", ()):
+                told.add_note(note)
+            raise told from None
 
     def refuse_texts(self, command: str) -> None:
         """Raise where a command that is for rows is given texts."""
         if self.text is not None:
             raise ConfigError(
-                f"{self.source}: 'evenhand {command}' is for rows of a table, and [text] names texts; "
+                f"{self.head}'evenhand {command}' is for rows of a table, and [text] names texts; "
                 "of texts there is 'evenhand audit'"
             )
 
@@ -103,39 +122,39 @@ def read(path: Path | None, flags: Tables) -> Config:
     3
     """
     tables = {} if path is None else _parse(path)
-    source = FLAGS if path is None else str(path)
-    checked = _checked(tables, source)
+    head = "" if path is None else f"{path}: "
+    checked = _checked(tables, head)
     given = checked.model_dump(exclude_unset=True)
     if path is not None:
         _settle(given, path.parent)
+    flags = {name: dict(table) for name, table in flags.items() if table}
+    if "text" in given or "text" in flags:
+        # One option for both: what must not matter.
+        protected = flags.get("space", {}).pop("protected", None)
+        if protected is not None:
+            flags.setdefault("text", {})["protected"] = protected
     settled = _over(given, flags)
     if "text" in settled:
-        _check_alone(settled, source)
+        _check_alone(settled, head)
         settled.setdefault("audit", {}).setdefault("strategy", OF_TEXTS)
     # What is wrong now is what the flags say: the file was checked.
-    config = _checked(settled, FLAGS)
-    config._source, config._file, config._flags = source, tables, flags
+    config = _checked(settled)
+    config._head, config._file, config._flags = head, tables, flags
     return config
 
 
-def _check_alone(tables: Tables, source: str) -> None:
+def _check_alone(tables: Tables, head: str) -> None:
     """Raise where texts stand beside what only rows have."""
     beside = [f"{name}.{key}" for name in ("data", "space") for key in tables.get(name, {})]
     if beside:
         raise ConfigError(
-            f"{source}: texts and rows cannot be mixed, and {', '.join(beside)} is for rows; "
+            f"{head}texts and rows cannot be mixed, and {', '.join(beside)} is for rows; "
             "leave that out, or [text] and --texts"
         )
 
 
 def _over(tables: Tables, flags: Tables) -> Tables:
     out = {name: dict(table) for name, table in tables.items()}
-    flags = {name: dict(table) for name, table in flags.items() if table}
-    if "text" in out or "text" in flags:
-        # One option for both: what must not matter.
-        protected = flags.get("space", {}).pop("protected", None)
-        if protected is not None:
-            flags.setdefault("text", {})["protected"] = protected
     audit, wanted = out.get("audit", {}), flags.get("audit", {})
     default = OF_TEXTS if "text" in out else "kosei"
     if "strategy" in wanted and wanted["strategy"] != audit.get("strategy", default):
@@ -184,19 +203,23 @@ def _parse(path: Path) -> Tables:
         raise ConfigError(f"{path}: it is no TOML ({' '.join(str(error).split())[:200]}); mend that line") from None
 
 
-def _checked(tables: Any, source: str) -> Config:
+def _checked(tables: Any, head: str = "") -> Config:
     try:
         return Config.model_validate(tables)
     except ValidationError as error:
-        kind = ConfigError if source == FLAGS else InFile
-        raise kind(f"{source}: {_words(error.errors(include_url=False)[0])}") from None
+        wrong = error.errors(include_url=False)[0]
+        if not head:
+            raise ConfigError(_words(wrong, flag=True)) from None
+        raise InFile(head + _words(wrong)) from None
 
 
-def _words(error: Any) -> str:
-    """Say what pydantic found wrong, with the key and what is allowed."""
+def _words(error: Any, flag: bool = False) -> str:
+    """Say what pydantic found wrong, with the key, or the option, and what is allowed."""
     # A union names its branch behind the key; the reader knows only keys.
     where = [str(part) for part in error["loc"]][:2]
-    key = ".".join(where)
+    key = shown = ".".join(where)
+    if flag:
+        shown = option(key)
     got = repr(error["input"])
     got = got if len(got) <= 60 else got[:57] + "..."
     if error["type"] == "extra_forbidden":
@@ -206,15 +229,15 @@ def _words(error: Any) -> str:
         return f"unknown {what}; {_allowed(key, TABLES)}"
     if key == "text.protected":
         allowed = 'names, .toml files, tables such as {team = ["reds", "blues"]}'
-        return f"{key} must be a list of lexicons ({allowed}), got {got}"
+        return f"{shown} must be a list of lexicons ({allowed}), got {got}"
     if key == "audit.fail_above":
         share = "how common they are says 'evenhand estimate', by fail_above in [estimate]"
-        return f"{key} must be a number of findings, 0 or more, got {got}; {share}"
+        return f"{shown} must be a number of findings, 0 or more, got {got}; {share}"
     if key == "audit.criterion":
-        return f'{key} must be "flip" or a number (a gap of scores), got {got}'
+        return f'{shown} must be "flip" or a number (a gap of scores), got {got}'
     if error["type"].startswith(("model_type", "model_attributes", "dict_type")):
         return f"[{key}] must be a table, got {got}"
-    return f"{key} {error['msg'].replace('Input should', 'must', 1)}, got {got}"
+    return f"{shown} {error['msg'].replace('Input should', 'must', 1)}, got {got}"
 
 
 def _elsewhere(table: str, key: str) -> str:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from evenhand.cli.faults import say
+
 SAMPLES = 10_000
 """Of each report's estimates: half of what a report asks by itself, so that the demo is quick."""
 
@@ -25,7 +27,7 @@ def demo(
     Trains them, searches, prints who is treated differently, and writes reports about it. The net is also repaired.
     """
     for path in _texts(seed, directory, no_page) if text else _people(seed, directory, no_page):
-        typer.echo(f"The whole report: {path}")
+        say(f"The whole report: {path}")
 
 
 def _texts(seed: int, directory: Path, no_page: bool) -> Sequence[Path]:

@@ -84,18 +84,20 @@ def estimate(
     plan = make_plan(chosen, Trust(trust_pickle, trust or ()), quiet=quiet)
     if chosen.estimate.groups:
         _check_groups(plan, chosen)
-    found = _measure(plan, chosen, shown=not (quiet or as_json))
-    figures = _groups(plan, chosen) if chosen.estimate.groups else None
+    with chosen.named("estimate.favourable", "favourable"), chosen.named("estimate.weights", "weights"):
+        found = _measure(plan, chosen, shown=not (quiet or as_json))
+        figures = _groups(plan, chosen) if chosen.estimate.groups else None
     _report(found, figures, chosen.estimate.plots, limit, as_json, quiet)
 
 
 def _check(chosen: Config) -> None:
     """Find out before anything is read what cannot be measured, or written."""
+    from evenhand.errors import ConfigError
     from evenhand.measuring.plan import Plan as Measures
 
     wanted = chosen.estimate
     if wanted.plots is not None and Path(wanted.plots).is_file():
-        raise typer.BadParameter(f"{wanted.plots} is a file; name a folder", param_hint="--plots")
+        raise ConfigError(f"plots: {wanted.plots} is a file; name a folder")
     if chosen.text is not None:
         from evenhand.measuring.texts import refuse
 

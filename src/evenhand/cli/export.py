@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from evenhand.cli import options
+from evenhand.cli.faults import say
 
 
 def export(
@@ -41,4 +40,4 @@ def export(
     for path in out:
         write(loaded, path, **settings)
         if not quiet:
-            typer.echo(f"Wrote {path}")
+            say(f"Wrote {path}")

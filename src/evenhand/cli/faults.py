@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from evenhand.cli.hints import for_options
 from evenhand.errors import EvenhandError
+from evenhand.visible import visible
 
 FOUND, WRONG, UNDECIDED, INTERRUPTED, PIPE = 1, 2, 3, 130, 141
 """Exit states besides 0: the third is too few tests to say; the last what a shell shows where the reader has gone."""
@@ -69,10 +70,14 @@ def message(error: EvenhandError) -> str:
     return "\n".join(["evenhand: " + lines[0], *lines[1:]])
 
 
+def say(text: str) -> None:
+    """Write to standard output, without anything that a terminal would obey."""
+    typer.echo(visible(text, keep="\n"))
+
+
 def tell(text: str) -> None:
     """Write to the error stream, without anything that a terminal would obey."""
-    clean = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
-    typer.echo(clean, err=True)
+    typer.echo(visible(text, keep="\n"), err=True)
 
 
 def flushed(status: int) -> int:

@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from evenhand.cli import options
+from evenhand.cli.faults import say
 from evenhand.errors import ConfigError
+from evenhand.visible import visible, visible_toml
 
 ABOUT = """\
 # An .onnx or .skops file, a .joblib or .pkl file (needs --trust-pickle), or "module:attribute" for any
@@ -57,28 +59,28 @@ def init(
         _write(path, content)
     edit = "Now" if model else f"Put your model's path into {'it' if text else 'the first'}, then"
     wrote = " and ".join(map(str, reversed(files)))
-    typer.echo(f"{described}\n\nWrote {wrote}. {edit}: evenhand audit {output}")
+    say(f"{described}\n\nWrote {wrote}. {edit}: evenhand audit {output}")
 
 
 def _written(
     data: Path, protected: list[str], target: str | None, exclude: list[str], output: Path, model: str | None
 ) -> tuple[str, str, str]:
     """Say what is in the rows, and give the configuration and the space."""
-    from evenhand.cli.template import AUDIT, COVERAGE, HEAD, KEPT, MEASURED, ROWS, listed, quoted
+    from evenhand.cli.template import AUDIT, COVERAGE, HEAD, KEPT, MEASURED, ROWS, listed
     from evenhand.space.frames import read_frame
     from evenhand.space.tabular import Space
     from evenhand.space.toml import dumps
 
     space = Space.infer(read_frame(data), protected, target, exclude=exclude)
     config = (HEAD + ROWS + AUDIT + MEASURED + KEPT).format(
-        name=output,
+        name=visible(str(output)),
         about=ABOUT,
-        model=quoted(seen_from(model or "model.skops", output, bool(model))),
-        data=quoted(os.path.relpath(data, output.parent)),
-        target=f"target = {quoted(target)}"
+        model=visible_toml(seen_from(model or "model.skops", output, bool(model))),
+        data=visible_toml(os.path.relpath(data, output.parent)),
+        target=f"target = {visible_toml(target)}"
         if target
         else '# target = "..."           # the column that the model predicts',
-        space=quoted(output.with_suffix(".space.toml").name),
+        space=visible_toml(output.with_suffix(".space.toml").name),
         protected=listed(protected),
         strategy="kosei",
         pad=" " * 10,

@@ -64,16 +64,15 @@ def show(found: Estimate, figures: Groups | None) -> None:
     """Print an estimate: a sentence, a table, who is favoured, and the groups."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    from evenhand.cli.summary import console
+    from evenhand.cli.summary import cell, console
 
     out = console()
     first, *who = repr(found).removeprefix("Estimate: ").splitlines()
     _fill(out, first[0].upper() + first[1:] + ".", "")
     table = Table(show_header=False, box=box.SIMPLE, pad_edge=False)
     for name, value in facts(found):
-        table.add_row(Text(name, style="dim"), Text(value))
+        table.add_row(cell(name, "dim"), cell(value))
     out.print(table)
     for line in who:
         _fill(out, line.strip(), "  ")

@@ -107,6 +107,17 @@ NO_FILE = {
 """Commands that read no file, and why."""
 
 
+def option(place: str) -> str:
+    """Name the option that says what a key says; the key itself where there is none.
+
+    >>> option("model.path"), option("replay.list"), option("space.limit")
+    ('--model', '--list', 'space.limit')
+    """
+    names = {at: name for places in PLACES.values() for name, at in places.items()}
+    names |= {"text.protected": "protected", "audit.settings": "set", "replay.list": "list"}
+    return "--" + names[place].replace("_", "-") if place in names else place
+
+
 def said(command: str, values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Sort what was said on the command line into the tables of the file; a switch that is off says nothing.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,13 @@ from evenhand.cli.faults import tell
 from evenhand.cli.tables import SpaceTable, TextTable
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.directory import IDENTITY
-from evenhand.errors import ConfigError, EvenhandError, MissingExtra, RunError
+from evenhand.errors import ConfigError, RunError
 from evenhand.model import Model, wrap
 from evenhand.model.files import load_model, load_object
 from evenhand.run import CHUNK, DEFAULT_TESTS, check_arguments
 from evenhand.search import Strategy
 from evenhand.space.frames import read_frame
+from evenhand.space.names import suggest
 from evenhand.space.tabular import Space
 from evenhand.starting import check_kind
 from evenhand.strategies import make
@@ -79,10 +80,11 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
     if config.text is not None:
         space, data = get_texts(config)
         check_kind(space, strategy)
-        model = get_model(config.model.path, trust, config.model.threshold, quiet)
+        model = _model(config, config.model.path, trust, quiet)
     else:
-        data = None if config.data.path is None else read_frame(config.data.path)
-        model = get_model(config.model.path, trust, config.model.threshold, quiet)
+        with config.named("data.path"):
+            data = None if config.data.path is None else read_frame(config.data.path)
+        model = _model(config, config.model.path, trust, quiet)
         space = get_space(config, data, model.columns)
     return Plan(
         model,
@@ -112,6 +114,16 @@ def get_model(spec: str, trust: Trust, threshold: float | None = None, quiet: bo
     return wrap(load_model(spec, trust_pickle=trust.pickle, trust=trust.types), threshold=threshold)
 
 
+def _model(config: Config, spec: str, trust: Trust, quiet: bool) -> Model:
+    """Load the model that the configuration names, by its threshold."""
+    threshold = config.model.threshold
+    with config.named("model.path"):
+        _warn(spec, trust, quiet)
+        loaded = load_model(spec, trust_pickle=trust.pickle, trust=trust.types)
+    with config.named("model.path" if threshold is None else "model.threshold"):
+        return wrap(loaded, threshold=threshold)
+
+
 def get_object(spec: str, trust: Trust, quiet: bool = False) -> Any:
     """Load what can be trained, as it is, with a warning where that runs code."""
     _warn(spec, trust, quiet)
@@ -127,7 +139,10 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space
     """Load the space, or infer it from the data; ``columns`` are those that the model knows, where it says."""
     table = config.space
     if table.path is not None:
-        return _changed(Space.load(table.path), table)
+        with config.named("space.path"):
+            loaded = Space.load(table.path)
+        _check_columns(config, loaded.names, {"space.protected": table.protected, "space.exclude": table.exclude})
+        return _changed(loaded, table)
     if data is None:
         raise ConfigError(
             "no space to search; give --space FILE, or --data FILE and --protected NAME to infer one, or --texts FILE"
@@ -136,6 +151,9 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space
         raise ConfigError(
             f"no protected attribute; name one: --protected NAME; the data has {', '.join(map(str, data.columns[:12]))}"
         )
+    target = [] if config.data.target is None else [config.data.target]
+    asked = {"space.protected": table.protected, "space.exclude": table.exclude, "data.target": target}
+    _check_columns(config, data.columns, asked)
     exclude = [*table.exclude, *_unseen(data, columns, config)]
     limit: dict[str, Any] = {} if table.limit is None else {"limit": table.limit}
     return Space.infer(
@@ -143,37 +161,41 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space
     )
 
 
+def _check_columns(config: Config, known: Iterable[str], asked: Mapping[str, Sequence[str]]) -> None:
+    """Raise where a key names a column that there is not."""
+    for place, names in asked.items():
+        for name in names:
+            with config.named(place):
+                if name not in known:
+                    raise ConfigError(f"no column {name!r}; {suggest(name, known)}")
+
+
 def get_texts(config: Config) -> tuple[TextSpace, list[str | None]]:
     """Make the space of texts, and read the texts."""
     table = config.text
     assert table is not None
     if table.path is None:
-        raise ConfigError(f"{config.source}: no texts; name a file: --texts FILE, or path in [text]")
+        raise ConfigError(f"{config.head}no texts; name a file: --texts FILE, or path in [text]")
     if not table.protected:
         known = ", ".join(NAMES)
         raise ConfigError(
-            f"{config.source}: nothing is protected; name a lexicon: --protected religion, or protected in [text]; "
+            f"{config.head}nothing is protected; name a lexicon: --protected religion, or protected in [text]; "
             f"there are {known}, and .toml files of your own"
         )
     if config.audit.coverage:
-        raise ConfigError(
-            f"{config.source}: audit.coverage is for rows of a table, and [text] names texts; leave it out"
-        )
-    return text_space(table, config.source), read_texts(table.path, table.column, table.encoding)
+        raise ConfigError(f"{config.head}audit.coverage is for rows of a table, and [text] names texts; leave it out")
+    space = text_space(table, config)
+    with config.named("text.path"):
+        return space, read_texts(table.path, table.column, table.encoding)
 
 
-def text_space(table: TextTable, source: str) -> TextSpace:
+def text_space(table: TextTable, config: Config) -> TextSpace:
     """Make the space that a table describes; an error names the key."""
     settings = table.model_dump(exclude_none=True, exclude={"path", "column", "encoding"})
-    key = "text.protected"
-    try:
+    with config.named("text.protected"):
         space = TextSpace(**settings)
-        key = "text.similar"
+    with config.named("text.similar"):
         _ = space.similar
-    except MissingExtra:
-        raise
-    except EvenhandError as error:
-        raise ConfigError(f"{source}: {key}: {error}") from None
     return space
 
 

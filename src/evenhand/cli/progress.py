@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from evenhand.visible import visible
+
 if TYPE_CHECKING:
     from evenhand.ledger import Status
 
@@ -51,7 +53,7 @@ def steps(wanted: bool) -> Iterator[Callable[[str], None] | None]:
     from rich.console import Console
 
     with Console(stderr=True, highlight=False, markup=False).status("") as spinner:
-        yield spinner.update
+        yield lambda text: spinner.update(visible(text))
 
 
 def done(status: Status, most: int | None = None) -> float:

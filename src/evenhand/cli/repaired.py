@@ -89,16 +89,15 @@ def show(done: Mapping[str, Repair], failed: Mapping[str, str], unseen: list[str
     """Print the table, what became of each method in words, what nobody looked at, and which method was chosen."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    from evenhand.cli.summary import console
+    from evenhand.cli.summary import cell, console
 
     out = console()
     table = Table(box=box.SIMPLE, pad_edge=False)
     for title in HEAD:
         table.add_column(title, no_wrap=not title, overflow="fold")
     for line in rows(done, failed):
-        table.add_row(*map(Text, line))
+        table.add_row(*map(cell, line))
     out.print("Treated differently, of uniform legal individuals and of people like the held-out rows; accuracy there.")
     out.print(table)
     told = [(key, found.verdict) for key, found in done.items()]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand.cli import options
-from evenhand.cli.faults import FOUND, tell
+from evenhand.cli.faults import FOUND, say, tell
 
 if TYPE_CHECKING:
     from evenhand.cli.config import Config
@@ -98,11 +98,11 @@ def _bundle(path: Path, chosen: Config, trust: Trust, as_json: bool, quiet: bool
 
 
 def _say_parts(path: Path, checked: Checked) -> None:
-    typer.echo(f"{path}, SHA-256 {checked.digest}")
+    say(f"{path}, SHA-256 {checked.digest}")
     if checked.whole:
-        typer.echo(f"All {len(checked.manifest['members'])} parts are what the manifest says.")
+        say(f"All {len(checked.manifest['members'])} parts are what the manifest says.")
     for line in checked.lines:
-        typer.echo(f"NOT WHOLE: {line}")
+        say(f"NOT WHOLE: {line}")
 
 
 def _say(done: Replay | None, extra: dict[str, Any], listed: str | None, as_json: bool, quiet: bool) -> None:
@@ -121,9 +121,9 @@ def _say(done: Replay | None, extra: dict[str, Any], listed: str | None, as_json
         }
         summary.emit({**extra, **counts, "refuted_pairs": [pair.to_dict() for pair in examples]})
     elif not quiet and done is not None:
-        typer.echo(f"{done.confirmed:,} of {done.run.found:,} findings confirmed, {done.refuted:,} not")
+        say(f"{done.confirmed:,} of {done.run.found:,} findings confirmed, {done.refuted:,} not")
         if examples:
-            typer.echo("The model no longer says this:")
+            say("The model no longer says this:")
             summary.show_pairs(examples, summary.console())
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand.cli import options
-from evenhand.cli.faults import FOUND, tell
+from evenhand.cli.faults import FOUND, say, tell
 
 if TYPE_CHECKING:
     from evenhand.cli.config import Config
@@ -74,7 +74,7 @@ def report(
         **numbers,
     )
     if not quiet:
-        typer.echo(f"Wrote {path}")
+        say(f"Wrote {path}")
     if not whole:
         raise typer.Exit(FOUND)
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand.space.tabular import Space
+from evenhand.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from evenhand.covering import Coverage
     from evenhand.run import Run
@@ -30,7 +32,18 @@ def console() -> Console:
             # Rich would end the process with 1, which means something else here.
             raise BrokenPipeError
 
+        def print(self, *objects: Any, **settings: Any) -> None:
+            # Rich lets through most of what a terminal would obey.
+            super().print(*(visible(o, keep="\n") if isinstance(o, str) else o for o in objects), **settings)
+
     return Output(file=sys.stdout, highlight=False, markup=False, emoji=False)
+
+
+def cell(text: str, style: str = "") -> Text:
+    """Make a cell of a table."""
+    from rich.text import Text
+
+    return Text(visible(text), style=style)
 
 
 def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
@@ -80,11 +93,10 @@ def show(run: Run, pairs: Sequence[Pair | TextPair], covered: Coverage | None = 
     """Print a run: a table, then pairs in plain words."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(show_header=False, box=box.SIMPLE, pad_edge=False)
     for name, value in facts(run, covered):
-        table.add_row(Text(name, style="dim"), Text(value))
+        table.add_row(cell(name, "dim"), cell(value))
     out = console()
     out.print(table)
     show_pairs(pairs, out)
@@ -117,4 +129,4 @@ def fill(out: Console, text: str) -> None:
 
 def emit(values: dict[str, Any]) -> None:
     """Print values as JSON."""
-    typer.echo(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+    typer.echo(visible_json(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from evenhand.visible import visible_toml
 
 HEAD = """\
 # Run with: evenhand audit {name}
@@ -147,19 +147,10 @@ KEPT = """
 """
 
 
-def quoted(text: str) -> str:
-    """Write a TOML string; JSON's are TOML's, except for one character.
-
-    >>> quoted("a b")
-    '"a b"'
-    """
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def listed(texts: list[str]) -> str:
     """Write what stands between the brackets of a list of texts.
 
     >>> listed(["a", "b"])
     '"a", "b"'
     """
-    return ", ".join(map(quoted, texts))
+    return ", ".join(map(visible_toml, texts))

@@ -14,20 +14,21 @@ ABOUT = """\
 def written(data: Path, column: str | None, protected: list[str], output: Path, model: str | None) -> tuple[str, str]:
     """Say what is in the texts, and give the configuration."""
     from evenhand.cli.init import seen_from
-    from evenhand.cli.template import AUDIT, HEAD, KEPT, TEXT, TEXTS_MEASURED, listed, quoted
+    from evenhand.cli.template import AUDIT, HEAD, KEPT, TEXT, TEXTS_MEASURED, listed
     from evenhand.text.files import read_texts
     from evenhand.text.lexicon import NAMES
     from evenhand.text.space import TextSpace
+    from evenhand.visible import visible, visible_toml
 
     space = TextSpace(list(protected))
     ground = space.begin(read_texts(data, column))
     here = output.parent
     content = (HEAD + TEXT + AUDIT + TEXTS_MEASURED + KEPT).format(
-        name=output,
+        name=visible(str(output)),
         about=ABOUT,
-        model=quoted(seen_from(model or "classifier:classify", output, bool(model))),
-        texts=quoted(os.path.relpath(data, here)),
-        column=f"column = {quoted(column)}"
+        model=visible_toml(seen_from(model or "classifier:classify", output, bool(model))),
+        texts=visible_toml(os.path.relpath(data, here)),
+        column=f"column = {visible_toml(column)}"
         if column
         else '# column = "text"           # the column that has the texts',
         names=", ".join(NAMES),

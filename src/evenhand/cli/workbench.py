@@ -11,6 +11,7 @@ from evenhand.budget import Budget
 from evenhand.cli.config import Config
 from evenhand.cli.plan import Trust, get_object, get_space
 from evenhand.cli.saving import check_writable
+from evenhand.cli.writing import check_place
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.errors import ConfigError
 from evenhand.measuring.plan import Plan
@@ -79,8 +80,10 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
         for strategy in filter(None, (table.strategy, table.check)):
             make(strategy)
         Plan(**table.model_dump(exclude_none=True, include={"samples", "confidence"}))
-    _check_place(table.save, SAVED, "--save")
-    _check_place(table.plot, DRAWN, "--plot")
+    with config.named("repair.save"):
+        _check_place(table.save, SAVED)
+    with config.named("repair.plot"):
+        _check_place(table.plot, DRAWN)
     if table.save is not None:
         check_writable(Path(table.save))
     if config.model.path is None:
@@ -92,10 +95,13 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
             "a repair goes by the estimator's own decisions, not by a threshold from outside; leave threshold out,\n"
             "or put it into the estimator (scikit-learn's FixedThresholdClassifier)"
         )
-    data = read_frame(config.data.path)
-    if config.data.target not in data.columns:
-        raise ConfigError(f"no column {config.data.target!r}; {suggest(config.data.target, list(data.columns))}")
-    estimator = get_object(config.model.path, trust, quiet)
+    with config.named("data.path"):
+        data = read_frame(config.data.path)
+    with config.named("data.target"):
+        if config.data.target not in data.columns:
+            raise ConfigError(f"no column {config.data.target!r}; {suggest(config.data.target, list(data.columns))}")
+    with config.named("model.path"):
+        estimator = get_object(config.model.path, trust, quiet)
     names = getattr(estimator, "feature_names_in_", None)
     space = get_space(config, data, None if names is None else tuple(map(str, names)))
     lacking = [name for name in space.names if name not in data.columns]
@@ -117,12 +123,11 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
     return Workbench(estimator, data[list(space.names)], y, space, methods, criterion, audit.seed, settings)
 
 
-def _check_place(name: str | None, endings: tuple[str, ...], option: str) -> None:
+def _check_place(name: str | None, endings: tuple[str, ...]) -> None:
     """Find out before the work, not after it, that a file has no place."""
     if name is None:
         return
     path = Path(name)
     if path.suffix.lower() not in endings:
-        raise ConfigError(f"{option} {name}: the name must end with one of {', '.join(endings)}")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ConfigError(f"{option} {name}: it cannot be a file there; name one in a folder that exists")
+        raise ConfigError(f"{name}: the name must end with one of {', '.join(endings)}")
+    check_place(path)

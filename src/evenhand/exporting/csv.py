@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import re
 from typing import IO, TYPE_CHECKING, Any
 
-from evenhand.words import visible
+from evenhand.visible import visible, visible_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +19,8 @@ BLOCK = 100_000
 RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
 """A text that begins so gets an apostrophe in front: spreadsheets may take it for a formula (the four signs also in
 their wide forms), and an apostrophe of the user's own would be taken for ours."""
+_WITHIN = re.compile(r"""([;,\t\r\n]"*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20'])""")
+"""Where a cell begins for a reader that splits at another character than the comma, and so within a text of ours."""
 LINES = "\t\r\n"
 """Characters that are not printed and stay nevertheless: cells are quoted, so that tables have them as they are."""
 
@@ -36,8 +40,8 @@ def write_frame(frame: pd.DataFrame, file: IO[str], header: bool = True, raw: bo
     """Write one frame."""
     frame = flat(frame)
     safe = frame if raw else neutral(frame)
-    # RFC 4180's line ends; with them a lone carriage return within a cell is quoted as well.
-    safe.to_csv(file, index=False, header=header, lineterminator="\r\n")
+    # RFC 4180's line ends. Every text is quoted: also where semicolons and tabs separate, one stays one cell.
+    safe.to_csv(file, index=False, header=header, lineterminator="\r\n", quoting=csv.QUOTE_NONNUMERIC)
 
 
 def flat(frame: pd.DataFrame) -> pd.DataFrame:
@@ -72,19 +76,19 @@ def neutral(frame: pd.DataFrame) -> pd.DataFrame:
 def cell(value: Any) -> Any:
     r"""Make one text harmless: an apostrophe before a formula, and what is not seen written out.
 
-    >>> cell("@SUM(A1)"), cell("it's"), cell(-1), cell("a" + chr(0x202E))
-    ("'@SUM(A1)", "it's", -1, 'a\\u202e')
+    Also before one that begins after a semicolon, comma, tab or line: there a spreadsheet may split the text.
+
+    >>> cell("@SUM(A1)"), cell("it's"), cell(-1), cell("a" + chr(0x202E)), cell("a;=1+1")
+    ("'@SUM(A1)", "it's", -1, 'a\\u202e', "a;'=1+1")
     """
     if not isinstance(value, str):
         return value
-    text = value if value.isprintable() else "".join(c if c in LINES else visible(c) for c in value)
+    text = _WITHIN.sub(r"\1'", visible(value, keep=LINES))
     return f"'{text}" if text.startswith(RISKY) else text
 
 
 def _json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    # What is not seen by JSON's own escapes, so that it is read back.
-    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    return visible_json(json.dumps(value, ensure_ascii=False))
 
 
 def _safe(column: Any) -> pd.Series[Any]:

@@ -60,8 +60,12 @@ def export(
     >>> run = eh.audit(lambda f: (f["age"] < 2) & (f["sex"] == "F"), space, strategy="themis")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     print(eh.export(run, f"{folder}/findings.csv").read_text().splitlines())
-    ['age,sex,counterpart_sex,decision,counterpart_decision,gap', '1,F,M,True,False,1.0']
+    ['"age","sex","counterpart_sex","decision","counterpart_decision","gap"', '1,"F","M",True,False,1.0']
     """
+    from evenhand.run import Run
+
+    if not isinstance(run, Run):
+        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
     path = as_path(path, "path")
     if not whole(most) or most < 1:
         raise RunError(f"most must be a whole number of at least 1, got {most!r}")
@@ -70,8 +74,8 @@ def export(
     return path
 
 
-def format_of(path: Path) -> str:
-    """Tell the format by a file's ending.
+def format_of(path: Path, otherwise: str = f", or say which: format={' or '.join(map(repr, FORMATS))}") -> str:
+    """Tell the format by a file's ending; ``otherwise`` is what else to do where it names none.
 
     >>> format_of(Path("out/audit.sarif"))
     'sarif'
@@ -79,10 +83,7 @@ def format_of(path: Path) -> str:
     for name, ending in FORMATS.items():
         if path.name.lower().endswith(ending):
             return name
-    raise RunError(
-        f"{path.name}: its ending names no format; allowed: {', '.join(FORMATS.values())}, or say which: "
-        f"format={' or '.join(map(repr, FORMATS))}"
-    )
+    raise RunError(f"{path.name}: its ending names no format; allowed: {', '.join(FORMATS.values())}{otherwise}")
 
 
 def _writer(format: str, run: Run, most: int, raw: bool, artifact: str | None) -> Writer:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evenhand.locating.rules import Rule
 from evenhand.measuring.words import level, percent
+from evenhand.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,7 +179,7 @@ class Regions:
         lines += [f"  {region.sentence}" for region in self.regions]
         strong = [it for it in self.interactions if it.ends.low > 0]
         if strong:
-            told = ", ".join(f"{it.name} ({percent(it.ends.rate, 2)})" for it in strong[:5])
+            told = ", ".join(f"{visible(it.name)} ({percent(it.ends.rate, 2)})" for it in strong[:5])
             lines.append(f"  drawing one attribute anew ends it most often for {told}")
         return "\n".join(lines)
 

@@ -141,6 +141,8 @@ def said(c: Comparison) -> str:
     >>> said(c)
     'sex M favoured over sex F: net 7 % (5 % to 9 %), M in 8 % of pairs, F in 1 %'
     """
+    from evenhand.words import plain
+
     pair = f"{listed(c.first)} and {listed(c.second)}"
     if c.net is None or c.net_low is None or c.net_high is None:
         sure = f" ({percent(c.low)} to {percent(c.high)})" if c.low < c.high else ""
@@ -152,7 +154,7 @@ def said(c: Comparison) -> str:
     ends = sorted((-c.net_low, -c.net_high)) if turned else (c.net_low, c.net_high)
     counts = sorted((c.first_favoured, c.second_favoured), reverse=True)
     shares = [percent(count / max(c.pairs, 1)) for count in counts]
-    short = [", ".join(str(v) for v in side.values()) for side in (one, other)]
+    short = [", ".join(map(plain, side.values())) for side in (one, other)]
     sure = f" ({percent(ends[0])} to {percent(ends[1])})" if c.net_low < c.net_high else ""
     head = f"{listed(one)} against {listed(other)}: {c.verdict};"
     if c.verdict.startswith("favours"):

@@ -18,6 +18,7 @@ from evenhand.space.frames import columns_of
 from evenhand.space.tabular import Space
 from evenhand.space.toml import dumps, loads
 from evenhand.starting import check_space
+from evenhand.visible import visible
 
 Weights = Mapping[Any, float] | Literal["data"] | None
 PARAMETERS = ("model", "space", "weights", "threshold")
@@ -179,7 +180,7 @@ class Marginal:
         return self
 
     def __repr__(self) -> str:
-        return f"Marginal({self.model!r}, by {', '.join(self.space.protected)})"
+        return f"Marginal({self.model!r}, by {', '.join(map(visible, self.space.protected))})"
 
     def __sklearn_is_fitted__(self) -> bool:
         try:

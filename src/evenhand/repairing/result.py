@@ -19,6 +19,7 @@ from evenhand.repairing.used import Used
 from evenhand.repairing.words import verdict
 from evenhand.repairing.workshop import Round, seed_of
 from evenhand.text.space import TextSpace
+from evenhand.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +142,7 @@ class Repair:
         return tradeoff({type(self.method).__name__.lower(): self})
 
     def __repr__(self) -> str:
-        return "\n".join([f"Repair: {self.verdict}", *(f"  {note}" for note in self.notes)])
+        return "\n".join([f"Repair: {self.verdict}", *(f"  {visible(note)}" for note in self.notes)])
 
 
 def figures(evidence: Evidence) -> dict[str, Interval | None]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from evenhand.measuring.words import percent
 from evenhand.repairing.scoring import Interval
 from evenhand.text.space import TextSpace
+from evenhand.visible import visible
 
 if TYPE_CHECKING:
     from evenhand.measuring import Estimate
@@ -26,7 +27,7 @@ SLIGHT = 0.01
 def verdict(r: Repair) -> str:
     """Say what a repair changed, or why it changed nothing."""
     if not r.changed:
-        return f"{r.reason}; the original model is handed back"
+        return visible(f"{r.reason}; the original model is handed back")
     first = "data" if isinstance(r.after.audit.space, TextSpace) else "uniform"
     parts = [
         change("discrimination", first, r.before, r.after, r.differences[first]),
@@ -41,7 +42,7 @@ def verdict(r: Repair) -> str:
         rose = {shift.attribute: shift for shift in r.shifts}
         named = [f"{n} ({percent(rose[n].before)} to {percent(rose[n].after)})" for n in r.moved]
         parts.append(f"more people than before depend on {', '.join(named)}")
-    return "; ".join(parts)
+    return visible("; ".join(parts))
 
 
 def improved(r: Repair) -> bool:

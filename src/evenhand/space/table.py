@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evenhand.visible import visible
+
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space
 
@@ -22,7 +24,7 @@ def table(space: Space) -> str:
         counterparts = f"{space.limit:,} counterparts each, sampled from {space.combinations:,}"
     tests = "tests" if space.countable else "combinations of free values"
     lines = [f"Space: {len(space.names)} attributes, {_count(space.tests)} {tests} of {counterparts}"]
-    name_width = max(map(len, space.names))
+    name_width = max(len(visible(name)) for name in space.names)
     kind_width = max(len(a.kind) for a in space.attributes)
     why = {note.name: note.reason for note in space.notes}
     for attribute in space.attributes:
@@ -30,13 +32,13 @@ def table(space: Space) -> str:
         missing = ", or missing" if attribute.has_missing else ""
         reason = f"  ({why[attribute.name]})" if attribute.name in why else ""
         lines.append(
-            f"  {attribute.name:<{name_width}}  {attribute.kind:<{kind_width}}  {role:<9} "
+            f"  {visible(attribute.name):<{name_width}}  {attribute.kind:<{kind_width}}  {role:<9} "
             f"{attribute.allowed()}{missing}{reason}"
         )
     lines += [f"  constraint: {constraint.text}" for constraint in space.constraints]
     for protected, dependents in space.links.items():
         lines += [f"  link: {dependent} follows {protected}" for dependent in dependents]
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))
 
 
 def _count(number: int) -> str:

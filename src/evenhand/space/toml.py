@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 from evenhand.errors import ConfigError, SpaceError
 from evenhand.space.attributes import KINDS, Attribute, Boolean, Integer, Nominal, Ordinal, Real
 from evenhand.space.names import suggest
+from evenhand.visible import visible, visible_toml
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space
@@ -54,7 +55,6 @@ _FIELDS = {
 }
 _COMMON = ("name", "kind", "missing", "dtype")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
 def save(space: Space, path: str | Path) -> None:
@@ -119,7 +119,7 @@ def dumps(space: Space) -> str:
     for attribute in space.attributes:
         lines += ["", "[[attribute]]"]
         if attribute.name in reasons:
-            lines.append("# " + re.sub(r"[\x00-\x1f\x7f]+", " ", reasons[attribute.name]))
+            lines.append("# " + visible(reasons[attribute.name]))
         for key, value in _fields(attribute).items():
             written = _array(value, attribute.name) if key == "values" else _literal(value, attribute.name)
             lines.append(f"{key} = {written}")
@@ -386,8 +386,7 @@ def _text(value: str) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise ConfigError(f"the text {value!r} is no valid Unicode, so it cannot be written; rename it") from None
-    escaped = "".join(_ESCAPES.get(c) or (f"\\u{ord(c):04x}" if c < " " or c == "\x7f" else c) for c in value)
-    return f'"{escaped}"'
+    return visible_toml(value)
 
 
 def _short(value: Any) -> str:

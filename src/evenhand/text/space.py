@@ -19,6 +19,7 @@ from evenhand.text.ground import TextGround
 from evenhand.text.lexicon import Form, Lexicon, load_all, protected_words
 from evenhand.text.similar import Similar
 from evenhand.text.tokens import split
+from evenhand.visible import visible
 
 Embed = Callable[[Sequence[str]], Any]
 OCCURRENCES = ("each", "together")
@@ -154,7 +155,9 @@ class TextSpace:
         return hash((self.protected, self.k, self.occurrences))
 
     def __repr__(self) -> str:
-        terms = ", ".join(f"{lexicon.name} ({len(lexicon.identities)} identities)" for lexicon in self.lexicons)
+        terms = ", ".join(
+            f"{visible(lexicon.name)} ({len(lexicon.identities)} identities)" for lexicon in self.lexicons
+        )
         how = "each occurrence of a term by itself" if self.occurrences == "each" else "all occurrences of an identity"
         words = "no vectors for similar words" if self.source is None else f"{self.k} similar words"
         return f"TextSpace: {terms}; {how}; {words}"

@@ -31,7 +31,7 @@ from evenhand.search import Problem, Strategy
 from evenhand.space.ground import Block, Ground
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
-from evenhand.starting import SAMPLED, Start, begin, check_kind, count_texts
+from evenhand.starting import REMARKS, SAMPLED, Start, begin, check_kind, count_texts
 from evenhand.strategies import describe, make
 from evenhand.stream import Stream
 from evenhand.text.ground import TextGround
@@ -106,7 +106,8 @@ class Run:
     @property
     def remarks(self) -> list[tuple[str, int]]:
         """What the search counted itself, in words; nothing that is zero."""
-        return [(name.replace("_", " "), n) for name, n in sorted(self.counts.items()) if n and name not in COUNTS]
+        counts = sorted((name, n) for name, n in self.counts.items() if n and name not in COUNTS)
+        return [(REMARKS.get(name, name.replace("_", " ")), n) for name, n in counts]
 
     @property
     def success_rate(self) -> float:
@@ -290,7 +291,8 @@ def _drive(
     except KeyboardInterrupt:
         stop = StopReason.INTERRUPTED
     except EvenhandError as error:
-        error.add_note(f"{oracle.tests:,} tests had been judged" + (f"; kept in {place.path}" if place else ""))
+        where = f"kept in {place.path}" if place else "the error's attribute partial is the run so far"
+        error.add_note(f"{oracle.tests:,} tests had been judged; {where}")
         error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, start, place, strategy)
         raise
     finally:

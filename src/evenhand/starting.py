@@ -15,6 +15,9 @@ from evenhand.text.ground import TextGround
 from evenhand.text.space import TextSpace
 
 SAMPLED = "texts_compared_with_a_sample"
+BORROWED = "words_of_the_texts_among_which_similar_ones_are"
+REMARKS = {BORROWED: "similar words are only among words of the texts (give words= or similar=)"}
+"""What is said about a count where its name does not say enough."""
 
 
 def check_space(space: Any) -> None:
@@ -70,8 +73,8 @@ def begin(space: Space | TextSpace, data: Any, model: Model) -> Start:
     1
     """
     if isinstance(space, TextSpace):
-        embed = getattr(model, "word_vectors", None) if getattr(model, "has_words", False) else None
-        ground = space.begin(data, embed, getattr(model, "words", None))
+        knows = space.source is None and getattr(model, "has_words", False)
+        ground = space.begin(data, *((model.word_vectors, getattr(model, "words", None)) if knows else ()))
         return Start(ground, ground.seeds, dropped=ground.missing)
     if data is None:
         return Start(space)
@@ -84,6 +87,6 @@ def count_texts(problem: Problem) -> None:
     if isinstance(problem.ground, TextGround):
         ground = problem.ground
         left_out = {"texts_without_a_term": ground.without, "texts_without_a_counterpart": ground.alone}
-        for name, n in {**left_out, SAMPLED: ground.sampled}.items():
+        for name, n in {**left_out, SAMPLED: ground.sampled, BORROWED: ground.borrowed}.items():
             if n:
                 problem.count(name, n)

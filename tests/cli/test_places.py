@@ -23,7 +23,7 @@ from tests.cli.conftest import MODELS, Command
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 KEYS = {f"{name}.{key}" for name, table in TABLES.items() for key in table.model_fields}
 ONLY_IN_FILES = {
-    "space.constraints", "space.limit", "text.encoding", "text.protected", "text.avoid_protected", "text.agree",
+    "space.constraints", "space.limit", "text.protected", "text.avoid_protected", "text.agree",
     "text.limit",
 }  # fmt: skip
 

@@ -137,6 +137,30 @@ def test_export_bundle_replay_and_compare(
     refused(evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "one of texts", "evenhand replay")
 
 
+def test_an_encoding_is_named_by_option_or_key(
+    audit: Command, evenhand: Command, refused: Command, tmp_path: Path
+) -> None:
+    texts = tmp_path / "wide.csv"
+    texts.write_text("said\nA Jew in a café.\n", encoding="utf-16")
+    refused(audit("--protected", "religion", texts=texts), "wide.csv", "--encoding utf-16, or encoding in [text]")
+    assert audit("--protected", "religion", "--encoding", "utf-16", texts=texts).exit_code == 0
+    config, start = tmp_path / "wide.toml", ("init", texts, "--protected", "religion", "--encoding", "utf-16")
+    assert evenhand(*start, "--text", "--model", MODEL, "--output", config).exit_code == 0
+    assert tomllib.loads(config.read_text())["text"]["encoding"] == "utf-16"
+    assert evenhand("audit", config).exit_code == 0
+    refused(evenhand(*start, "--output", tmp_path / "other.toml"), "--encoding are for texts")
+
+
+def test_missing_texts_are_told_in_words_for_texts(audit: Command, refused: Command, tmp_path: Path) -> None:
+    texts = tmp_path / "some.jsonl"
+    texts.write_text('{"said": "A Jew came."}\n{"said": null}\n')
+    done = audit("--protected", "religion", "--page", tmp_path / "page.html", texts=texts)
+    assert "rows without a text 1, left out" in " ".join(done.stdout.split())
+    assert "nearest bound" not in done.stdout + (tmp_path / "page.html").read_text()
+    texts.write_text('{"said": null}\n')
+    refused(audit("--protected", "religion", texts=texts), "all 1 are missing", "--texts FILE")
+
+
 def test_settings_and_strategy(audit: Command) -> None:
     values = json.loads(
         audit("--protected", "religion", "--set", "max_iter=1", "--set", "phase=global", "--json").stdout

@@ -68,6 +68,22 @@ def test_a_pair_and_a_tokenizer_as_encode(model, tokenizer):
     ).all()
 
 
+def test_its_words_are_the_tokens_that_are_words(model, tokenizer):
+    wrapped = wrap((model, tokenizer))
+    assert set(wrapped.words) == {"the", "muslim", "woman", "good", "bad", "day", *LETTERS}
+    rows = model.get_input_embeddings().weight.detach().numpy()
+    assert np.allclose(wrapped.word_vectors(wrapped.words), rows[[VOCABULARY[word] for word in wrapped.words]])
+
+
+def test_words_with_a_mark_for_the_space_before_them(tokenizer):
+    tokenizers = optional("tokenizers")
+    table = {"[UNK]": 0, "\u0120good": 1, "good": 2, "\u0120day": 3, "a": 4, "\u0120a": 5, "x": 6}
+    raw = tokenizers.Tokenizer(tokenizers.models.WordLevel(table, unk_token="[UNK]"))
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made = wrap((make(), transformers.PreTrainedTokenizerFast(tokenizer_object=raw, unk_token="[UNK]")))
+    assert made._known == {"good": 1, "day": 3, "a": 5}
+
+
 def test_half_of_a_classifier_and_the_wrong_order_are_refused(model, tokenizer):
     wrong = {
         "tokenizer, model": (tokenizer, model),

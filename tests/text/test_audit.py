@@ -369,3 +369,22 @@ def test_contrasts_of_texts(tmp_path: Path) -> None:
     )
     assert again.counts["rows_from_log"] == asked.rows
     assert again.findings.equals(asked.findings)
+
+
+def test_of_a_model_that_raises_late_the_run_so_far_is_kept() -> None:
+    calls = 0
+
+    def late(texts: list[str]) -> list[bool]:
+        nonlocal calls
+        calls += 1
+        if calls > 8:
+            raise RuntimeError("boom")
+        return ["reds" in text for text in texts]
+
+    with pytest.raises(ModelError, match="boom") as caught:
+        eh.audit(late, team_space(), "text-random", data=team_texts(0, 40), chunk=20)
+    run = caught.value.partial
+    assert 0 < run.found == len(run.findings) <= run.tests
+    assert caught.value.__notes__ == [
+        f"{run.tests:,} tests had been judged; the error's attribute partial is the run so far"
+    ]

@@ -302,6 +302,13 @@ class Reversed(TextNet):
         return super().forward(ids.flip(1))
 
 
+class Last(TextNet):
+    """Takes the state behind the padding for that of the last word."""
+
+    def forward(self, ids):
+        return self.dense(self.recurrent(self.embedding(ids))[0][:, -1])
+
+
 @pytest.mark.parametrize(
     ("module", "says"),
     [
@@ -326,8 +333,13 @@ def test_layers_that_are_not_known_are_named(module, says):
 
 def test_a_module_that_does_more_than_its_layers_is_refused():
     module = Reversed(len(encode), 4)
-    with pytest.raises(ModelError, match="Reversed does more than its layers in their order say"):
+    with pytest.raises(ModelError, match="Reversed reads the padding"):
         certify(module, ["the red house sees a ship", "a red ship"], TERMS, encode)
+    last = Last(len(encode), 4)
+    with pytest.raises(ModelError, match=r"^Last reads the padding: .*\n.*state of the last word, not states\[:, -1\]"):
+        check(read(last), last, encode(["a red ship and a blue one", "a ship"]))
+    with pytest.raises(ModelError, match="Reversed does more than its layers in their order say"):
+        check(read(module), module, encode(["a red ship"]))
     module = net("lstm", 0).train()
     check(read(module), module, encode(["a red ship"]))
     assert module.training

@@ -65,6 +65,31 @@ def test_an_encoding_can_be_named(tmp_path):
     assert read_texts(path) == ["x"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("name", ["texts.csv", "texts.txt", "texts.csv.gz"])
+def test_of_utf_16_the_right_name_is_said(tmp_path, name, encoding):
+    content = ("\ufeff" if encoding.endswith("be") else "") + "text\ncafé\n"
+    pack = gzip.compress if name.endswith("gz") else bytes
+    (tmp_path / name).write_bytes(pack(content.encode(encoding)))
+    with pytest.raises(DataError, match='name its encoding, as in encoding="utf-16"'):
+        read_texts(tmp_path / name)
+    assert read_texts(tmp_path / name, encoding="utf-16")[-1] == "café"
+
+
+@pytest.mark.parametrize(("header", "row"), [("text", "{}"), ("id,text", "7,{}"), ("id;text", "7;{}")])
+@given(texts=st.lists(st.sampled_from(["one", "two", None])), blank=st.sampled_from(["", "\n", "\r\n\n"]))
+def test_a_blank_row_keeps_its_number(tmp_path_factory, header, row, texts, blank):
+    lines = ["" if text is None else row.format(text) for text in [*texts, "last"]]
+    path = tmp_path_factory.mktemp("rows") / "a.csv"
+    path.write_bytes((blank + "\n".join([header, *lines]) + "\n" + blank).encode())
+    assert [text or None for text in read_texts(path)] == [*texts, "last"]
+
+
+def test_a_table_with_semicolons_may_have_commas_in_its_texts(tmp_path):
+    (tmp_path / "a.csv").write_text('id;said\n1;Hello, you, and you\n2;"a; b"\n')
+    assert read_texts(tmp_path / "a.csv", "said") == ["Hello, you, and you", "a; b"]
+
+
 def test_the_only_column_need_not_be_named(tmp_path):
     (tmp_path / "one.csv").write_text("said\nHello\n")
     assert read_texts(tmp_path / "one.csv") == ["Hello"]
@@ -73,6 +98,8 @@ def test_the_only_column_need_not_be_named(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "column", "says"),
     [
+        ("a.csv", "id,text\n", None, "it has no texts, only the names of columns"),
+        ("a.csv", "id;said\n1;2\n", None, "which column has the texts. There are id, said"),
         ("a.csv", "x,y\n1,2\n", None, "which column has the texts. There are x, y"),
         ("a.csv", "x,text\n1,2\n", "txt", "no column 'txt'.*text"),
         ("a.csv", "", None, "the file is empty; it needs column names and rows"),
@@ -103,6 +130,8 @@ def test_nothing_is_a_missing_text_but_not_where_it_has_a_label(tmp_path):
     path.write_text('{"text": "reds", "toxic": 0}\n{"text": null, "toxic": 1}\n{"toxic": 0}\n')
     assert read_texts(path) == ["reds", None, None]
     assert TextSpace({"team": ["reds", "blues"]}).begin(read_texts(path)).missing == 2
+    (tmp_path / "a.csv").write_text("text,toxic\nreds,0\n\nblues,1\n\n")
+    assert read_comments(tmp_path / "a.csv").texts == ("reds", "blues")
     with pytest.raises(DataError, match=r"a\.jsonl: row 1 has no text, and each label needs one"):
         read_comments(path)
 

@@ -25,6 +25,32 @@ def check(loaded):
     assert np.allclose(vectors, VECTORS)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: "\ufeff" + s,
+        lambda s: "\n" + s,
+        lambda s: s.replace(" ", "\t"),
+        lambda s: s.replace(" ", "  "),
+        lambda s: s.replace("\n", " \r\n"),
+    ],
+    ids=["mark", "blank", "tabs", "two spaces", "ends"],
+)
+@pytest.mark.parametrize("header", ["", "3 2\n"], ids=["GloVe", "word2vec"])
+def test_files_of_other_habits(tmp_path, header, change):
+    kept = [0, 1, 3]
+    lines = "".join(f"{WORDS[n]} {VECTORS[n][0]:g} {VECTORS[n][1]:g}\n" for n in kept)
+    (tmp_path / "v.txt").write_bytes(change(header + lines).encode())
+    words, vectors = load(tmp_path / "v.txt")
+    assert words == [WORDS[n] for n in kept]
+    assert np.allclose(vectors, VECTORS[kept])
+
+
+def test_a_word_may_be_a_space_of_its_own_kind(tmp_path):
+    (tmp_path / "v.txt").write_text("the 1 2\n\u00a0 3 4\na\u00a0b 5 6\n", encoding="utf-8")
+    assert load(tmp_path / "v.txt")[0] == ["the", "\u00a0", "a\u00a0b"]
+
+
 @pytest.mark.parametrize("header", ["", "4 2\n"], ids=["GloVe", "word2vec"])
 @pytest.mark.parametrize("name", ["v.txt", "v.vec", "v.txt.gz", "v.vec.xz"])
 def test_text_files(tmp_path, header, name):
@@ -70,6 +96,7 @@ def test_of_a_word_that_comes_twice_the_first_counts():
         (([], np.empty((0, 2))), "one vector for each word, got 0 words, 0 vectors"),
         ((["a", "b"], [[1.0], [np.nan]]), "the vector of 'b' has values that are no numbers"),
         (([1], [[1.0]]), "words must be texts, got 1"),
+        ((["a", "b"], [[1.0], [1e300]]), "the vector of 'b' has values that are no numbers, or too large"),
     ],
 )
 def test_what_is_wrong_is_said(source, message):
@@ -85,6 +112,11 @@ def test_what_is_wrong_is_said(source, message):
         ("v.txt", b"", "must be"),
         ("v.txt", b"a 1 2\nb 1\n", "entry 2 must have a word and 2 numbers, got 'b 1'"),
         ("v.txt", b"a 1 2\nb 1 x\n", "something is no number near entry 2"),
+        ("v.txt", b"a 1\nb 1e300\n", "the vector of 'b' has values that are no numbers, or too large"),
+        ("v.txt", b"3 2\na 1 2\nb 3 4\n", "first line says 3 words, and there are 2; is the file whole"),
+        ("v.txt", b"1 2\na 1 2\nb 3 4\n", "first line says 1 words, and there are 2"),
+        ("v.txt", b"2 3\na 1 2\nb 3 4\n", "entry 1 must have a word and 3 numbers.*says 2 words of 3 numbers"),
+        ("v.txt", b"2 1\na 1 2\nb 3 4\n", "entry 1 must have a word and 1 numbers, got 'a 1 2'.*says 2 words of 1"),
         ("v.txt", b"\xff\xfe", "it cannot be read as UTF-8 text"),
         ("v.gz", b"plain", "it cannot be read as UTF-8 text"),
     ],

@@ -27,6 +27,7 @@ def audit(
     space: options.Space = None,
     texts: options.TextFile = None,
     column: options.Column = None,
+    encoding: options.Encoding = None,
     similar: options.Similar = None,
     k: options.K = None,
     occurrences: options.Occurrences = None,

@@ -29,6 +29,7 @@ def estimate(
     space: options.Space = None,
     texts: options.TextFile = None,
     column: options.Column = None,
+    encoding: options.Encoding = None,
     occurrences: options.Occurrences = None,
     ambiguous: options.Ambiguous = None,
     population: options.Population = None,

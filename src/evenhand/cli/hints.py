@@ -7,7 +7,9 @@ import re
 HINTS = (
     (r"strategy='([\w-]+)'", r"--strategy \1"),
     (r"[Uu]se eh\.TextSpace", "use --texts FILE"),
-    (r'encoding="([\w-]+)"', r'encoding = "\1" in [text]'),
+    (r'encoding="([\w-]+)"', r"--encoding \1, or encoding in [text]"),
+    (r"the error's attribute partial is the run so far", "--directory DIR would have kept them"),
+    (r"give a list of them: data=\[\.\.\.\]", "name a file that has them: --texts FILE"),
     (r"eh\.Adf\(gradient='(\w+)'\)", r"--set gradient=\1"),
     (r"(?:criterion=)?eh\.Gap\(([^)]*)\)", r"--gamma \1"),
     (r"criterion=eh\.Flip\(\)", "no --gamma"),

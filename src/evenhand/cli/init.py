@@ -30,6 +30,7 @@ def init(
     exclude: options.Exclude = None,
     text: Annotated[bool, typer.Option("--text", help="The data are texts: also .txt, a text on each line.")] = False,
     column: options.Column = None,
+    encoding: options.Encoding = None,
     model: options.Model = None,
     output: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("evenhand.toml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
@@ -48,11 +49,11 @@ def init(
 
         if target is not None or exclude:
             raise ConfigError("--target and --exclude are for rows of a table; leave them out, or --text")
-        described, content = written(data, column, protected, output, model)
+        described, content = written(data, column, encoding, protected, output, model)
         files = {output: content}
     else:
-        if column is not None:
-            raise ConfigError("--column names the column of texts; say --text too, or leave it out")
+        if column is not None or encoding is not None:
+            raise ConfigError("--column and --encoding are for texts; say --text too, or leave them out")
         described, content, space = _written(data, protected, target, exclude or [], output, model)
         files = {beside: space, output: content}
     for path, content in files.items():

@@ -61,6 +61,9 @@ TextFile = Annotated[
     Option("--texts", metavar="FILE", help="Texts instead of rows: .csv, .tsv, .jsonl, .json, .parquet, .txt."),
 ]
 Column = Annotated[str | None, Option(metavar="NAME", help="The column that has the texts; by default text.")]
+Encoding = Annotated[
+    str | None, Option(metavar="NAME", help="How the file of texts is written, such as latin-1; by default utf-8.")
+]
 Similar = Annotated[
     str | None, Option(metavar="FILE", help="Word vectors, for similar words; by default those of the model.")
 ]

@@ -22,7 +22,7 @@ def _named(table: str, *names: str) -> dict[str, str]:
     return {name: f"{table}.{name}" for name in names}
 
 
-_TEXTS = {"texts": "text.path", **_named("text", "column", "occurrences", "ambiguous")}
+_TEXTS = {"texts": "text.path", **_named("text", "column", "encoding", "occurrences", "ambiguous")}
 
 PLACES: dict[str, dict[str, str]] = {
     "audit": {
@@ -68,7 +68,7 @@ PLACES: dict[str, dict[str, str]] = {
         "data": "data.path",
         "target": "data.target",
         "texts": "text.path",
-        "column": "text.column",
+        **_named("text", "column", "encoding"),
         "seed": "audit.seed",
         "favourable": "estimate.favourable",
         "confidence": "estimate.confidence",

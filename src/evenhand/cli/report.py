@@ -23,6 +23,7 @@ def report(
     target: options.Target = None,
     texts: options.TextFile = None,
     column: options.Column = None,
+    encoding: options.Encoding = None,
     favourable: options.Favourable = None,
     threshold: options.Threshold = None,
     no_rows: options.NoPairs = False,

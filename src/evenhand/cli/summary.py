@@ -77,7 +77,9 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
         rows.insert(1, ("gradient", run.gradient))
     if counts.get("untestable"):
         rows.append(("no test", f"{counts['untestable']:,} individuals with fewer than two legal counterparts"))
-    if counts.get("clipped") or counts.get("dropped"):
+    if not isinstance(space, Space) and counts.get("dropped"):
+        rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
+    elif counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
     if isinstance(space, Space) and space.sampled:

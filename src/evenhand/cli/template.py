@@ -33,7 +33,7 @@ TEXT = """
 [text]
 path = {texts}
 {column}
-# encoding = "utf-8"        # how the characters of the file are written
+{encoding}
 # What must not matter: lexicons by name ({names}),
 # .toml files of your own, or terms: {{ team = ["reds", "blues"] }}
 protected = [{protected}]

@@ -11,7 +11,9 @@ ABOUT = """\
 # on texts, a function that takes a list of texts, or eh.wrap(net, encode=...)."""
 
 
-def written(data: Path, column: str | None, protected: list[str], output: Path, model: str | None) -> tuple[str, str]:
+def written(
+    data: Path, column: str | None, encoding: str | None, protected: list[str], output: Path, model: str | None
+) -> tuple[str, str]:
     """Say what is in the texts, and give the configuration."""
     from evenhand.cli.init import seen_from
     from evenhand.cli.template import AUDIT, HEAD, KEPT, TEXT, TEXTS_MEASURED, listed
@@ -21,7 +23,7 @@ def written(data: Path, column: str | None, protected: list[str], output: Path, 
     from evenhand.visible import visible, visible_toml
 
     space = TextSpace(list(protected))
-    ground = space.begin(read_texts(data, column))
+    ground = space.begin(read_texts(data, column, encoding or "utf-8"))
     here = output.parent
     content = (HEAD + TEXT + AUDIT + TEXTS_MEASURED + KEPT).format(
         name=visible(str(output)),
@@ -31,6 +33,9 @@ def written(data: Path, column: str | None, protected: list[str], output: Path, 
         column=f"column = {visible_toml(column)}"
         if column
         else '# column = "text"           # the column that has the texts',
+        encoding=f"encoding = {visible_toml(encoding)}"
+        if encoding
+        else '# encoding = "utf-8"        # how the characters of the file are written',
         names=", ".join(NAMES),
         protected=listed([os.path.relpath(p, here) if p.endswith(".toml") else p for p in protected]),
         strategy="text-random",

@@ -54,6 +54,8 @@ class Model(ABC):
         How `gradients` come about ("autograd", "closed form"), for people to read; None where there are none.
     has_words : bool
         Whether `word_vectors` and `word_gradients` may be asked.
+    words : list of str or None
+        The words that the model knows, where it tells: similar words are found among these.
     source : object
         What was wrapped: the estimator, the booster, the function.
 
@@ -80,6 +82,7 @@ class Model(ABC):
     timeout: float | None = None
     gradient_source: str | None = None
     has_words: bool = False
+    words: Sequence[str] | None = None
     source: Any = None
 
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from evenhand.model.protocol import Array, Floats, Input, Model, Rows
 from evenhand.model.text_alignment import Alignment, Pieces
 from evenhand.model.text_embedding import Leaves, find_embeddings, given, noise, replaced, watched
 from evenhand.model.text_encoding import Batch, Encoder, Padding, Row, batches, sizes
+from evenhand.model.text_vocabulary import check, known, single_ids, told
 from evenhand.model.torch_modules import LOOKED_AT, Evaluation, TorchModel, as_floats, in_numpy
 from evenhand.text.texts import Texts, ranges
 
@@ -22,6 +24,8 @@ CELLS = 2**21
 """Numbers that the embedding layer makes for one batch."""
 LOUD = 10.0
 """Noise in the place of padding, in standard deviations of the words' vectors."""
+FITTING = 0.1
+"""The share of the words that an encoder tells which must be the words of their rows."""
 ROUNDING = 256
 """Units of the last place by which a batch may change an answer."""
 
@@ -45,6 +49,9 @@ class TextModule(TorchModel):
     embedding
         The name of the embedding layer; by default the one ``nn.Embedding``, or the one that is seen to be given the
         ids of ``encode``.
+    words
+        The words of the rows of the embedding, in order, None where a row is no word; or a mapping from words to rows.
+        By default those that ``encode`` tells. Words that ``encode`` gives another id are left out.
 
     Examples
     --------
@@ -66,7 +73,13 @@ class TextModule(TorchModel):
 
     input: Input = "text"
 
-    def __init__(self, module: Any, encode: Callable[[list[str]], Any] | Encoder, embedding: str | None = None) -> None:
+    def __init__(
+        self,
+        module: Any,
+        encode: Callable[[list[str]], Any] | Encoder,
+        embedding: str | None = None,
+        words: Any = None,
+    ) -> None:
         super().__init__(module)
         self._chain = None
         self._encoder = encode if isinstance(encode, Encoder) else Encoder(encode)
@@ -77,17 +90,49 @@ class TextModule(TorchModel):
         self._padding: Padding | None = None
         self._probed = False
         self._pieces: Pieces | None = None
+        self.given_words = words
+        self._given = None if words is None else check(words, self.name)
 
     @property
     def encode(self) -> Callable[[list[str]], Any]:
         """What makes ids of texts, as it was given."""
         return self._encoder.encode
 
+    @cached_property
+    def words(self) -> list[str] | None:  # type: ignore[override]
+        """The words that the module knows and ``encode`` gives one id; None where nobody tells."""
+        return list(self._known) or None
+
+    @cached_property
+    def _known(self) -> dict[str, int]:
+        """The row of each word; verified when first asked, for that encodes them all."""
+        listed = self._given or self._told()
+        if self._embedding is None or listed is None:
+            return {}
+        self._settle(listed[0])
+        found = known(*listed, self._single_ids(listed[0]))
+        found = {word: row for word, row in found.items() if row < self._embedding.num_embeddings}
+        if self._given and len(found) < 2:
+            raise ModelError(
+                f"words has {len(listed[0]):,} words, and encode gives {len(found)} of them the id of its row.\n"
+                "Give the words of the rows of the embedding, in order, None where a row is no word."
+            )
+        # An attribute that happens to have one of the names is no vocabulary: few of its words fit.
+        return found if self._given or len(found) > FITTING * len(listed[0]) else {}
+
+    def _told(self) -> tuple[list[str], npt.NDArray[np.int64]] | None:
+        return told(self.encode)
+
+    def _single_ids(self, words: list[str]) -> npt.NDArray[np.int64]:
+        return single_ids(self._encoder, words)
+
     def word_vectors(self, words: Sequence[str]) -> Floats:
         """Return the rows of the embedding matrix; of a word with several ids their mean, of one with none zeros."""
         if self._embedding is None:
             return super().word_vectors(words)
         self._settle(words)
+        if words is self.__dict__.get("words"):
+            return as_floats(self._embedding.weight[list(self._known.values())])
         ids, lengths = self._ids_of(words)
         outside = self._outside(ids)
         if outside is not None:

@@ -14,9 +14,12 @@ from evenhand.model.text_alignment import Alignment, by_spans
 from evenhand.model.text_encoding import Encoder, Padding, Row
 from evenhand.model.text_modules import TextModule
 from evenhand.text.texts import Texts
+from evenhand.text.tokens import split
 
 TOKENIZER = ("tokenizer*", "vocab*", "*.model")
 """How the files of tokenizers are called."""
+SPACE = "\u0120\u2581"
+"""What tokenizers write for a space before a word."""
 UNLIMITED = 10**6
 """A tokenizer that has not been told how much its model reads gives a number far beyond this one."""
 
@@ -96,7 +99,7 @@ class TransformersModel(TextModule):
     characters that tokens stand for.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, embedding: str | None = None) -> None:
+    def __init__(self, model: Any, tokenizer: Any, embedding: str | None = None, words: Any = None) -> None:
         config = model.config
         if config.problem_type in ("regression", "multi_label_classification"):
             what = "a number" if config.problem_type == "regression" else f"{config.num_labels} things at once"
@@ -104,7 +107,8 @@ class TransformersModel(TextModule):
                 f"{type(model).__name__} decides {what}, no single label. Wrap a function that does:\n"
                 'eh.wrap(lambda texts: ..., input="text").'
             )
-        super().__init__(model, _Tokens(tokenizer, _longest(tokenizer, config)), embedding)
+        self._tokenizer = tokenizer
+        super().__init__(model, _Tokens(tokenizer, _longest(tokenizer, config)), embedding, words)
         self._kind = "logits"
         if config.num_labels > 1:
             self.classes = np.array([config.id2label[number] for number in range(config.num_labels)])
@@ -112,6 +116,16 @@ class TransformersModel(TextModule):
     def _align(self, texts: Texts, rows: Sequence[Row]) -> Alignment:
         spans = any(row.spans is not None for row in rows)
         return by_spans(texts, rows) if spans else super()._align(texts, rows)
+
+    def _told(self) -> tuple[list[str], npt.NDArray[np.int64]] | None:
+        """Take the tokens that are words; most tokenizers mark those that a space comes before."""
+        pairs = [(token.lstrip(SPACE), n) for token, n in self._tokenizer.get_vocab().items()]
+        kept = [(word, n) for word, n in pairs if split(word)[0::2] == ["", ""]]
+        return [word for word, _ in kept], np.array([n for _, n in kept], dtype=np.int64)
+
+    def _single_ids(self, words: list[str]) -> npt.NDArray[np.int64]:
+        ids, lengths = self._ids_of(words)
+        return np.where(lengths == 1, ids[np.minimum(np.cumsum(lengths) - lengths, len(ids) - 1)], -1)
 
     def _ids_of(self, words: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         # Many tokenizers mark the space before a word, and most words of a text have one.

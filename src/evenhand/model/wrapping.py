@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ def wrap(
     name: str | None = None,
     encode: Callable[[list[str]], Any] | None = None,
     embedding: str | None = None,
+    words: Sequence[str | None] | Mapping[str, int] | None = None,
 ) -> Model:
     """Make anything that decides about a batch of rows a model that can be audited.
 
@@ -57,6 +58,10 @@ def wrap(
         For a torch module that classifies texts: makes of a list of strings the padded token ids that it takes.
     embedding
         The name of its embedding layer; by default the only one, or the one that is given the ids.
+    words
+        The words of the rows of that layer, in order, None where a row is no word; or a mapping from words to rows.
+        By default those that ``encode`` tells by an attribute ``words``, ``vocab``, ``vocabulary`` or ``word_index``,
+        by ``get_vocab()`` or ``get_vocabulary()``. Similar words are found among these.
 
     Returns
     -------
@@ -69,26 +74,28 @@ def wrap(
     >>> model.labels(np.array([[2.0], [3.0]]))
     array([0, 1])
     """
-    if encode is not None or embedding is not None:
-        adapted = _adapt_encoded(model, encode, embedding)
+    if encode is not None or embedding is not None or words is not None:
+        adapted = _adapt_encoded(model, encode, embedding, words)
     else:
         adapted = _adapt(model, input)
     return adapted.with_options(threshold=threshold, input=input, timeout=timeout, name=name)
 
 
-def _adapt_encoded(model: Any, encode: Any, embedding: str | None) -> Model:
+def _adapt_encoded(model: Any, encode: Any, embedding: str | None, words: Any) -> Model:
     if isinstance(model, Model) or not is_torch(model):
         raise ModelError(
-            f"encode and embedding are for torch modules, got a {type(model).__name__}. Leave them out; a function\n"
-            'on a list of strings is eh.wrap(f, input="text").'
+            f"encode, embedding and words are for torch modules, got a {type(model).__name__}. Leave them out;\n"
+            'a function on a list of strings is eh.wrap(f, input="text").'
         )
     if encode is None:
-        raise ModelError("embedding is for torch modules that take texts: say also encode=, a function on strings.")
+        raise ModelError(
+            "embedding and words are for torch modules that take texts: say also encode=, a function on strings."
+        )
     if is_tokenizer(encode):
-        return TransformersModel(model, encode, embedding)
+        return TransformersModel(model, encode, embedding, words)
     if not callable(encode):
         raise ModelError(f"encode must be a function on a list of strings, got a {type(encode).__name__}.")
-    return TextModule(model, encode, embedding)
+    return TextModule(model, encode, embedding, words)
 
 
 def reading(model: Model, texts: bool) -> Model:

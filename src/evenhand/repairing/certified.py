@@ -46,4 +46,4 @@ class Certified(Certifying):
             together=space.occurrences == "together", ambiguous=space.ambiguous, threshold=model.threshold,
             seed=seed_of(workshop.seed, "certify") % 2**31,
         )  # fmt: skip
-        return Remedy(wrap(net, encode=encode, threshold=model.threshold))
+        return Remedy(wrap(net, encode=encode, words=model.given_words, threshold=model.threshold))

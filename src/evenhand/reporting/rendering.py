@@ -11,6 +11,7 @@ from evenhand.measuring.words import level, percent
 from evenhand.reporting import charts, wording
 from evenhand.reporting.cutting import listed, short, words
 from evenhand.reporting.directions import DECISIONS
+from evenhand.text.space import TextSpace
 from evenhand.words import plain, visible
 
 if TYPE_CHECKING:
@@ -174,7 +175,9 @@ def facts(content: Content) -> dict[str, str]:
     }
     if counts.get("untestable"):
         out["Not testable"] = f"{counts['untestable']:,} individuals with fewer than two legal counterparts"
-    if counts.get("clipped") or counts.get("dropped"):
+    if isinstance(run.space, TextSpace) and counts.get("dropped"):
+        out["Rows without a text"] = f"{counts['dropped']:,}, left out"
+    elif counts.get("clipped") or counts.get("dropped"):
         moved, lost = counts.get("clipped", 0), counts.get("dropped", 0)
         out["Data rows"] = f"{moved:,} moved to the nearest bound of the space, {lost:,} left out"
     if run.sampled:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import lzma
 import warnings
@@ -50,7 +52,10 @@ def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf
     path = Path(path)
     ending, packed = _kind(path)
     if ending != _PLAIN:
-        return _texts(read_table(path, encoding), column, path)
+        texts = _texts(read_table(path, encoding, blank=True), column, path)
+        if not texts:
+            raise DataError(f"{path}: it has no texts, only the names of columns; give a file with rows")
+        return texts
     if column is not None:
         raise DataError(f"{path}: plain lines have no column {column!r}; leave it out, or name a table")
     with _reading(path, encoding), open_packed(path, packed) as stream:
@@ -59,8 +64,11 @@ def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
-def read_table(path: str | Path, encoding: str = "utf-8") -> pd.DataFrame:
-    """Read a table that has texts; nothing in a CSV is taken for a number or a missing value."""
+def read_table(path: str | Path, encoding: str = "utf-8", blank: bool = False) -> pd.DataFrame:
+    """Read a table that has texts; nothing in a CSV is taken for a number or a missing value.
+
+    Where ``blank``, a blank line between others is a row, so that the numbers of rows are those of the lines.
+    """
     import pandas as pd
 
     path = Path(path)
@@ -70,12 +78,18 @@ def read_table(path: str | Path, encoding: str = "utf-8") -> pd.DataFrame:
     with _reading(path, encoding):
         if ending not in _SEPARATORS:
             return READERS[ending](path, packed)
-        with open_packed(path, packed) as stream, warnings.catch_warnings():
+        with open_packed(path, packed) as stream:
+            content = stream.read().decode(_signed(encoding)).strip("\r\n")
+        header, separator = content.partition("\n")[0], _SEPARATORS[ending]
+        if ending == ".csv" and ";" in header and "," not in header:
+            # Where a comma is in numbers, spreadsheets write this.
+            separator = ";"
+        with warnings.catch_warnings():
             # Rows that are longer than the header lose their end with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             return pd.read_csv(
-                stream, sep=_SEPARATORS[ending], encoding=_signed(encoding), dtype=str, keep_default_na=False,
-                index_col=False,
+                io.StringIO(content), sep=separator, dtype=str, keep_default_na=False, index_col=False,
+                skip_blank_lines=not blank,
             )  # fmt: skip
 
 
@@ -130,6 +144,12 @@ def _signed(encoding: str) -> str:
     return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
 
 
+def _likely(path: Path) -> str:
+    """Say what a file that is no UTF-8 is probably written in: UTF-16 begins with a mark of its own."""
+    with open_packed(path, _kind(path)[1]) as stream:
+        return "utf-16" if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
+
+
 @contextmanager
 def _reading(path: Path, encoding: str) -> Iterator[None]:
     try:
@@ -138,7 +158,7 @@ def _reading(path: Path, encoding: str) -> Iterator[None]:
         raise DataError(f'{path}: there is no encoding {encoding!r}; try "utf-8" or "latin-1"') from None
     except UnicodeError as error:
         raise DataError(
-            f'{path}: it is not written in {encoding} ({error});\nname its encoding, as in encoding="latin-1"'
+            f'{path}: it is not written in {encoding} ({error});\nname its encoding, as in encoding="{_likely(path)}"'
         ) from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path}: it cannot be read ({error})") from None

@@ -20,11 +20,14 @@ from evenhand.text.tokens import split
 AMBIGUOUS = ("context", "always", "never")
 _HYPHENS = ("-", "\u2010", "\u2011", "/")
 _ENDS = re.compile(r"[.!?:\n]")
+_DOMAINS = frozenset(["com", "org", "net", "edu", "gov", "info", "io"])
+_CRIES = frozenset({"man", "boy"})
 
 
 class _Term(NamedTuple):
-    """One spelling, as the words that it is looked up by; several forms may share it."""
+    """One spelling of a lexicon, as the words that it is looked up by; several forms may share it."""
 
+    lexicon: int
     words: tuple[str, ...]
     the: bool
     spelling: str
@@ -77,18 +80,24 @@ class Finder:
         rows, look = texts.rows[hits], _Look(texts)
         found: list[tuple[int, ...]] = []
         ends = texts.starts[:-1].tolist()
+        # Up to where the words are a phrase that is no term: to the lexicon that says so, and to no other.
+        barred: dict[tuple[int, int], int] = {}
         for hit, row, first, last in zip(
             hits.tolist(), rows.tolist(), texts.starts[rows].tolist(), texts.starts[rows + 1].tolist(), strict=True
         ):
             for term in self._heads[look.lower(hit)] if hit >= ends[row] else ():
-                start, stop = hit - term.the, hit + len(term.words)
-                if start < ends[row] or stop > last or not look.matches(term, start, stop):
+                start, stop, own = hit - term.the, hit + len(term.words), (row, term.lexicon)
+                if start < max(ends[row], barred.get(own, 0)) or stop > last or not look.matches(term, start, stop):
+                    continue
+                if look.named(row, start, stop, first, last) or look.cries(start, stop, first):
+                    continue
+                if not term.readings:
+                    barred[own] = stop
                     continue
                 reading = self._read(term, look.context(start, stop, first, last))
                 if reading is not None:
                     casing = look.casing(term, start, stop, first)
                     found.append((row, start - first, stop - first, *reading, casing))
-                if reading is not None or not term.readings:
                     ends[row] = stop
                     break
         return Occurrences(*np.array(found, dtype=np.int64).reshape(-1, 6).T), look.seen
@@ -99,7 +108,7 @@ class Finder:
 
     def _read(self, term: _Term, context: Context) -> tuple[int, int] | None:
         """Say which form and identity a match has here, None if it is no term."""
-        if not term.readings or (term.ambiguous and self.ambiguous == "never"):
+        if term.ambiguous and self.ambiguous == "never":
             return None
         form = read([form for form, _, _ in term.readings], context)
         if form is None or (term.stands_alone and context.modifies):
@@ -111,28 +120,25 @@ class Finder:
 
 
 def _terms(lexicons: Sequence[Lexicon]) -> list[_Term]:
-    """List what is looked for, in all lexicons."""
-    readings: dict[str, list[tuple[Form, int, int]]] = {}
-    owner: dict[str, tuple[Lexicon, str]] = {}
+    """List what is looked for: of each lexicon the phrases that are no term, then the terms."""
+    out = []
     forms = identities = 0
-    for lexicon in lexicons:
+    for n, lexicon in enumerate(lexicons):
+        out += [_Term(n, _words(phrase), False, phrase, (), False, False, False) for phrase in lexicon.phrases]
+        spellings: dict[str, str] = {}
+        readings: dict[str, list[tuple[Form, int, int]]] = {}
         for i, j, spelling in lexicon.spellings():
-            lower = spelling.lower()
-            if owner.setdefault(lower, (lexicon, spelling))[0] is lexicon:
-                readings.setdefault(lower, []).append((lexicon.forms[j], forms + j, identities + i))
+            spellings.setdefault(spelling.lower(), spelling)
+            readings.setdefault(spelling.lower(), []).append((lexicon.forms[j], forms + j, identities + i))
+        for lower, spelling in spellings.items():
+            bare = lower.removeprefix("the ")
+            ambiguous = bool({lower, bare} & lexicon.ambiguous)
+            capital = lexicon.capital or (ambiguous and spelling != lower) or spelling.isupper()
+            alone = bare != lower and any(form.speech == "adjective" for form, _, _ in readings.get(bare, ()))
+            known = _words(bare), bare != lower, spelling, tuple(readings[lower])
+            out.append(_Term(n, *known, ambiguous, capital, alone))
         forms, identities = forms + len(lexicon.forms), identities + len(lexicon.identities)
-    phrases = [
-        _Term(_words(phrase), False, phrase, (), False, False, False)
-        for lexicon in lexicons for phrase in lexicon.phrases
-    ]  # fmt: skip
-    terms = []
-    for lower, (lexicon, spelling) in owner.items():
-        bare = lower.removeprefix("the ")
-        ambiguous = bool({lower, bare} & lexicon.ambiguous)
-        capital = lexicon.capital or (ambiguous and spelling != lower) or spelling.isupper()
-        alone = bare != lower and any(form.speech == "adjective" for form, _, _ in readings.get(bare, ()))
-        terms.append(_Term(_words(bare), bare != lower, spelling, tuple(readings[lower]), ambiguous, capital, alone))
-    return phrases + terms
+    return out
 
 
 def _plain(word: str) -> str:
@@ -168,6 +174,17 @@ class _Look:
             return False
         name = self.word(start + term.the)
         return not term.capital or (name.isupper() if term.spelling.isupper() else name[:1].isupper())
+
+    def named(self, row: int, start: int, stop: int, first: int, last: int) -> bool:
+        """Tell whether words are in the name of a user or a site: "@muslim", "muslim.com"."""
+        before = self.gap(start - 1) if start > first else str(self.words[self.texts.leads[row]])
+        return before.endswith("@") or (stop < last and self.gap(stop - 1) == "." and self.word(stop) in _DOMAINS)
+
+    def cries(self, start: int, stop: int, first: int) -> bool:
+        """Tell whether a word is no more than a cry: "Man, that hurts!"."""
+        if stop - start > 1 or self.lower(start) not in _CRIES or not self.gap(start).startswith((",", "!")):
+            return False
+        return start == first or _ENDS.search(self.gap(start - 1)) is not None
 
     def casing(self, term: _Term, start: int, stop: int, first: int) -> int:
         starts = start == first or _ENDS.search(self.gap(start - 1)) is not None

@@ -35,9 +35,17 @@ class TextGround:
     numbered = True
 
     def __init__(
-        self, space: TextSpace, strings: list[str], rows: Positions, similar: Similar | None, missing: int = 0
+        self,
+        space: TextSpace,
+        strings: list[str],
+        rows: Positions,
+        similar: Similar | None,
+        missing: int = 0,
+        borrowed: int = 0,
     ) -> None:
         self.space, self.similar, self.missing = space, similar, missing
+        self.borrowed = borrowed
+        """How many words of the texts similar ones are found among, where nothing else tells words."""
         self.together = space.occurrences == "together"
         vocabulary = Vocabulary()
         self.swaps = Swaps(space.lexicons, vocabulary, space.ambiguous)

@@ -120,7 +120,8 @@ class TextSpace:
         if similar is None and embed is not None:
             own = (list(words), embed(words)) if words is not None else _told_apart(strings, embed)
             similar = self._similar(own) if own[0] else None
-        ground = TextGround(self, strings, rows, similar, missing)
+        borrowed = len(similar.words) if similar is not None and self.similar is None and words is None else 0
+        ground = TextGround(self, strings, rows, similar, missing, borrowed)
         if not len(ground.seeds):
             raise DataError(
                 f"none of {len(strings):,} texts can be tested: {ground.without:,} have no term of "

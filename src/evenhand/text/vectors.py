@@ -40,10 +40,13 @@ def load(source: Any, limit: int | None = None) -> tuple[list[str], Vectors]:
         raise DataError(
             f"{name}: there must be one vector for each word, got {len(words)} words, {len(vectors)} vectors"
         )
-    vectors = vectors.astype(np.float32)
+    with np.errstate(over="ignore"):  # What is too large is infinite then, and said.
+        vectors = vectors.astype(np.float32)
     if not np.isfinite(vectors).all():
         worst = words[int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])]
-        raise DataError(f"{name}: the vector of {worst!r:.60} has values that are no numbers; drop that word")
+        raise DataError(
+            f"{name}: the vector of {worst!r:.60} has values that are no numbers, or too large; drop that word"
+        )
     first: dict[str, int] = {}
     for number, word in enumerate(words):
         first.setdefault(word, number)
@@ -86,7 +89,7 @@ def _text(path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
     """Read lines of a word and its numbers; word2vec and fastText put the two sizes into a line before them."""
     opened = _PACKED.get(path.suffix.lower(), open)
     try:
-        with opened(path, "rt", encoding="utf-8", newline="\n") as lines:
+        with opened(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
             return _lines(lines, path, limit)
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file; check the path") from None
@@ -95,28 +98,48 @@ def _text(path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
 
 
 def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
+    lines = (line for line in lines if line.strip())
     first = next(lines, "")
     header = first.split()
-    if len(header) == 2 and all(map(str.isdigit, header)):
-        width, number = int(header[1]), 1
-    else:
-        width, number = len(header) - 1, 0
-        lines = itertools.chain([first], lines)
+    said = (int(header[0]), int(header[1])) if len(header) == 2 and all(map(str.isdecimal, header)) else None
+    width = len(header) - 1 if said is None else said[1]
+    lines = itertools.chain([first] if said is None and first else [], lines)
     words: list[str] = []
     blocks: list[npt.NDArray[Any]] = []
-    lines = itertools.islice((line for line in lines if line.strip()), limit)
+    lines = itertools.islice(lines, limit)
     while block := list(itertools.islice(lines, _BLOCK)):
-        # A word may itself have spaces, so the numbers are counted from the end.
-        rows = [line.rstrip().rsplit(" ", width) for line in block]
-        for row in rows:
-            number += 1
-            if len(row) != width + 1:
-                raise DataError(
-                    f"{path}: entry {number} must have a word and {width} numbers, got {' '.join(row)!r:.60}"
-                )
+        rows = [_row(line.rstrip(), width) for line in block]
+        wrong = next((n for n, row in enumerate(rows) if len(row) != width + 1), None)
+        if wrong is None and not words and said is not None and _numeric(rows[0][0].split()[1:]):
+            wrong = 0
+        if wrong is not None:
+            why = "" if said is None else f"; its first line says {said[0]} words of {width} numbers each"
+            got = (
+                f"entry {len(words) + wrong + 1} must have a word and {width} numbers, got {block[wrong].strip()!r:.60}"
+            )
+            raise DataError(f"{path}: {got}{why}")
         words += [row[0] for row in rows]
         try:
-            blocks.append(np.array([row[1:] for row in rows], dtype=np.float32))
+            with np.errstate(over="ignore"):
+                blocks.append(np.array([row[1:] for row in rows], dtype=np.float32))
         except ValueError as error:
-            raise DataError(f"{path}: something is no number near entry {number} ({error})") from None
+            raise DataError(f"{path}: something is no number near entry {len(words)} ({error})") from None
+    if said is not None and len(words) != (said[0] if limit is None else min(limit, said[0])):
+        raise DataError(
+            f"{path}: its first line says {said[0]:,} words, and there are {len(words):,}; is the file whole?\n"
+            "Where it is, delete that line."
+        )
     return words, np.concatenate(blocks) if blocks else np.empty((0, 1))
+
+
+def _row(line: str, width: int) -> list[str]:
+    """Cut a line into a word and its numbers, counted from the end: a word may itself have spaces, or be one."""
+    row = line.rsplit(None, width)
+    return row if len(row) == width + 1 else line.rsplit(" ", width)
+
+
+def _numeric(parts: list[str]) -> bool:
+    try:
+        return bool(list(map(float, parts)))
+    except ValueError:
+        return False

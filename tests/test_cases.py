@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import evenhand as eh
-from evenhand.cases import MOST, Cases, case_of
+from evenhand.cases import LARGEST, MOST, Cases, case_of
+from evenhand.errors import DataError
 from evenhand.words import telling
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -52,13 +52,30 @@ def test_people_outside_the_space_are_passed_over(tmp_path: Path) -> None:
     assert cases.retry(refusing(40), other) == []
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"format": 9, "cases": []}', '{"format": 1, "cases": 3}', "[" * 9999])
-def test_a_damaged_file_has_no_cases(tmp_path: Path, text: str) -> None:
+CONFLICT = """\
+{
+ "format": 1,
+<<<<<<< HEAD
+ "cases": [{"age": 3, "sex": "M"}]
+=======
+ "cases": [{"age": 4, "sex": "M"}]
+>>>>>>> other
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"format": 9, "cases": []}', '{"format": 1, "cases": 3}', '{"format": 1, "cases": [3]}',
+             "[" * 9999, CONFLICT, " " * (LARGEST + 1)],
+)  # fmt: skip
+def test_a_damaged_file_is_an_error_and_is_not_written_over(tmp_path: Path, text: str) -> None:
     cases = Cases(tmp_path, "a test")
     cases.path.write_text(text)
-    assert cases.load() == []
-    cases.save(people(3))
-    assert json.loads(cases.path.read_text())["cases"] == people(3)
+    calls: list[Any] = [cases.load, lambda: cases.save(people(3)), lambda: cases.retry(refusing(10), SPACE)]
+    for call in calls:
+        with pytest.raises(DataError, match="cannot be read as cases .* solve the conflict"):
+            call()
+    assert cases.path.read_text() == text
 
 
 def test_names_do_not_clash_and_stay_in_the_folder(tmp_path: Path) -> None:

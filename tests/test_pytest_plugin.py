@@ -250,6 +250,60 @@ def test_a_mark_may_be_for_searches_and_shares(project: Project) -> None:
     project.run().assert_outcomes(passed=2)
 
 
+def test_a_marked_test_that_audits_nothing_fails(project: Project) -> None:
+    project.test(
+        """
+        import evenhand as eh, pytest
+        from loans import decide
+
+        @pytest.fixture
+        def audited(evenhand_audit):
+            return evenhand_audit(decide, eh.Space.load("space.toml"), strategy="themis")
+
+        @pytest.mark.fairness(limit=0)
+        def test_without_the_fixture():
+            pass
+
+        @pytest.mark.fairness
+        def test_without_the_call(evenhand_audit):
+            pass
+
+        @pytest.mark.fairness(limit=8)
+        def test_by_another_fixture(audited):
+            assert audited.found == 8
+
+        @pytest.mark.fairness(limit=0)
+        def test_skipped():
+            pytest.skip("today")
+
+        @pytest.mark.fairness(limit=0)
+        def test_that_fails_by_itself():
+            assert False, "of itself"
+
+        @pytest.mark.fairness(limit=0)
+        class TestOfAClass:
+            def test_something_else(self):
+                pass
+        """
+    )
+    done = project.run("--strict-markers")
+    done.assert_outcomes(passed=2, failed=3, skipped=1)
+    done.stdout.fnmatch_lines(["evenhand: a test marked fairness has to call evenhand_audit*audits nothing"] * 2)
+    done.stdout.fnmatch_lines(["*of itself*"])
+
+
+def test_cases_that_cannot_be_read_are_said_and_stay(project: Project) -> None:
+    project.run()
+    (path,) = (project.pytester.path / ".evenhand").iterdir()
+    path.write_text("<<<<<<< HEAD\n" + path.read_text())
+    found = "*8 of 63 tests*(cases are not kept: *solve the conflict*"
+    for option, words in (("-q", "*DataError*cannot be read as cases*"), ("--evenhand-no-cases", found)):
+        done = project.run(option)
+        done.assert_outcomes(failed=1)
+        done.stdout.fnmatch_lines([words])
+        assert path.read_text().startswith("<<<<<<<")
+
+
 def test_a_folder_that_cannot_be_written_is_said(project: Project) -> None:
     (project.pytester.path / ".evenhand").write_text("in the way")
     done = project.run()

@@ -11,6 +11,7 @@ import evenhand as eh
 from evenhand.criterion import Both, Either
 from evenhand.errors import EvenhandError, ModelError, RunError
 from evenhand.replaying import criterion_of, replay
+from evenhand.sources import Source
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -104,3 +105,35 @@ def test_criteria_are_read_back(criterion: Any) -> None:
 def test_other_texts_are_no_criteria(text: str) -> None:
     with pytest.raises(EvenhandError):
         criterion_of(text)
+
+
+def test_the_threshold_that_was_noted_is_used(tmp_path: Path) -> None:
+    run = eh.audit(eh.wrap(score, threshold=0.3), SPACE, "themis", directory=tmp_path)
+    assert run.found
+    Source("loans:score", None, 0.3).keep(run)
+    assert replay(tmp_path, score).holds
+    assert replay(tmp_path, eh.wrap(score, threshold=0.3)).holds
+    eh.bundle(run, tmp_path.with_suffix(".zip"))
+    assert replay(tmp_path.with_suffix(".zip"), score).holds
+    # One that is given goes first, with the model or beside it.
+    assert replay(tmp_path, eh.wrap(score, threshold=0.05)).confirmed == 0
+    assert replay(tmp_path, score, threshold=0.05).confirmed == 0
+
+
+def test_whether_it_is_the_same_model_is_told(tmp_path: Path) -> None:
+    eh.audit(refuse, SPACE, "themis", directory=tmp_path / "labels")
+    assert replay(tmp_path / "labels", refuse).same_model is True
+    # It confirms every finding, and is another model all the same.
+    done = replay(tmp_path / "labels", lambda frame: refuse(frame) | (frame["age"] > 35))
+    assert (done.holds, done.same_model) == (True, False)
+    eh.audit(score, SPACE, "themis", criterion=eh.Gap(0.05), directory=tmp_path / "scores")
+    assert replay(tmp_path / "scores", score).same_model is True
+    assert replay(tmp_path / "scores", lambda frame: score(frame) + 0.001).same_model is False
+
+
+def test_of_texts_it_is_not_known(tmp_path: Path) -> None:
+    def spot(texts: list[str]) -> list[bool]:
+        return ["Sikh" in text for text in texts]
+
+    eh.audit(spot, eh.TextSpace("religion"), "text-random", data=["A Jew."], directory=tmp_path / "texts")
+    assert replay(tmp_path / "texts", spot).same_model is None

@@ -48,15 +48,22 @@ class Cases:
         self.path = folder / f"{readable[-80:]}-{mark}.json"
 
     def load(self) -> list[dict[str, Any]]:
-        """Read the people of the cases, the latest first; a file that cannot be read has none."""
+        """Read the people of the cases, the latest first; raise where a file is there that has none."""
         try:
             if self.path.stat().st_size > LARGEST:
-                return []
+                raise ValueError
             stored = json.loads(self.path.read_text("utf-8"))
-            people = stored["cases"] if stored["format"] == FORMAT else []
-            return [person for person in people if isinstance(person, dict)][:MOST]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            people = stored["cases"]
+            if stored["format"] != FORMAT or not all(isinstance(person, dict) for person in people):
+                raise ValueError
+            return list(people)[:MOST]
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            raise DataError(
+                f"{self.path} cannot be read as cases of earlier runs, so nothing is written over it; if two branches "
+                "were merged, solve the conflict in it, or delete the file to go on without its cases"
+            ) from None
 
     def save(self, failing: Sequence[dict[str, Any]]) -> None:
         """Put people first, keep the others as long as there is room."""

@@ -133,7 +133,7 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     temporary = path.with_suffix(".tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, sort_keys=True)
+            json.dump(value, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from evenhand.budget import Budget, StopReason
 from evenhand.directory import ANSWERS, FORMAT, IDENTITY, RESULT, read_json
 from evenhand.errors import RunError
@@ -26,11 +29,10 @@ def load(path: Path) -> Run:
     result = read_json(path / RESULT) if (path / RESULT).exists() else None
     try:
         space = space_from(identity["space"])
-        pairs, counted = _pairs(space, path / ANSWERS)
+        pairs, counted, unfair = _pairs(space, path / ANSWERS)
         if result is None:
             return _killed(space, identity, pairs, counted, path)
-        if pairs.count < result["findings"]:
-            raise RunError(f"{path} is damaged: {result['findings']} findings were recorded, {pairs.count} are there")
+        _check_result(path / RESULT, result, unfair)
         # A run cut by its budget has stored a few more.
         pairs.cut(result["findings"])
         return Run(
@@ -49,6 +51,21 @@ def load(path: Path) -> Run:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path} cannot be read as a run ({error!r}); restore it from a copy") from error
+
+
+def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.bool_]) -> None:
+    """Raise where a result says something else than the answers do, of which it may have counted the first only."""
+    tests, findings, budget, stop = result["tests"], result["findings"], result["budget"], StopReason(result["stop"])
+    there = int(unfair[:tests].sum())
+    # Whoever reached a limit, or was interrupted, may have been given more answers than count.
+    cut = {StopReason.TESTS: tests == budget["tests"], StopReason.FINDINGS: findings == budget["findings"]}
+    early = cut.get(stop, stop in (StopReason.ROWS, StopReason.SECONDS, StopReason.INTERRUPTED))
+    if findings != there or not (tests == len(unfair) or (0 <= tests < len(unfair) and early)):
+        raise RunError(
+            f"{path} is damaged: it says {findings:,} findings in {tests:,} tests, and the answers have "
+            f"{int(unfair.sum()):,} in {len(unfair):,}; restore it from a copy, or delete it to have the run read from "
+            "its answers"
+        )
 
 
 def _killed(
@@ -80,16 +97,18 @@ def space_from(described: dict[str, Any]) -> Space | TextSpace:
     return Space(attributes, described["protected"], described["constraints"], links, described["limit"])
 
 
-def _pairs(space: Space | TextSpace, answers: Path) -> tuple[Findings, dict[str, int]]:
+def _pairs(space: Space | TextSpace, answers: Path) -> tuple[Findings, dict[str, int], npt.NDArray[np.bool_]]:
+    """Read the findings, how many tests and rows there are, and yes or no for each test."""
     pairs = findings_of(space)
     counted = {"tests": 0}
-    if not answers.exists():
-        return pairs, counted
-    for frame, _ in frames(answers):
+    unfair = [np.zeros(0, dtype=bool)]
+    for frame, _ in frames(answers) if answers.exists() else ():
         if frame.kind == "test":
+            tests = frame.header["tests"]
             pairs.decisions = Decisions(frame.header["decisions"])
             pairs.add(frame.arrays, len(frame.arrays["decision"]))
-            counted["tests"] += frame.header["tests"]
+            unfair.append(np.unpackbits(frame.arrays["unfair"], count=tests).astype(bool))
+            counted["tests"] += tests
         question = "score" if frame.kind == "contrast" else frame.kind
         counted[question] = counted.get(question, 0) + frame.header.get("rows", 0)
-    return pairs, counted
+    return pairs, counted, np.concatenate(unfair)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from evenhand.cases import Cases
     from evenhand.measuring import Estimate
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from evenhand.text_words import TextPair
     from evenhand.words import Pair
 
+AUDITOR: pytest.StashKey[Auditor] = pytest.StashKey()
 FOLDER = ".evenhand"
 SHOWN = 3
 
@@ -54,8 +55,21 @@ def evenhand_audit(request: pytest.FixtureRequest) -> Auditor:
             raise pytest.UsageError(f"@pytest.mark.fairness takes settings by name, such as limit=0; got {mark.args!r}")
         _check_mark(mark.kwargs)
         settings |= mark.kwargs
-    config = request.config
-    return Auditor(config.rootpath / FOLDER, request.node.nodeid, settings, not config.getoption("evenhand_no_cases"))
+    config, node = request.config, request.node
+    auditor = Auditor(config.rootpath / FOLDER, node.nodeid, settings, not config.getoption("evenhand_no_cases"))
+    node.stash[AUDITOR] = auditor
+    return auditor
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test that carries the mark and passes without an audit: it would be green whatever the model does."""
+    yield
+    auditor = item.stash.get(AUDITOR, None)
+    # A mark of a class or a module gives defaults to those of its tests that audit, and does not ask it of all.
+    marked = any(mark.name == "fairness" for mark in item.own_markers)
+    if marked and (auditor is None or not auditor.called):
+        _fail("a test marked fairness has to call evenhand_audit(model, space); this one audits nothing", [])
 
 
 def _arguments(call: str) -> list[str]:
@@ -85,6 +99,11 @@ class Auditor:
     def __init__(self, folder: Path, test: str, settings: dict[str, Any], retry: bool = True) -> None:
         self.folder, self.test, self.settings, self.retry = folder, test, settings, retry
         self._calls = 0
+
+    @property
+    def called(self) -> bool:
+        """Whether anything was audited."""
+        return self._calls > 0
 
     def __call__(self, model: Any, space: Any, *, limit: Any = None, **settings: Any) -> Run | Estimate:
         """Audit a model and fail the test where the limit is not kept.
@@ -154,11 +173,14 @@ def _retry(cases: Cases, model: Any, space: Any, settings: dict[str, Any]) -> Se
 def _keep(cases: Cases, pairs: Sequence[Pair | TextPair]) -> str:
     """Keep cases for the next time; where that fails say so beside the result, which is what counts."""
     from evenhand.cases import case_of
+    from evenhand.errors import EvenhandError
 
     try:
         cases.save([case_of(pair) for pair in pairs])
     except OSError as error:
         return f" (cases cannot be kept in {cases.path}: {error.strerror})"
+    except EvenhandError as error:
+        return f" (cases are not kept: {error})"
     return ""
 
 

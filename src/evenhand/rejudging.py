@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,9 @@ import numpy.typing as npt
 from evenhand.asker import Asker
 from evenhand.criterion import Criterion, Judgement, Outputs
 from evenhand.errors import ModelError, RunError, SpaceError
-from evenhand.model import wrap
-from evenhand.model.answers import DECIDE
-from evenhand.replaying import criterion_of
-from evenhand.run import Run, digest_of_answers, fixed_individuals
+from evenhand.replaying import criterion_of, same_answers
+from evenhand.run import Run
+from evenhand.sources import deciding, threshold_of
 from evenhand.space.counterparts import Families
 from evenhand.space.individuals import Individuals
 from evenhand.text.space import TextSpace
@@ -86,7 +84,7 @@ def asker_of(run: Run, model: Any, call: str, criterion: Criterion | None = None
             "replaced, and the row of the data that each comes from"
         )
     if model is not None:
-        asker = Asker(wrap(model), run.space, criterion or criterion_of(str(run.identity["criterion"])))
+        asker = Asker(deciding(run, model), run.space, criterion or criterion_of(str(run.identity["criterion"])))
         check_model(run, asker)
         return asker
     if run.origin is None:
@@ -94,18 +92,17 @@ def asker_of(run: Run, model: Any, call: str, criterion: Criterion | None = None
             f"a run that was read from its directory does not have its model ({run.identity['model']}) with it; "
             f"give it: {call}(run, model)"
         )
-    return run.origin.asker
+    own = run.origin.asker
+    # Without the scores that a search may have asked for its own sake: the same run, read back, does not ask them.
+    return Asker(own.model, run.space, criterion or own.criterion, own.timeout)
 
 
 def check_model(run: Run, asker: Asker) -> None:
     """Raise where a model answers otherwise than the run's did."""
-    rows, known = fixed_individuals(run.space).rows, run.identity["answers"]
-    # A run keeps scores or decisions, by a criterion that is known by name alone; labels are not always scores as well.
-    with suppress(ModelError):
-        if digest_of_answers(asker.scores(rows)) == known:
-            return
-    if asker.model.regression or digest_of_answers(asker.labels(rows, DECIDE)) != known:
+    if not same_answers(run, asker):
+        noted = threshold_of(run)
+        by = "the decision threshold that it had" if noted is None else f"its decision threshold of {noted:g}"
         raise ModelError(
             f"{asker.model.name} is not the model that the run was made with ({run.identity['model']}): it gives other "
-            f"answers to the same {len(rows)} individuals; give the run's own"
+            f"answers to the same individuals; give the run's own, with {by}"
         )

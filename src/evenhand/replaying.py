@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from evenhand.asker import Asker
 from evenhand.check import holds
 from evenhand.criterion import Both, Criterion, Either, Flip, Gap
 from evenhand.directory import as_path
-from evenhand.errors import ReplayError, RunError
-from evenhand.model import wrap
-from evenhand.run import CHUNK, Run
+from evenhand.errors import ModelError, ReplayError, RunError, SpaceError
+from evenhand.model.answers import DECIDE
+from evenhand.run import CHUNK, Run, digest_of_answers, fixed_individuals
+from evenhand.sources import deciding
+from evenhand.text.space import TextSpace
 
 CRITERIA: dict[str, type[Criterion]] = {kind.__name__: kind for kind in (Flip, Gap, Both, Either)}
 
@@ -32,6 +35,8 @@ class Replay:
     """Where the refuted ones stand in the run's findings."""
     held: npt.NDArray[np.bool_] = field(repr=False)
     """Yes or no for each finding."""
+    same_model: bool | None = field(default=None, repr=False)
+    """Whether the model is the run's own, by its answers to the same individuals; None where that is not known."""
 
     @property
     def holds(self) -> bool:
@@ -51,7 +56,7 @@ def replay(
     model
         Anything that ``wrap`` takes.
     threshold
-        The decision threshold, if the run was made with one.
+        The decision threshold; by default the model's own, or the one that the command noted with the run.
     timeout
         Seconds after which one model call is given up.
 
@@ -80,9 +85,31 @@ def replay(
 def again(run: Run, model: Any, threshold: float | None = None, timeout: float | None = None) -> Replay:
     """Ask a model about every finding of a run."""
     criterion = criterion_of(str(run.identity.get("criterion")))
-    asker = Asker(wrap(model, threshold=threshold), run.space, criterion, timeout)
+    asker = Asker(deciding(run, model, threshold), run.space, criterion, timeout)
     held = holds(asker, run.pairs, np.arange(run.found), run.identity.get("chunk", CHUNK))
-    return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held), held)
+    return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held), held, _recognised(run, asker))
+
+
+def same_answers(run: Run, asker: Asker) -> bool:
+    """Tell whether a model gives the answers by which the run knows its own."""
+    rows, known = fixed_individuals(run.space).rows, run.identity["answers"]
+    # A run keeps scores or decisions, by a criterion that is known by name alone; labels are not always scores as well.
+    with suppress(ModelError):
+        if digest_of_answers(asker.scores(rows)) == known:
+            return True
+    return not asker.model.regression and digest_of_answers(asker.labels(rows, DECIDE)) == known
+
+
+def _recognised(run: Run, asker: Asker) -> bool | None:
+    """Say whether it is the run's own model that was asked, where that can be said."""
+    if isinstance(run.space, TextSpace):
+        return None
+    try:
+        return same_answers(run, asker)
+    except SpaceError:
+        return None
+    except ModelError:
+        return False
 
 
 def criterion_of(text: str) -> Criterion:

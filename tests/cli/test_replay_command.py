@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 from tests.cli.conftest import MODELS, Command
@@ -24,6 +26,31 @@ def test_replay_with_a_threshold(audit: Command, evenhand: Command, tmp_path: Pa
     model = ["--model", f"{MODELS}:score"]
     assert evenhand("replay", tmp_path / "run", *model, "--threshold", 0.3).exit_code == 0
     assert evenhand("replay", tmp_path / "run", *model, "--threshold", 0.9).exit_code == 1
+    # Without one it is the one that the audit noted.
+    assert evenhand("replay", tmp_path / "run", *model).exit_code == 0
+
+
+def test_what_the_report_says_about_checking_it_does(audit: Command, evenhand: Command, tmp_path: Path) -> None:
+    audit("score", "--directory", tmp_path / "run", "--threshold", 0.3, "--strategy", "themis")
+    model = f"{MODELS}:score"
+    assert evenhand("report", tmp_path / "run", "--model", model, "--output", tmp_path / "r.html").exit_code == 0
+    recipes = re.findall(r"<pre>(.*?)</pre>", (tmp_path / "r.html").read_text("utf-8"), re.DOTALL)
+    (command,) = (recipe for recipe in recipes if recipe.startswith("evenhand replay"))
+    assert command.endswith("--model MODEL --threshold 0.3")
+    assert any(recipe.startswith("eh.audit(eh.wrap(model, threshold=0.3), space, ") for recipe in recipes)
+    (tmp_path / "run" / "source.json").unlink()
+    done = evenhand(*shlex.split(command.replace("MODEL", model))[1:])
+    assert (done.exit_code, done.stdout.endswith("confirmed, 0 not\n")) == (0, True)
+
+
+def test_another_model_is_called_so(audit: Command, evenhand: Command, tmp_path: Path) -> None:
+    audit("score", "--directory", tmp_path / "run", "--threshold", 0.3, "--strategy", "themis")
+    words = "This is not the model that the run was made with, or it decides by another threshold"
+    same, other = ["--model", f"{MODELS}:score"], ["--model", f"{MODELS}:score", "--threshold", 0.9]
+    assert words not in evenhand("replay", tmp_path / "run", *same).output
+    assert words in evenhand("replay", tmp_path / "run", *other).stdout
+    for model, known in ((same, True), (other, False)):
+        assert json.loads(evenhand("replay", tmp_path / "run", *model, "--json").stdout)["same_model"] is known
 
 
 def test_wrong_input(audit: Command, evenhand: Command, refused: Command, tmp_path: Path) -> None:

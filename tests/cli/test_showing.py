@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli import models
 from tests.cli.conftest import MODELS, Command
 from tests.helpers import optional
 
@@ -226,3 +227,49 @@ def test_the_bundled_model_is_asked_where_none_is_named(evenhand: Command, tmp_p
     (tmp_path / "m.skops").unlink()
     done = evenhand("replay", tmp_path / "e.zip", *trust)
     assert (done.exit_code, "4 of 4 findings confirmed" in done.stdout) == (0, True)
+
+
+def test_errors_name_the_part_of_a_bundle(kept: Path, evenhand: Command, tmp_path: Path) -> None:
+    import pickle
+
+    model = tmp_path / "my model.pkl"
+    model.write_bytes(pickle.dumps(models.refuse))
+    assert evenhand("bundle", kept, "--model", model, "--output", tmp_path / "e.zip", "-q").exit_code == 0
+    said = evenhand("replay", tmp_path / "e.zip", "-q")
+    assert said.stderr.startswith("evenhand: model/my_model.pkl: unpickling runs code"), said.stderr
+    done = evenhand("replay", tmp_path / "e.zip", "--trust-pickle")
+    assert "unpickling model/my_model.pkl runs" in done.stderr
+    assert "930 of 930 findings confirmed" in done.stdout
+    model.write_bytes(b"no pickle")
+    evenhand("bundle", kept, "--model", model, "--output", tmp_path / "e.zip", "-q")
+    said = evenhand("replay", tmp_path / "e.zip", "-q", "--trust-pickle")
+    assert said.stderr.startswith("evenhand: model/my_model.pkl: it cannot be unpickled"), said.stderr
+
+
+def test_a_run_is_reported_and_bundled_from_another_folder(
+    evenhand: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skops = optional("skops.io")
+    import pandas as pd
+    from sklearn.linear_model import LogisticRegression
+
+    X = pd.DataFrame({"age": [1, 2, 3, 4], "sex": [0, 1, 0, 1]})
+    monkeypatch.chdir(tmp_path)
+    X.to_csv("x.csv", index=False)
+    skops.dump(LogisticRegression().fit(X, X["sex"]), "m.skops")
+    given = ["--data", "x.csv", "--protected", "sex", "--directory", "run", "--strategy", "themis", "-q"]
+    assert evenhand("audit", "--model", "m.skops", *given).exit_code == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert evenhand("report", "../run", "-q").exit_code == 0
+    assert "not at hand" not in Path("report.html").read_text("utf-8")
+    assert evenhand("bundle", "../run", "--output", "b.zip", "-q").exit_code == 0
+    done = evenhand("replay", "b.zip")
+    assert (done.exit_code, "2 of 2 findings confirmed" in done.stdout) == (0, True), done.output
+
+
+def test_broken_notes_are_refused_alike(kept: Path, evenhand: Command, refused: Command, tmp_path: Path) -> None:
+    (kept / "source.json").write_text("[1]")
+    refused(evenhand("report", kept, "--output", tmp_path / "r.html"), "source.json cannot be read; delete it")
+    refused(evenhand("bundle", kept, "--output", tmp_path / "b.zip"), "source.json cannot be read; delete it")
+    assert not (tmp_path / "r.html").exists()

@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import EvenhandError, ReplayError, RunError
 from evenhand.evidence import opened
+from evenhand.sources import Source
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -213,3 +215,56 @@ def test_wrong_input(folder: Path, tmp_path: Path) -> None:
 def test_what_is_no_path_is_refused_in_words(folder: Path, call: Any) -> None:
     with pytest.raises(RunError, match="must be a path, got int; give a text"):
         call(folder)
+
+
+def test_a_run_at_hand_is_bundled_as_its_directory_is(tmp_path: Path) -> None:
+    people = pd.DataFrame({"age": [20, 30, 40] * 9, "sex": ["F", "M", "F"] * 9})
+    run = eh.audit(refuse, eh.Space.infer(people, protected="sex"), "themis", directory=tmp_path / "run")
+    assert eh.bundle(run, tmp_path / "a.zip") == eh.bundle(tmp_path / "run", tmp_path / "b.zip")
+    assert eh.verify(tmp_path / "a.zip").problems == {}
+    assert eh.replay(tmp_path / "a.zip", refuse).holds
+
+
+def test_half_a_surrogate_pair_can_be_bundled(tmp_path: Path) -> None:
+    space = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "\ud83d"], dtype="object")], protected="sex")
+    eh.bundle(eh.audit(refuse, space, "themis", directory=tmp_path / "run"), tmp_path / "run.zip")
+    assert eh.verify(tmp_path / "run.zip").problems == {}
+    assert eh.replay(tmp_path / "run.zip", refuse).confirmed == 9
+    stored = json.loads(zipfile.ZipFile(tmp_path / "run.zip").read("space.json"))
+    assert stored["attributes"][1]["values"] == ["F", "\ud83d"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("findings", 8), ("tests", 41), ("threshold", 0.3), ("model", "another"), ("versions", {}), ("run", {})],
+)
+def test_a_manifest_that_says_something_else_of_the_run(folder: Path, tmp_path: Path, key: str, value: Any) -> None:
+    from evenhand.evidence.archive import pack
+
+    with zipfile.ZipFile(folder / "run.zip") as archive:
+        members: dict[str, Any] = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(members["manifest.json"])
+    for change in (lambda: manifest.update({key: value}), lambda: manifest.pop(key)):
+        change()
+        members["manifest.json"] = json.dumps(manifest).encode()
+        with (tmp_path / "x.zip").open("wb") as file:
+            pack(file, members)
+        said = f"manifest.json: it says something else than the run's own files ({key})"
+        assert eh.verify(tmp_path / "x.zip").lines == [said]
+
+
+def test_what_is_wrong_with_a_run_names_no_place_of_ours(folder: Path) -> None:
+    changed = rezip(folder, change_and_rehash("run/run.json", b"[1]"))
+    (words,) = (text for name, text in eh.verify(changed).problems.items() if name == "run")
+    assert words.startswith("it cannot be read (run/run.json is no JSON object")
+
+
+def test_notes_of_this_machine_stay_here(folder: Path, tmp_path: Path) -> None:
+    run = eh.audit(refuse, SPACE, "themis", directory=tmp_path / "run")
+    (tmp_path / "people.csv").write_text("age,sex\n3,F\n")
+    Source("loans:refuse", None, None, "people.csv", "0").keep(run)
+    noted = json.loads((tmp_path / "run" / "source.json").read_text())
+    assert noted["data_absolute"] is not None
+    eh.bundle(run, tmp_path / "run.zip", data=tmp_path / "people.csv")
+    assert eh.verify(tmp_path / "run.zip").whole
+    assert str(tmp_path).encode() not in (tmp_path / "run.zip").read_bytes()

@@ -110,7 +110,7 @@ def check_resumable(directory: Path | None) -> None:
 
 def get_model(spec: str, trust: Trust, threshold: float | None = None, quiet: bool = False) -> Model:
     """Load a model, with a warning where that runs code."""
-    _warn(spec, trust, quiet)
+    warn(spec, trust, quiet)
     return wrap(load_model(spec, trust_pickle=trust.pickle, trust=trust.types), threshold=threshold)
 
 
@@ -118,7 +118,7 @@ def _model(config: Config, spec: str, trust: Trust, quiet: bool) -> Model:
     """Load the model that the configuration names, by its threshold."""
     threshold = config.model.threshold
     with config.named("model.path"):
-        _warn(spec, trust, quiet)
+        warn(spec, trust, quiet)
         loaded = load_model(spec, trust_pickle=trust.pickle, trust=trust.types)
     with config.named("model.path" if threshold is None else "model.threshold"):
         return wrap(loaded, threshold=threshold)
@@ -126,11 +126,12 @@ def _model(config: Config, spec: str, trust: Trust, quiet: bool) -> Model:
 
 def get_object(spec: str, trust: Trust, quiet: bool = False) -> Any:
     """Load what can be trained, as it is, with a warning where that runs code."""
-    _warn(spec, trust, quiet)
+    warn(spec, trust, quiet)
     return load_object(spec, trust_pickle=trust.pickle, trust=trust.types)
 
 
-def _warn(spec: str, trust: Trust, quiet: bool) -> None:
+def warn(spec: str, trust: Trust, quiet: bool) -> None:
+    """Warn where loading a model runs code."""
     if trust.pickle and spec.lower().endswith(PICKLES) and not quiet:
         tell(f"evenhand: warning: unpickling {spec} runs whatever code is in it, because of --trust-pickle")
 

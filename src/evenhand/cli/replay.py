@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from evenhand.cli.config import Config
     from evenhand.cli.plan import Trust
     from evenhand.evidence import Checked
+    from evenhand.model import Model
     from evenhand.replaying import Replay
 
 
@@ -66,7 +67,7 @@ def replay(
 def _bundle(path: Path, chosen: Config, trust: Trust, as_json: bool, quiet: bool) -> None:
     from evenhand.cli.plan import get_model
     from evenhand.evidence import opened
-    from evenhand.evidence.checking import bundled_model, compare_file
+    from evenhand.evidence.checking import compare_file
     from evenhand.replaying import again
     from evenhand.run import Run
 
@@ -83,10 +84,8 @@ def _bundle(path: Path, chosen: Config, trust: Trust, as_json: bool, quiet: bool
             _say_parts(path, checked)
         done, usable = None, model is not None or not any(name.startswith("model/") for name in checked.problems)
         if checked.replayable and usable:
-            spec = bundled_model(checked, directory) if model is None else model
-            known = checked.manifest.get("threshold") if chosen.model.threshold is None else chosen.model.threshold
-            asked = get_model(str(spec), trust, quiet=quiet)
-            done = again(Run.load(directory), asked, known, chosen.model.timeout)
+            asked = _own(checked, directory, trust, quiet) if model is None else get_model(model, trust, quiet=quiet)
+            done = again(Run.load(directory), asked, chosen.model.threshold, chosen.model.timeout)
         elif not quiet:
             what = "the bundle's own model" if checked.replayable else "the run itself"
             other = "; name the right one: --model SPEC" if checked.replayable else ""
@@ -95,6 +94,17 @@ def _bundle(path: Path, chosen: Config, trust: Trust, as_json: bool, quiet: bool
         _say(done, extra, chosen.replay.list, as_json, quiet)
     if not checked.whole or done is None or not done.holds:
         raise typer.Exit(FOUND)
+
+
+def _own(checked: Checked, directory: Path, trust: Trust, quiet: bool) -> Model:
+    """Load the bundle's own model."""
+    from evenhand.cli.plan import get_model, warn
+    from evenhand.evidence.checking import bundled_model, known_as
+
+    name, path = bundled_model(checked, directory)
+    warn(name, trust, quiet)
+    with known_as(name, path):
+        return get_model(str(path), trust, quiet=True)
 
 
 def _say_parts(path: Path, checked: Checked) -> None:
@@ -118,10 +128,14 @@ def _say(done: Replay | None, extra: dict[str, Any], listed: str | None, as_json
             "confirmed": None if done is None else done.confirmed,
             "refuted": None if done is None else done.refuted,
             "refuted_positions": None if done is None else done.positions.tolist(),
+            "same_model": None if done is None else done.same_model,
         }
         summary.emit({**extra, **counts, "refuted_pairs": [pair.to_dict() for pair in examples]})
     elif not quiet and done is not None:
         say(f"{done.confirmed:,} of {done.run.found:,} findings confirmed, {done.refuted:,} not")
+        if done.same_model is False:
+            say("This is not the model that the run was made with, or it decides by another threshold:")
+            say("it gives other answers to the individuals by which the run knows its model.")
         if examples:
             say("The model no longer says this:")
             summary.show_pairs(examples, summary.console())

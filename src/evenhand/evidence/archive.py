@@ -11,7 +11,7 @@ from typing import IO
 
 from evenhand.directory import ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE
 
-MANIFEST, FINDINGS, SPACE, LEXICONS = "manifest.json", "findings.csv", "space.toml", "space.json"
+MANIFEST, FINDINGS, SPACE, SPACE_JSON = "manifest.json", "findings.csv", "space.toml", "space.json"
 RUN_FILES = (IDENTITY, RESULT, ANSWERS, "answers.times", COVERAGE, SOURCE)
 """What is taken of a run's directory, where it is there."""
 Part = bytes | Path

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from evenhand._version import __version__
-from evenhand.directory import as_path
-from evenhand.errors import RunError
-from evenhand.evidence.archive import FINDINGS, LEXICONS, MANIFEST, RUN_FILES, SPACE, Part, digest, pack
+from evenhand.directory import SOURCE, as_path
+from evenhand.errors import ConfigError, RunError
+from evenhand.evidence.archive import FINDINGS, MANIFEST, RUN_FILES, SPACE, SPACE_JSON, Part, digest, pack
 from evenhand.exporting.csv import write_csv
 from evenhand.exporting.formats import write
 from evenhand.run import Run
@@ -37,7 +38,7 @@ def bundle(
     Parameters
     ----------
     run
-        A run that is kept in a directory, or that directory.
+        A run that is kept in a directory, or that directory; what is there is bundled.
     path
         The .zip file to write.
     model
@@ -59,17 +60,18 @@ def bundle(
     ...     eh.verify(f"{folder}/run.zip").digest == digest
     True
     """
-    run = run if isinstance(run, Run) else Run.load(run)
-    if run.directory is None:
+    directory = run.directory if isinstance(run, Run) else run
+    if directory is None:
         raise RunError("only a run that is kept can be bundled; audit with directory=...")
+    # From its files, even where it is at hand, so that all of the bundle says what they say.
+    run = Run.load(directory)
     source, path = Source.read(run), as_path(path, "path")
     parts = _run_parts(run)
     model_part = _file("model", model, source.model, source.model_sha256)
     data_part = _file("data", data, source.data, source.data_sha256)
     for part in (model_part, data_part) if rows else (model_part,):
         parts |= part
-    manifest = _manifest(run, source, parts, {} if rows else data_part)
-    parts[MANIFEST] = (json.dumps(manifest, indent=1, sort_keys=True) + "\n").encode()
+    parts[MANIFEST] = _json(_manifest(run, parts, {} if rows else data_part))
     write(path, lambda file: pack(file, parts))
     return digest(path)[0]
 
@@ -83,17 +85,27 @@ def findings_csv(run: Run) -> bytes:
 
 def _run_parts(run: Run) -> dict[str, Part]:
     assert run.directory is not None
-    kept = {f"run/{name}": run.directory / name for name in RUN_FILES if (run.directory / name).is_file()}
+    kept: dict[str, Part] = {
+        f"run/{name}": run.directory / name for name in RUN_FILES if (run.directory / name).is_file()
+    }
+    if f"run/{SOURCE}" in kept:
+        kept[f"run/{SOURCE}"] = _json(asdict(Source.stored(run).portable()))
     return {**kept, **told(run)}
 
 
 def told(run: Run) -> dict[str, Part]:
     """Give what people read of a run: its findings as a table, its space as a file."""
-    if isinstance(run.space, TextSpace):
-        space = {LEXICONS: (json.dumps(run.space.describe(), indent=1, sort_keys=True) + "\n").encode()}
-    else:
-        space = {SPACE: dumps(run.space).encode()}
-    return {FINDINGS: findings_csv(run), **space}
+    return {FINDINGS: findings_csv(run), **_space(run.space)}
+
+
+def _space(space: Any) -> dict[str, Part]:
+    if not isinstance(space, TextSpace):
+        try:
+            return {SPACE: dumps(space).encode()}
+        except ConfigError:
+            # Half a surrogate pair, which TOML cannot have, is written as its escape in JSON.
+            pass
+    return {SPACE_JSON: _json(space.describe())}
 
 
 def _file(what: str, given: str | Path | None, recorded: str | None, known: str | None) -> dict[str, Part]:
@@ -106,30 +118,45 @@ def _file(what: str, given: str | Path | None, recorded: str | None, known: str 
         file = unchanged(recorded, known, what)
     else:
         return {}
-    return {f"{what}/{_member(file.name)}": file}
+    return {f"{what}/{member(file.name)}": file}
 
 
-def _member(name: str) -> str:
-    """Make a name that every system and zip program takes."""
+def member(name: str) -> str:
+    """Make a name that every system and zip program takes.
+
+    >>> member("my model.onnx")
+    'my_model.onnx'
+    """
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
 
 
-def _manifest(run: Run, source: Source, parts: dict[str, Part], left_out: dict[str, Part]) -> dict[str, Any]:
-    identity = run.identity
-    kept = {key: value for key, value in identity.items() if key != "space"}
+def _manifest(run: Run, parts: dict[str, Part], left_out: dict[str, Part]) -> dict[str, Any]:
     return {
         "format": "evenhand-bundle",
         "version": VERSION,
         "evenhand": __version__,
+        **facts(run),
+        "members": {name: _entry(part) for name, part in parts.items()},
+        "left_out": {name: _entry(part) for name, part in left_out.items()},
+    }
+
+
+def facts(run: Run) -> dict[str, Any]:
+    """Give what the manifest tells of a run."""
+    identity, source = run.identity, Source.stored(run)
+    kept = {key: value for key, value in identity.items() if key != "space"}
+    return {
         "run": {**kept, "space": run.space.digest, "budget": vars(run.budget), "stop": run.stop.value},
         "tests": run.tests,
         "findings": run.found,
         "model": source.model or identity["model"],
         "threshold": source.threshold,
         "versions": run.versions,
-        "members": {name: _entry(part) for name, part in parts.items()},
-        "left_out": {name: _entry(part) for name, part in left_out.items()},
     }
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
 
 
 def _entry(part: Part) -> dict[str, Any]:

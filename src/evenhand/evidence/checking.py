@@ -16,7 +16,7 @@ from typing import Any
 from evenhand.directory import as_path
 from evenhand.errors import EvenhandError, RunError
 from evenhand.evidence.archive import MANIFEST, RUN_FILES, Part, digest, pack
-from evenhand.evidence.bundling import VERSION, told
+from evenhand.evidence.bundling import VERSION, facts, member, told
 from evenhand.run import Run
 from evenhand.words import plain
 
@@ -92,18 +92,39 @@ def opened(bundle: str | Path) -> Iterator[tuple[Checked, Path]]:
         run = _run_directory(parts, Path(folder) / "run")
         checked = Checked(whole, problems, manifest, tuple(sorted(parts)))
         if checked.replayable:
-            _check_told(run, parts, problems)
+            _check_told(run, manifest, parts, problems)
         yield checked, run
 
 
-def bundled_model(checked: Checked, folder: Path) -> Path:
-    """Say where the bundle's own model lies, beside the folder that ``opened`` gave."""
+def bundled_model(checked: Checked, folder: Path) -> tuple[str, Path]:
+    """Name the bundle's own model, and say where it lies, beside the folder that ``opened`` gave."""
     names = [name for name in checked.members if name.startswith("model/") and name in checked.manifest["members"]]
     if not names:
         raise RunError(f"the bundle has no model in it ({checked.manifest['model']}); name it: --model SPEC")
     if names[0] in checked.problems:
         raise RunError(f"the bundle's own model was tampered with ({names[0]}); name the right one: --model SPEC")
-    return folder.parent / f"{checked.members.index(names[0])}{Path(names[0]).suffix}"
+    # Models are called by their files; so this one gets its name back, made harmless.
+    place = folder.parent / "model" / (member(Path(names[0]).name)[-80:].lstrip(".") or "model")
+    if not place.exists():
+        place.parent.mkdir()
+        (folder.parent / f"{checked.members.index(names[0])}{Path(names[0]).suffix}").rename(place)
+    return names[0], place
+
+
+@contextmanager
+def known_as(name: str, path: Path) -> Iterator[None]:
+    """Let errors speak of a part by its name in the bundle, and not of where it lies for the moment.
+
+    >>> with known_as("model/loans.skops", Path("/tmp/3.skops")):
+    ...     raise RunError("/tmp/3.skops: the file is empty")
+    Traceback (most recent call last):
+    evenhand.errors.RunError: model/loans.skops: the file is empty
+    """
+    try:
+        yield
+    except EvenhandError as error:
+        error.args = tuple(text.replace(str(path), name) if isinstance(text, str) else text for text in error.args)
+        raise
 
 
 def compare_file(checked: Checked, what: str, path: Path) -> None:
@@ -206,14 +227,18 @@ def _run_directory(parts: dict[str, Part], folder: Path) -> Path:
     return folder
 
 
-def _check_told(directory: Path, parts: dict[str, Part], problems: dict[str, str]) -> None:
-    """Compare what is told twice: the tables for people must say what the run's own files say."""
+def _check_told(directory: Path, manifest: dict[str, Any], parts: dict[str, Part], problems: dict[str, str]) -> None:
+    """Compare what is told twice: manifest and tables for people must say what the run's own files say."""
     try:
-        run = Run.load(directory)
-        parts_again = told(run)
+        with known_as("run", directory):
+            run = Run.load(directory)
+            parts_again, facts_again = told(run), facts(run)
     except (EvenhandError, LookupError, ArithmeticError, ValueError, TypeError) as error:
         problems["run"] = f"it cannot be read ({plain(str(error))[:200]})"
         return
     for name, text in parts_again.items():
         if name in parts and name not in problems and digest(parts[name]) != digest(text):
             problems[name] = "it says something else than the run's own files"
+    other = [key for key, value in facts_again.items() if manifest.get(key, ...) != json.loads(json.dumps(value))]
+    if other:
+        problems[MANIFEST] = f"it says something else than the run's own files ({', '.join(other)})"

@@ -11,6 +11,7 @@ from evenhand.measuring.words import level, percent
 from evenhand.reporting import charts, wording
 from evenhand.reporting.cutting import listed, short, words
 from evenhand.reporting.directions import DECISIONS
+from evenhand.sources import threshold_of
 from evenhand.text.space import TextSpace
 from evenhand.words import plain, visible
 
@@ -197,9 +198,11 @@ def replay(content: Content) -> dict[str, Any]:
         digests["the data that the search started from"] = identity["data"]
     if hasattr(run.space, "digest"):
         digests["the space"] = run.space.digest
+    threshold = threshold_of(run) if subject.asker is None else subject.asker.model.threshold
     return {
         "directory": place,
-        "call": wording.call_of(run),
+        "model": "MODEL" if threshold is None else f"MODEL --threshold {threshold!r}",
+        "call": wording.call_of(run, threshold),
         "digests": {name: str(value) for name, value in digests.items()},
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "made": f"evenhand {__version__}, seed {subject.seed}"

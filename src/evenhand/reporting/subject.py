@@ -152,7 +152,7 @@ def _asker(run: Run, model: Any, ask: bool) -> tuple[Asker | None, str]:
     if model is not None:
         return asker_of(run, model, "eh.report"), ""
     if run.origin is not None:
-        return run.origin.asker, ""
+        return asker_of(run, None, "eh.report"), ""
     own, no_model = _own(run)
     return (None if own is None else asker_of(run, own, "eh.report")), no_model
 

@@ -224,7 +224,7 @@ def shown(c: Comparison, content: Content) -> str:
     }[c.verdict]
 
 
-def call_of(run: Run) -> str:
+def call_of(run: Run, threshold: float | None = None) -> str:
     """Write the call that makes the run again.
 
     >>> import evenhand as eh
@@ -237,8 +237,9 @@ def call_of(run: Run) -> str:
     for kind in ("Flip", "Gap", "Both", "Either"):
         criterion = criterion.replace(f"{kind}(", f"eh.{kind}(")
     data = ", data=data" if run.identity.get("data") else ""
+    model = "model" if threshold is None else f"eh.wrap(model, threshold={threshold!r})"
     return (
-        f"eh.audit(model, space, {_strategy(run)}, eh.Budget({limits}), seed={run.identity['seed']}, "
+        f"eh.audit({model}, space, {_strategy(run)}, eh.Budget({limits}), seed={run.identity['seed']}, "
         f"criterion={criterion}{data})"
     )
 

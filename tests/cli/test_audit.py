@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from evenhand.errors import ModelError
 from tests.cli.conftest import MODELS, Command
 
 
@@ -71,7 +72,7 @@ def test_settings_are_typed(audit: Command) -> None:
 def test_findings_and_page_are_written(audit: Command, tmp_path: Path) -> None:
     findings, page = tmp_path / "findings.csv", tmp_path / "page.html"
     done = audit("refuse", "--strategy", "themis", "--findings", findings, "--page", page)
-    assert done.exit_code == 0
+    assert done.exit_code == 0, done.output
     frame = pd.read_csv(findings)
     assert len(frame) == 930
     assert set(frame["decision"]) == {"refused", "granted"}
@@ -143,3 +144,40 @@ def test_a_directory_is_continued_and_can_be_asked_for(audit: Command, tmp_path:
     values = json.loads(audit("refuse", *kept, "--budget-tests", 200, "--resume").stdout)
     assert values["tests"] == 200
     assert values["counts"]["rows_from_log"] == 200
+
+
+def test_a_page_is_what_the_configuration_says_of_reports(evenhand: Command, people: Path, tmp_path: Path) -> None:
+    page, config = tmp_path / "page.html", tmp_path / "evenhand.toml"
+    config.write_text(
+        f"[model]\npath = '{MODELS}:refuse'\n[data]\npath = '{people.name}'\ntarget = 'paid'\n"
+        "[space]\nprotected = ['sex']\n"
+        "[audit]\nstrategy = 'themis'\n[estimate]\nconfidence = 0.9\n[report]\nno_rows = true\ntitle = 'Loans'\n"
+    )
+    done = evenhand("audit", config, "--page", page)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.endswith(f"Wrote {page}\n")
+    text = page.read_text("utf-8")
+    assert "<h1>Loans</h1>" in text
+    assert "Interval, 90 % confidence" in text
+    assert "Pairs are left out" in text
+    assert "4 rows, from people.csv" in text
+    for value in ("clerk", "nurse", "boss"):
+        assert value not in text
+
+
+def test_a_page_without_people(audit: Command, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = audit("refuse", "--strategy", "themis", "--page", page, "--no-rows", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["findings"] == 930
+    assert "Pairs are left out" in page.read_text("utf-8")
+
+
+def test_a_page_with_parts_that_failed(audit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ModelError("the server is gone")
+
+    monkeypatch.setattr("evenhand.reporting.gathering.regions", broken)
+    done = audit("refuse", "--strategy", "themis", "--page", tmp_path / "page.html", "--quiet")
+    assert done.exit_code == 1, done.output
+    assert done.stderr.endswith("1 part could not be made (Where it happens): the server is gone\n")

@@ -124,3 +124,31 @@ def test_parts_that_fail_are_told_and_the_rest_is_written(
     told = "2 parts could not be made (Where it happens, How much of the model was tested): the server is gone"
     assert done.stderr == f"evenhand: {tmp_path / 'out.html'}: {told}\n"
     assert (tmp_path / "out.html").read_text("utf-8").count("the server is gone") == 1
+
+
+def test_what_could_not_be_had_is_told_with_what_helps(
+    kept: Path, evenhand: Command, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.html"
+    done = evenhand("report", kept, "--output", out)
+    assert done.exit_code == 0
+    assert "out.html lacks parts: the model was not at hand" in done.stderr
+    assert "--model MODEL" in done.stderr
+    assert evenhand("report", kept, "--output", out, "--quiet").stderr == ""
+    assert evenhand("report", kept, *REFUSE, "--output", out).stderr == ""
+    people.rename(tmp_path / "moved.csv")
+    assert "lacks parts: the data was not at hand" in evenhand("report", kept, *REFUSE, "--output", out).stderr
+
+    def untrusted(*_: object, **__: object) -> None:
+        raise ModelError(
+            "m.skops: it would create a.B, c.D, not known to be harmless.\n"
+            "If you trust them: evenhand.model.load_model(path, trust=['a.B', 'c.D'])."
+        )
+
+    for place in ("evenhand.reporting.subject.model_of", "evenhand.sources.model_of"):
+        monkeypatch.setattr(place, untrusted)
+    # To name the same model would be refused for the same reason.
+    assert "--trust a.B --trust c.D has it asked" in evenhand("report", kept, "--output", out).stderr
+    text = Page(out.read_text("utf-8")).text
+    assert "evenhand report RUN --trust a.B --trust c.D" in text
+    assert "--model MODEL, or eh.report" not in text

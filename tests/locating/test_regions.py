@@ -158,3 +158,36 @@ def test_wrong_input(tmp_path: Path) -> None:
         eh.regions(tmp_path)  # type: ignore[arg-type]
     with pytest.raises(EvenhandError, match="lacks"):
         eh.regions(eh.audit(refuse, SPACE, "themis"), data=pd.DataFrame({"hours": [1]}))
+
+
+def either(frame: pd.DataFrame) -> Any:
+    """Either married or from the north, but not both: no condition by itself says anything."""
+    return np.where(frame["married"].astype(bool) ^ frame["region"].isin(["N", "S"]), frame["sex"] == "M", True)
+
+
+def split(frame: pd.DataFrame) -> Any:
+    return np.where((frame["age"] < 45) ^ (frame["hours"] < 30), frame["sex"] == "M", True)
+
+
+@pytest.mark.parametrize(
+    ("model", "rules"),
+    [
+        (either, {"married and region is not N or S", "not married and region is N or S"}),
+        (split, {"age >= 45 and hours <= 29", "age <= 44 and hours >= 30"}),
+    ],
+)
+def test_two_conditions_that_only_tell_together_are_found(model: Any, rules: set[str]) -> None:
+    space = eh.Space(
+        [
+            eh.Integer("age", 18, 80),
+            eh.Integer("hours", 0, 60),
+            eh.Boolean("married"),
+            eh.Nominal("region", list("NSEWX")),
+            eh.Nominal("job", list("abcdefgh")),
+            eh.Nominal("sex", ["F", "M"]),
+        ],
+        protected="sex",
+    )
+    found = eh.regions(eh.audit(model, space, "themis", eh.Budget(tests=500)), samples=4_000)
+    assert {region.words for region in found} == rules
+    assert found.beyond.rate == 0

@@ -45,7 +45,9 @@ class Mean(torch.nn.Module):
         return vectors.mean(dim=1)
 
 
-@pytest.mark.parametrize("encode", [Words(), Words(5), Words(fixed=6), Words(cls=True)], ids=str)
+@pytest.mark.parametrize(
+    "encode", [Words(), Words(5), Words(fixed=6), Words(cls=True)], ids=["plain", "shifted", "padded", "framed"]
+)
 def test_the_id_of_a_word_alone_is_found_whatever_stands_around_it(encode):
     ids = single_ids(Encoder(encode), [*WORDS, "unheard", "good bad", ""])
     assert ids.tolist() == [*(encode.table[word] for word in WORDS), -1, -1, -1]

@@ -82,4 +82,6 @@ def test_without_the_extra_there_are_no_group_figures_and_that_is_told(monkeypat
     monkeypatch.setitem(sys.modules, "fairlearn.metrics", None)
     done = repaired(Coded(), favourable=1)
     assert done.before.groups is None
-    assert done.notes == ["group figures needs fairlearn, which is not installed: pip install 'evenhand[fairness]'"]
+    assert done.notes == [
+        "the comparison of groups needs fairlearn, which is not installed: pip install 'evenhand[fairness]'"
+    ]

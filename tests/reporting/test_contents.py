@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -50,7 +51,8 @@ def test_the_estimates_are_those_of_estimate(page: Page, content: Content, data:
     real = eh.estimate(decide, SPACE, "data", data=data, samples=SAMPLES, favourable="granted")
     for e in (uniform, real):
         assert f"{percent(e.rate)} {between(e.low, e.high)}" in page.text
-        assert f"{e.samples:,}, of whom {e.found:,} are" in page.text
+        of = f" of {len(data):,} rows" if e is real else ""
+        assert f"{e.samples:,}{of}, {e.found:,} of whom are" in page.text
     assert f"Yes: an estimated {percent(real.rate, 2)} ({between(real.low, real.high, 2)})" in page.text
     assert "95 % sure" not in page.text
     for c in [c for c in real.comparisons if len(c.first) == 1]:
@@ -211,10 +213,10 @@ def test_nobody_found() -> None:
     content = gathered(eh.audit(fair, space, "themis"))
     page = Page(render(content))
     page.check()
-    assert "No: every legal individual was tested" in page.text
+    assert "No: everyone whom the space allows was tested" in page.text
     assert "cases" not in sections(content)
     # One test says little, and the estimate, which asks everybody, says all.
-    assert "No: every legal" in Page(render(gathered(eh.audit(fair, space, "themis", eh.Budget(tests=1))))).text
+    assert "No: everyone whom" in Page(render(gathered(eh.audit(fair, space, "themis", eh.Budget(tests=1))))).text
 
 
 def test_numbers_instead_of_decisions() -> None:
@@ -223,7 +225,7 @@ def test_numbers_instead_of_decisions() -> None:
     page = Page(render(gathered(run, favourable="higher")))
     page.check()
     assert "sex M is favoured" in page.text
-    assert "would be scored differently if only their sex were different" in page.text
+    assert "would be scored more than 0.5 apart if only their sex were different" in page.text
     assert "apart" in page.text
 
 
@@ -282,11 +284,48 @@ def test_a_part_that_needs_an_optional_package_is_left_out_without_a_warning(tmp
     from evenhand.reporting import gathering
 
     def missing(*_args: object, **_named: object) -> None:
-        raise MissingExtra("fairlearn", "fairness", "group figures")
+        raise MissingExtra("fairlearn", "fairness", "the comparison of groups")
 
     monkeypatch.setattr(gathering, "groups", missing)
     space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
     data = pd.DataFrame({"age": [1, 5, 9] * 40, "sex": ["F", "M", "F"] * 40})
     run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, "themis", data=data)
     text = eh.report(run, tmp_path / "report.html", data=data, favourable=True).read_text("utf-8")
-    assert "This part is left out: group figures needs fairlearn" in text
+    assert "This part is left out: the comparison of groups needs fairlearn" in text
+
+
+def test_real_people_who_need_no_change_come_first_whatever_the_number_of_samples() -> None:
+    def rare(frame: pd.DataFrame) -> Any:
+        return np.where((frame["age"] == 33) & (frame["job"] == "cook") & (frame["sex"] == "F"), "refused", "granted")
+
+    people = pd.concat([pd.DataFrame({**dict.fromkeys(SPACE.names), "age": 50, "hours": 40, "married": True,
+                                      "job": "clerk", "sex": "M", "origin": "here"}, index=range(200)),
+                        pd.DataFrame({"age": [33], "hours": [9], "married": [False], "job": ["cook"], "sex": ["M"],
+                                      "origin": ["there"]})], ignore_index=True)  # fmt: skip
+    run = eh.audit(rare, SPACE, "kosei", eh.Budget(tests=3_000))
+    assert run.found
+    for samples in (201, 2_000):
+        content = gathered(run, data=people, samples=samples)
+        assert content.cards[0].head == "Row 200 of the data, exactly as recorded"
+        assert content.cases is not None
+        assert "1 of 201 people of the data is treated so" in Page(render(content)).text
+
+
+def test_somebody_is_shown_whom_only_an_estimate_met(data: pd.DataFrame) -> None:
+    def seldom(frame: pd.DataFrame) -> Any:
+        return np.where((frame["hours"] < 12) & (frame["sex"] == "F"), "refused", "granted")
+
+    run = eh.audit(seldom, SPACE, "themis", eh.Budget(tests=1), seed=1)
+    assert not run.found
+    real = gathered(run, data=data, samples=SAMPLES)
+    assert real.estimates["data"].found
+    assert "exactly as recorded" in real.cards[0].head
+    anybody = gathered(run, samples=SAMPLES)
+    assert anybody.cards
+    for content in (real, anybody):
+        page = Page(render(content))
+        page.check()
+        assert "The most telling pairs" in page.headings
+    assert "The search found nobody; these are among those whom the estimates met" in page.text
+    for card in anybody.cards:
+        assert card.said[0] != card.said[1]

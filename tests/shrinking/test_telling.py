@@ -201,3 +201,59 @@ def test_what_is_said_of_a_row_is_true_where_two_others_are_farthest_apart(middl
         apart = np.abs(score(one) - score(one.assign(**case.pair.changes))).max()
         assert case.pair.gap == pytest.approx(apart)
         assert apart > 0.6
+
+
+@pytest.mark.parametrize("rows", [1_300, 3_000, 200_000])
+def test_whoever_needs_no_change_comes_first_however_few_rows_may_be_asked(rows: int) -> None:
+    def rule(frame: pd.DataFrame) -> Any:
+        return (frame["age"] == 41) & (frame["hours"] > 46) & (frame["sex"] == "F")
+
+    swapped = PEOPLE.assign(sex=PEOPLE["sex"].map({"F": "M", "M": "F"}))
+    affected = set(np.flatnonzero(rule(PEOPLE) != rule(swapped)).tolist())
+    run = eh.audit(rule, SPACE, "kosei", eh.Budget(tests=3_000))
+    assert run.found
+    cases = eh.telling(run, data=PEOPLE, n=len(affected) + 2, rows=rows)
+    unchanged = [case.row for case in cases if not case.changed]
+    assert unchanged
+    assert set(unchanged) <= affected
+    assert [bool(case.changed) for case in cases] == sorted(bool(case.changed) for case in cases)
+    if rows < 4 * len(PEOPLE):
+        assert cases.judged == rows // 4
+        assert not cases.complete
+    else:
+        assert (cases.judged, cases.affected) == (len(PEOPLE), len(affected))
+    assert ("the limit of rows ended the search" in repr(cases)) == (not cases.complete)
+
+
+def test_few_rows_are_used_and_not_given_back() -> None:
+    def far(frame: pd.DataFrame) -> Any:
+        return (frame["age"] < 25) & (frame["sex"] == "F")
+
+    run = eh.audit(far, SPACE, "themis", eh.Budget(tests=2_000))
+    cases = eh.telling(run, data=PEOPLE.head(20), n=4, rows=400)
+    assert not cases.complete
+    # Nobody real is under 30, and nothing but the age matters.
+    assert list(cases[0].changed) == ["age"]
+    assert cases.rows <= 400 + 2 * len(SPACE.protected) * 3 * 4 * 2
+
+
+def test_real_people_are_told_where_the_search_found_nobody() -> None:
+    run = eh.audit(refuse, SPACE, "themis", eh.Budget(tests=1), seed=1)
+    assert not run.found
+    young = PEOPLE.head(5).assign(age=[20, 60, 60, 60, 60], hours=20)
+    cases = eh.telling(run, data=young)
+    assert [case.row for case in cases] == [0]
+    assert cases[0].finding is None
+    assert (cases.realistic, cases.found, cases.affected) == (None, 0, 1)
+    json.dumps(cases.to_dict())
+
+
+def test_a_row_beyond_the_space_is_not_told_as_it_is() -> None:
+    run = eh.audit(lambda f: (f["age"] > 80) & (f["sex"] == "F"), SPACE, "themis", eh.Budget(tests=500))
+    data = PEOPLE.head(2).assign(age=[99, 40])
+    case = eh.telling(run, data=data, n=1)[0]
+    assert case.row == 0
+    assert case.person == data.iloc[0].to_dict()
+    assert case.changed == {"age": (99, 90)}
+    assert case.distance == pytest.approx(9 / 72)
+    assert "age 90 instead of 99" in case.sentence

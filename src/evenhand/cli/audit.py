@@ -52,18 +52,21 @@ def audit(
     as_json: options.Json = False,
     findings: options.FindingsFile = None,
     page: options.Page = None,
+    no_rows: options.NoPairsOnPage = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Search for people, or texts about people, whom a model treats differently.
 
     With a configuration file, with options alone, or with both: options override the file.
 
-    Exit status: 0 done, 1 more findings than --fail-above allows, 2 wrong usage or input, 130 interrupted.
+    Exit status: 0 done, 1 more findings than --fail-above allows or parts of the page failed, 2 wrong usage or input,
+    130 interrupted.
     """
     given = {**locals(), "fail_above": _limit(fail_above), "settings": None}
     from evenhand.cli.config import read
     from evenhand.cli.places import said
     from evenhand.cli.plan import Trust, make_plan
+    from evenhand.cli.report import settings_of
     from evenhand.cli.settings import parse
 
     flags = said("audit", given)
@@ -72,6 +75,7 @@ def audit(
         flags.setdefault("audit", {})["settings"] = parse(chosen.audit.strategy, settings)
         chosen = read(config, flags)
     _check_writable(chosen)
+    page_settings = {} if chosen.audit.page is None else settings_of(chosen)
     plan = make_plan(chosen, Trust(trust_pickle, trust or ()), resume, quiet)
     run = _search(plan, shown=not (quiet or as_json))
     if run.directory is not None and chosen.model.path is not None:
@@ -80,7 +84,7 @@ def audit(
         start = chosen.data.path if chosen.text is None else chosen.text.path
         Source.of(chosen.model.path, chosen.model.threshold, start).keep(run)
     covered = _cover(run) if chosen.audit.coverage else None
-    _report(run, covered, plan, as_json, quiet, chosen)
+    _report(run, covered, plan, as_json, quiet, chosen, page_settings)
 
 
 def _search(plan: Plan, shown: bool) -> Run:
@@ -134,6 +138,7 @@ def _report(
     as_json: bool,
     quiet: bool,
     chosen: Config,
+    page_settings: dict[str, Any],
 ) -> None:
     """Say what was found, write the files that were asked for, and end with the status that fits."""
     from evenhand.budget import StopReason
@@ -156,8 +161,9 @@ def _report(
         summary.show(run, pairs, covered)
     if wanted.findings is not None:
         write_findings(run, Path(wanted.findings))
+    whole = True
     if wanted.page is not None:
-        _write_page(run, Path(wanted.page), plan, covered, chosen.estimate.favourable)
+        whole = _write_page(run, Path(wanted.page), plan, quiet or as_json, coverage=covered, **page_settings)
     if run.stop is StopReason.INTERRUPTED:
         kept = "nothing is kept without --directory"
         if run.directory is not None:
@@ -168,26 +174,33 @@ def _report(
         if not quiet:
             tell(f"evenhand: {run.found:,} findings, more than the {fail_above:,} that --fail-above allows")
         raise typer.Exit(FOUND)
+    if not whole:
+        raise typer.Exit(FOUND)
 
 
-def _write_page(run: Run, path: Path, plan: Plan, covered: Coverage | None, favourable: Any) -> None:
-    """Write the report; without what people want where that is no decision, so that no page is lost by it."""
+def _write_page(run: Run, path: Path, plan: Plan, quiet: bool, **settings: Any) -> bool:
+    """Write the report, as ``evenhand report`` does, and return whether no part of it failed.
+
+    Without what people want where that is no decision, so that no page is lost by it.
+    """
     from evenhand.budget import StopReason
     from evenhand.cli.report import reported
     from evenhand.errors import ModelError
     from evenhand.space.tabular import Space
 
     # Whoever pressed Ctrl-C does not want the model to be asked on.
-    asking, tabular = run.stop is not StopReason.INTERRUPTED, isinstance(run.space, Space)
-    rows = plan.data if asking and tabular else None
-    if tabular and favourable is not None:
+    settings["ask"] = run.stop is not StopReason.INTERRUPTED
+    if not isinstance(run.space, Space):
+        return reported(run, path, quiet, **settings | {"favourable": None})
+    if settings["ask"] and plan.data is not None:
+        settings["data"] = plan.data
+    if settings["favourable"] is not None:
         try:
-            reported(run, path, data=rows, favourable=favourable, coverage=covered, ask=asking)
-            return
+            return reported(run, path, quiet, **settings)
         except ModelError as error:
             error.add_note("the report is written without it")
             tell(message(error))
-    reported(run, path, data=rows, coverage=covered, ask=asking)
+    return reported(run, path, quiet, **settings | {"favourable": None})
 
 
 def write_findings(run: Run, path: Path) -> None:

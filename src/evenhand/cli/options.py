@@ -128,6 +128,7 @@ ReportData = Annotated[
     Path | None, Option("--data", metavar="FILE", help="Real rows; by default as the run has them noted.")
 ]
 NoPairs = Annotated[bool, Option("--no-rows", help="Show no pairs: no person's values are in the file.")]
+NoPairsOnPage = Annotated[bool, Option("--no-rows", help="Show no pairs on the page: no person's values are in it.")]
 Title = Annotated[str | None, Option(metavar="TEXT", help="The heading; by default the model's name.")]
 ShownCases = Annotated[int | None, Option("--cases", metavar="N", help="How many pairs to show; by default 4.")]
 ReportSamples = Annotated[

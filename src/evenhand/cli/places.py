@@ -33,6 +33,7 @@ PLACES: dict[str, dict[str, str]] = {
         **_TEXTS,
         **_named("text", "similar", "k"),
         **_named("audit", "strategy", "settings", "directory", "chunk", "fail_above", "coverage", "findings", "page"),
+        **_named("report", "no_rows"),
         **{f"budget_{name}": f"budget.{name}" for name in ("tests", "rows", "seconds", "findings")},
     },
     "estimate": {

@@ -48,46 +48,57 @@ def report(
     from evenhand.cli.config import read
     from evenhand.cli.places import said
     from evenhand.cli.plan import Trust
-    from evenhand.reporting.arguments import check_confidence, check_numbers
     from evenhand.run import Run
 
     chosen = read(config, said("report", given))
-    wanted = chosen.report
-    numbers = wanted.model_dump(exclude_none=True, include={"cases", "samples"})
+    settings = settings_of(chosen)
+    loaded = Run.load(run)
+    with chosen.named("model.path"):
+        trusted = Trust(trust_pickle, trust or ())
+        settings["model"] = _model(loaded, chosen.model.path, chosen.model.threshold, trusted, quiet)
+    with chosen.named("data.path"):
+        settings["data"] = _data(loaded, chosen)
+    path = Path(chosen.report.output or "report.html")
+    with chosen.named("estimate.favourable", "favourable"), chosen.named("data.target", "y"):
+        whole = reported(loaded, path, quiet, y=chosen.data.target, **settings)
+    if not whole:
+        raise typer.Exit(FOUND)
+
+
+def settings_of(chosen: Config) -> dict[str, Any]:
+    """Read what a configuration says of reports, whichever command writes one; an error names the key."""
+    from evenhand.reporting.arguments import check_confidence, check_numbers
+
+    numbers = chosen.report.model_dump(exclude_none=True, include={"cases", "samples"})
     confidence = 0.95 if chosen.estimate.confidence is None else chosen.estimate.confidence
     with chosen.blamed("report"):
         check_numbers(**numbers)
     with chosen.blamed("estimate"):
         check_confidence(confidence)
-    loaded = Run.load(run)
-    path = Path(wanted.output or "report.html")
-    whole = reported(
-        loaded,
-        path,
-        model=_model(loaded, chosen.model.path, chosen.model.threshold, Trust(trust_pickle, trust or ()), quiet),
-        data=_data(loaded, chosen),
-        favourable=chosen.estimate.favourable,
-        y=chosen.data.target,
-        rows=not wanted.no_rows,
-        title=wanted.title,
-        confidence=confidence,
-        seed=chosen.audit.seed,
+    source = chosen.data.path if chosen.text is None else chosen.text.path
+    return {
+        "favourable": chosen.estimate.favourable,
+        "rows": not chosen.report.no_rows,
+        "title": chosen.report.title,
+        "confidence": confidence,
+        "seed": chosen.audit.seed,
+        "data_name": "" if source is None else Path(source).name,
         **numbers,
-    )
-    if not quiet:
-        say(f"Wrote {path}")
-    if not whole:
-        raise typer.Exit(FOUND)
+    }
 
 
-def reported(run: Run, path: Path, **settings: Any) -> bool:
-    """Write a report and tell which parts of it failed; whether none did."""
+def reported(run: Run, path: Path, quiet: bool, **settings: Any) -> bool:
+    """Write a report and tell what could not be had for it, and which parts failed; whether none did."""
     from evenhand.reporting.making import gathered, ready, write
     from evenhand.reporting.rendering import failed, render
 
     ready(path)
     content = gathered(run, **settings)
     write(path, render(content))
+    if not quiet:
+        say(f"Wrote {path}")
+        for lost in content.subject.lost:
+            tell(f"evenhand: {path} lacks parts: {lost}")
     if content.failed:
         tell(f"evenhand: {path}: {failed(content)}")
     return not content.failed

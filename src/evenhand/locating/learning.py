@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.locating.pairing import beginnings
 from evenhand.locating.rules import Codes, Rule
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
@@ -35,10 +36,13 @@ def propose(space: Space, rows: Rows, unfair: npt.NDArray[np.bool_]) -> Rule | N
     if not unfair.any() or unfair.all():
         return None
     beam: list[tuple[float, Rule]] = [(0.0, Rule(space))]
-    for _ in range(STEPS):
+    for step in range(STEPS):
         found = {rule: gain for gain, rule in beam}
         for _, rule in beam:
             for j in space.free_columns:
+                found.update(_extended(rule, j, rows, unfair))
+        if not step and max(found.values()) <= 0:
+            for rule, j in beginnings(space, rows, unfair):
                 found.update(_extended(rule, j, rows, unfair))
         # Of equals the first by its codes, so that the order of a dictionary decides nothing.
         best = sorted(((gain, rule) for rule, gain in found.items()), key=lambda it: (-it[0], it[1].conditions))[:BEAM]

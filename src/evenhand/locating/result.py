@@ -158,7 +158,7 @@ class Regions:
             left = f"; outside {'it' if n == 1 else 'all of them'} {self.beyond.words}" if self.beyond.samples else ""
             return f"{n} {'region' if n == 1 else 'regions'} of discrimination{left}"
         if not self.everybody.found:
-            return f"no region: nobody of {self.everybody.samples:,} individuals is treated differently"
+            return f"no region: nobody is treated differently in {self.everybody.samples:,} draws from the space"
         return f"no region stands out: {self.everybody.words} of all individuals are treated differently"
 
     def to_dict(self) -> dict[str, Any]:

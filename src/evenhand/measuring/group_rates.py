@@ -104,7 +104,7 @@ def _metrics(number: npt.NDArray[np.int64], known: Decided) -> dict[str, pd.Seri
     try:
         from fairlearn.metrics import MetricFrame, selection_rate
     except ImportError:
-        raise MissingExtra("fairlearn", "fairness", "group figures") from None
+        raise MissingExtra("fairlearn", "fairness", "the comparison of groups") from None
     from sklearn.metrics import accuracy_score
 
     def by_group(metric: Any, truth: Any, said: Any, at: npt.NDArray[np.int64]) -> pd.Series[float]:

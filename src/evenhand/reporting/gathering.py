@@ -10,11 +10,13 @@ from evenhand.covering import Coverage, coverage
 from evenhand.errors import EvenhandError, MissingExtra
 from evenhand.locating import Regions, regions
 from evenhand.measuring import Estimate, Groups, estimate, groups
+from evenhand.rejudging import Examiner
 from evenhand.reporting.cards import Card, cards_of_cases, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms
+from evenhand.reporting.meeting import affected, pairs_met
 from evenhand.reporting.subject import Subject
 from evenhand.shrinking import Cases
-from evenhand.shrinking import telling as shrunk
+from evenhand.shrinking.telling import cases_of as shrunk
 from evenhand.words import telling
 
 if TYPE_CHECKING:
@@ -170,16 +172,15 @@ def _quality(content: Content) -> None:
 
 
 def _pairs(content: Content, count: int) -> None:
-    if not content.rows or not content.run.found:
+    """Show distinct cases beside real people; else findings as they are; else whom an estimate met."""
+    if not content.rows:
         return
     subject, run = content.subject, content.run
     if subject.asker is not None and subject.data is not None and not subject.texts:
-        model = None if run.origin is not None else subject.asker.model
-        budget = subject.samples * _width(run)
+        examiner = Examiner(run, subject.asker, subject.samples * _width(run))
+        known = _tried(content, "cases", lambda: affected(content.estimates.get("data"), run.space, subject.data))
         content.cases = _tried(
-            content,
-            "cases",
-            lambda: shrunk(run, model, subject.data, count, subject.seed, rows=budget),
+            content, "cases", lambda: shrunk(run, examiner, subject.data, count, subject.seed, known)
         )
     if not content.cases:
         content.cases = None
@@ -187,9 +188,13 @@ def _pairs(content: Content, count: int) -> None:
         found, numbered = content.cases, subject.numbered
         cards = _tried(content, "cases", lambda: cards_of_cases(found, run.space.protected, subject.data, numbered))
         content.cards = cards or []
-        return
-    pairs = _tried(content, "cases", lambda: telling(run, count, subject.data))
-    content.cards = cards_of_pairs(pairs or [], run.space.protected)
+    elif run.found:
+        pairs = _tried(content, "cases", lambda: telling(run, count, subject.data))
+        content.cards = cards_of_pairs(pairs or [], run.space.protected)
+    elif subject.asker is not None and content.estimates and not subject.texts:
+        asker = subject.asker
+        met = _tried(content, "cases", lambda: pairs_met(run, asker, list(content.estimates.values()), count))
+        content.cards = cards_of_pairs(met or [], run.space.protected)
 
 
 def _places(content: Content) -> None:

@@ -15,6 +15,7 @@ from evenhand.reporting.arguments import check_confidence, check_kinds, check_nu
 from evenhand.reporting.gathering import Content, gather
 from evenhand.reporting.rendering import failed, render
 from evenhand.reporting.subject import subject_of
+from evenhand.reporting.wording import named
 from evenhand.words import plain
 
 if TYPE_CHECKING:
@@ -143,16 +144,17 @@ def gathered(
     others: Sequence[Run] = (),
     coverage: Coverage | None = None,
     ask: bool = True,
+    data_name: str = "",
 ) -> Content:
-    """Gather what a report says; the arguments are those of ``report``."""
+    """Gather what a report says; the arguments are those of ``report``, and what the file of the data is called."""
     check_run(run)
     rivals = runs_of(others)
     check_confidence(confidence)
     check_numbers(cases, samples, seed)
     check_kinds(rows, ask, title, note, coverage)
-    subject = subject_of(run, model, data, favourable, y, samples, confidence, seed, bool(ask))
+    subject = subject_of(run, model, data, favourable, y, samples, confidence, seed, bool(ask), data_name)
     check_others(run, rivals, subject.asker)
-    heading = title or f"{plain(run.identity['model'])}, by {', '.join(map(plain, run.space.protected))}"
+    heading = title or f"{named(run)}, by {', '.join(map(plain, run.space.protected))}"
     return gather(subject, heading, note, bool(rows), rivals, cases, coverage)
 
 

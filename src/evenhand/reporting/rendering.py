@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand._version import __version__
 from evenhand.measuring.words import level, percent
-from evenhand.reporting import charts, wording
+from evenhand.reporting import charts, favouring, wording
+from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short, words
 from evenhand.reporting.directions import DECISIONS
 from evenhand.sources import threshold_of
+from evenhand.space.frames import columns_of
 from evenhand.text.space import TextSpace
 from evenhand.words import plain, visible
 
@@ -45,7 +47,7 @@ def render(content: Content) -> str:
     """
     from markupsafe import Markup
 
-    run = content.run
+    run, counted = content.run, Counted.of(content.run)
     found = content.estimates
     template = environment().get_template("report.html")
     return template.render(
@@ -56,7 +58,11 @@ def render(content: Content) -> str:
         sections=sections(content),
         verdict=wording.verdict(run, found.get("data"), found.get("uniform"), content.subject.named),
         protected=wording.protected_of(run),
-        effect=f"{wording.effect(run)[0]} {wording.condition(run)}",
+        counted=counted,
+        effect=f"{counted.would} {wording.condition(run)}",
+        sides=favouring.sides(content.subject, counted),
+        explained=favouring.explained(content.subject, counted),
+        rising=wording.rising([run, *content.others]),
         measured=wording.measured_on(content),
         spread=wording.spread_out(run) if not content.subject.texts else [],
         remarks=list(dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e))),
@@ -90,7 +96,8 @@ def environment() -> Environment:
     # A line must not end between a share and its sign, and may well end within a long name.
     made.filters["together"] = lambda text: escape(visible(text)).replace(" %", Markup("&nbsp;%"))
     made.filters["breakable"] = lambda text: escape(visible(words(text))).replace("_", Markup("_<wbr>"))
-    made.globals |= {"span": lambda *ends: Markup(charts.span(*ends)), "name_of": charts.name_of, "said": wording.shown}
+    made.globals |= {"span": lambda *ends: Markup(charts.span(*ends)), "name_of": charts.name_of}
+    made.globals |= {"said": favouring.shown, "aimed": wording.aimed, "asked": wording.asked, "ended": wording.ended}
     return made
 
 
@@ -138,7 +145,8 @@ def sections(content: Content) -> dict[str, str]:
         parts["groups"] = "Group figures"
     parts |= {"limits": "What this does and does not prove"}
     if not content.run.found:
-        parts.pop("cases")
+        if not content.cards:
+            parts.pop("cases")
         told = content.estimates or "common" in content.missing
         if content.subject.texts:
             told = _by_term(content.estimates.get("data"))["shown"]
@@ -158,24 +166,25 @@ def failed(content: Content) -> str:
 def facts(content: Content) -> dict[str, str]:
     """List how the run was made."""
     run, counts = content.run, content.run.counts
-    identity, strategy = run.identity, dict(run.identity["strategy"])
-    name = strategy.pop("strategy")
-    settings = ", ".join(f"{key} {plain(value)}" for key, value in strategy.items() if value is not None)
+    identity = run.identity
     limits = ", ".join(f"{value:,} {key}" for key, value in vars(run.budget).items() if value is not None)
     out = {
-        "Model": plain(identity["model"]),
+        "Model": wording.named(run),
         "Protected": ", ".join(map(plain, run.space.protected)),
-        "Counts as different": str(identity["criterion"]),
-        "Search": f"{name} ({settings})" if settings else str(name),
+        "Data": data_of(content),
+        "Counts as different": Counted.of(run).fact,
+        "Search": plain(identity["strategy"]["strategy"]),
         "Seed": str(identity["seed"]),
         "Budget": limits,
         "Tests": f"{run.tests:,}",
         "Model rows": f"{run.rows:,}, and {run.rows_checked:,} asked again to check",
         "Seconds": f"{run.seconds:.1f}",
-        "Ended": f"because {run.stop.words}",
+        "Ended": f"because {wording.ended(run)}",
     }
     if counts.get("untestable"):
-        out["Not testable"] = f"{counts['untestable']:,} individuals with fewer than two legal counterparts"
+        out["Not testable"] = (
+            f"{counts['untestable']:,} individuals with fewer than two counterparts that the constraints allow"
+        )
     if isinstance(run.space, TextSpace) and counts.get("dropped"):
         out["Rows without a text"] = f"{counts['dropped']:,}, left out"
     elif counts.get("clipped") or counts.get("dropped"):
@@ -185,6 +194,16 @@ def facts(content: Content) -> dict[str, str]:
         out["Counterparts"] = "a sample of them for each individual: some pairs may be missed"
     out |= {REMARKS.get(what, what.capitalize()): f"{n:,}" for what, n in run.remarks}
     return out
+
+
+def data_of(content: Content) -> str:
+    """Say which rows or texts the report speaks of, as far as that is known."""
+    subject = content.subject
+    if subject.data is None:
+        return ""
+    rows = len(subject.data if subject.texts else next(iter(columns_of(subject.data).values())))
+    what = "texts" if subject.texts else "rows"
+    return f"{rows:,} {what}" + (f", from {short(subject.data_name)}" if subject.data_name else "")
 
 
 def replay(content: Content) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,15 @@ class Subject:
     samples: int
     confidence: float
     seed: int
+    data_name: str = ""
+    """What the file of the data is called, where that is known."""
+    lost: tuple[str, ...] = ()
+    """What could not be had though it was looked for, and what to do about it."""
+
+    @property
+    def regression(self) -> bool:
+        """Whether the model's numbers are no scores of decisions."""
+        return self.asker is not None and self.asker.model.regression
 
     @property
     def texts(self) -> bool:
@@ -78,6 +89,7 @@ def subject_of(
     confidence: float,
     seed: int,
     ask: bool,
+    data_name: str = "",
 ) -> Subject:
     """Find the model and the data of a run; what is given must fit, what is not at hand is done without.
 
@@ -88,12 +100,14 @@ def subject_of(
     'The model was not asked: this report was made with ask=False.'
     """
     check_texts(run, favourable, y)
+    lost: list[str] = []
+    noted = ""
     if isinstance(run.space, TextSpace):
-        found, no_data, numbered = _texts(run, data)
-        asker, no_model = _asker_of_texts(run, model, found, ask)
+        found, no_data, numbered = _texts(run, data, lost)
+        asker, no_model = _asker_of_texts(run, model, found, ask, lost)
     else:
-        asker, no_model = _asker(run, model, ask)
-        found, no_data, numbered = _data(run, data)
+        asker, no_model = _asker(run, model, ask, lost)
+        found, no_data, numbered, noted = _data(run, data, lost)
     deciding = asker is None or isinstance(run.space, TextSpace) or decides(run, asker)
     named = favourable is not None
     if not named:
@@ -104,6 +118,7 @@ def subject_of(
         check_truth(y, found)
     count = samples or affordable(run)
     if not count and asker is not None:
+        lost.append(f"the model is slow, and was not asked; --samples {FEWEST} has it asked all the same")
         asker, no_model = (
             None,
             (
@@ -125,6 +140,8 @@ def subject_of(
         count,
         float(confidence),
         int(seed),
+        data_name or noted,
+        tuple(lost),
     )
 
 
@@ -146,36 +163,38 @@ def affordable(run: Run) -> int:
     return max([FEWEST, *(step for step in steps if step <= most)])
 
 
-def _asker(run: Run, model: Any, ask: bool) -> tuple[Asker | None, str]:
+def _asker(run: Run, model: Any, ask: bool, lost: list[str]) -> tuple[Asker | None, str]:
     if not ask:
         return None, NOT_ASKED
     if model is not None:
         return asker_of(run, model, "eh.report"), ""
     if run.origin is not None:
         return asker_of(run, None, "eh.report"), ""
-    own, no_model = _own(run)
+    own, no_model = _own(run, lost)
     return (None if own is None else asker_of(run, own, "eh.report")), no_model
 
 
-def _own(run: Run) -> tuple[Model | None, str]:
+def _own(run: Run, lost: list[str]) -> tuple[Model | None, str]:
     """Find the model of a run that was read from its directory, or say why it is not at hand."""
     try:
         return model_of(run), ""
     except Changed:
         raise
     except EvenhandError as error:
+        command, call = _remedy(error)
+        lost.append(f"the model was not at hand: {_reason(error)}; {command} has it asked")
         return None, (
-            f"This part asks the model, which was not at hand: {_reason(error)}. To have it, give the model: "
-            "evenhand report RUN --model MODEL, or eh.report(run, model=model)."
+            f"This part asks the model, which was not at hand: {_reason(error)}. To have it: "
+            f"evenhand report RUN {command}, or eh.report(run, model={call})."
         )
 
 
-def _asker_of_texts(run: Run, model: Any, texts: Any, ask: bool) -> tuple[Asker | None, str]:
+def _asker_of_texts(run: Run, model: Any, texts: Any, ask: bool, lost: list[str]) -> tuple[Asker | None, str]:
     if not ask:
         return None, NOT_ASKED
     if model is None and run.origin is not None:
         return run.origin.asker, ""
-    own, no_model = (wrap(model), "") if model is not None else _own(run)
+    own, no_model = (wrap(model), "") if model is not None else _own(run, lost)
     if own is None or texts is None:
         return None, no_model
     asker = Asker(own, run.space.begin(texts), criterion_of(str(run.identity["criterion"])))
@@ -188,14 +207,23 @@ def _asker_of_texts(run: Run, model: Any, texts: Any, ask: bool) -> tuple[Asker 
     return asker, ""
 
 
-def _data(run: Run, data: Any) -> tuple[Any, str, bool]:
+def _remedy(error: EvenhandError) -> tuple[str, str]:
+    """Say how to give the model: its types are to be trusted, or it is to be named."""
+    types = re.search(r"load_model\(path, (trust=\[(.*?)\])\)", str(error))
+    if types is None:
+        return "--model MODEL", "model"
+    names = (name.strip(" '\"") for name in types[2].split(","))
+    return " ".join(f"--trust {name}" for name in names), f"evenhand.model.load_model(path, {types[1]})"
+
+
+def _data(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool, str]:
     if data is not None:
         # Whatever is wrong with it is said now, and not in the report.
         if not len(run.space.encode(data).individuals):
             raise DataError("none of the rows of the data is in the space; give rows of the space, or no data")
-        return data, "", True
+        return data, "", True, ""
     if run.origin is not None and run.origin.data is not None:
-        return run.space.frame(run.origin.data.rows), "", not run.counts.get("dropped")
+        return run.space.frame(run.origin.data.rows), "", not run.counts.get("dropped"), ""
     missing = (
         "How common it is among real people is not known, because no real rows were at hand{}. To have it: "
         "evenhand report RUN --data FILE, or eh.report(run, data=frame)."
@@ -203,17 +231,18 @@ def _data(run: Run, data: Any) -> tuple[Any, str, bool]:
     try:
         source = Source.read(run)
         if source.data is None:
-            return None, missing.format(""), False
+            return None, missing.format(""), False, ""
         frame = read_frame(unchanged(source.data, source.data_sha256, "data"))
         run.space.encode(frame)
-        return frame, "", True
+        return frame, "", True, Path(source.data).name
     except Changed:
         raise
     except EvenhandError as error:
-        return None, missing.format(f": {_reason(error)}"), False
+        lost.append(f"the data was not at hand: {_reason(error)}; --data FILE names it")
+        return None, missing.format(f": {_reason(error)}"), False, ""
 
 
-def _texts(run: Run, data: Any) -> tuple[Any, str, bool]:
+def _texts(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool]:
     if data is not None:
         # Whatever is wrong with it is said now, and not in the report; what can be read only once is read once.
         strings = strings_of(data, run.space.column)[0]
@@ -235,6 +264,7 @@ def _texts(run: Run, data: Any) -> tuple[Any, str, bool]:
     except Changed:
         raise
     except EvenhandError as error:
+        lost.append(f"the texts were not at hand: {_reason(error)}; --texts FILE names them")
         return None, missing.format(f": {_reason(error)}"), False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,16 @@ import numpy as np
 
 from evenhand.budget import StopReason
 from evenhand.errors import EvenhandError
+from evenhand.measuring.favour import HIGHER, LOWER
 from evenhand.measuring.tables import ALL_VALUES, spread
 from evenhand.measuring.words import level, percent
+from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short
 from evenhand.text.space import TextSpace
 from evenhand.words import native, plain
 
 if TYPE_CHECKING:
     from evenhand.measuring import Estimate
-    from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
     from evenhand.run import Run
 
@@ -69,13 +71,6 @@ def protected_of(run: Run) -> str:
     return " or ".join(map(plain, run.space.protected))
 
 
-def effect(run: Run) -> tuple[str, str]:
-    """Name what happens to people, after "would" and after "nobody": a gap of scores is no other outcome."""
-    if "Gap" in str(run.identity["criterion"]):
-        return "be scored differently", "is scored differently"
-    return "get another outcome", "gets another outcome"
-
-
 def condition(run: Run) -> str:
     """Say under what people would be treated differently.
 
@@ -101,9 +96,10 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     >>> verdict(eh.audit(lambda f: f["age"] > 3, space, strategy="themis"))
-    'No: every legal individual was tested, and nobody gets another outcome when only member changes.'
+    'No: everyone whom the space allows was tested, and nobody gets another outcome when only member changes.'
     """
-    what, (get, gets) = protected_of(run), effect(run)
+    what, counted = protected_of(run), Counted.of(run)
+    get, gets = counted.would, counted.nobody
     if isinstance(run.space, TextSpace):
         return _of_texts(run, data)
     if data is not None and uniform is not None and not data.found and uniform.found and uniform.low > 0:
@@ -117,7 +113,7 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
     best = data if data is not None and data.found else uniform if uniform is not None and uniform.found else None
     if best is not None and best.low > 0:
         whom = "people like those in the data" if best is data else "all individuals that the space allows"
-        return f"Yes: {_share(best)} of {whom} would {get} {condition(run)}{_against(best, named)}."
+        return f"Yes: {_share(best)} of {whom} would {get} {condition(run)}{_against(best, named, counted)}."
     known = data if data is not None else uniform
     if run.found:
         one = "1 individual" if run.found == 1 else f"{run.found:,} individuals"
@@ -127,7 +123,7 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
         return f"Yes: the search found {one} who would {get} {condition(run)}; {rate}."
     everybody = run.stop is StopReason.EXHAUSTED or (uniform is not None and uniform.exact)
     if everybody and not run.sampled:
-        return f"No: every legal individual was tested, and nobody {gets} when only {what} changes."
+        return f"No: everyone whom the space allows was tested, and nobody {gets} when only {what} changes."
     most = "" if known is None else f"; at most {percent(known.upper, 2, up=True)} are affected, by the estimate below"
     return f"None found: in {_tests(run)} nobody {gets} when only {what} changes{most}."
 
@@ -135,7 +131,7 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
 def _of_texts(run: Run, data: Estimate | None) -> str:
     """Say whether texts are treated differently, and how common that is among those given."""
     if data is not None and data.found:
-        return f"Yes: {_share(data)} of {TEXTS} would {effect(run)[0]} {condition(run)}."
+        return f"Yes: {_share(data)} of {TEXTS} would {Counted.of(run).would} {condition(run)}."
     what = protected_of(run)
     bound = "" if data is None else f"at most {percent(data.upper, 2, up=True)} of {TEXTS} are affected"
     if run.found:
@@ -151,21 +147,32 @@ def _share(e: Estimate) -> str:
     return share if e.exact else f"an estimated {share} ({between(e.low, e.high, 2)})"
 
 
-def _against(e: Estimate, named: bool) -> str:
-    """Say who loses, where there are two to compare and it is known what people want."""
+def _against(e: Estimate, named: bool, counted: Counted) -> str:
+    """Say who loses, or of several who loses most, where it is known what people want."""
     pairs = [c for c in e.comparisons if len(c.first) == 1]
-    if not named or len(pairs) != 1 or not pairs[0].verdict.startswith("favours"):
+    clear = [c for c in pairs if c.net is not None and c.verdict.startswith("favours")]
+    if not named or not clear:
         return ""
-    loser = pairs[0].second if pairs[0].verdict == "favours first" else pairs[0].first
-    return f", most often to the disadvantage of {listed(loser)}"
+    worst = max(clear, key=lambda c: abs(c.net or 0.0))
+    loser, winner = (worst.second, worst.first) if worst.verdict == "favours first" else (worst.first, worst.second)
+    beside = f", compared with {listed(winner)}" if len(pairs) > 1 else ""
+    if counted.scores and e.favourable not in (HIGHER, LOWER):
+        return f", most often with {listed(loser)} behind{beside}"
+    return f", most often to the disadvantage of {listed(loser)}{beside}"
 
 
 def measured_on(content: Content) -> str:
     """Say on whom the shares were measured."""
-    as_they_are = "on the texts as they are" if content.subject.texts else "on rows of the data as they are"
-    on = {"data": as_they_are, "uniform": "on individuals drawn evenly from the space"}
-    said = ", and ".join(words for name, words in on.items() if name in content.estimates)
-    return f"It is measured {said}; the findings of the search, which goes where findings are, play no part in it."
+    said = []
+    if "data" in content.estimates:
+        said.append(f"on {'the texts' if content.subject.texts else 'rows of the data'} as they are")
+    if "uniform" in content.estimates:
+        exact = content.estimates["uniform"].exact
+        said.append(f"on {'everyone whom the space allows' if exact else 'individuals drawn evenly from the space'}")
+    return (
+        f"It is measured {', and '.join(said)}; the findings of the search, which goes where findings are, play no "
+        "part in it."
+    )
 
 
 def spread_out(run: Run) -> list[str]:
@@ -194,9 +201,11 @@ def remarks(e: Estimate) -> list[str]:
     dropped, clipped, rows = (e.counts.get(name, 0) for name in ("dropped", "clipped", "rows"))
     out = []
     if dropped:
-        out.append(f"{dropped:,} of the {rows:,} rows of the data are outside the space and were left out.")
+        are, were = ("is", "was") if dropped == 1 else ("are", "were")
+        out.append(f"{dropped:,} of the {rows:,} rows of the data {are} outside the space and {were} left out.")
     if clipped:
-        out.append(f"{clipped:,} of the {rows:,} rows of the data were moved to the nearest bound of the space.")
+        were = "was" if clipped == 1 else "were"
+        out.append(f"{clipped:,} of the {rows:,} rows of the data {were} moved to the nearest bound of the space.")
     if isinstance(e.space, TextSpace) and e.counts.get("untestable"):
         out.append(f"{e.counts['untestable']:,} of the {rows:,} texts have no term that can be swapped: left out.")
     if e.sampled:
@@ -210,18 +219,52 @@ def remarks(e: Estimate) -> list[str]:
     return out
 
 
-def shown(c: Comparison, content: Content) -> str:
-    """Say what a comparison shows."""
-    decision = short(content.subject.favourable)
-    gets = "is favoured" if content.subject.named else f"gets “{decision}” more often"
-    return {
-        "favours first": f"{listed(c.first)} {gets}",
-        "favours second": f"{listed(c.second)} {gets}",
-        "both ways": "differs both ways alike",
-        "different": "decided differently",
-        "none found": "no difference found",
-        "insufficient evidence": "too little evidence to say",
-    }[c.verdict]
+def asked(e: Estimate) -> str:
+    """Say how many were asked, of how many where they are rows, and how many of them are affected."""
+    rows = e.counts.get("rows", 0) - e.counts.get("dropped", 0)
+    texts = isinstance(e.space, TextSpace)
+    of = f" of {rows:,} {'texts' if texts else 'rows'}" if e.population == "data" and rows >= e.samples else ""
+    return f"{e.samples:,}{of}, {e.found:,} of {'which' if texts else 'whom'} {'is' if e.found == 1 else 'are'}"
+
+
+def ended(run: Run) -> str:
+    """Say why a run ended, in words that nobody takes for those of a lawyer."""
+    return "everyone whom the space allows was judged" if run.stop is StopReason.EXHAUSTED else run.stop.words
+
+
+def aimed(run: Run) -> str:
+    """Say what findings per test mean.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    >>> aimed(eh.audit(lambda f: f["age"] > 3, space, strategy="themis"))
+    'in 9 tests, which are all that the space has'
+    """
+    if run.stop is StopReason.EXHAUSTED:
+        return f"in {_tests(run)}, which are all that the space has"
+    return f"in {_tests(run)}: how well it aims, not how common it is"
+
+
+def rising(runs: Sequence[Run]) -> str:
+    """Say what a curve that still rises at its end means, where there is one that could go on."""
+    ends = {run.stop for run in runs}
+    if ends <= {StopReason.EXHAUSTED}:
+        return "Everyone whom the space allows was judged, so there is nothing more to find."
+    if ends <= {StopReason.EXHAUSTED, StopReason.FINISHED}:
+        return "The search came to its own end."
+    return "Where a curve is still rising at its end, a longer search may find more."
+
+
+def named(run: Run) -> str:
+    """Name the model; a function may have no name.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    >>> named(eh.audit(lambda f: f["age"] > 3, space, strategy="themis"))
+    'A function without a name'
+    """
+    name = plain(run.identity["model"])
+    return "A function without a name" if name == "<lambda>" else name
 
 
 def call_of(run: Run, threshold: float | None = None) -> str:

@@ -20,7 +20,7 @@ class Case:
     pair: Pair
     """The individual, its counterpart, and what the model said of each."""
     person: dict[str, Any] = field(repr=False)
-    """The real person, or the central individual where there were no data."""
+    """The real person as the data has it, or the central individual where there were no data."""
     row: int | None
     """Where the person stands in the data; None without data."""
     changed: dict[str, tuple[Any, Any]]
@@ -33,8 +33,9 @@ class Case:
     odd: list[tuple[str, str]] | None
     """Attributes whose values never occur together in the data, though they should."""
     realistic: bool | None
-    finding: int
-    """The finding that was shrunk, as its place in the run."""
+    finding: int | None
+    """The finding that was shrunk, or that is nearest to a person who needed no change, as its place in the run; None
+    where the run has none."""
     stands_for: int
     """Findings of the run to which no other case is nearer."""
 
@@ -82,6 +83,10 @@ class Cases:
     """Rows that the model was asked, outside all budgets."""
     complete: bool = True
     """Whether the limit of rows allowed everything that was to be tried."""
+    judged: int = 0
+    """Real people who were judged as they are."""
+    affected: int = 0
+    """Those of them who are treated differently, without any change."""
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -132,6 +137,8 @@ class Cases:
             "real": self.real,
             "rows": self.rows,
             "complete": self.complete,
+            "judged": self.judged,
+            "affected": self.affected,
         }
 
     def __repr__(self) -> str:
@@ -141,6 +148,10 @@ class Cases:
             head += f", of which {percent(self.realistic, 2)} are realistic"
         if not self.real and n:
             head += "; there are no data, so each was brought to the central individual of the space"
+        if self.judged:
+            head += f"; {self.affected:,} of {self.judged:,} people in the data are treated differently as they are"
+        if not self.complete:
+            head += "; the limit of rows ended the search, so nearer pairs may exist"
         return "\n".join([head, *(f"  {case.sentence}" for case in self.cases)])
 
 

@@ -74,7 +74,7 @@ class Realism:
 
     def realistic(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Tell who could be real."""
-        return np.asarray((self.nearness(rows) >= FAR) & (self.odd(rows) == 0))
+        return could_be(self.nearness(rows), self.odd(rows))
 
     def _bins(self, codes: npt.NDArray[np.int32], column: int) -> npt.NDArray[np.int64] | None:
         """Where to cut an ordered attribute, at quantiles of the data; None where every code is a bin of its own."""
@@ -99,3 +99,12 @@ class Realism:
                 expected = margins[i][:, None] * margins[j] / max(len(binned), 1)
                 out[i, j] = (together.reshape(sizes[i], sizes[j]) == 0) & (expected >= EXPECTED)
         return out
+
+
+def could_be(nearness: Numbers, odd: Numbers) -> npt.NDArray[np.bool_]:
+    """Tell who could be real, by figures that are known already.
+
+    >>> could_be(np.array([0.5, 0.5, 0.01]), np.array([0.0, 0.1, 0.0])).tolist()
+    [True, False, False]
+    """
+    return np.asarray((nearness >= FAR) & (odd == 0))

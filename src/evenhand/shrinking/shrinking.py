@@ -10,13 +10,14 @@ answer may not be the nearest, but it is never a wrong one.
 
 from __future__ import annotations
 
+import sys
 from itertools import combinations
 from math import comb
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.rejudging import Examiner, Spent
+from evenhand.rejudging import Examiner
 from evenhand.shrinking.distance import Distance, Numbers
 from evenhand.space.individuals import Individuals, Rows
 
@@ -28,6 +29,8 @@ SEVERAL = 4_000
 """Changes of two attributes, and of three, that are tried for each person, about."""
 SUBSETS = 1_024
 """Parts of a finding's differences that are tried, the smallest first."""
+LEFT = 2
+"""The part of the rows left that one look for nearer individuals may ask: to bring back what changed comes last."""
 Positions = npt.NDArray[np.int64]
 
 
@@ -51,10 +54,10 @@ class Shrinker:
         Changes of two attributes, and of three, are not looked for once so many as are ``enough`` have fewer.
         """
         if self.exact:
-            try:
-                return self._nearest(people)
-            except Spent:
-                self.complete = False
+            nearest = self._nearest(people)
+            if nearest is not None:
+                return nearest
+            self.complete = False
         best = self.beside(people, findings)
         best = self._try(people, best, [self._subsets(*pair) for pair in zip(people, best, strict=True)])
         best = self._try(people, best, [self._singles(*pair) for pair in zip(people, best, strict=True)])
@@ -76,32 +79,40 @@ class Shrinker:
         best = self.beside(people, findings)
         while True:
             before = best
-            best = self._try(people, best, [self._back(*pair) for pair in zip(people, best, strict=True)])
+            best = self._try(people, best, [self._back(*pair) for pair in zip(people, best, strict=True)], part=1)
             if np.array_equal(best, before):
                 return best
 
-    def _nearest(self, people: Rows) -> Rows:
-        """Ask everybody, and take the nearest."""
+    def _nearest(self, people: Rows) -> Rows | None:
+        """Ask everybody, and take the nearest; None where the rows do not suffice for it."""
         rows = self.space.coding.rows(np.arange(self.space.coding.total))
         rows = rows[self.space.legal(rows)]
-        unfair = rows[self.examiner.unfair(self.space.individuals(rows))]
+        everybody = self.space.individuals(rows)
+        if len(np.unique(everybody.keys)) > self._room(1):
+            return None
+        unfair = rows[self.examiner.unfair(everybody)]
         nearest: Rows = unfair[self.distance.nearest(people, unfair)[:, 0]]
         return nearest
 
-    def _try(self, people: Rows, best: Rows, candidates: list[Rows]) -> Rows:
-        """Ask about candidates, those of all people together, nearest first; keep what is nearer than the best."""
+    def _try(self, people: Rows, best: Rows, candidates: list[Rows], part: int = LEFT) -> Rows:
+        """Ask about candidates, those of all people together, nearest first; keep what is nearer than the best.
+
+        Where the rows that are left do not suffice, fewer of each person's candidates are asked about, or fewer people.
+        """
         out = best.copy()
         now = self.distance.order(best, people)
         ranked = [self._better(*it) for it in zip(people, now, candidates, strict=True)]
         start, width = 0, 64
         left = [i for i, rows in enumerate(ranked) if len(rows)]
-        while left:
-            blocks = [ranked[i][start : start + width] for i in left]
-            try:
-                unfair = self.examiner.unfair(Individuals(self.space, rows=np.concatenate(blocks)))
-            except Spent:
+        room = self._room(part)
+        while left and room:
+            if sum(min(width, len(ranked[i]) - start) for i in left) > room:
                 self.complete = False
-                break
+                width, left = max(1, room // len(left)), left[:room]
+            blocks = [ranked[i][start : start + width] for i in left]
+            asked = np.concatenate(blocks)
+            room -= len(asked)
+            unfair = self.examiner.unfair(Individuals(self.space, rows=asked))
             parts = np.split(unfair, np.cumsum([len(block) for block in blocks])[:-1])
             done = set()
             for i, block, verdicts in zip(left, blocks, parts, strict=True):
@@ -110,7 +121,14 @@ class Shrinker:
                     done.add(i)
             start, width = start + width, 4 * width
             left = [i for i in left if i not in done and len(ranked[i]) > start]
+        self.complete = self.complete and not left
         return out
+
+    def _room(self, part: int) -> int:
+        """How many individuals may be asked now, if all that is left of the rows is divided by ``part``."""
+        if self.examiner.limit is None:
+            return sys.maxsize
+        return max(0, self.examiner.limit - self.examiner.rows) // (self.examiner.width * part)
 
     def _better(self, person: Rows, now: float, rows: Rows) -> Rows:
         """Legal candidates that are nearer than what is known, nearest first; of equals the smallest codes."""

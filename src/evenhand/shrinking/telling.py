@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand.budget import whole
-from evenhand.criterion import Criterion, Judgement, Outputs
 from evenhand.errors import DataError, StrategyError
 from evenhand.rejudging import Examiner, asker_of
 from evenhand.run import Run
-from evenhand.shrinking.cases import Case, Cases
-from evenhand.shrinking.distance import Distance
-from evenhand.shrinking.realism import Realism
-from evenhand.shrinking.shrinking import Shrinker, best_of, nearest_people
+from evenhand.shrinking.cases import Cases
+from evenhand.shrinking.distance import Distance, Numbers
+from evenhand.shrinking.realism import Realism, could_be
+from evenhand.shrinking.shrinking import Positions, Shrinker, best_of, nearest_people
+from evenhand.shrinking.told import Shrunk, Told, count_findings, distinct, write_down
+from evenhand.space.frames import columns_of
 from evenhand.space.individuals import Individuals, Rows
-from evenhand.space.tabular import Space
+from evenhand.space.tabular import Encoded, Space
 from evenhand.stream import Stream
-from evenhand.words import Pair, directions, native, records, same, spread
+from evenhand.words import directions, spread
 
 CANDIDATES = 5_000
 """Findings that are looked at, a seeded choice where there are more."""
@@ -30,8 +30,11 @@ NEAREST = 3
 """Real people from whom each finding is reached."""
 ENOUGH = 3
 """People for each case that is wanted, after whom larger changes are not looked for."""
-DISTINCT = 2
-"""Attributes in which two cases differ at least, unless other decisions were made, or about others."""
+FIRST = 2
+"""The part of the rows that asking real people as they are may take, where there is more to ask."""
+
+Known = tuple[Positions, int]
+"""Which people of the data are treated differently as they are, and how many were judged."""
 
 
 def telling(
@@ -45,9 +48,10 @@ def telling(
 ) -> Cases:
     """Choose distinct findings and shrink each to the least change of a real person that is still discriminatory.
 
-    Of two individuals the one is nearer to a person that differs in fewer attributes, and of those the one that differs
-    by less, ordered attributes counting the share of their range and nominal ones 1. The most telling case comes first:
-    fewest attributes changed, then no odd pairs of values, then nearness to the data, then the wider gap.
+    Real people come first: whoever in the data is treated differently as they are needs no change. Of two individuals
+    the one is nearer to a person that differs in fewer attributes, and of those the one that differs by less, ordered
+    attributes counting the share of their range and nominal ones 1. The most telling case comes first: fewest
+    attributes changed, then no odd pairs of values, then nearness to the data, then the wider gap.
 
     Parameters
     ----------
@@ -80,88 +84,122 @@ def telling(
     for name, value, least in (("n", n, 1), ("rows", rows, 1), ("seed", seed, 0)):
         if not whole(value) or value < least:
             raise StrategyError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    examiner = Examiner(run, asker, int(rows))
-    people, positions = _people(run.space, data)
-    if not run.found:
-        return Cases([], 0, None, 0, data is not None, 0)
-    at = _candidates(run, int(seed))
-    real = None if people is None else Realism(run.space, people)
-    likely = None if real is None else real.realistic(run.pairs.individuals("individual", at).rows)
-    chosen = at[_chosen(run, at, real, SHRUNK * int(n))]
-    shrunk = _shrunk(run, examiner, people, chosen, ENOUGH * int(n))
-    told = _told(examiner, shrunk, real, positions)
-    kept = _distinct(told, int(n))
-    _count(run, kept)
-    share = None if likely is None else float(likely.mean())
-    cases = [case.made() for case in kept]
-    return Cases(cases, run.found, share, len(at), data is not None, examiner.rows, shrunk.complete)
+    return cases_of(run, Examiner(run, asker, int(rows)), data, int(n), int(seed))
+
+
+def cases_of(run: Run, examiner: Examiner, data: Any, n: int, seed: int, known: Known | None = None) -> Cases:
+    """Do what ``telling`` does; where it is known which people of the data are treated so, they are not asked again."""
+    people = None if data is None else _people(run.space, data)
+    candidates = Candidates.of(run, people, seed)
+    shrinker = Shrinker(examiner)
+    kept, affected, judged = list[Told](), np.zeros(0, dtype=np.int64), 0
+    real, columns = candidates.real, None if data is None else columns_of(data)
+    if people is not None:
+        affected, judged = known or _affected(examiner, people.individuals, seed, FIRST if run.found else 1)
+        unchanged = _as_they_are(candidates, people, affected, SHRUNK * n)
+        limit, kept = examiner.limit, distinct(write_down(examiner, unchanged, real, columns), n)
+        examiner.limit = limit
+    if len(kept) < n and run.found:
+        shrunk = _shrunk(candidates, shrinker, people, n)
+        kept = distinct(sorted([*kept, *write_down(examiner, shrunk, real, columns)], key=lambda one: one.rank), n)
+    count_findings(run, kept)
+    return Cases(
+        [case.made() for case in kept],
+        run.found,
+        candidates.realistic,
+        len(candidates.at),
+        data is not None,
+        examiner.rows,
+        shrinker.complete and (people is None or judged >= len(people.individuals)),
+        judged,
+        len(affected),
+    )
 
 
 @dataclass(frozen=True)
-class Shrunk:
-    """Findings, the people they were brought to, and what they became."""
+class Candidates:
+    """Findings that are looked at, and how real they are."""
 
-    finding: npt.NDArray[np.int64]
-    people: Rows
-    place: npt.NDArray[np.int64] | None
+    run: Run
+    at: Positions
     rows: Rows
-    complete: bool
+    real: Realism | None
+    nearness: Numbers | None
+    odd: Numbers | None
+
+    @classmethod
+    def of(cls, run: Run, people: Encoded | None, seed: int) -> Candidates:
+        """Take all findings, or a seeded choice of many."""
+        at = np.arange(run.found)
+        if run.found > CANDIDATES:
+            at = np.sort(Stream(seed).shuffled(np.arange(CANDIDATES), run.found, "telling"))
+        rows = run.pairs.individuals("individual", at).rows if run.found else np.zeros((0, len(run.space.names)), "i4")
+        if people is None:
+            return cls(run, at, rows, None, None, None)
+        real = Realism(run.space, people.individuals)
+        return cls(run, at, rows, real, real.nearness(rows), real.odd(rows))
+
+    @property
+    def realistic(self) -> float | None:
+        """The share of them that could be real."""
+        if self.nearness is None or self.odd is None or not len(self.at):
+            return None
+        return float(could_be(self.nearness, self.odd).mean())
+
+    def chosen(self, count: int) -> Positions:
+        """Choose which to shrink: realistic ones with wide gaps before others, and unlike each other."""
+        pairs = self.run.pairs
+        gaps = pairs.taken("gap", self.at) if "gap" in pairs.joined() else np.ones(len(self.at))
+        keys = [-gaps] if self.nearness is None or self.odd is None else [-gaps, -self.nearness, self.odd]
+        order = np.lexsort(keys)[: max(10 * count, len(self.at) // 10)]
+        numbers = directions(self.run, self.run.found)[self.at[order]]
+        return order[spread(self.rows[order][:, self.run.space.free_columns], numbers, count)]
 
 
-@dataclass
-class Told:
-    """A case in the making."""
-
-    case: dict[str, Any]
-    row: Rows
-    rank: tuple[Any, ...]
-    direction: tuple[Any, ...]
-    stands_for: int = 0
-
-    def made(self) -> Case:
-        """Finish it."""
-        return Case(**self.case, stands_for=self.stands_for)
-
-
-def _people(space: Space, data: Any) -> tuple[Individuals | None, npt.NDArray[np.int64] | None]:
-    if data is None:
-        return None, None
+def _people(space: Space, data: Any) -> Encoded:
     encoded = space.encode(data)
     if not len(encoded.individuals):
         raise DataError(f"none of the {encoded.dropped:,} rows of the data is in the space; give rows of the space")
-    return encoded.individuals, encoded.positions
+    return encoded
 
 
-def _candidates(run: Run, seed: int) -> npt.NDArray[np.int64]:
-    if run.found <= CANDIDATES:
-        return np.arange(run.found)
-    return np.sort(Stream(seed).shuffled(np.arange(CANDIDATES), run.found, "telling"))
+def _affected(examiner: Examiner, people: Individuals, seed: int, part: int) -> Known:
+    """Ask real people as they are, all of them or as many as the rows allow: who is affected, and how many were asked.
+
+    Families of the same people are asked once, so that this never asks more rows than it counts on.
+    """
+    at = np.arange(len(people))
+    room = len(people) if examiner.limit is None else examiner.limit // (examiner.width * part)
+    if room < len(people):
+        at = np.sort(Stream(seed).shuffled(np.arange(room), len(people), "people"))
+    return at[examiner.unfair(people[at])], len(at)
 
 
-def _chosen(run: Run, at: npt.NDArray[np.int64], real: Realism | None, count: int) -> npt.NDArray[np.int64]:
-    """Choose which findings to shrink: realistic ones with wide gaps before others, and unlike each other."""
-    rows = run.pairs.individuals("individual", at).rows
-    gaps = run.pairs.taken("gap", at) if "gap" in run.pairs.joined() else np.ones(len(at))
-    keys = [-gaps] if real is None else [-gaps, -real.nearness(rows), real.odd(rows)]
-    order = np.lexsort(keys)[: max(10 * count, len(at) // 10)]
-    unlike = spread(rows[order][:, run.space.free_columns], directions(run, run.found)[at[order]], count)
-    return order[unlike]
+def _as_they_are(candidates: Candidates, people: Encoded, affected: Positions, count: int) -> Shrunk:
+    """Choose real people who are affected without any change, unlike each other, with the findings nearest to them."""
+    space, rows = candidates.run.space, people.individuals.rows[affected]
+    if len(rows):
+        own = np.unique(rows[:, space.protected_columns], axis=0, return_inverse=True)[1].reshape(-1)
+        some = spread(rows[:, space.free_columns], own, count)
+        affected, rows = affected[some], rows[some]
+    finding = np.full(len(rows), -1)
+    if len(rows) and len(candidates.at):
+        finding = candidates.at[Distance(space).nearest(rows, candidates.rows)[:, 0]]
+    return Shrunk(finding, rows, people.positions[affected], rows)
 
 
-def _shrunk(
-    run: Run, examiner: Examiner, people: Individuals | None, chosen: npt.NDArray[np.int64], enough: int
-) -> Shrunk:
-    order = np.argsort(chosen)
-    back = np.argsort(order)
-    findings = run.pairs.individuals("individual", chosen[order]).rows[back]
-    shrinker = Shrinker(examiner)
+def _shrunk(candidates: Candidates, shrinker: Shrinker, people: Encoded | None, n: int) -> Shrunk:
+    """Bring chosen findings to the people nearest to them, or to the centre of the space."""
+    chosen = candidates.chosen(SHRUNK * n)
+    findings, at = candidates.rows[chosen], candidates.at[chosen]
     if people is None:
-        centre = np.repeat(_centre(run)[None], len(findings), axis=0)
-        return Shrunk(chosen, centre, None, shrinker.towards(centre, findings), shrinker.complete)
-    of, near = nearest_people(shrinker.distance, findings, people.rows, NEAREST)
-    rows = shrinker.shrink(people.rows[near], findings[of], enough)
-    best = best_of(shrinker.distance, rows, people.rows[near], of, len(findings))
-    return Shrunk(chosen, people.rows[near[best]], near[best], rows[best], shrinker.complete)
+        centre = np.repeat(_centre(candidates.run)[None], len(findings), axis=0)
+        return Shrunk(at, centre, None, shrinker.towards(centre, findings))
+    rows = people.individuals.rows
+    of, near = nearest_people(shrinker.distance, findings, rows, NEAREST)
+    shrunk = shrinker.shrink(rows[near], findings[of], ENOUGH * n)
+    best = best_of(shrinker.distance, shrunk, rows[near], of, len(findings))
+    return Shrunk(at, rows[near[best]], people.positions[near[best]], shrunk[best])
 
 
 def _centre(run: Run) -> Rows:
@@ -176,89 +214,3 @@ def _centre(run: Run) -> Rows:
     if space.legal(centre[None])[0]:
         return centre
     return np.asarray(rows[Distance(space).nearest(centre[None], rows)[0, 0]])
-
-
-def _told(
-    examiner: Examiner, shrunk: Shrunk, real: Realism | None, positions: npt.NDArray[np.int64] | None
-) -> list[Told]:
-    """Ask about the results once more, whole families, and write down what was said."""
-    space, distance = examiner.space, Distance(examiner.space)
-    # A few families: not to tell what was found would be worse than some rows more.
-    examiner.limit = None
-    families = space.families(Individuals(space, rows=shrunk.rows), examiner.seed)
-    outputs, judged = examiner.judge(families)
-    judged = _shown(examiner.asker.criterion, outputs, judged)
-    here, labels = np.arange(len(shrunk.rows)), outputs.labels
-    rows, others = (families.members(here, place).rows for place in (judged.first, judged.second))
-    persons, one, other = (records(space, rows) for rows in (shrunk.people, rows, others))
-    far, changed = distance.far(rows, shrunk.people), distance.changed(rows, shrunk.people)
-    near = None if real is None else real.nearness(rows)
-    names = [*space.protected, *space.free]
-    out = []
-    for i in here.tolist():
-        said = [None if labels is None else native(labels[i, place[i]]) for place in (judged.first, judged.second)]
-        changes = {name: other[i][name] for name in names if not same(one[i][name], other[i][name])}
-        pair = Pair(one[i], changes, said[0], said[1], float(judged.gap[i]), outputs.scores is not None)
-        odd = None if real is None else real.odd_pairs(rows[i])
-        case = {
-            "pair": pair,
-            "person": persons[i],
-            "row": None if shrunk.place is None or positions is None else int(positions[shrunk.place[i]]),
-            "changed": {
-                name: (persons[i][name], one[i][name])
-                for name in space.names
-                if not same(persons[i][name], one[i][name])
-            },
-            "distance": float(far[i]),
-            "nearness": None if near is None else float(near[i]),
-            "odd": odd,
-            "realistic": None if real is None else bool(real.realistic(rows[i : i + 1])[0]),
-            "finding": int(shrunk.finding[i]),
-        }
-        nearness = 0.0 if near is None else float(near[i])
-        rank = (int(changed[i]), len(odd or []), -nearness, -pair.gap, float(far[i]), i)
-        direction = (*(str(one[i][name]) for name in space.protected), *map(str, said))
-        out.append(Told(case, rows[i], rank, direction))
-    return sorted(out, key=lambda told: told.rank)
-
-
-def _shown(criterion: Criterion, outputs: Outputs, judged: Judgement) -> Judgement:
-    """Show individuals themselves, each beside the counterpart that is treated most differently.
-
-    A criterion of scores judges any two of a family, and the widest pair need not have the individual in it. Where the
-    individual differs enough from nobody, that pair is all there is to show.
-    """
-    answers = next(a for a in (outputs.labels, outputs.scores) if a is not None)
-    count, width = answers.shape[:2]
-    of, place = np.repeat(np.arange(count), width), np.tile(np.arange(width), count)
-    both = np.column_stack([outputs.own[of], place])
-    labels, scores = (None if a is None else a[of[:, None], both] for a in (outputs.labels, outputs.scores))
-    beside = criterion.judge(Outputs(labels, scores, np.zeros(len(of), dtype=np.int64)))
-    gaps = np.where(beside.unfair, beside.gap, -np.inf).reshape(count, width)
-    best, here = gaps.argmax(axis=1), np.arange(count)
-    use = (judged.first != outputs.own) & (gaps[here, best] > -np.inf)
-    return Judgement(
-        judged.unfair,
-        np.where(use, outputs.own, judged.first),
-        np.where(use, best, judged.second),
-        np.where(use, gaps[here, best], judged.gap),
-    )
-
-
-def _distinct(told: list[Told], n: int) -> list[Told]:
-    """Keep the best of each case: another direction, or other values of at least two attributes."""
-    kept: list[Told] = []
-    for one in told:
-        alike = (k for k in kept if k.direction == one.direction and (k.row != one.row).sum() < DISTINCT)
-        if next(alike, None) is None and all((k.row != one.row).any() for k in kept):
-            kept.append(one)
-    return kept[:n]
-
-
-def _count(run: Run, kept: list[Told]) -> None:
-    """Tell each case how many findings are nearest to it."""
-    distance = Distance(run.space)
-    cases = np.stack([one.row for one in kept])
-    nearest = distance.nearest(run.pairs.individuals().rows, cases)[:, 0]
-    for one, count in zip(kept, np.bincount(nearest, minlength=len(kept)).tolist(), strict=True):
-        one.stands_for = count

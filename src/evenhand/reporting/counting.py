@@ -1,0 +1,82 @@
+"""What a run counts as being treated differently, in words: another decision, scores far apart, or either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from evenhand.criterion import Pairwise
+from evenhand.errors import RunError
+from evenhand.replaying import criterion_of
+
+if TYPE_CHECKING:
+    from evenhand.run import Run
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The words for one criterion, for each place in a sentence.
+
+    >>> said = Counted.by("Gap(gamma=0.05)")
+    >>> f"People who would {said.would}; nobody {said.nobody}; {said.heading}; {said.told}."
+    'People who would be scored more than 0.05 apart; nobody is scored more than 0.05 apart; Scores more than 0.05 apart; scored differently.'
+    """  # noqa: E501
+
+    would: str
+    """What people would."""
+    nobody: str
+    """What nobody does."""
+    heading: str
+    model: str
+    """What the model does, after "and"."""
+    told: str
+    scores: bool = False
+    """Whether scores decide who is ahead, and not decisions alone."""
+
+    @classmethod
+    def of(cls, run: Run) -> Counted:
+        """Give the words for a run."""
+        return cls.by(str(run.identity["criterion"]))
+
+    @classmethod
+    def by(cls, criterion: str) -> Counted:
+        """Give the words for a criterion, as a run writes it down."""
+        try:
+            judge = criterion_of(criterion)
+        except RunError:
+            judge = None
+        clauses = {(c.flip, c.gamma) for c in judge.clauses} if isinstance(judge, Pairwise) else set()
+        kind = {flip for flip, _ in clauses}, {gamma is None for _, gamma in clauses}
+        least = min((gamma for _, gamma in clauses if gamma is not None), default=0.0)
+        apart = f"more than {least:g} apart"
+        if kind == ({True}, {True}):
+            return cls("get another outcome", "gets another outcome", "Outcome differs", "decides differently",
+                       "decided differently")  # fmt: skip
+        if kind == ({False}, {False}):
+            return cls(f"be scored {apart}", f"is scored {apart}", f"Scores {apart}", f"gives scores {apart}",
+                       "scored differently", True)  # fmt: skip
+        if len(clauses) == 1:
+            return cls(
+                f"get another outcome and scores {apart}",
+                f"gets another outcome and scores {apart}",
+                f"Outcome differs, scores {apart}",
+                f"decides differently, with scores {apart}",
+                "decided differently",
+                True,
+            )
+        if clauses == {(True, None), (False, least)}:
+            return cls(
+                f"get another outcome or scores {apart}",
+                f"gets another outcome or scores {apart}",
+                f"Outcome differs, or scores {apart}",
+                f"decides differently or gives scores {apart}",
+                "treated differently",
+                True,
+            )
+        return cls("be treated differently", "is treated differently", "Treated differently", "treats them differently",
+                   "treated differently", True)  # fmt: skip
+
+    @property
+    def fact(self) -> str:
+        """Say it in a list of settings."""
+        return {"Outcome differs": "another outcome"}.get(self.heading, self.heading[0].lower() + self.heading[1:])

@@ -1,0 +1,66 @@
+"""Whom the estimates met: real people who are affected as they are, and somebody to show where nobody was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenhand.rejudging import Examiner
+from evenhand.space.individuals import Individuals
+from evenhand.space.tabular import Space
+from evenhand.words import Pair, pairs_of
+
+if TYPE_CHECKING:
+    from evenhand.asker import Asker
+    from evenhand.measuring import Estimate
+    from evenhand.run import Run
+    from evenhand.shrinking.telling import Known
+
+
+def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:
+    """Say which people of the data the estimate of them found, and how many it asked; None where nobody was asked."""
+    if e is None:
+        return None
+    rows = space.encode(data).individuals.rows
+    found = {row.tobytes() for row in _found(e).rows}
+    return np.flatnonzero([row.tobytes() in found for row in rows]), e.samples
+
+
+def pairs_met(run: Run, asker: Asker, estimates: Sequence[Estimate], count: int) -> list[Pair]:
+    """Give some individuals whom an estimate found, each beside a counterpart; the model is asked about them again."""
+    for e in estimates:
+        people = _found(e)[:count]
+        if not len(people):
+            continue
+        families = run.space.families(people, int(run.identity["seed"]))
+        if families.legal is not None:
+            # Where everyone was judged, a family may be dealt as one of its members whom the constraints forbid.
+            people = families.members(np.arange(len(people)), families.legal.argmax(axis=1))
+            families = run.space.families(people, int(run.identity["seed"]))
+        outputs, judged = Examiner(run, asker).judge(families)
+        here = np.flatnonzero(judged.unfair)
+        first, second = judged.first[here], judged.second[here]
+        assert outputs.labels is not None
+        return pairs_of(
+            run.space,
+            families.members(here, first).rows,
+            families.members(here, second).rows,
+            outputs.labels[here, first],
+            outputs.labels[here, second],
+            None if outputs.scores is None else judged.gap[here],
+        )
+    return []
+
+
+def _found(e: Estimate) -> Individuals:
+    """Those whom an estimate found, as far as it kept them."""
+    kept, space = e.kept, e.space
+    assert isinstance(space, Space)
+    parts = [people[np.flatnonzero(unfair)] for people, unfair in zip(kept.people, kept.unfair, strict=True)]
+    return Individuals.join([*parts, *kept.later]) if parts or kept.later else Individuals(space, rows=_none(space))
+
+
+def _none(space: Space) -> Any:
+    return np.zeros((0, len(space.names)), dtype=np.int32)

@@ -109,8 +109,10 @@ def _measured(entries: dict[str, Entry]) -> list[tuple[str, list[Entry]]]:
 
 
 def _spread(values: list[float], scale: float = 1.0) -> str:
-    far = f" ± {scale * statistics.stdev(values):.2g}" if len(values) > 1 else ""
-    mean = scale * statistics.fmean(values)
+    mean, far = scale * statistics.fmean(values), ""
+    if len(values) > 1:
+        off = scale * statistics.stdev(values)
+        far = f" ± {off:,.0f}" if off >= 100 else f" ± {off:.2g}"
     return (f"{mean:,.0f}" if mean >= 100 else f"{mean:.3g}") + far
 
 

@@ -229,7 +229,7 @@ def _votes(entries: dict[str, Any]) -> list[str]:
         table(head, rows),
         f"The rate fell in {', '.join(f'{count} of {runs} ({way})' for way, count in fell.items())} repairs. "
         + (
-            "So it is not the voters that keep the paper's improvement from showing here."
+            "No way of voting lowers it reliably in these few runs, and which does best differs between the subjects."
             if most <= 0.75 * runs
             else "So the voters matter: their choice is `eh.Augment(voters=..., vote=...)`."
         ),

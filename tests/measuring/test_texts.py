@@ -16,7 +16,7 @@ from scipy import stats
 import evenhand as eh
 from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, StrategyError
 from evenhand.measuring.limits import Limit, Outcome
-from evenhand.measuring.texts import estimate_texts, judged
+from evenhand.measuring.texts import judged, measured_texts
 from evenhand.measuring.words import ALL_ROWS
 from evenhand.text.tokens import split
 from tests.text_worlds import TEAMS, TextWorld, family, team_space, team_texts, word_world
@@ -239,7 +239,7 @@ def test_judged_and_the_estimate_agree() -> None:
     positions, verdicts = judged(model, SPACE, ["ba", *TEXTS], eh.Flip(), 0)
     assert positions.tolist() == list(range(1, 101))
     plan = eh.measuring.plan.Plan("data")
-    assert estimate_texts(plan, model, SPACE, TEXTS, eh.Flip(), 0).found == verdicts.sum()
+    assert measured_texts(plan, model, SPACE, TEXTS, eh.Flip(), 0)[0].found == verdicts.sum()
 
 
 @pytest.mark.parametrize(

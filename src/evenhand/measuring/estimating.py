@@ -15,7 +15,7 @@ from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
 from evenhand.measuring.result import Estimate, make
 from evenhand.measuring.subject import Subject, subject_of
 from evenhand.measuring.survey import Survey, Wavering
-from evenhand.measuring.texts import estimate_texts, refuse
+from evenhand.measuring.texts import measured_texts, refuse
 from evenhand.measuring.watching import Reading, Watch
 from evenhand.model import wrap
 from evenhand.run import check_arguments
@@ -141,7 +141,7 @@ def estimate(
                 tolerance, repeats)  # fmt: skip
     seed, chunk = check_arguments(seed, chunk, None, criterion, timeout, None)
     if isinstance(space, TextSpace):
-        return estimate_texts(plan, wrap(model), space, data, criterion or Flip(), seed, chunk, timeout)
+        return measured_texts(plan, wrap(model), space, data, criterion or Flip(), seed, chunk, timeout)[0]
     check_space(space)
     if progress is not None and not callable(progress):
         raise EstimateError(f"progress must be a function of a Reading, got {progress!r}")

@@ -172,28 +172,6 @@ class TextSurvey:
             )
 
 
-def estimate_texts(
-    plan: Plan,
-    model: Model,
-    space: TextSpace,
-    data: Any,
-    criterion: Criterion,
-    seed: int,
-    chunk: int = CHUNK,
-    timeout: float | None = None,
-) -> Estimate:
-    """Estimate how common it is that texts like the given ones, as they are, are treated differently.
-
-    >>> from evenhand.criterion import Flip
-    >>> from evenhand.model import wrap
-    >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
-    >>> texts = ["Nobody.", "A Sikh came.", "A Jew came.", "A Jew went."]
-    >>> estimate_texts(Plan("data", about="rows"), model, TextSpace("religion"), texts, Flip(), 0)
-    Estimate: exactly 66.7 % of the data's 3 texts with a protected term are treated differently; every one was judged
-    """
-    return measured_texts(plan, model, space, data, criterion, seed, chunk, timeout)[0]
-
-
 def measured_texts(
     plan: Plan,
     model: Model,
@@ -206,9 +184,17 @@ def measured_texts(
     barred: Callable[[TextIndividuals], Mask] | None = None,
     like: str = "those given",
 ) -> tuple[Estimate, Mask]:
-    """Judge texts and make an estimate; also return the verdicts, in the order of the data.
+    """Estimate how common it is that texts, as they are, are treated differently; also return each one's verdict.
 
-    Those that ``barred`` names are not asked; ``like`` says which texts the interval is for.
+    Verdicts are in the order of the data. Those that ``barred`` names are not asked; ``like`` says which texts the
+    interval is for.
+
+    >>> from evenhand.criterion import Flip
+    >>> from evenhand.model import wrap
+    >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
+    >>> texts = ["Nobody.", "A Sikh came.", "A Jew came.", "A Jew went."]
+    >>> measured_texts(Plan("data", about="rows"), model, TextSpace("religion"), texts, Flip(), 0)[0]
+    Estimate: exactly 66.7 % of the data's 3 texts with a protected term are treated differently; every one was judged
     """
     ground = space.begin(data)
     asker = Asker(model, ground, criterion, timeout)

@@ -10,7 +10,8 @@ from benchmarks import (
     comparison,
     coverage,
     estimates,
-    killing,
+    faults,
+    hostile_files,
     memory,
     page,
     profanity,
@@ -25,6 +26,7 @@ from benchmarks import (
     texts,
     throughput,
     walking,
+    wide,
 )
 
 
@@ -42,8 +44,10 @@ def main() -> None:
         profanity,
         regions,
         realism,
+        wide,
         memory,
-        killing,
+        faults,
+        hostile_files,
         round_trip,
         text_speed,
         text_nets,

@@ -105,14 +105,14 @@ class FromData:
 
 
 BOTH: dict[str, Callable[[int], Any]] = {
-    "aequitas full": lambda seeds: eh.Aequitas("full", samples=seeds, steps=TRIALS),
-    "adf": lambda seeds: eh.Adf(seeds=seeds, max_iter=ITERATIONS, trials=TRIALS),
-    "adf, stray=0": lambda seeds: eh.Adf(seeds=seeds, max_iter=ITERATIONS, trials=TRIALS, stray=0),
+    "aequitas full": lambda seeds: eh.Aequitas("full", samples=seeds, steps=TRIALS, rounds=1),
+    "adf": lambda seeds: eh.Adf(seeds=seeds, max_iter=ITERATIONS, trials=TRIALS, rounds=1),
+    "adf, stray=0": lambda seeds: eh.Adf(seeds=seeds, max_iter=ITERATIONS, trials=TRIALS, stray=0, rounds=1),
 }
 """Searches with a global and a local phase, by the number of seeds."""
 LOCAL: dict[str, Callable[[int], Any]] = {
-    "aequitas full": lambda starts: FromData(eh.Aequitas("full", samples=starts, steps=TRIALS)),
-    "kosei": lambda starts: FromData(eh.Kosei(samples=starts, per_seed=TRIALS)),
+    "aequitas full": lambda starts: FromData(eh.Aequitas("full", samples=starts, steps=TRIALS, rounds=1)),
+    "kosei": lambda starts: FromData(eh.Kosei(samples=starts, per_seed=TRIALS, rounds=1)),
     "adf": lambda starts: eh.Adf(seeds=starts, trials=TRIALS, phase="local"),
     "adf, stray=0": lambda starts: eh.Adf(seeds=starts, trials=TRIALS, phase="local", stray=0),
 }
@@ -120,7 +120,7 @@ LOCAL: dict[str, Callable[[int], Any]] = {
 UNTIL: dict[str, Callable[[int], Any]] = {
     "themis": lambda _: eh.Themis(),
     "aequitas full": BOTH["aequitas full"],
-    "kosei": lambda seeds: eh.Kosei(samples=seeds),
+    "kosei": lambda seeds: eh.Kosei(samples=seeds, rounds=1),
     "symbolic": lambda _: eh.Symbolic(),
     "adf": BOTH["adf"],
     "adf, stray=0": BOTH["adf, stray=0"],
@@ -254,7 +254,7 @@ def symbolic(on: Subject, runs: int) -> dict[str, Any]:
         data = starts(on, seed, SYMBOLIC_STARTS)
         run, _ = on.audit(eh.Symbolic(phase="local"), seed, eh.Budget(tests=len(data) * (TRIALS + 1)), data)
         near.append((run.found / len(data) - 1, run.tests / len(data) - 1))
-    searches = {"symbolic": eh.Symbolic(), "adf": eh.Adf(seeds=on.seeds, trials=10**6)}
+    searches = {"symbolic": eh.Symbolic(), "adf": eh.Adf(seeds=on.seeds, trials=10**6, rounds=1)}
     timed = {
         name: [_patient(on, search, seed, 10**9, EQUAL_SECONDS)[0] for seed in range(runs)]
         for name, search in searches.items()

@@ -39,15 +39,15 @@ def strategy(search: str, samples: int) -> Any:
     if search == "themis":
         return eh.Themis()
     if search == "kosei":
-        return eh.Kosei(samples=samples)
-    return eh.Aequitas(VARIANTS[search], samples=samples, steps=10**9)  # type: ignore[arg-type]
+        return eh.Kosei(samples=samples, rounds=1)
+    return eh.Aequitas(VARIANTS[search], samples=samples, steps=10**9, rounds=1)  # type: ignore[arg-type]
 
 
 def limited(search: str) -> Any:
     """Make a search with the limits of KOSEI's experiments."""
     if search == "kosei":
-        return eh.Kosei(samples=LIMIT, per_seed=LIMIT)
-    return eh.Aequitas("full", samples=LIMIT, steps=LIMIT)
+        return eh.Kosei(samples=LIMIT, per_seed=LIMIT, rounds=1)
+    return eh.Aequitas("full", samples=LIMIT, steps=LIMIT, rounds=1)
 
 
 def repeated(model: Any, space: eh.Space, search: Any, budget: eh.Budget, seeds: int) -> dict[str, Any]:

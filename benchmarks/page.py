@@ -1,4 +1,7 @@
-"""Write ``docs/benchmarks.md`` from the JSON files alone; ``--check`` fails where the page on disk is another one."""
+"""Write ``docs/benchmarks.md`` from the JSON files alone, and the figures of ``docs/explanation/safety.md``.
+
+``--check`` fails where a page on disk is another one.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from benchmarks import (
     page_measuring,
     page_profanity,
     page_repairs,
+    page_safety,
     page_showing,
     page_symbolic,
     page_text_speed,
@@ -22,6 +26,7 @@ from benchmarks.machine import RESULTS
 from evenhand.oracle import STALL_BLOCKS, STALL_REPEATS
 
 PAGE = RESULTS.parents[1] / "docs" / "benchmarks.md"
+SAFETY = PAGE.with_name("explanation") / "safety.md"
 PAPERS = RESULTS.parent / "papers.json"
 NAMES = (
     "throughput",
@@ -40,8 +45,10 @@ NAMES = (
     "round_trip",
     "regions",
     "realism",
+    "wide",
     "memory",
-    "killing",
+    "faults",
+    "hostile_files",
 )
 MODELS = ("tree", "forest", "MLP", "SVM", "ensemble")
 SEARCHES = ("themis", "aequitas random", "aequitas semi", "aequitas full", "kosei")
@@ -275,23 +282,29 @@ def memory(result: dict[str, Any]) -> str:
     )
 
 
-def killing(result: dict[str, Any]) -> str:
-    """Write the section about kill -9."""
-    kills, run = result["kills"], result["whole"]
-    again = sum(k["rows_asked_twice"] for k in kills)
-    flying = sum(k["blocks_in_flight"] for k in kills)
-    held = sum(k["holds"] for k in kills)
+def faults(result: dict[str, Any]) -> str:
+    """Write the section about kills, signals and full disks."""
+    rows, kinds = result["searches"], ("kills", "fresh", "signals", "writes")
+    lines = [
+        [name, f"{row['blocks']:,}", *(f"{row[kind]:,}" for kind in kinds), str(len(row["faults"]))]
+        for name, row in rows.items()
+    ]
+    totals = [f"{sum(row[kind] for row in rows.values()):,}" for kind in kinds]
+    lines.append(["all", "", *totals, str(sum(len(row["faults"]) for row in rows.values()))])
+    head = ["", "blocks", "`kill -9`", "of fresh interpreters", "signals", "full disks", "went wrong"]
     return section(
-        "Killed and resumed",
-        "killing",
+        "Killed, interrupted, out of space",
+        "faults",
         result,
-        f"A KOSEI run of {result['tests']:,} tests with a directory ({run['blocks']} blocks, {run['rows']:,} model "
-        f"rows, {run['findings']:,} findings) was killed with `kill -9` at {len(kills)} random moments and resumed "
-        f"each time. {held} of {len(kills)} ended with the same findings and the same log, byte for byte, as the run "
-        "that was left alone, with the same model calls in the same order.",
-        f"A block was in flight in {flying} of them; {again:,} rows were asked twice, "
-        f"{sum(k['rows_in_flight'] for k in kills):,} were in flight. The undisturbed run asked "
-        f"{run['rows_asked_twice']} rows twice. Not counted: what evenhand asks to check the model and its findings.",
+        f"Runs of {result['tests']:,} tests with a directory are killed with `kill -9` or sent SIGINT or SIGTERM at "
+        "random moments of the process's life; fresh interpreters also while they start and end. Runs of "
+        f"{result['full_tests']:,} tests meet a disk that is full from the n-th write on, for every n. Then the same "
+        "call is made again.",
+        "It counts as wrong if the call does not go on; if the log differs by a byte from that of a run left alone; if "
+        "findings, tests, rows or the curve differ; if a stored answer is asked again; if another file is left in the "
+        "directory; if an interrupt has no effect (the model runs code in a finaliser, where Python swallows "
+        "interrupts); or if the command says more than one line or leaves a temporary file.",
+        table(head, lines),
     )
 
 
@@ -319,8 +332,9 @@ def build() -> str:
                 page_profanity.profanity(results["profanity"]),
                 page_showing.regions(results["regions"]),
                 page_showing.realism(results["realism"]),
+                page_showing.wide(results["wide"]),
                 memory(results["memory"]),
-                killing(results["killing"]),
+                faults(results["faults"]),
             ]
         )
         + "\n"
@@ -331,12 +345,19 @@ def main(arguments: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
     options.add_argument("--page", type=Path, default=PAGE)
+    options.add_argument("--safety", type=Path, default=SAFETY)
     given = options.parse_args(arguments)
     built = build()
     if not given.check:
         given.page.write_text(built)
     elif not given.page.exists() or given.page.read_text() != built:
         raise SystemExit(f"{given.page.name} is out of date: run python -m benchmarks.page")
+    written = given.safety.read_text()
+    safety = page_safety.page(written, json.loads((RESULTS / "hostile_files.json").read_text()))
+    if not given.check:
+        given.safety.write_text(safety)
+    elif written != safety:
+        raise SystemExit(f"{given.safety.name} is out of date: run python -m benchmarks.page")
 
 
 if __name__ == "__main__":

@@ -80,3 +80,31 @@ def realism(result: dict[str, Any]) -> str:
             ],
         ),
     )  # fmt: skip
+
+
+def wide(result: dict[str, Any]) -> str:
+    """Write the section about reports of many columns."""
+    s = result["settings"]
+    return section(
+        "Reports of many columns",
+        "wide",
+        result,
+        f"`eh.report` on {s['rows']:,} rows of whole numbers, texts, decimal numbers and flags, a logistic regression "
+        f"or a random forest of 50 trees, findings of `kosei` in {s['tests']:,} tests. Adult has 12 columns. Regions "
+        "and pairs are also timed alone, as the report calls them.",
+        table(
+            ["", "columns", "findings", "report, CPU s", "regions", "pairs", "page, kB"],
+            [
+                [
+                    name,
+                    f"{r['columns']}",
+                    whole(r["findings"]),
+                    f"**{r['report']:.1f}**",
+                    f"{r['regions']:.1f}",
+                    f"{r['pairs']:.1f}",
+                    whole(r["bytes"] / 1_000),
+                ]
+                for name, r in result["reports"].items()
+            ],
+        ),
+    )

@@ -81,7 +81,7 @@ def retrain(name: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
             seed=seed,
             held_out=settings["held_out"],
             samples=samples,
-            strategy=eh.Aequitas("full"),
+            strategy=eh.Aequitas("full", samples=1000, rounds=1),
             budget=eh.Budget(tests=tests, findings=training),
             watch=(),
         )
@@ -133,9 +133,9 @@ def augmenter(pair: str, seed: int, settings: dict[str, Any]) -> Callable[..., d
     train = net_trainer(data, seed, settings["epochs"])
     starts = 600 if data == "credit" else 1000
     searches: dict[str, tuple[Any, int]] = {
-        "aequitas": (eh.Aequitas("full"), settings["net_tests"]),
+        "aequitas": (eh.Aequitas("full", samples=1000, rounds=1), settings["net_tests"]),
         "symbolic": (eh.Symbolic(), settings["symbolic_tests"]),
-        "adf": (eh.Adf(seeds=starts, trials=1000), settings["net_tests"]),
+        "adf": (eh.Adf(seeds=starts, trials=1000, rounds=1), settings["net_tests"]),
     }
 
     def augmented(source: str, **labels: Any) -> dict[str, Any]:

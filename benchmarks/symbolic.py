@@ -129,7 +129,7 @@ def phases(model: str, runs: int) -> Iterator[tuple[str, Any]]:
     starts = [frame.iloc[:STARTS] for frame in found]
     yield f"{model}/global/aequitas", repeated(partial(on.audit, eh.Themis(samples=TESTS)), runs)
     yield f"{model}/global/symbolic", repeated(partial(on.audit, GLOBAL), runs)
-    walk = FromData(eh.Aequitas("full", samples=STARTS, steps=10**6))
+    walk = FromData(eh.Aequitas("full", samples=STARTS, steps=10**6, rounds=1))
     near = eh.Symbolic(phase="local")
     for name, search in (("aequitas", walk), ("symbolic", near)):
         yield (

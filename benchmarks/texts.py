@@ -29,7 +29,7 @@ SEEDS = 3
 def strategy(name: str, lexicon: str, settings: dict[str, Any], phase: Any = "both") -> Any:
     """Make a search by the paper's name for it."""
     sizes = {key: settings[key] for key in ("max_iter", "trials")} | {"phase": phase}
-    sizes["seeds"] = settings["seeds"][lexicon]
+    sizes |= {"seeds": settings["seeds"][lexicon], "rounds": 1}
     if name == "RP":
         return eh.TextRandom(**sizes)
     direction: Any = "asc" if name.endswith("ASC") else "hotflip"

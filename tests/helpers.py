@@ -30,6 +30,14 @@ def optional(name: str) -> ModuleType:
         pytest.skip(f"{name} is not installed")
 
 
+ROOT = Path(__file__).parent.parent
+
+
+def source_environment(**extra: str) -> dict[str, str]:
+    """The environment of another process that is to import this tree, wherever the package is installed from."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), **extra}
+
+
 def plugin_environment() -> dict[str, str]:
     """What tells pytest in another process of our plugin, where the package was installed before it had one."""
     installed = any(entry.value == "evenhand.pytest_plugin" for entry in metadata.entry_points(group="pytest11"))

@@ -48,6 +48,13 @@ def audit(world: Any, strategy: Any, *args: Any, **kwargs: Any) -> eh.Run:
     return eh.audit(world.model, world.space, strategy, *args, data=world.data, **kwargs)
 
 
+def fair(world: Any) -> Any:
+    """The same world, in which all are treated alike."""
+    if isinstance(world, World):
+        return replace(world, table=np.zeros_like(world.table))
+    return replace(world, share=0)
+
+
 def test_every_registered_strategy_is_here() -> None:
     assert {type(s) for s in EVERY.values()} == set(STRATEGIES.values())
 
@@ -93,6 +100,38 @@ def test_budgets_are_exact_and_smaller_ones_give_prefixes(strategy: Any) -> None
         assert run.found == findings
         assert run.stop is eh.StopReason.FINDINGS
         assert keys_of(run) == keys_of(full)[:findings]
+
+
+@every_strategy
+@pytest.mark.parametrize("found", ["some", "nothing"])
+def test_no_search_ends_while_budget_and_untested_space_remain(strategy: Any, found: str) -> None:
+    world = world_of(strategy, 36)
+    if found == "nothing":
+        world = fair(world)
+    ground = world.space.tests // 2 if isinstance(world, World) else 3000
+    run = audit(world, strategy, eh.Budget(tests=ground))
+    assert (run.found > 0) == (found == "some")
+    if getattr(strategy, "phase", "both") == "both":
+        assert (run.tests, run.stop) == (ground, eh.StopReason.TESTS)
+    if found == "nothing" and isinstance(strategy, eh.Kosei | eh.Aequitas | eh.Adf | eh.TextRandom | eh.TextAdf):
+        # The paper's own end is one setting away.
+        paper = audit(world, replace(strategy, rounds=1), eh.Budget(tests=ground))
+        assert paper.tests < ground
+        assert paper.stop is eh.StopReason.FINISHED
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("name", ["kosei", "aequitas", "themis"])
+def test_default_searches_find_a_rule_that_holds_for_one_in_three_thousand(name: str, seed: int) -> None:
+    attributes = [eh.Integer("a", 0, 99), eh.Integer("b", 0, 29), eh.Integer("c", 0, 999)]
+    space = eh.Space([*attributes, eh.Integer("sex", 0, 1)], protected="sex")
+
+    def rule(X: Any) -> Any:
+        return (X[:, 0] == 7) & (X[:, 1] == 3) & (X[:, 3] == 0)
+
+    run = eh.audit(eh.wrap(rule, input="array"), space, name, seed=seed)
+    assert run.found
+    assert run.stop is eh.StopReason.TESTS
 
 
 @every_strategy
@@ -143,7 +182,8 @@ def test_a_larger_budget_extends_and_the_same_returns(strategy: Any, tmp_path: P
         assert (run.tests, run.rows) == (plain.tests, plain.rows)
     before = world.rows
     same = audit(world, strategy, eh.Budget(tests=1100), chunk=256, directory=tmp_path / "r")
-    assert world.rows == before + 64  # the fixed rows that tell one model from another
+    # The fixed rows that tell one model from another, and some stored tests.
+    assert world.rows <= before + 64 + 2 * 512 * (world.combinations + 2)
     assert same.findings.to_csv() == run.findings.to_csv()
     assert (same.tests, same.rows, same.stop) == (run.tests, run.rows, run.stop)
 

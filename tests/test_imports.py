@@ -12,11 +12,12 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 
 LAYERS = [
-    {"errors", "_version", "visible", "budget", "stream", "clock", "heap"},
+    {"errors", "_version", "_format", "visible", "budget", "stream", "clock", "heap", "limits", "bounded", "trial"}
+    | {"_write", "interrupts"},
     {"space", "text", "criterion", "memo", "log", "directory"},
     {"search", "model", "findings", "text_findings"},
     {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
-    {"ledger", "questions", "oracle", "check", "trail", "starting"},
+    {"unused", "ledger", "questions", "oracle", "check", "trail", "starting"},
     {"run", "loading", "retracing", "sources", "text_quality"},
     {"words", "text_words", "reporting", "demo", "measuring", "repairing", "locating", "shrinking"}
     | {"exporting", "comparing", "evidence", "cases", "replaying", "rejudging", "covering"},

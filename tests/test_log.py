@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evenhand.errors import RunError
-from evenhand.log import Frame, Log, digest_of, frames, pack
+from evenhand.log import _HEAD, Frame, Log, _checksum, digest_of, frames, pack
 
 
 def frame(i: int) -> Frame:
@@ -46,20 +46,64 @@ def test_every_cut_of_the_file_drops_only_what_was_cut(tmp_path: Path) -> None:
         assert path.read_bytes() == data[: ends[whole]]
 
 
-def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bit", [1, 0x80])
+def test_every_changed_byte_is_noticed(tmp_path: Path, bit: int) -> None:
+    path = tmp_path / "answers.log"
+    write(path, 4)
+    data = path.read_bytes()
+    for at in range(len(data)):
+        changed = data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
+        if changed[-1] == 0:
+            # What a power cut leaves, which is another test.
+            continue
+        path.write_bytes(changed)
+        with pytest.raises(RunError, match="damaged"):
+            list(frames(path))
+
+
+@pytest.mark.parametrize("more", [0, 1, 5000])
+def test_zeros_up_to_the_end_drop_only_the_frames_that_have_them(tmp_path: Path, more: int) -> None:
+    # After a power cut a file may have its length, and zeros for what was not yet written.
+    path = tmp_path / "answers.log"
+    write(path, 4)
+    data = path.read_bytes()
+    ends = np.cumsum([len(pack(frame(i))) for i in range(4)])
+    for at in range(len(data)):
+        path.write_bytes(data[:at] + bytes(len(data) - at + more))
+        whole = int((ends <= at).sum())
+        assert [f.header["rows"] for f, _ in frames(path)] == list(range(whole)), at
+        log = Log(path)
+        for i in range(whole):
+            assert log.take("test", str(i)) is not None
+        log.append(frame(whole), 0.0)
+        log.close()
+        assert path.read_bytes() == data[: ends[whole]]
+
+
+def test_zeros_before_good_frames_are_damage(tmp_path: Path) -> None:
     path = tmp_path / "answers.log"
     write(path, 3)
     data = path.read_bytes()
     first = len(pack(frame(0)))
     for at in range(first):
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        # A changed length may point behind the end, which reads as a cut; nothing false is ever read.
-        try:
-            read = [f.header["rows"] for f, _ in frames(path)]
-        except RunError as error:
-            assert "damaged" in str(error)
-        else:
-            assert read == []
+        path.write_bytes(data[:at] + bytes(first - at) + data[first:])
+        with pytest.raises(RunError, match="damaged"):
+            list(frames(path))
+
+
+def test_a_log_without_closing_bytes_is_read(tmp_path: Path) -> None:
+    # As earlier versions wrote it: a frame ended with its last array.
+    packed = pack(frame(3))
+    magic, header_length, body_length, _ = _HEAD.unpack(packed[: _HEAD.size])
+    header = packed[_HEAD.size : _HEAD.size + header_length]
+    body = packed[_HEAD.size + header_length : -1]
+    old = _HEAD.pack(magic, header_length, body_length - 1, _checksum(header, body)) + header + body
+    path = tmp_path / "answers.log"
+    path.write_bytes(old + packed)
+    assert [f.header["rows"] for f, _ in frames(path)] == [3, 3]
+    for cut in range(len(old)):
+        path.write_bytes(packed + old[:cut])
+        assert len(list(frames(path))) == 1
 
 
 def test_other_questions_are_refused(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def test_shares(project: Project) -> None:
     )
     done = project.run()
     done.assert_outcomes(passed=2, failed=2)
-    done.stdout.fnmatch_lines(["*; the limit is 5 %", "*too few tests to say whether the limit of 11 % is kept*"])
+    done.stdout.fnmatch_lines(["*; the limit is 5%", "*too few tests to say whether the limit of 11% is kept*"])
 
 
 @pytest.mark.parametrize(
@@ -354,3 +354,38 @@ def test_importing_the_plugin_is_light() -> None:
 
 def test_six_lines() -> None:
     assert len([line for line in SIX_LINES.splitlines() if line]) <= 6
+
+
+BLIND = """\
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+
+decide = LogisticRegression().fit(pd.DataFrame({"age": [20, 30, 40, 50]}), [0, 0, 1, 1])
+"""
+
+
+@pytest.mark.parametrize("limit", ['limit="1%", samples=20, exact=False', "limit=0, strategy='themis'"])
+@pytest.mark.parametrize("filters", [(), ("-W", "error")], ids=["", "errors"])
+def test_a_model_that_never_receives_the_attribute_passes_with_a_warning(
+    project: Project, limit: str, filters: tuple[str, ...]
+) -> None:
+    project.model(BLIND)
+    project.test(SIX_LINES.replace('strategy="themis"', limit))
+    done = project.run(*filters)
+    done.assert_outcomes(passed=1, warnings=1)
+    done.stdout.fnmatch_lines(
+        ["*test_fairness.py:5: UnusedWarning: evenhand: the model does not receive 'sex'*see eh.groups*"]
+    )
+
+
+def test_answers_that_never_change_are_a_warning_and_can_be_ignored(project: Project) -> None:
+    project.model(FAIR)
+    done = project.run()
+    done.assert_outcomes(passed=1, warnings=1)
+    done.stdout.fnmatch_lines(["*UnusedWarning: evenhand: no decision changed in 63 families*"])
+    project.run("-W", "ignore::evenhand.errors.UnusedWarning").assert_outcomes(passed=1, warnings=0)
+
+
+def test_a_model_that_uses_the_attribute_and_keeps_the_limit_is_no_warning(project: Project) -> None:
+    project.test(SIX_LINES.replace('strategy="themis"', 'strategy="themis", limit=100'))
+    project.run().assert_outcomes(passed=1, warnings=0)

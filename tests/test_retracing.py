@@ -47,11 +47,13 @@ def test_exactly_the_tests_that_were_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("budget", [eh.Budget(findings=40), eh.Budget(rows=1001), eh.Budget(tests=300)])
 def test_whatever_ended_the_run(budget: eh.Budget, tmp_path: Path) -> None:
     world = random_world(37, 30_000)
-    eh.audit(world.model, world.space, "kosei", eh.Budget(tests=2000), chunk=256, directory=tmp_path)
-    # The log reaches farther than the run, which was cut by another budget.
-    run = eh.audit(world.model, world.space, "kosei", budget, chunk=256, directory=tmp_path)
-    assert set(keys(eh.Run.load(tmp_path))) == set(keys(run))
+    run = eh.audit(world.model, world.space, "kosei", budget, chunk=256, directory=tmp_path / "a")
+    assert set(keys(eh.Run.load(tmp_path / "a"))) == set(keys(run))
     assert len(keys(run)) == run.tests
+    # The log reaches farther than a run that a smaller budget cuts.
+    eh.audit(world.model, world.space, "kosei", eh.Budget(tests=2000), chunk=256, directory=tmp_path / "b")
+    part = eh.audit(world.model, world.space, "kosei", budget, chunk=256, directory=tmp_path / "b")
+    assert set(keys(part)) == set(keys(run))
 
 
 def test_a_run_that_was_killed(tmp_path: Path) -> None:
@@ -131,8 +133,13 @@ def test_answers_that_are_gone(tmp_path: Path) -> None:
 def test_a_run_without_tests_has_none(tmp_path: Path) -> None:
     world = random_world(41, 3_000)
 
+    asked = 0
+
     def stop(frame: pd.DataFrame) -> Any:
-        if len(frame) > 64:
+        nonlocal asked
+        asked += len(frame)
+        # After the fixed rows, and before the first test.
+        if asked > 64:
             raise KeyboardInterrupt
         return np.zeros(len(frame))
 

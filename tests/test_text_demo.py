@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from evenhand._format import percent
 from evenhand.cli.app import app
 from evenhand.demo import text_demo as module
 from evenhand.demo.text_demo import TextAudited, text_demo
@@ -43,8 +44,10 @@ def test_the_command_prints_it_and_writes_reports(
     said = CliRunner().invoke(app, ["demo", "--text", "--directory", str(tmp_path / "demo")], env={"COLUMNS": "100"})
     assert said.exit_code == 0, said.output
     text = " ".join(said.stdout.split())
-    assert f"In {done.planted:.1%} of them exactly one of the two was planted (Mormon or Muslim or atheist)" in text
-    assert f"Accuracy goes from {done.before.accuracy:.1%} to {done.after.accuracy:.1%}" in text
+    assert (
+        f"In {percent(done.planted)} of them exactly one of the two was planted (Mormon or Muslim or atheist)" in text
+    )
+    assert f"Accuracy goes from {percent(done.before.accuracy)} to {percent(done.after.accuracy)}" in text
     assert re.search(r"\{\w+ -> \w+\}", text)
     page = (tmp_path / "demo" / "text.html").read_text()
     assert page.count('class="swapped"') >= 6

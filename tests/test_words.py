@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._format import number, number_interval
 from evenhand.words import Pair, pairs_at, plain, telling
 
 SPACE = eh.Space(
@@ -93,3 +96,29 @@ def test_nothing_that_a_terminal_obeys() -> None:
     assert "rate 0.3" in pair.sentence
     assert plain(12345678) == "12345678"
     assert plain(1234.5678) == "1234.57"
+
+
+@given(st.floats(-1e14, 1e14).filter(lambda value: value == 0 or abs(value) > 1e-8), st.integers(1, 9))
+def test_numbers_are_close_and_no_powers_of_ten(value: float, digits: int) -> None:
+    text = number(value, digits)
+    assert "e" not in text
+    assert float(text.replace(",", "")) == pytest.approx(value, rel=0.5 * 10.0 ** (1 - digits) * (1 + 1e-9))
+    # What is before the point is never rounded away.
+    assert abs(float(text.replace(",", "")) - value) <= 0.5 + 1e-2
+
+
+@given(st.floats(-1e9, 1e9), st.floats(0, 1e9))
+def test_intervals_of_numbers_are_rounded_outwards(low: float, more: float) -> None:
+    ends = [float(end.replace(",", "")) for end in number_interval(low, low + more).split(" to ")]
+    slack = 1e-11 * max(abs(low), abs(low + more))
+    assert ends[0] <= low + slack
+    assert ends[1] >= low + more - slack
+    # What is shown excludes 0 where the interval does.
+    assert (ends[0] > 0) == (low > 0)
+    assert (ends[1] < 0) == (low + more < 0)
+
+
+def test_large_numbers_keep_their_digits() -> None:
+    assert plain(1234567.0) == "1234567"
+    pair = Pair({"age": 3}, {"sex": "M"}, 1234567.0, 5450.5, 1229116.75, measured=True)
+    assert pair.sentence == "age 3: 1,234,567. The same person with sex M: 5,450.5 (scores 1,229,117 apart)."

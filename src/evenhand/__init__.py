@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evenhand.exporting import export
     from evenhand.ledger import Status
     from evenhand.locating import Region, Regions, regions
-    from evenhand.measuring import Estimate, Groups, Remaining, estimate
+    from evenhand.measuring import Estimate, Groups, Order, Remaining, estimate
     from evenhand.measuring.groups import groups
     from evenhand.measuring.remaining import remaining
     from evenhand.model import Model, load_model, wrap
@@ -62,6 +62,7 @@ __all__ = [
     "Marginalise",
     "Model",
     "Nominal",
+    "Order",
     "Ordinal",
     "Problem",
     "Quality",
@@ -167,7 +168,7 @@ _LATE = {
     "evidence": ("Checked", "bundle", "verify"),
     "exporting": ("export",),
     "locating": ("Region", "Regions", "regions"),
-    "measuring": ("Estimate", "Groups", "Remaining", "estimate", "groups", "remaining"),
+    "measuring": ("Estimate", "Groups", "Order", "Remaining", "estimate", "groups", "remaining"),
     "repairing": (
         *("Augment", "Certified", "Counterfactual", "Marginal", "Marginalise"),
         *("Repair", "Retrain", "repair"),

@@ -13,6 +13,7 @@ from evenhand.errors import DataError, ModelError
 from evenhand.model import Model, reading
 from evenhand.model.answers import SCORES
 from evenhand.model.asking import Asking
+from evenhand.model.sensitive import SensitiveModel
 from evenhand.slopes import Slopes, Source
 from evenhand.space.counterparts import Families
 from evenhand.space.ground import Ground, Kin, table
@@ -33,8 +34,10 @@ class Asker:
     ) -> None:
         heap.keep()
         model = reading(model, texts=not isinstance(ground, Space))
+        if isinstance(model, SensitiveModel) and model.sensitive is None:
+            model = model.told(table(ground).protected)
         self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
-        self._asking = Asking(model, timeout=timeout)
+        self.asking = Asking(model, timeout=timeout)
         self.contrasts = gradient is not None
         """Whether a search asks for contrasts, and so for scores."""
         self.slopes = Slopes(self, gradient) if gradient is not None and isinstance(ground, Space) else None
@@ -88,11 +91,11 @@ class Asker:
 
     def labels(self, rows: Any, instead: str = SCORES) -> npt.NDArray[Any]:
         """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
-        return self._asking.labels(self.inputs(rows), len(rows), instead)
+        return self.asking.labels(self.inputs(rows), len(rows), instead)
 
     def scores(self, rows: Any) -> npt.NDArray[np.float64]:
         """Ask for scores, one row of them per row."""
-        return self._asking.scores(self.inputs(rows), len(rows))
+        return self.asking.scores(self.inputs(rows), len(rows))
 
     def both(self, rows: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
         """Ask for decisions, and for scores where they are looked at; one model call where that suffices."""
@@ -100,9 +103,9 @@ class Asker:
 
     def _both(self, inputs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
         if not self.scored:
-            return self._asking.labels(inputs, len(inputs)), None
-        scores, labels = self._asking.both(inputs, len(inputs))
-        return self._asking.decided(labels) if self.criterion.needs_decisions else labels, scores
+            return self.asking.labels(inputs, len(inputs)), None
+        scores, labels = self.asking.both(inputs, len(inputs))
+        return self.asking.decided(labels) if self.criterion.needs_decisions else labels, scores
 
     def outputs(self, families: Kin) -> Outputs:
         """Ask about whole families."""

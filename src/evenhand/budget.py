@@ -77,7 +77,7 @@ class Budget:
     findings: int | None = None
     """Unique findings: the run is cut after the last one wanted."""
     seconds: float | None = None
-    """Wall-clock time, checked between model calls, added up over resumes."""
+    """Wall-clock time of the search, checked between model calls, added up over resumes."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from evenhand._write import replacing
 from evenhand.asker import Asker
+from evenhand.bounded import parse_json, read_bytes, size_of
 from evenhand.criterion import Criterion, Flip
 from evenhand.errors import DataError, EvenhandError
 from evenhand.model import wrap
@@ -50,16 +51,16 @@ class Cases:
     def load(self) -> list[dict[str, Any]]:
         """Read the people of the cases, the latest first; raise where a file is there that has none."""
         try:
-            if self.path.stat().st_size > LARGEST:
+            if not self.path.exists():
+                return []
+            if size_of(self.path, DataError) > LARGEST:
                 raise ValueError
-            stored = json.loads(self.path.read_text("utf-8"))
+            stored = parse_json(read_bytes(self.path, "json_bytes", DataError), self.path)
             people = stored["cases"]
             if stored["format"] != FORMAT or not all(isinstance(person, dict) for person in people):
                 raise ValueError
             return list(people)[:MOST]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (EvenhandError, OSError, ValueError, KeyError, TypeError):
             raise DataError(
                 f"{self.path} cannot be read as cases of earlier runs, so nothing is written over it; if two branches "
                 "were merged, solve the conflict in it, or delete the file to go on without its cases"
@@ -75,9 +76,8 @@ class Cases:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, "test": self.test, "cases": list(kept.values())[:MOST]}
         # Renamed into place, so that tests that run side by side never read half a file.
-        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-        temporary.replace(self.path)
+        with replacing(self.path) as file:
+            file.write((json.dumps(content, indent=1) + "\n").encode())
 
     def retry(
         self,
@@ -109,6 +109,8 @@ class Cases:
             "counterpart_decision": found.decisions.encode(outputs.labels[at, second]),
         }
         found.add(answer if outputs.scores is None else {**answer, "gap": judged.gap[at]}, len(at))
+        # An earlier run found them: this was the second time that they were asked.
+        found.mark(np.ones(len(at), dtype=bool))
         return pairs_in(found, np.arange(len(at)))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +18,25 @@ class Clock:
         self._frames = 0
         self._start = time.monotonic()
         self._before = 0.0
+        self._end: float | None = None
 
     @property
     def seconds(self) -> float:
         """Time spent on this run until now."""
-        return self._before + (time.monotonic() - self._start)
+        return self._before + ((time.monotonic() if self._end is None else self._end) - self._start)
+
+    def stop(self) -> None:
+        """End the time of the search: what comes after it is outside all budgets."""
+        self._end = time.monotonic()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out the time of what is outside all budgets."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._start += time.monotonic() - start
 
     def replayed(self) -> None:
         """Set the clock to where it stood when the next stored answer was given."""

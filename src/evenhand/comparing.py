@@ -8,20 +8,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import level, percent, points, points_interval
 from evenhand.asker import Asker
+from evenhand.check import noisy
 from evenhand.criterion import Criterion
-from evenhand.errors import FlakyModel, RunError, SpaceError
+from evenhand.errors import RunError, SpaceError
 from evenhand.measuring.comparisons import Sureness, mcnemar
-from evenhand.measuring.judging import TWICE, Judge
+from evenhand.measuring.judging import Judge
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Everyone
 from evenhand.measuring.subject import subject_of
 from evenhand.measuring.survey import UNTESTABLE, nobody
-from evenhand.measuring.words import level, percent
 from evenhand.rejudging import check_model
 from evenhand.replaying import criterion_of
 from evenhand.run import Run, check_arguments
 from evenhand.sources import model_of
+from evenhand.space.counterparts import Families
 from evenhand.space.tabular import Space
 from evenhand.text.space import TextSpace
 
@@ -58,10 +60,10 @@ class Rates:
         """Say it to a reader."""
         shares = f"{percent(self.rate_a)} of individuals by the first model, {percent(self.rate_b)} by the second"
         if self.exact:
-            return f"{shares}: a difference of {_points(self.difference)}, exactly; everyone was judged"
-        ends = f"{_points(self.low)} to {_points(self.high)} with {level(self.confidence)} confidence"
+            return f"{shares}: a difference of {points(self.difference)} points, exactly; everyone was judged"
+        ends = f"{points_interval(self.low, self.high)} with {level(self.confidence)} confidence"
         sure = "fewer" if self.high < 0 else "more" if self.low > 0 else "no difference that the sample shows"
-        return f"{shares}: a difference of {_points(self.difference)}, {ends} ({self.samples:,} asked; {sure})"
+        return f"{shares}: a difference of {points(self.difference)} points, {ends} ({self.samples:,} asked; {sure})"
 
 
 @dataclass(frozen=True)
@@ -235,16 +237,11 @@ def _rates(askers: list[Asker], space: Space, criterion: Criterion, plan: Plan, 
     return _counted(counts, plan.confidence, isinstance(population, Everyone))
 
 
-def _check_steady(judges: list[Judge], families: Any) -> None:
-    some = families[np.arange(min(len(families), max(1, TWICE // judges[0].width)))]
+def _check_steady(judges: list[Judge], families: Families) -> None:
     for judge in judges:
-        waver, rows = judge.wavers(some)
+        waver, rows = judge.steadiness.check_rows(families.asked)
         if waver:
-            raise FlakyModel(
-                f"{judge.asker.model.name} gave two answers to {waver / rows:.1%} of {rows:,} rows that were asked "
-                "twice, so that nothing can be compared; switch off what is random in it",
-                waver / rows,
-            )
+            raise noisy(waver, rows, judge.asker.model.name)
 
 
 def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> Rates:
@@ -275,7 +272,3 @@ def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> R
 
 def _size(asker: Asker) -> int:
     return max(1, CHUNK // min(asker.space.combinations, asker.space.limit))
-
-
-def _points(share: float) -> str:
-    return f"{'+' if share > 0 else ''}{percent(share).replace(' %', ' points')}"

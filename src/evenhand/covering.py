@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import percent
 from evenhand.asker import Asker
 from evenhand.budget import number, whole
 from evenhand.criterion import Flip
@@ -35,7 +36,7 @@ class Coverage:
     """How many leaves of a tree that imitates the model are reached by a run's tests.
 
     >>> Coverage(reached=45, leaves=60, tests=1000, accuracy=0.95, wanted=0.9, rows=20_000)
-    Coverage: 1,000 tests reach 45 of 60 leaves (75.0%) of a tree that is right on 95.0% of decisions
+    Coverage: 1,000 tests reach 45 of 60 leaves (75%) of a tree that is right on 95% of decisions
     """
 
     reached: int
@@ -63,10 +64,10 @@ class Coverage:
     @property
     def words(self) -> str:
         """Say it to a reader."""
-        short = "" if self.accurate else f", less than the {self.wanted:.0%} asked for"
+        short = "" if self.accurate else f", less than the {percent(self.wanted)} asked for"
         return (
-            f"{self.reached:,} of {self.leaves:,} {'leaf' if self.leaves == 1 else 'leaves'} ({self.share:.1%}) "
-            f"of a tree that is right on {self.accuracy:.1%} of decisions{short}"
+            f"{self.reached:,} of {self.leaves:,} {'leaf' if self.leaves == 1 else 'leaves'} ({percent(self.share)}) "
+            f"of a tree that is right on {percent(self.accuracy)} of decisions{short}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def coverage(
     >>> def refuse(frame):
     ...     return (frame["age"] < 4) & (frame["sex"] == "F")
     >>> eh.coverage(eh.audit(refuse, space, strategy="themis"))
-    Coverage: 9 tests reach 3 of 3 leaves (100.0%) of a tree that is right on 100.0% of decisions
+    Coverage: 9 tests reach 3 of 3 leaves (100%) of a tree that is right on 100% of decisions
     """
     samples, seed = _check_arguments(run, accuracy, samples, seed)
     asker = asker_of(run, model, "eh.coverage", Flip())

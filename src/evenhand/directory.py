@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from evenhand._write import advice, leftover, open_plain, reason, replacing_synced
+from evenhand.bounded import parse_json, read_bytes
 from evenhand.errors import RunError
 
 try:
@@ -15,8 +18,14 @@ except ImportError:  # Windows has no such locks; two processes on one directory
     fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
-IDENTITY, RESULT, ANSWERS, LOCK = "identity.json", "run.json", "answers.log", "lock"
+IDENTITY, RESULT, ANSWERS, TIMES, LOCK = "identity.json", "run.json", "answers.log", "answers.times", "lock"
 COVERAGE, SOURCE = "coverage.json", "source.json"
+WRITTEN_ALONE = (IDENTITY, RESULT)
+"""What only the process that holds the lock writes, so that unfinished ones that another process finds are dead."""
+OLD_TEMPORARY = ("identity.tmp", "run.tmp")
+"""What earlier versions left behind when they were killed."""
+MODEL_FILE = "model_sha256"
+"""What the identity has of a model that was read from a file; the same model may also come as an object."""
 
 
 class Directory:
@@ -32,17 +41,15 @@ class Directory:
         identity = _plain(identity)
         self.path = Path(path)
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock: IO[str] = (self.path / LOCK).open("a")
-        except OSError as error:
-            raise RunError(f"cannot use {self.path} as a run's directory: {error.strerror}; choose another") from error
+            self.path.mkdir(0o700, parents=True, exist_ok=True)
+            refuse_links(self.path)
+            self._lock = open_plain(self.path / LOCK)
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"cannot use {self.path} as a run's directory: {reason(error)}; {advice(error)}, or choose another"
+            ) from error
         try:
-            if fcntl is not None:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise RunError(f"{self.path} is in use by another process; wait for it or choose another") from None
-        try:
+            self._take_lock()
             self._claim({"format": FORMAT, **identity})
         except BaseException:
             self.close()
@@ -66,10 +73,19 @@ class Directory:
         """Let others use the directory."""
         self._lock.close()
 
+    def _take_lock(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RunError(f"{self.path} is in use by another process; wait for it or choose another") from None
+
     def _claim(self, identity: dict[str, Any]) -> None:
         file = self.path / IDENTITY
+        self._tidy()
         if not file.exists():
-            foreign = sorted(p.name for p in self.path.iterdir() if p.name != LOCK)
+            foreign = sorted(p.name for p in self.path.iterdir() if p.name != LOCK and leftover(p.name) is None)
             if foreign:
                 raise RunError(
                     f"{self.path} holds files that are no run ({', '.join(foreign[:3])}); choose an empty directory"
@@ -77,16 +93,42 @@ class Directory:
             write_json(file, identity)
             return
         stored = read_json(file)
-        differing = [key for key in identity if _plain(identity[key]) != stored.get(key)]
+        now, then = identity.get(MODEL_FILE), stored.get(MODEL_FILE)
+        if now is not None and then is not None and now != then:
+            raise RunError(
+                f"the model file has changed since the run in {self.path} was made; choose another directory, or use "
+                "the file as it was"
+            )
+        differing = [k for k in {**identity, **stored} if k != MODEL_FILE and identity.get(k) != stored.get(k)]
         if differing:
             raise RunError(
                 f"{self.path} holds another run: {', '.join(_difference(k, stored, identity) for k in differing[:3])}; "
                 "choose another directory, or repeat the run with what it was made with"
             )
 
+    def _tidy(self) -> None:
+        """Remove what a process that was killed has left unfinished."""
+        for file in self.path.iterdir():
+            if leftover(file.name) in WRITTEN_ALONE or file.name in OLD_TEMPORARY:
+                with suppress(OSError):
+                    file.unlink()
+
+
+def refuse_links(path: Path) -> None:
+    """Raise where a file of a run is a symbolic link: what is written there would change, or show, a file elsewhere.
+
+    >>> refuse_links(Path("run"))
+    """
+    for name in (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE, LOCK):
+        if (path / name).is_symlink():
+            raise RunError(
+                f"{path / name} is a symbolic link, and links in a run's directory are not followed; put the file "
+                "itself there, or choose another directory"
+            )
+
 
 def _difference(key: str, stored: dict[str, Any], wanted: dict[str, Any]) -> str:
-    old, new = stored.get(key), _plain(wanted[key])
+    old, new = stored.get(key), wanted.get(key)
     if isinstance(old, dict) and isinstance(new, dict):
         inner = [f"{k} {old.get(k)!r} there, {new.get(k)!r} now" for k in {**old, **new} if old.get(k) != new.get(k)]
         text = "; ".join(inner)
@@ -117,11 +159,11 @@ def as_path(value: Any, what: str) -> Path:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object, or raise in words."""
+    if not path.exists():
+        raise RunError(f"{path.parent} is no run's directory: it has no {path.name}")
     try:
-        value = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise RunError(f"{path.parent} is no run's directory: it has no {path.name}") from None
-    except (OSError, ValueError) as error:
+        value = parse_json(read_bytes(path, "json_bytes", RunError), path)
+    except ValueError as error:
         raise RunError(f"{path} cannot be read ({error}); restore it from a copy or start a new run") from None
     if not isinstance(value, dict):
         raise RunError(f"{path} is no JSON object; restore it from a copy or start a new run")
@@ -130,12 +172,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Write a JSON object so that a crash leaves the old file or the new one, never half of it."""
-    temporary = path.with_suffix(".tmp")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with replacing_synced(path) as file:
+            file.write(json.dumps(value, indent=1).encode())
     except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}; free some space or choose another directory") from error
+        if not path.parent.is_dir():
+            raise RunError(f"cannot write {path}: its directory was deleted or moved; choose another") from error
+        raise RunError(f"cannot write {path}: {reason(error)}; {advice(error)}, or choose another directory") from error

@@ -73,6 +73,18 @@ class EstimateError(EvenhandError):
     """An estimate that cannot be had: an unknown population or interval, or rules that exclude each other."""
 
 
+class LimitExceeded(EvenhandError):
+    """A file beyond a limit, refused before it takes up time or memory; ``limit`` is the name of that limit.
+
+    >>> LimitExceeded("space.toml: too large", "toml_bytes", "9", 5).limit
+    'toml_bytes'
+    """
+
+    def __init__(self, message: str, limit: str, value: str, most: int) -> None:
+        super().__init__(message)
+        self.limit, self.value, self.most = limit, value, most
+
+
 class RunError(EvenhandError):
     """A run directory that is foreign, damaged, locked or cannot be written."""
 
@@ -90,3 +102,11 @@ class MissingExtra(EvenhandError):
 
 class ConfigError(EvenhandError):
     """A configuration file with an unknown key or a wrong value."""
+
+
+class UnusedWarning(UserWarning):
+    """A model passed because it does not use a protected attribute, or seems not to.
+
+    >>> issubclass(UnusedWarning, UserWarning)
+    True
+    """

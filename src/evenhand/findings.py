@@ -137,6 +137,8 @@ class Findings:
     decisions: Decisions = field(default_factory=Decisions)
     blocks: list[dict[str, npt.NDArray[Any]]] = field(default_factory=list)
     count: int = 0
+    confirmed: npt.NDArray[np.bool_] | None = None
+    """Which the model was asked about again, and answered as before; None: none yet."""
 
     kept: ClassVar[tuple[str, ...]] = PAIRS
 
@@ -158,6 +160,21 @@ class Findings:
         if self.blocks:
             self.blocks = [{name: array[:count] for name, array in self.joined().items()}]
             self.count = count
+
+    def mark(self, confirmed: npt.NDArray[np.bool_]) -> None:
+        """Note which pairs are confirmed."""
+        self.confirmed = confirmed
+
+    def drop(self, positions: npt.NDArray[np.int64]) -> None:
+        """Take pairs out."""
+        if self.blocks and len(positions):
+            self.blocks = [{name: np.delete(array, positions, axis=0) for name, array in self.joined().items()}]
+            self.count -= len(positions)
+            self.confirmed = None if self.confirmed is None else np.delete(self.confirmed, positions)
+
+    def upheld(self, at: Any = slice(None)) -> npt.NDArray[np.bool_]:
+        """Tell which pairs at some places are confirmed."""
+        return np.asarray((np.zeros(self.count, dtype=bool) if self.confirmed is None else self.confirmed)[at])
 
     def joined(self) -> dict[str, npt.NDArray[Any]]:
         """Return all blocks as one, and keep them so."""
@@ -201,14 +218,15 @@ class Findings:
             others = self._counterpart_columns(empty[changed])
             names = [self._own_name(name) for name in ("decision", "counterpart_decision", "gap")]
             said = pd.DataFrame({name: np.zeros(0) for name in names})
+            said[self._own_name("confirmed")] = np.zeros(0, dtype=bool)
             return pd.concat([empty, others, said], axis=1)
         frame = space.frame(self.individuals("individual", at).rows)
         others = self._counterpart_columns(space.frame(self.individuals("counterpart", at).rows)[changed])
-        frame = pd.concat([frame, others], axis=1)
-        for name in ("decision", "counterpart_decision"):
-            frame[self._own_name(name)] = column_of(self.said(name, at))
-        frame[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
-        return frame
+        answers = {name: column_of(self.said(name, at)) for name in ("decision", "counterpart_decision")}
+        said = pd.DataFrame({self._own_name(name): column for name, column in answers.items()}, index=frame.index)
+        said[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
+        said[self._own_name("confirmed")] = self.upheld(at)
+        return pd.concat([frame, others, said], axis=1)
 
     def _own_name(self, name: str) -> str:
         """A column of ours beside the user's; one that the user has already gets an underscore."""

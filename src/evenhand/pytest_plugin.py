@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +158,7 @@ class Auditor:
             _fail(f"{run.found:,} of {run.tests:,} tests are treated differently; the limit is {limit}{kept}", pairs)
         if outcome is Outcome.UNDECIDED:
             _fail(f"too few tests to say: {run.tests:,} were judged before {run.stop.words}", [])
+        _warn(run)
         return run
 
 
@@ -195,7 +197,24 @@ def _estimate(model: Any, space: Any, limit: Any, settings: dict[str, Any]) -> E
         _fail(f"{found.sentence}; the limit is {limit}", [])
     if outcome is Outcome.UNDECIDED:
         _fail(f"too few tests to say whether the limit of {limit} is kept: {found.sentence}; ask more: samples=...", [])
+    _warn(found)
     return found
+
+
+def _warn(found: Run | Estimate) -> None:
+    """Put it into the summary where a test passes because the model does not use an attribute, or seems not to."""
+    from evenhand.errors import UnusedWarning
+
+    if not found.note:
+        return
+    try:
+        # Of the line that called the fixture.
+        warnings.warn(f"evenhand: {found.note}", UnusedWarning, stacklevel=4)
+    except UnusedWarning:
+        # Whoever makes all warnings errors is told, but the limit is kept, and so the test passes.
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UnusedWarning)
+            warnings.warn(f"evenhand: {found.note}", UnusedWarning, stacklevel=4)
 
 
 def _fail(reason: str, pairs: Sequence[Pair | TextPair]) -> None:

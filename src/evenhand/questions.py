@@ -24,10 +24,10 @@ from evenhand.word_slopes import WordSlopes
 
 
 class Questions:
-    """Asks them, one model call after the other, and books them."""
+    """Asks them, block by block, and books them."""
 
-    def __init__(self, asker: Asker, ledger: Ledger, chunk: int) -> None:
-        self.asker, self.ledger, self.chunk = asker, ledger, chunk
+    def __init__(self, asker: Asker, ledger: Ledger) -> None:
+        self.asker, self.ledger = asker, ledger
         self.labels = Decisions()
 
     def answer(self, query: Query) -> Any:
@@ -41,13 +41,17 @@ class Questions:
         return self._ask(query)
 
     def _ask(self, query: Query) -> npt.NDArray[Any]:
-        """Answer a question about the individuals themselves, one model call after the other."""
+        """Answer a question about the individuals themselves, block by block."""
         individuals = query.individuals
         assert individuals is not None
         if query.kind == "label":
             self._refuse_numbers()
         one = self._label if query.kind == "label" else self._score
-        parts = [one(individuals[i : i + self.chunk]) for i in range(0, len(individuals), self.chunk)]
+        parts, at = [], 0
+        while at < len(individuals):
+            block = individuals[at : at + self.ledger.room]
+            parts.append(one(block))
+            at += len(block)
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def _label(self, block: Block) -> npt.NDArray[Any]:
@@ -90,13 +94,13 @@ class Questions:
         if slopes is None or not isinstance(individuals, Individuals):
             raise StrategyError("gradients are asked of attributes, and the space is one of texts")
         assert classes is not None
-        size, jumps = max(1, self.chunk // slopes.cost), query.jumps
-        parts = []
-        for start in range(0, len(individuals), size):
-            part = slice(start, start + size)
+        jumps, parts, at = query.jumps, [], 0
+        while at < len(individuals):
+            part = slice(at, at + max(1, self.ledger.room // slopes.cost))
             there = None if jumps is None else jumps[part]
             block = individuals[part]
-            # Frame by frame, so that a budget is looked at and a kill loses no more than one model call.
+            at += len(block)
+            # Frame by frame, so that a budget is looked at and a kill loses no more than one block.
             ask = partial(self._ask_slopes, slopes, block, classes[part], there)
             frame = self.ledger.stored("gradient", "gradient", block, len(block) * slopes.cost, ask)
             parts.append(frame.arrays["answer"])
@@ -113,7 +117,7 @@ class Questions:
         if slopes is None or pairs is None:
             raise StrategyError("swaps are asked of texts, and the space is one of attributes")
         parts = []
-        for part, rows in slopes.parts(pairs, query.limit, self.chunk):
+        for part, rows in slopes.parts(pairs, query.limit, lambda: self.ledger.room):
             draws = None if query.draws is None else query.draws[part]
             # What is stored is the choice: gradients of words are large.
             ask = partial(self._ask_swaps, slopes, pairs[part], query.rule, draws, query.limit)

@@ -17,8 +17,9 @@ from evenhand.criterion import Both, Criterion, Either, Flip, Gap
 from evenhand.directory import as_path
 from evenhand.errors import ModelError, ReplayError, RunError, SpaceError
 from evenhand.model.answers import DECIDE
+from evenhand.model.files import load_model
 from evenhand.run import CHUNK, Run, digest_of_answers, fixed_individuals
-from evenhand.sources import deciding
+from evenhand.sources import SAFE, model_of
 from evenhand.text.space import TextSpace
 
 CRITERIA: dict[str, type[Criterion]] = {kind.__name__: kind for kind in (Flip, Gap, Both, Either)}
@@ -45,7 +46,7 @@ class Replay:
 
 
 def replay(
-    directory: str | Path, model: Any, threshold: float | None = None, *, timeout: float | None = None
+    directory: str | Path, model: Any = None, threshold: float | None = None, *, timeout: float | None = None
 ) -> Replay:
     """Ask a model again about every finding of a stored run; the search itself is not needed.
 
@@ -54,7 +55,8 @@ def replay(
     directory
         Where the run is kept; or a bundle, whose parts must all be as its manifest says.
     model
-        Anything that ``wrap`` takes.
+        Anything that ``wrap`` takes; by default the file that the command noted with the run, or the model in the
+        bundle. A file that runs code when it is loaded (a pickle, a Python module) must be named.
     threshold
         The decision threshold; by default the model's own, or the one that the command noted with the run.
     timeout
@@ -74,18 +76,28 @@ def replay(
     """
     if as_path(directory, "a run's directory").is_file():
         from evenhand.evidence import opened
+        from evenhand.evidence.checking import bundled_model, known_as
 
         with opened(directory) as (checked, kept):
             if not checked.whole:
                 raise ReplayError(f"{directory} is not what was bundled: {'; '.join(checked.lines[:5])}")
+            if model is None:
+                name, path = bundled_model(checked, kept)
+                if not name.lower().endswith(SAFE):
+                    raise ModelError(
+                        f"the bundle's model, {name}, runs code when it is loaded; if you trust it, load it yourself "
+                        "and name it: model=..."
+                    )
+                with known_as(name, path):
+                    model = load_model(path)
             return again(Run.load(kept), model, threshold, timeout)
     return again(Run.load(directory), model, threshold, timeout)
 
 
 def again(run: Run, model: Any, threshold: float | None = None, timeout: float | None = None) -> Replay:
-    """Ask a model about every finding of a run."""
+    """Ask a model about every finding of a run; without one, the run's own."""
     criterion = criterion_of(str(run.identity.get("criterion")))
-    asker = Asker(deciding(run, model, threshold), run.space, criterion, timeout)
+    asker = Asker(model_of(run, model, threshold), run.space, criterion, timeout)
     held = holds(asker, run.pairs, np.arange(run.found), run.identity.get("chunk", CHUNK))
     return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held), held, _recognised(run, asker))
 

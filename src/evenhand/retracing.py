@@ -7,13 +7,12 @@ from contextlib import closing
 from typing import Any
 
 from evenhand.asker import Asker
-from evenhand.budget import Budget, StopReason
+from evenhand.budget import Budget
 from evenhand.clock import Clock
 from evenhand.criterion import Flip
 from evenhand.directory import ANSWERS
 from evenhand.errors import RunError
-from evenhand.ledger import Stop
-from evenhand.log import Frame, Log
+from evenhand.ledger import Stop, Stored
 from evenhand.model import Model
 from evenhand.oracle import Oracle
 from evenhand.run import Run, digest_of_data
@@ -101,17 +100,6 @@ def _made_with(run: Run, data: Any) -> tuple[Strategy, Individuals | None]:
         if digest_of_data(people) != run.identity["data"]:
             raise RunError(f"these are not the data that the run in {run.directory} was made with; give those")
     return make(name, **settings), people
-
-
-class Stored(Log):
-    """A log that is only read: behind its last answer there are none."""
-
-    def take(self, kind: str, digest: str) -> Frame | None:
-        """Return the stored answer to this question, or stop the search."""
-        frame = super().take(kind, digest)
-        if frame is None:
-            raise Stop(StopReason.INTERRUPTED)
-        return frame
 
 
 class Absent(Model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module, metadata
 from pathlib import Path
@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import percent
 from evenhand._version import __version__
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason, number, whole
-from evenhand.check import confirm
+from evenhand.check import Checked, changed, check_kept, confirm
 from evenhand.clock import Clock
 from evenhand.criterion import Criterion, Flip
-from evenhand.directory import Directory, as_path
-from evenhand.errors import BudgetError, EvenhandError, ModelError, SpaceError, StrategyError
+from evenhand.directory import MODEL_FILE, Directory, as_path
+from evenhand.errors import BudgetError, EvenhandError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Findings
-from evenhand.ledger import Status, Stop
+from evenhand.interrupts import check, settled, watched
+from evenhand.ledger import Status, Stop, Stored
 from evenhand.log import Log
 from evenhand.model import wrap
 from evenhand.oracle import Oracle
@@ -37,6 +39,7 @@ from evenhand.stream import Stream
 from evenhand.text.ground import TextGround
 from evenhand.text.space import TextSpace
 from evenhand.trail import Origin
+from evenhand.unused import SCORED, compare_scores, is_unaware, statement, unread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +48,8 @@ DEFAULT_TESTS = 100_000
 CHUNK = 32_768
 FIXED_ROWS = 64
 UNTESTABLE = 1000
+RETRACED = 2**16
+"""Tests of a finished run among which some are asked again before it is returned."""
 COUNTS = ("repeats", "untestable", "clipped", "dropped", "rows_checked", "rows_from_log")
 
 
@@ -71,16 +76,56 @@ class Run:
     directory: Path | None = None
     origin: Origin | None = field(default=None, repr=False, compare=False)
     """What the run was made with, where ``audit`` returned it; None where it was read from its directory."""
+    unused: tuple[str, ...] = ()
+    """Attributes of the space that are known not to reach the model."""
+    scored: tuple[int, int] | None = None
+    """Where nothing was found: in how many families scores were compared, and in how many one changed."""
+    checked: Checked = field(default_factory=Checked)
+    """What came of asking the findings again."""
 
     @cached_property
     def findings(self) -> pd.DataFrame:
-        """One row per finding: the individual, its counterpart's protected values, both decisions, the gap."""
+        """One row per finding: the individual, its counterpart's protected values, both decisions, the gap.
+
+        ``confirmed`` says whether the model was asked about it again and answered as before; those to which it gave
+        another answer are not here.
+        """
         return self.pairs.frame()
 
     @property
     def found(self) -> int:
-        """How many findings there are."""
+        """How many findings there are, confirmed or not asked again; those that were refuted do not count."""
         return self.pairs.count
+
+    @property
+    def confirmed(self) -> int:
+        """How many findings the model was asked about again and answered as before."""
+        return int(self.pairs.upheld().sum())
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many findings the model was not asked about again: the run was broken off, or ``confirm`` leaves them."""
+        return self.found - self.confirmed
+
+    @property
+    def refuted(self) -> int:
+        """How many findings of the search got another answer when they were asked again; they are not reported."""
+        return len(self.checked.refuted)
+
+    @property
+    def unsteady(self) -> str | None:
+        """Why the model does not answer steadily, where the run ended because of that; None where it does."""
+        return self.checked.unsteady
+
+    @property
+    def doubts(self) -> list[str]:
+        """What keeps the findings from all being confirmed, in words; nothing where they are."""
+        out = [] if self.unsteady is None else ["the model does not answer steadily"]
+        if self.unconfirmed:
+            out.append(f"{self.unconfirmed:,} of {self.found:,} findings not asked again, so not confirmed")
+        if self.refuted:
+            out.append(f"{self.refuted:,} more refuted when asked again, and left out")
+        return out
 
     @property
     def rows(self) -> int:
@@ -89,7 +134,7 @@ class Run:
 
     @property
     def rows_checked(self) -> int:
-        """Rows asked again to make sure of the findings, outside all budgets."""
+        """Rows asked to check the model and to confirm the findings, outside all budgets."""
         return self.counts["rows_checked"]
 
     @property
@@ -111,8 +156,25 @@ class Run:
 
     @property
     def success_rate(self) -> float:
-        """Findings per test: how well the search aims, not how common discrimination is."""
+        """Findings per test: how well the search aims, not how common discrimination is.
+
+        As everywhere, refuted findings do not count; their tests do.
+        """
         return self.found / self.tests if self.tests else 0.0
+
+    @property
+    def unaware(self) -> bool:
+        """Whether no protected attribute is known to reach the model, so that nothing can be found."""
+        return is_unaware(self.space, self.unused)
+
+    @property
+    def note(self) -> str | None:
+        """What is known about attributes that the model does not use; None where there is nothing to say."""
+        if self.unsteady is not None:
+            # Nothing is known of a model that does not answer steadily.
+            return None
+        said = statement(self.space, self.unused, self.found, self.tests, self.scored)
+        return None if said is None else str(said)
 
     @property
     def curve(self) -> pd.DataFrame:
@@ -129,6 +191,10 @@ class Run:
             "stop": self.stop.value,
             "tests": self.tests,
             "findings": self.found,
+            "confirmed": self.confirmed,
+            "unconfirmed": self.unconfirmed,
+            "refuted": self.refuted,
+            "checked": self.checked.to_dict(),
             "success_rate": self.success_rate,
             "sampled": self.sampled,
             "rows": self.rows,
@@ -137,17 +203,22 @@ class Run:
             "counts": self.counts,
             "curve": [list(point) for point in self.points],
             "versions": self.versions,
+            "unused": list(self.unused),
+            "scored": None if self.scored is None else list(self.scored),
+            "note": self.note,
         }
 
     def __repr__(self) -> str:
         return (
-            f"Run: {self.found:,} of {self.tests:,} tests are treated differently ({self.success_rate:.2%}), "
+            f"Run: {self.found:,} of {self.tests:,} tests are treated differently ({percent(self.success_rate)}), "
             f"{self.identity['strategy']['strategy']}"
             + (f" by {self.gradient}" if self.gradient else "")
             + f", {self.rows:,} model rows, {self.seconds:.1f} s; "
             f"{self.stop.words}"
             + (f", each against a sample of {self.space.limit:,} counterparts" if self.space.sampled else "")
             + "".join(f", {words}: {n:,}" for words, n in self.remarks)
+            + (f"; {self.note}" if self.note else "")
+            + "".join(f"; {doubt}" for doubt in self.doubts)
         )
 
     def _repr_html_(self) -> str:
@@ -179,6 +250,7 @@ def audit(
     chunk: int = CHUNK,
     timeout: float | None = None,
     progress: Callable[[Status], None] | None = None,
+    confirm: int | None = None,
 ) -> Run:
     """Search a model's input space for individuals who are treated differently.
 
@@ -202,11 +274,15 @@ def audit(
         Where to keep the run. The same call with the same directory continues an unfinished run and returns a finished
         one; a larger budget extends it.
     chunk
-        The most rows of one model call.
+        The most rows of one block: what is judged, logged and booked at once. A block is asked in one or more model
+        calls; ``wrap(model, batch_size=)`` fixes their size.
     timeout
         Seconds after which one model call is given up.
     progress
-        Called with a ``Status`` after every model call.
+        Called with a ``Status`` after every block.
+    confirm
+        How many findings to ask the model about again, at most, before the run is returned; by default all. Beyond that
+        number, which the seed chooses, ``run.findings`` says that they are not confirmed.
 
     Examples
     --------
@@ -230,9 +306,11 @@ def audit(
         chunk=chunk,
         timeout=timeout,
         progress=progress,
+        confirm=confirm,
     )
 
 
+@watched()
 def conduct(
     model: Any,
     space: Space | TextSpace,
@@ -247,11 +325,13 @@ def conduct(
     timeout: float | None = None,
     progress: Callable[[Status], None] | None = None,
     barred: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
+    confirm: int | None = None,
 ) -> Run:
     """Do what ``audit`` says; those whom ``barred`` names are not judged, as if they had been judged before."""
     chosen = make(strategy)
     check_kind(space, chosen)
     seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
+    confirm = check_confirm(confirm)
     budget = budget or Budget(tests=DEFAULT_TESTS)
     wrapped = wrap(model)
     start = begin(space, data, wrapped)
@@ -261,15 +341,17 @@ def conduct(
     identity = _identity(asker, chosen, seed, chunk, start.people, fixed)
     place = None if directory is None else Directory(directory, identity)
     try:
-        if place is not None and (known := _finished(place, budget)) is not None:
+        known = None if place is None else _finished(place, budget, confirm)
+        log = (Log if known is None else Stored)(None if place is None else place.answers)
+        oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, barred)
+        oracle.rows_apart += len(fixed) * asker.cost
+        problem = Problem(start.ground, Stream(seed), start.people)
+        if known is not None:
+            _recognise(known, chosen, problem, oracle)
             known.origin = Origin(asker, chosen, start.people, None)
             return known
-        log = Log(None if place is None else place.answers)
-        oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, barred)
-        oracle.checked += len(fixed) * asker.cost
-        problem = Problem(start.ground, Stream(seed), start.people)
         count_texts(problem)
-        return _drive(chosen, problem, oracle, identity, start, place)
+        return _drive(chosen, problem, oracle, identity, start, place, confirm)
     finally:
         if place is not None:
             place.close()
@@ -282,30 +364,60 @@ def _drive(
     identity: dict[str, Any],
     start: Start,
     place: Directory | None,
+    most: int | None,
 ) -> Run:
     """Pass questions and answers between the search and the oracle until one of them ends it."""
+    scored = None
+    checked = Checked(most)
     try:
         stop = _search(strategy, problem, oracle)
+        oracle.recognise()
         _check_testable(oracle, problem, stop)
-        oracle.checked += confirm(oracle.asker, oracle.findings, oracle.seed, oracle.chunk)
+        checked, rows, unsteady = confirm(oracle.asker, oracle.findings, oracle.seed, oracle.chunk, most)
+        oracle.rows_apart += rows
+        if unsteady is not None:
+            if checked.refuted[0] < oracle.stored_findings:
+                checked = Checked(most)
+                raise changed(place.path if place else None)
+            raise unsteady
+        scored = _compare_scores(oracle, problem, start)
+        check()
     except KeyboardInterrupt:
+        settled()
         stop = StopReason.INTERRUPTED
     except EvenhandError as error:
-        where = f"kept in {place.path}" if place else "the error's attribute partial is the run so far"
+        kept = place is not None and place.answers.exists()
+        where = f"kept in {place.path}" if place and kept else "the error's attribute partial is the run so far"
         error.add_note(f"{oracle.tests:,} tests had been judged; {where}")
-        error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, start, place, strategy)
+        if isinstance(error, FlakyModel):
+            checked = replace(checked, unsteady=str(error))
+        error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, start, place, strategy, checked)
+        if place is not None and checked.unsteady is not None and not oracle.stored_findings:
+            # Whoever reads the directory must know what is wrong with its findings.
+            place.finish(error.partial.to_dict())
         raise
     finally:
         oracle.log.close()
-    run = _run(oracle, problem, stop, identity, start, place, strategy)
-    if place is not None:
-        place.finish(run.to_dict())
+    run = _run(oracle, problem, stop, identity, start, place, strategy, checked)
+    run.scored = scored
+    # A smaller budget than before gives the first findings of what is stored, and leaves that as it is.
+    part = oracle.log.upcoming is not None or oracle.cut
+    try:
+        oracle.log.check()
+        if place is not None and (oracle.log.appended or not part):
+            place.finish(run.to_dict())
+    except RunError as error:
+        error.add_note(f"{run.tests:,} tests had been judged; the error's attribute partial is the whole run")
+        error.partial = run
+        raise
     return run
 
 
 def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
     """Let a search ask and the oracle answer until one of them ends it."""
     search = strategy.search(problem)
+    # The clock may also end a run between two calls of one block.
+    oracle.asker.asking.calls.between = oracle.check_clock
     try:
         answer: Any = None
         while True:
@@ -315,7 +427,29 @@ def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
     except Stop as end:
         return end.reason
     finally:
+        oracle.asker.asking.calls.between = None
+        oracle.clock.stop()
         search.close()
+
+
+def _recognise(known: Run, strategy: Strategy, problem: Problem, oracle: Oracle) -> None:
+    """Raise where the model of a finished run answers otherwise than it did then: findings first, then other tests."""
+    check_kept(oracle.asker, known.pairs, oracle.chunk, known.directory)
+    # The log has no individuals: the search says who they were.
+    oracle.budget = Budget(tests=min(known.tests, RETRACED)) if known.tests else Budget(tests=1)
+    _search(strategy, problem, oracle)
+    oracle.recognise()
+
+
+def _compare_scores(oracle: Oracle, problem: Problem, start: Start) -> tuple[int, int] | None:
+    """Where nothing was found, ask whether scores tell counterparts apart, outside all budgets."""
+    asker = oracle.asker
+    if oracle.findings.count or not oracle.tests:
+        return None
+    some = fixed_individuals(problem.ground, start.people, SCORED)
+    scored, rows = compare_scores(asker, problem.ground.families(some, oracle.seed))
+    oracle.rows_apart += rows
+    return scored
 
 
 def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
@@ -338,6 +472,7 @@ def _run(
     start: Start,
     place: Directory | None,
     strategy: Strategy,
+    checked: Checked,
 ) -> Run:
     counted = (oracle.repeats, oracle.untestable, start.clipped, start.dropped, oracle.checked, oracle.replayed_rows)
     counts = dict(zip(COUNTS, counted, strict=True))
@@ -345,6 +480,7 @@ def _run(
         counts[name] = counts.get(name, 0) + n
     last = (oracle.tests, oracle.rows, oracle.findings.count)
     points = oracle.curve if oracle.curve and oracle.curve[-1] == last else [*oracle.curve, last]
+    checked.settle(oracle.findings, oracle.seed)
     ground = oracle.ground
     return Run(
         ground.space if isinstance(ground, TextGround) else ground,
@@ -356,17 +492,22 @@ def _run(
         oracle.clock.seconds,
         counts,
         oracle.findings,
-        points,
+        checked.counted(points),
         versions(),
         None if place is None else place.path,
         Origin(oracle.asker, strategy, start.people, oracle.judged),
+        unread(oracle.asker),
+        checked=checked,
     )
 
 
-def _finished(place: Directory, budget: Budget) -> Run | None:
-    """Return the run that a directory holds, if it ended under this very budget."""
+def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | None:
+    """Return the run that a directory holds, if it ended under this very budget and as much of it is confirmed."""
     result = place.result
     if result is None or result.get("stop") == StopReason.INTERRUPTED.value or result.get("budget") != vars(budget):
+        return None
+    asked, found = result.get("checked", {}).get("asked_again", 0), result.get("findings", 0) + result.get("refuted", 0)
+    if asked < (found if confirm is None else min(confirm, found)):
         return None
     return Run.load(place.path)
 
@@ -393,6 +534,8 @@ def _identity(
         "model": asker.model.name,
         "answers": digest_of_answers(labels if scores is None else scores),
     }
+    if asker.model.sha256 is not None:
+        identity[MODEL_FILE] = asker.model.sha256
     return identity if asker.gradient is None else {**identity, "gradient": asker.gradient}
 
 
@@ -408,19 +551,19 @@ def digest_of_answers(answers: npt.NDArray[Any]) -> str:
     return hashlib.sha256(repr(said).encode()).hexdigest()
 
 
-def fixed_individuals(space: Ground, data: Any = None) -> Any:
+def fixed_individuals(space: Ground, data: Any = None, count: int = FIXED_ROWS) -> Any:
     """Return the individuals whose answers tell one model from another: random ones, the same for a space always.
 
     Where the constraints are too tight to draw anybody, and of texts, they are the first of the data.
     """
     if not isinstance(space, Space):
-        return data[:FIXED_ROWS]
+        return data[:count]
     try:
-        return space.sampler.deal(Stream(0), 0, FIXED_ROWS)[0]
+        return space.sampler.deal(Stream(0), 0, count)[0]
     except SpaceError:
         if data is None or not len(data):
             raise
-        return data[:FIXED_ROWS]
+        return data[:count]
 
 
 def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any) -> tuple[int, int]:
@@ -438,6 +581,15 @@ def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout:
     if progress is not None and not callable(progress):
         raise StrategyError(f"progress must be a function of an eh.Status, got {progress!r}")
     return int(seed), int(chunk)
+
+
+def check_confirm(confirm: Any) -> int | None:
+    """Raise where this is no number of findings to ask again."""
+    if confirm is not None and (not whole(confirm) or confirm < 0):
+        raise BudgetError(
+            f"confirm must be a whole number of findings to ask again, 0 or more, or None for all, got {confirm!r}"
+        )
+    return None if confirm is None else int(confirm)
 
 
 def versions() -> dict[str, str]:

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import ModelError, StrategyError
-from evenhand.model.asking import Asking
 from evenhand.search import of_class
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
@@ -42,7 +41,7 @@ class Slopes:
 
     def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
         self.space: Space = asker.space
-        self._asker, self._asking = asker, Asking(asker.model, asker.timeout)
+        self._asker, self._asking = asker, asker.asking
         self.source = _source(asker.model, wanted)
 
     def check(self, scores: npt.NDArray[np.float64]) -> None:

@@ -41,12 +41,14 @@ class Inputs:
     def __call__(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Build the columns."""
         ordered = len(self._ordered)
+        # Column after column in memory, as it is written here and read by the tree.
+        codes = np.ascontiguousarray(rows.T)
         # At least one column, be it of nothing but zeros: a tree wants one.
-        out = np.zeros((len(rows), max(1, ordered + len(self._single))), dtype=np.float32)
-        out[:, :ordered] = rows[:, self._ordered]
+        out = np.zeros((max(1, ordered + len(self._single)), len(rows)), dtype=np.float32)
+        out[:ordered] = codes[self._ordered]
         for column, (j, code) in enumerate(self._single, ordered):
-            out[:, column] = rows[:, j] == code
-        return out
+            out[column] = codes[j] == code
+        return out.T
 
 
 def _single(attribute: Attribute) -> range:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.bounded import inflate, parse_json
 from evenhand.criterion import Places
+from evenhand.errors import RunError
 from evenhand.findings import Findings, column_of
 from evenhand.text.ground import TextGround
 from evenhand.text.space import TextSpace
@@ -19,6 +21,7 @@ from evenhand.text.space import TextSpace
 if TYPE_CHECKING:
     import pandas as pd
 
+_WHERE = "texts of answers.log"
 Record = tuple[str, str, int, list[tuple[int, str, str]]]
 """The text, its counterpart, the row of the seed, and (position, old word, new word) of each free edit."""
 
@@ -52,6 +55,22 @@ class TextFindings(Findings):
             left -= size
         self.texts = kept
 
+    def drop(self, positions: npt.NDArray[np.int64]) -> None:
+        """Take pairs out; only the packs that have some are opened."""
+        super().drop(positions)
+        kept, start = [], 0
+        for pack, size in self.texts:
+            gone = {int(i) - start for i in positions if start <= i < start + size}
+            if gone:
+                left = [record for i, record in enumerate(_unpack(pack)[:size]) if i not in gone]
+                pack, left_over = _pack(left), len(left)
+            else:
+                left_over = size
+            if left_over:
+                kept.append((pack, left_over))
+            start += size
+        self.texts = kept
+
     def records(self, at: Any = slice(None)) -> list[Record]:
         """Return pairs, all or those at some sorted positions; only the packs that have some are opened."""
         wanted = np.arange(self.count)[at]
@@ -79,6 +98,7 @@ class TextFindings(Findings):
         for name in ("decision", "counterpart_decision"):
             columns[name] = column_of(self.said(name, at)) if self.count else np.zeros(0)
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(records))
+        columns["confirmed"] = self.upheld(at)
         return pd.DataFrame(columns | {"seed": seed.astype(np.int64), "changed": changed})
 
 
@@ -112,5 +132,8 @@ def _pack(records: list[Record]) -> npt.NDArray[np.uint8]:
 
 
 def _unpack(pack: npt.NDArray[np.uint8]) -> list[Record]:
-    records = json.loads(zlib.decompress(pack.tobytes()))
-    return [(text, other, seed, [tuple(edit) for edit in changed]) for text, other, seed, changed in records]
+    try:
+        records = parse_json(inflate(pack.tobytes(), "json_bytes", _WHERE), _WHERE)
+        return [(text, other, seed, [tuple(edit) for edit in changed]) for text, other, seed, changed in records]
+    except (ValueError, TypeError, zlib.error) as error:
+        raise RunError(f"{_WHERE} cannot be unpacked ({error}); restore the run from a copy") from None

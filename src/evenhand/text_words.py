@@ -10,10 +10,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import number
 from evenhand.text.lexicon import Lexicon
 from evenhand.text.marking import Edit, Piece, marked, shortened, swaps
 from evenhand.text_findings import TextFindings
-from evenhand.words import CANDIDATES, WIDEST, first_by, gaps_of, native, plain, plain_json, visible
+from evenhand.words import (
+    CANDIDATES,
+    UNSURE,
+    WIDEST,
+    first_by,
+    gaps_of,
+    native,
+    outcome,
+    plain,
+    plain_json,
+    visible,
+)
 
 if TYPE_CHECKING:
     from evenhand.run import Run
@@ -43,6 +55,8 @@ class TextPair:
     changed: Sequence[Edit] = ()
     measured: bool = False
     """Whether the gap is a difference of scores, and not just the mark of a changed decision."""
+    confirmed: bool = True
+    """Whether the model was asked about the pair again and answered as before."""
 
     @cached_property
     def _marked(self) -> tuple[list[Piece], list[Piece]]:
@@ -77,9 +91,11 @@ class TextPair:
     def sentence(self) -> str:
         """Say the pair in two sentences."""
         others = [_written(piece) for piece in self.pieces("counterpart") if piece.kind == "swapped"]
-        by = f" (scores {plain(self.gap)} apart)" if self.measured else ""
-        said, other_said = plain(self.decision), plain(self.counterpart_decision)
-        return f"{self.who}: {said}. The same text with {' and '.join(dict.fromkeys(others))}: {other_said}{by}."
+        by = f" (scores {number(self.gap, 6)} apart)" if self.measured else ""
+        said, other_said = outcome(self.decision), outcome(self.counterpart_decision)
+        other = " and ".join(dict.fromkeys(others))
+        unsure = "" if self.confirmed else UNSURE
+        return f"{self.who}: {said}. The same text with {other}: {other_said}{by}.{unsure}"
 
     def to_dict(self) -> dict[str, Any]:
         """Give the pair in values that JSON has."""
@@ -89,6 +105,7 @@ class TextPair:
             "decision": plain_json(self.decision),
             "counterpart_decision": plain_json(self.counterpart_decision),
             "gap": self.gap,
+            "confirmed": self.confirmed,
             "seed": self.seed,
             "changed": [list(edit) for edit in self.changed],
             "sentence": self.sentence,
@@ -136,9 +153,10 @@ def text_pairs_in(pairs: TextFindings, positions: npt.NDArray[np.int64]) -> list
     said, other_said = pairs.said("decision", positions), pairs.said("counterpart_decision", positions)
     measured = "gap" in pairs.joined()
     gaps = pairs.taken("gap", positions) if measured else np.ones(len(positions))
+    confirmed = pairs.upheld(positions).tolist()
     return [
-        TextPair(text, other, native(said[i]), native(other_said[i]), float(gaps[i]), seed, changed, measured)
-        for i, (text, other, seed, changed) in enumerate(pairs.records(positions))
+        TextPair(text, other, native(said[i]), native(other_said[i]), float(gaps[i]), seed, changed, measured, held)
+        for i, (held, (text, other, seed, changed)) in enumerate(zip(confirmed, pairs.records(positions), strict=True))
     ]
 
 

@@ -6,7 +6,7 @@ words where it has any, else from what its scores say once the word is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from evenhand.errors import ModelError, StrategyError
 from evenhand.model.answers import FOR_TEXTS
-from evenhand.model.asking import Asking
 from evenhand.slopes import DIFFERENCES, Source
 from evenhand.stream import Bits, mix
 from evenhand.text.ground import TextGround
@@ -33,7 +32,7 @@ CELLS = 2**22
 
 
 class WordSlopes:
-    """Chooses words of texts, with one model call for each part of a block.
+    """Chooses words of texts, block by block.
 
     Parameters
     ----------
@@ -65,12 +64,12 @@ class WordSlopes:
                 "use strategy='text-random', which needs labels only, or wrap a function that returns scores"
             )
 
-    def parts(self, pairs: TextPairs, most: int | None, chunk: int) -> Iterator[tuple[slice, int]]:
-        """Cut texts into parts that fit one model call, each with the rows that it asks."""
+    def parts(self, pairs: TextPairs, most: int | None, room: Callable[[], int]) -> Iterator[tuple[slice, int]]:
+        """Cut texts into blocks of as many rows as there is room for, each with the rows that it asks."""
         rows, words = self._effects.costs(pairs, most)
         start = 0
         while start < len(pairs):
-            fits = (np.cumsum(rows[start:]) <= chunk) & (np.cumsum(words[start:]) <= self._effects.words)
+            fits = (np.cumsum(rows[start:]) <= room()) & (np.cumsum(words[start:]) <= self._effects.words)
             stop = start + max(1, int(fits.sum()))
             yield slice(start, stop), int(rows[start:stop].sum())
             start = stop
@@ -135,7 +134,7 @@ class Gradients:
     words = 2**18
 
     def __init__(self, asker: Asker) -> None:
-        self._ground, self._asking = asker.ground, Asking(asker.model, asker.timeout)
+        self._ground, self._asking = asker.ground, asker.asking
 
     def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
         """Count the texts that are asked for each, and their words."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import number
 from evenhand.starting import check_space
 from evenhand.text.space import TextSpace
 from evenhand.text_findings import TextFindings
@@ -24,6 +25,10 @@ CANDIDATES = 5_000
 NEIGHBOURS = 1_000
 WIDEST, NEAREST = 0.1, 0.02
 """The shares of candidates, by gap and by likeness to real people, among which pairs are spread."""
+
+
+UNSURE = " (Not asked again, so not confirmed.)"
+"""What stands behind a pair of a run that did not come to confirm it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class Pair:
     gap: float
     measured: bool = False
     """Whether the gap is a difference of scores, and not just the mark of a changed decision."""
+    confirmed: bool = True
+    """Whether the model was asked about the pair again and answered as before."""
 
     @property
     def who(self) -> str:
@@ -58,9 +65,9 @@ class Pair:
     def sentence(self) -> str:
         """Say the pair in one or two sentences."""
         other = " and ".join(phrase(name, value) for name, value in self.changes.items())
-        by = f" (scores {plain(self.gap)} apart)" if self.measured else ""
-        said, other_said = plain(self.decision), plain(self.counterpart_decision)
-        return f"{self.who}: {said}. The same person with {other}: {other_said}{by}."
+        by = f" (scores {number(self.gap, 6)} apart)" if self.measured else ""
+        said, other_said = outcome(self.decision), outcome(self.counterpart_decision)
+        return f"{self.who}: {said}. The same person with {other}: {other_said}{by}.{'' if self.confirmed else UNSURE}"
 
     def to_dict(self) -> dict[str, Any]:
         """Give the pair in values that JSON has; a missing value is None."""
@@ -70,6 +77,7 @@ class Pair:
             "decision": plain_json(self.decision),
             "counterpart_decision": plain_json(self.counterpart_decision),
             "gap": self.gap,
+            "confirmed": self.confirmed,
             "sentence": self.sentence,
         }
 
@@ -125,6 +133,22 @@ def pairs_at(run: Run, positions: npt.NDArray[np.int64]) -> Sequence[Pair | Text
     return pairs_in(run.pairs, positions)
 
 
+def confirmation(run: Run) -> str:
+    """Say how many findings there are, and how many of them are confirmed.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    >>> confirmation(eh.audit(lambda f: f["member"], space, strategy="themis"))
+    '9, all confirmed by asking again'
+    >>> confirmation(eh.audit(lambda f: f["member"], space, strategy="themis", confirm=2))
+    '9, of which 2 confirmed by asking again; 7 of 9 findings not asked again, so not confirmed'
+    """
+    if not run.doubts:
+        return f"{run.found:,}, all confirmed by asking again" if run.found else "0"
+    which = "all" if run.confirmed == run.found else f"of which {run.confirmed:,}"
+    return "; ".join([f"{run.found:,}, {which} confirmed by asking again" if run.found else "0", *run.doubts])
+
+
 def pairs_in(pairs: Findings, positions: npt.NDArray[np.int64]) -> Sequence[Pair | TextPair]:
     """Give some of any findings as pairs, as ``pairs_at`` does those of a run."""
     if not len(positions):
@@ -140,6 +164,7 @@ def pairs_in(pairs: Findings, positions: npt.NDArray[np.int64]) -> Sequence[Pair
         pairs.said("decision", positions),
         pairs.said("counterpart_decision", positions),
         pairs.joined()["gap"][positions] if "gap" in pairs.joined() else None,
+        pairs.upheld(positions),
     )
 
 
@@ -150,6 +175,7 @@ def pairs_of(
     said: npt.NDArray[Any],
     other_said: npt.NDArray[Any],
     gaps: npt.NDArray[np.float64] | None,
+    confirmed: npt.NDArray[np.bool_] | None = None,
 ) -> list[Pair]:
     """Make pairs of rows of codes, what was said of each, and how far apart their scores are, where that is known."""
     people, counterparts = records(space, rows), records(space, others)
@@ -157,7 +183,8 @@ def pairs_of(
     names = [*space.protected, *space.free]
     return [
         Pair(person, {name: other[name] for name in names if not same(person[name], other[name])},
-             native(said[i]), native(other_said[i]), 1.0 if gaps is None else float(gaps[i]), gaps is not None)
+             native(said[i]), native(other_said[i]), 1.0 if gaps is None else float(gaps[i]), gaps is not None,
+             confirmed is None or bool(confirmed[i]))
         for i, (person, other) in enumerate(zip(people, counterparts, strict=True))
     ]  # fmt: skip
 
@@ -179,8 +206,17 @@ def plain(value: Any) -> str:
     """
     if _missing(value):
         return "missing"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = number(value, 6, grouped=False) if isinstance(value, float) else str(value)
     return text if text.isprintable() else repr(text)[1:-1]
+
+
+def outcome(value: Any) -> str:
+    """Write what a model said: a decision as it is, a number for a reader.
+
+    >>> outcome("granted"), outcome(1), outcome(12345.678)
+    ('granted', '1', '12,345.7')
+    """
+    return number(value, 6) if isinstance(value, float) and not _missing(value) else plain(value)
 
 
 def first_by(measure: npt.NDArray[np.float64], share: float, count: int) -> npt.NDArray[np.int64]:

@@ -152,3 +152,14 @@ def unseen(frame: pd.DataFrame) -> Any:
 def train_unseen(X: pd.DataFrame, y: Any) -> Any:
     """Trains nothing: the model decides as ``unseen`` does."""
     return lambda frame: unseen(frame)
+
+
+def three(frame: pd.DataFrame) -> Any:
+    """Refuses young women, and lowers what middle-aged ones get."""
+    woman = frame["sex"] == "F"
+    return np.select([woman & (frame["age"] < 25), woman & (frame["age"] < 30)], ["refused", "reduced"], "granted")
+
+
+def pay(frame: pd.DataFrame) -> Any:
+    """Pays men more: whole numbers, which nobody said are amounts."""
+    return (1000 + 5450 * (frame["sex"] == "M")).to_numpy()

@@ -8,6 +8,7 @@ import pytest
 
 from evenhand.errors import ModelError
 from tests.cli.conftest import MODELS, Command
+from tests.reporting.page import Page
 
 
 def test_summary_counts_and_pairs(audit: Command) -> None:
@@ -17,7 +18,7 @@ def test_summary_counts_and_pairs(audit: Command) -> None:
     # 26 ages by 31 hours by 3 kinds of work, of which the ages below 30 are findings.
     assert "findings 930" in text
     assert "not how common discrimination is" in text
-    assert "age 20, hours 40, work clerk, sex F: refused. The same person with sex M: granted." in text
+    assert "age 21, hours 42, work clerk, sex F: refused. The same person with sex M: granted." in text
     assert done.stderr == ""
 
 
@@ -156,9 +157,10 @@ def test_a_page_is_what_the_configuration_says_of_reports(evenhand: Command, peo
     done = evenhand("audit", config, "--page", page)
     assert done.exit_code == 0, done.output
     assert done.stdout.endswith(f"Wrote {page}\n")
-    text = page.read_text("utf-8")
-    assert "<h1>Loans</h1>" in text
-    assert "Interval, 90 % confidence" in text
+    read = Page(page.read_text("utf-8"))
+    assert read.headings[0] == "Loans"
+    text = read.text
+    assert "Interval, 90% confidence" in text
     assert "Pairs are left out" in text
     assert "4 rows, from people.csv" in text
     for value in ("clerk", "nurse", "boss"):

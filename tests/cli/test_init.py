@@ -53,3 +53,14 @@ def test_every_line_that_is_commented_out_is_legal(evenhand: Command, people: Pa
     # What people want is no decision of this model: the report is written without it.
     assert "the report is written without it" in done.stderr
     assert (tmp_path / "report.html").exists()
+
+
+def test_rows_without_a_protected_value_are_asked_about(evenhand: Command, refused: Command, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("age,sex\n20,F\n30,M\n40,\n")
+    given = [tmp_path / "p.csv", "--protected", "sex", "--output", tmp_path / "e.toml"]
+    done = evenhand("init", *given)
+    refused(done, "'sex' is protected, and 1 of 3 rows have no value of it", "--missing drop", "--missing group")
+    assert not (tmp_path / "e.toml").exists()
+    for how, line in (("drop", 'missing = "drop"'), ("group", "missing = true")):
+        assert evenhand("init", *given, "--missing", how, "--force").exit_code == 0
+        assert line in (tmp_path / "e.space.toml").read_text()

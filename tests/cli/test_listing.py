@@ -11,7 +11,7 @@ def test_strategies(evenhand: Command) -> None:
     assert done.exit_code == 0
     for name in STRATEGIES:
         assert name in done.stdout
-    assert "samples=2000" in done.stdout
+    assert "samples=64" in done.stdout
     assert "SEKE 2022." in done.stdout
 
 

@@ -263,7 +263,7 @@ list = "list.csv"
     assert (done.exit_code, "(left out)" in done.stdout) == (0, True), done.output
     done = evenhand("replay", tmp_path / "evidence.zip", "--config", path)
     assert (done.exit_code, "findings confirmed, 0 not" in done.stdout) == (0, True), done.output
-    assert set(pd.read_csv(tmp_path / "list.csv")["confirmed"]) == {"yes"}
+    assert set(pd.read_csv(tmp_path / "list.csv")["holds"]) == {"yes"}
     assert evenhand("replay", run, "--config", path).exit_code == 0
     done = evenhand("compare", run, run, "--config", path, "--json")
     assert (done.exit_code, json.loads(done.stdout)["fail_on_new"]) == (0, True), done.output

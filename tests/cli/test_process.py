@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.cli.conftest import MODELS
-from tests.helpers import needs_dev_full
+import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.cli.conftest import MODELS
+from tests.helpers import needs_dev_full, source_environment
+
 # A test run in the background may have been told to ignore Ctrl-C, and would hand that on.
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from evenhand.cli import main; main()"
 
@@ -22,12 +23,9 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-c", START, *map(str, arguments)]
 
 
-def environment(**extra: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), **extra}
-
-
 def call(*arguments: object, **extra: Any) -> subprocess.CompletedProcess[str]:
-    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment(), **extra}
+    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **extra}
+    settings.setdefault("env", source_environment())
     return subprocess.run(command(*arguments), check=False, timeout=120, **settings)
 
 
@@ -40,7 +38,7 @@ def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on(people: Path) -> None
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(WAIT_AT="20"),
+        env=source_environment(WAIT_AT="20"),
     )
     assert started.stdout is not None
     assert started.stdout.readline() == "waiting\n"
@@ -61,7 +59,7 @@ def test_ctrl_c_without_a_directory_says_that_nothing_is_kept(people: Path) -> N
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(WAIT_AT="0"),
+        env=source_environment(WAIT_AT="0"),
     )
     assert started.stdout is not None
     assert started.stdout.readline() == "waiting\n"
@@ -98,9 +96,10 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
 def test_names_that_the_terminal_cannot_write(people: Path) -> None:
     people.write_text(people.read_text().replace("nurse", "säugling"))
     arguments = ["audit", "--model", f"{MODELS}:refuse", "--data", people, "--target", "paid", "--protected", "sex"]
-    done = call(*arguments, env=environment(PYTHONIOENCODING="ascii"))
+    ascii_only = source_environment(PYTHONIOENCODING="ascii")
+    done = call(*arguments, env=ascii_only)
     assert done.returncode == 0, done.stderr
-    assert call("audit", "--data", "ü.csv", "--model", "x:y", env=environment(PYTHONIOENCODING="ascii")).returncode == 2
+    assert call("audit", "--data", "ü.csv", "--model", "x:y", env=ascii_only).returncode == 2
 
 
 def test_help_is_quick(tmp_path: Path) -> None:
@@ -109,8 +108,64 @@ def test_help_is_quick(tmp_path: Path) -> None:
     spent = []
     for _ in range(4):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert call("--help", env=environment(**extra)).returncode == 0
+        assert call("--help", env=source_environment(**extra)).returncode == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     # The first one compiles.
     assert min(spent[1:]) < 0.5
+
+
+def disturbed(people: Path, number: signal.Signals, *arguments: object) -> tuple[int, str, Path]:
+    """Send a signal to an audit that waits for its model; return exit status, what it said, and its directory."""
+    run = people.parent / "run"
+    fixed = ["audit", "--model", f"{MODELS}:waits", "--data", people, "--target", "paid", "--protected", "sex"]
+    started = subprocess.Popen(
+        command(*fixed, "--chunk", 64, "--directory", run, *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=source_environment(WAIT_AT="20", TMPDIR=str(people.parent)),
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == "waiting\n"
+    started.send_signal(number)
+    _, err = started.communicate(timeout=60)
+    return started.returncode, err, run
+
+
+def test_being_told_to_end_keeps_the_run_and_leaves_no_temporary_files(people: Path) -> None:
+    status, err, run = disturbed(people, signal.SIGTERM, "--findings", people.parent / "findings.csv")
+    assert status == 143
+    assert err.startswith("evenhand: interrupted after ")
+    assert err.count("\n") == 1
+    assert f"kept in {run}; the same command again goes on" in err
+    assert [path for path in people.parent.rglob("*") if path.suffix == ".tmp"] == []
+    arguments = ["audit", "--model", f"{MODELS}:waits", "--data", people, "--target", "paid", "--protected", "sex"]
+    arguments += ["--chunk", 64]
+    assert call(*arguments, "--directory", run, "--resume").returncode == 0
+    assert call(*arguments, "--directory", people.parent / "whole").returncode == 0
+    assert (run / "answers.log").read_bytes() == (people.parent / "whole" / "answers.log").read_bytes()
+
+
+EARLY = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+number, where = signal.Signals(int(sys.argv.pop(1))), sys.argv.pop(1)
+class Presses:
+    def find_spec(self, name, path=None, target=None):
+        if name == where:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), number)
+sys.meta_path.insert(0, Presses())
+from evenhand.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("where", ["evenhand.cli.app", "typer", "evenhand.cli.plan", "numpy", "pandas", "evenhand.run"])
+@pytest.mark.parametrize(("number", "status", "told"), [(2, 130, "interrupted"), (15, 143, "told to end")])
+def test_an_early_signal_is_one_line(people: Path, where: str, number: int, status: int, told: str) -> None:
+    arguments = ["audit", "--model", f"{MODELS}:refuse", "--data", people, "--target", "paid", "--protected", "sex"]
+    started = [sys.executable, "-c", EARLY, str(number), where, *map(str, arguments)]
+    done = subprocess.run(started, env=source_environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", f"evenhand: {told}\n")

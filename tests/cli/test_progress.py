@@ -18,7 +18,7 @@ def test_the_nearest_limit_counts() -> None:
     assert done(status(tests=1000, rows=400, seconds=40.0)) == 0.5
     assert done(status(findings=1000), most=200) == 0.5
     assert done(status()) == 0
-    assert line(status(rows=400)).endswith("10 found (10.0% of tests), 4 s left")
+    assert line(status(rows=400)).endswith("10 found (10% of tests), 4 s left")
     assert "left" not in line(status())
     assert line(status(tests=10_000)).endswith("7 min left")
     assert line(status(tests=10_000_000)).endswith("111 h left")
@@ -41,6 +41,6 @@ def test_a_terminal_sees_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     with progress(wanted=True) as show:
         assert show is not None
         show(status(tests=200))
-    assert "100 tests, 25/s, 10 found (10.0% of tests), 4 s left" in terminal.getvalue()
+    assert "100 tests, 25/s, 10 found (10% of tests), 4 s left" in terminal.getvalue()
     with progress(wanted=False) as show:
         assert show is None

@@ -60,6 +60,22 @@ def values(done: Any) -> Any:
     return json.loads(done.stdout)
 
 
+def test_a_model_handed_back_unchanged_has_the_figures_of_the_original(
+    repair: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(X: Any, y: Any) -> Any:
+        """Decide by sex more often, the more rows there are to train with."""
+        bar = 40 if len(X) <= 280 else 10
+        return lambda frame: np.where((frame["sex"] == "F") & (frame["hours"] > bar), "low", "high")
+
+    monkeypatch.setattr(sys.modules["stock"], "train", train, raising=False)
+    told = values(repair("stock:train", *QUICK, "--method", "retrain", "--method", "augment", "--json"))["methods"]
+    assert [one["changed"] for one in told.values()] == [False, False]
+    assert told["retrain"]["settings"]["tests_used"] != told["augment"]["settings"]["tests_used"]
+    for one in told.values():
+        assert one["before"] == one["after"] == told["retrain"]["before"]
+
+
 def test_all_methods_in_one_table(repair: Command, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     done = repair("stock:tree", "--samples", 500, "--budget-tests", 500, "--plot", plot)
@@ -75,9 +91,8 @@ def test_a_saved_model_is_a_model(repair: Command, evenhand: Command, table: Pat
     saved = tmp_path / "fair.skops"
     done = repair("stock:tree", *QUICK, "--save", saved, "--method", "marginal")
     text = " ".join(done.stdout.split())
-    assert "needs --trust for sklearn.tree._tree.Tree" in text
-    given = ["--model", saved, "--trust", "sklearn.tree._tree.Tree", "--data", table, "--target", "paid"]
-    given += ["--protected", "sex"]
+    assert "--trust" not in text
+    given = ["--model", saved, "--data", table, "--target", "paid", "--protected", "sex"]
     audited = values(evenhand("audit", *given, "--budget-tests", 5000, "--json"))
     assert audited["findings"] == 0
     assert audited["tests"] > 1000

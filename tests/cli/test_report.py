@@ -152,3 +152,19 @@ def test_what_could_not_be_had_is_told_with_what_helps(
     text = Page(out.read_text("utf-8")).text
     assert "evenhand report RUN --trust a.B --trust c.D" in text
     assert "--model MODEL, or eh.report" not in text
+
+
+def test_an_order_on_the_page_of_an_audit(evenhand: Command, refused: Command, people: Path, tmp_path: Path) -> None:
+    given = ["--model", f"{MODELS}:three", "--data", people, "--target", "paid", "--protected", "sex"]
+    order = [part for name in ("refused", "reduced", "granted") for part in ("--order", name)]
+    audit = ["audit", *given, "--budget-tests", 500, "-q"]
+    page = tmp_path / "page.html"
+    done = evenhand(*audit, *order, "--page", page, "--directory", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    assert "Outcomes from worst to best: “refused”, “reduced”, “granted”" in Page(page.read_text("utf-8")).text
+    again = tmp_path / "again.html"
+    kept = ["report", tmp_path / "run", "--model", f"{MODELS}:three", "--data", people, "-q", "--output", again]
+    assert evenhand(*kept, "--favourable", "granted", "--favourable", "reduced").exit_code == 0
+    assert "“granted” or “reduced”" in again.read_text("utf-8")
+    refused(evenhand(*audit, *order), "--page")
+    refused(evenhand(*kept, "--order", "refused", "--order", "granted"), "--order", "'reduced'")

@@ -88,16 +88,14 @@ def test_compare_loads_model_files(evenhand: Command, refused: Command, tmp_path
 
     X = pd.DataFrame({"age": [1, 2, 3, 4], "sex": [0, 1, 0, 1]})
     X.to_csv(tmp_path / "x.csv", index=False)
-    trust = ["--trust", "sklearn.tree._tree.Tree"]
     for name, column in (("a", "sex"), ("b", "age")):
         model, place = tmp_path / f"{name}.skops", tmp_path / name
         y = X[column] > X[column].median() - 0.5
         skops.dump(DecisionTreeClassifier().fit(X * (X.columns == column), y), model)
         given = ["--data", tmp_path / "x.csv", "--protected", "sex", "--directory", place, "--strategy", "themis"]
-        done = evenhand("audit", "--model", model, *given, *trust, "-q")
+        done = evenhand("audit", "--model", model, *given, "-q")
         assert done.exit_code == 0, done.output
-    refused(evenhand("compare", tmp_path / "a", tmp_path / "b"), "--trust")
-    done = evenhand("compare", tmp_path / "a", tmp_path / "b", "--json", *trust)
+    done = evenhand("compare", tmp_path / "a", tmp_path / "b", "--json")
     told = json.loads(done.stdout)
     assert (told["fixed"], told["still"], told["new"]) == (4, 0, 0)
     with (tmp_path / "a.skops").open("ab") as file:
@@ -129,7 +127,7 @@ def test_yes_or_no_for_each(kept: Path, evenhand: Command, tmp_path: Path) -> No
     assert (done.exit_code, told["confirmed"], told["refuted"], told["problems"]) == (1, 0, 930, {})
     assert told["refuted_positions"] == list(range(930))
     lines = (tmp_path / "l.csv").read_text().splitlines()
-    assert lines[0].endswith(',"confirmed"')
+    assert lines[0].endswith(',"holds"')
     assert all(line.endswith(',"no"') for line in lines[1:])
 
 
@@ -208,7 +206,45 @@ def _spring() -> None:
 
 def test_options_of_bundles_are_refused_for_directories(kept: Path, evenhand: Command, refused: Command) -> None:
     refused(evenhand("replay", kept, *REFUSE, "--digest", "0"), "for bundles")
-    refused(evenhand("replay", kept), "no model to ask")
+
+
+def test_a_model_that_runs_code_must_be_named_to_be_replayed(kept: Path, evenhand: Command, refused: Command) -> None:
+    refused(evenhand("replay", kept), "runs code when it is loaded", f"--model='{MODELS}:refuse'")
+    assert evenhand("replay", kept, *REFUSE).exit_code == 0
+
+
+def test_replay_finds_the_model_that_the_run_noted(evenhand: Command, refused: Command, tmp_path: Path) -> None:
+    skops = optional("skops.io")
+    import pandas as pd
+    from sklearn.ensemble import RandomForestClassifier
+
+    import evenhand as eh
+
+    X = pd.DataFrame({"age": [1, 2, 3, 4], "sex": [0, 1, 0, 1]})
+    X.to_csv(tmp_path / "x.csv", index=False)
+    skops.dump(RandomForestClassifier(5, bootstrap=False, random_state=0).fit(X, X["sex"]), tmp_path / "m.skops")
+    given = [
+        "--data",
+        tmp_path / "x.csv",
+        "--protected",
+        "sex",
+        "--directory",
+        tmp_path / "run",
+        "--strategy",
+        "themis",
+    ]
+    assert evenhand("audit", "--model", tmp_path / "m.skops", *given, "-q").exit_code == 0
+    done = evenhand("replay", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    assert "4 of 4 findings confirmed" in done.stdout
+    assert eh.replay(tmp_path / "run").confirmed == 4
+    evenhand("bundle", tmp_path / "run", "--output", tmp_path / "e.zip", "-q")
+    assert eh.replay(tmp_path / "e.zip").confirmed == 4
+    # Another model under the same name is not taken for it.
+    skops.dump(RandomForestClassifier(5, random_state=0).fit(X, X["age"] > 2), tmp_path / "m.skops")
+    refused(evenhand("replay", tmp_path / "run"), "has changed since the run was made")
+    (tmp_path / "m.skops").unlink()
+    refused(evenhand("replay", tmp_path / "run"), "name the model yourself")
 
 
 def test_the_bundled_model_is_asked_where_none_is_named(evenhand: Command, tmp_path: Path) -> None:
@@ -219,13 +255,12 @@ def test_the_bundled_model_is_asked_where_none_is_named(evenhand: Command, tmp_p
     X = pd.DataFrame({"age": [1, 2, 3, 4], "sex": [0, 1, 0, 1]})
     X.to_csv(tmp_path / "x.csv", index=False)
     skops.dump(DecisionTreeClassifier().fit(X, X["sex"]), tmp_path / "m.skops")
-    trust = ["--trust", "sklearn.tree._tree.Tree"]
     given = ["--data", tmp_path / "x.csv", "--protected", "sex", "--directory", tmp_path / "run", "--threshold", 0.5]
-    evenhand("audit", "--model", tmp_path / "m.skops", *given, *trust, "--strategy", "themis", "-q")
+    evenhand("audit", "--model", tmp_path / "m.skops", *given, "--strategy", "themis", "-q")
     evenhand("bundle", tmp_path / "run", "--output", tmp_path / "e.zip", "-q")
     shutil.rmtree(tmp_path / "run")
     (tmp_path / "m.skops").unlink()
-    done = evenhand("replay", tmp_path / "e.zip", *trust)
+    done = evenhand("replay", tmp_path / "e.zip")
     assert (done.exit_code, "4 of 4 findings confirmed" in done.stdout) == (0, True)
 
 

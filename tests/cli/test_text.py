@@ -15,6 +15,7 @@ import evenhand as eh
 from evenhand.cli.audit import write_findings
 from tests.cli import models
 from tests.cli.conftest import MODELS, Command
+from tests.reporting.page import Page
 
 TEXTS = [
     "The Muslim family next door is loud.",
@@ -129,7 +130,7 @@ def test_export_bundle_replay_and_compare(
     assert evenhand("bundle", run, "--output", bundle).exit_code == 0
     done = evenhand("replay", bundle, "--model", MODEL, "--list", tmp_path / "list.csv")
     assert (done.exit_code, "2 of 2 findings confirmed" in done.stdout) == (0, True), done.output
-    assert pd.read_csv(tmp_path / "list.csv")["confirmed"].tolist() == ["yes", "yes"]
+    assert pd.read_csv(tmp_path / "list.csv")["holds"].tolist() == ["yes", "yes"]
     whole = bundle.read_bytes()
     bundle.write_bytes(whole.replace(TEXTS[0].encode(), TEXTS[0].upper().encode(), 1))
     done = evenhand("replay", bundle, "--model", MODEL)
@@ -274,13 +275,13 @@ def test_how_common_it_is(estimate: Command, tmp_path: Path) -> None:
     done = estimate("--plots", tmp_path / "plots")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
-    assert "66.7 % of texts like those given with a protected term are treated differently, 9.43 % to 99.2 %" in text
+    assert "66.7% of texts like those given with a protected term are treated differently, 9.42% to 99.2%" in text
     assert "asked 3 texts, of which 2 are treated differently" in text
     assert "no term 1 texts" in text
     assert "ended because all were asked" in text
     # Five places for a term: one in each of two texts, three in the third.
-    assert "Muslim 5 60 % 40 %" in text
-    assert "Sikh 5 100 % 0 %" in text
+    assert "Muslim 5 60% 40%" in text
+    assert "Sikh 5 100% 0%" in text
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"convergence.svg", "gaps.svg", "intervals.svg"}
 
 
@@ -331,10 +332,10 @@ def test_a_report_of_a_kept_run_reads_the_texts(
     given = ["report", run, "--model", MODEL, "--output", page]
     done = evenhand(*given, "--texts", comments, "--column", "said")
     assert done.exit_code == 0, done.output
-    assert ", 2 of which are" in page.read_text()
+    assert ", 2 of which are" in Page(page.read_text()).text
     assert evenhand(*given).exit_code == 0
     assert "which column has the texts?" in page.read_text()
     assert evenhand(*given, "--config", write(comments.parent)).exit_code == 0
-    assert ", 2 of which are" in page.read_text()
+    assert ", 2 of which are" in Page(page.read_text()).text
     refused(evenhand(*given, "--data", comments), "--data is for runs of rows", "--texts FILE")
     refused(evenhand(*given, "--texts", comments, "--column", "sad"), "no column 'sad'")

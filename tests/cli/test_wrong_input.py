@@ -154,7 +154,7 @@ SPACES = {
     "a broken constraint": ('protected = ["sex"]\nconstraints = ["age <"]\n{age}{sex}', "age <"),
     "an unknown protected attribute": ('protected = ["gender"]\n{age}{sex}', "gender"),
     "every attribute protected": ('protected = ["age", "sex"]\n{age}{sex}', "every attribute is protected"),
-    "no TOML": ("protected = [", "no TOML"),
+    "no TOML": ("protected = [", "not valid TOML"),
     "an unknown key": ('protected = ["sex"]\ncolour = 3\n{age}{sex}', "colour"),
     "bounds the wrong way": (
         'protected = ["sex"]\n[[attribute]]\nname = "a"\nkind = "integer"\nlow = 3\nhigh = 1\n{sex}',
@@ -174,7 +174,7 @@ def test_spaces(evenhand: Command, refused: Command, tmp_path: Path, name: str) 
 
 
 CONFIGS = {
-    "no TOML": ("[audit", "no TOML"),
+    "no TOML": ("[audit", "not valid TOML"),
     "an unknown key": ("[audit]\nsed = 3", "unknown key 'audit.sed'; did you mean 'seed'?"),
     "an unknown table": ("[audits]\nseed = 3", "unknown table [audits]; did you mean 'audit'"),
     "a text for a number": ('[audit]\nseed = "3"', "audit.seed must be a valid integer, got '3'"),
@@ -197,7 +197,7 @@ def test_configurations(evenhand: Command, refused: Command, tmp_path: Path, nam
 
 def test_configuration_files(evenhand: Command, refused: Command, tmp_path: Path) -> None:
     refused(evenhand("audit", tmp_path / "gone.toml"), "no such file", "evenhand init")
-    refused(evenhand("audit", tmp_path), "cannot be read")
+    refused(evenhand("audit", tmp_path), "directory")
     (tmp_path / "latin.toml").write_bytes(b"\xff\xfe")
     refused(evenhand("audit", tmp_path / "latin.toml"), "UTF-8")
 

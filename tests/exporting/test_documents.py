@@ -88,7 +88,8 @@ def test_sarif(run: eh.Run) -> None:
     SARIF.validate(told)
     (only,) = told["runs"]
     assert [r["message"]["text"] for r in only["results"]] == [p.sentence for p in pairs_at(run, _first(run, 2))]
-    assert only["properties"] == {"findings": run.found, "listed": min(2, run.found), "tests": run.tests}
+    counts = {"findings": run.found, "confirmed": run.found, "refuted": 0, "listed": min(2, run.found)}
+    assert only["properties"] == {**counts, "tests": run.tests}
     rules = [rule["id"] for rule in only["tool"]["driver"]["rules"]]
     assert all(rules[r["ruleIndex"]] == r["ruleId"] for r in only["results"])
 
@@ -169,3 +170,12 @@ def _first(run: eh.Run, count: int) -> Any:
     import numpy as np
 
     return np.arange(min(run.found, count))
+
+
+def test_numbers_are_written_for_people() -> None:
+    space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    run = eh.audit(lambda f: 1_234_567.0 + 5450 * (f["sex"] == "M"), space, "themis", criterion=eh.Gap(200))
+    for text in (to_markdown(run), to_json(run), to_sarif(run, 5), to_junit(run, 5)):
+        assert "1,234,567" in text
+        assert "1,240,017" in text
+        assert "e+0" not in text

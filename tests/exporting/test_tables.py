@@ -71,7 +71,7 @@ def test_no_column_is_lost_where_two_names_look_alike() -> None:
     space = eh.Space([eh.Nominal(name, ["x", f"y{chr(0)}"]) for name in names], protected="\ufeff")
     got = rows_of(eh.audit(lambda f: f["\ufeff"] == "x", space, "themis"))
     assert got[0][:4] == ["a\\u200b", "a\\u200b", "\\ufeff", "counterpart_\\ufeff"]
-    assert len(got[0]) == 7
+    assert len(got[0]) == 8
     assert {value for row in got[1:] for value in row[:3]} == {"x", "y\\x00"}
 
 

@@ -88,7 +88,7 @@ def test_everybody_alike() -> None:
     found = eh.regions(eh.audit(lambda frame: frame["sex"], SPACE, "themis"))
     assert not len(found)
     assert found.everybody.rate == 1
-    assert "100 %" in found.sentence
+    assert "100%" in found.sentence
 
 
 def test_what_matters_and_what_does_not() -> None:
@@ -106,8 +106,8 @@ def test_data_support_and_rows_of_a_frame() -> None:
     region = eh.regions(eh.audit(refuse, SPACE, "themis"), data=frame)[0]
     assert region.data_support == pytest.approx(1 / 3)
     assert region.contains(frame).tolist() == [True, False, False, False]
-    assert region.sentence.startswith("hours >= 45 and work = nurse: 100 % (")
-    assert "33 % of the data" in region.sentence
+    assert region.sentence.startswith("hours >= 45 and work = nurse: 100% (")
+    assert "33.3% of the data" in region.sentence
 
 
 def test_same_seed_same_regions_also_from_a_directory(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,8 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import evenhand as eh
-from evenhand.measuring.comparisons import Sureness, compare, holm, mcnemar
-from evenhand.measuring.tables import Table, spread, tables_of
+from evenhand.measuring.comparisons import Comparison, Sureness, compare, mcnemar
+from evenhand.measuring.tables import Table, Weighted, spread, tables_of
+from evenhand.measuring.words import said
 
 PAIR = eh.Space([eh.Integer("age", 0, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -19,18 +22,6 @@ PAIR = eh.Space([eh.Integer("age", 0, 9), eh.Nominal("sex", ["F", "M"])], protec
 def test_mcnemar_is_scipys_binomial_test(first: int, second: int) -> None:
     expected = stats.binomtest(first, first + second).pvalue if first + second else 1.0
     assert float(mcnemar(first, second)) == pytest.approx(expected, abs=1e-9)
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.01, 0.2))
-def test_holm_rejects_what_its_steps_reject(p: list[float], level: float) -> None:
-    rejected = set()
-    for step, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
-        if p[i] * (len(p) - step) >= level:
-            break
-        rejected.add(i)
-    adjusted = holm(p)
-    assert {i for i in range(len(p)) if adjusted[i] < level} == rejected
-    assert (adjusted >= np.array(p)).all()
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
@@ -86,9 +77,74 @@ def test_many_comparisons_raise_the_bar() -> None:
     made = compare([table], Sureness(0.95, 0.01), True)
     assert len(made) == 28
     assert made[3].p_value == pytest.approx(0.0215, abs=1e-3)
-    assert made[3].p_adjusted == pytest.approx(28 * made[3].p_value)
     assert made[3].verdict == "insufficient evidence"
     assert verdict(1000, 10, 9, 1) == "favours first"
+
+
+RACE = eh.Space([eh.Integer("age", 0, 9), eh.Nominal("race", range(3))], protected="race")
+
+
+@st.composite
+def counted(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
+    """Draw three comparisons: pairs, those that differ, those in which the first and the second are favoured."""
+    rows = []
+    for _ in range(3):
+        first, second, other = draw(st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(0, 5)))
+        different = first + second + other
+        rows.append((draw(st.integers(different, different + 3000)), different, first, second))
+    return rows
+
+
+def compared(rows: list[tuple[int, int, int, int]], sure: Sureness, weighted: bool = False) -> list[Comparison]:
+    table = Table(RACE, (0,))
+    table.counts[:, :] = np.array(rows).T
+    if weighted:
+        # Every row weighs 1, so that the squares are the counts.
+        table.weighted = Weighted(3)
+        table.weighted.squares[:, :] = table.weighted.rows[:, :] = table.counts
+        table.weighted.heaviest[:, :] = 1.0
+    return compare([table], sure, True)
+
+
+@given(counted(), st.sampled_from([0.8, 0.95, 0.99]), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.0, 3.0]))
+def test_the_word_follows_from_the_interval_that_is_shown(
+    rows: list[tuple[int, int, int, int]], confidence: float, watched: bool, exact: bool, misjudged: float
+) -> None:
+    sure = Sureness(confidence, 0.01, watched, exact and not misjudged, misjudged)
+    for c in compared(rows, sure):
+        line = said(c)
+        if c.net_low is None or c.net_high is None or c.first_favoured is None:
+            assert "favoured" not in line
+            continue
+        net = re.search(r"net [-0-9.]+%(?: \(([-0-9.]+)% to ([-0-9.]+)%\))?", line)
+        assert net is not None
+        shown = [float(end) for end in net.groups() if end is not None] or [100 * abs(c.net or 0.0)]
+        assert (" favoured over " in line) == (shown[0] > 0 or shown[-1] < 0)
+        assert (c.verdict == "favours first") == (c.net_low > 0)
+        assert (c.verdict == "favours second") == (c.net_high < 0)
+        if c.verdict in ("none found", "both ways"):
+            assert c.net_low <= 0 <= c.net_high
+
+
+@given(counted())
+def test_equal_weights_give_the_same_words_as_none(rows: list[tuple[int, int, int, int]]) -> None:
+    sure = Sureness(0.95, 0.01)
+    plain, weighted = compared(rows, sure), compared(rows, sure, weighted=True)
+    assert [c.verdict for c in plain] == [c.verdict for c in weighted]
+
+
+def test_net_intervals_hold_for_all_comparisons_at_once() -> None:
+    n, p = 12, (0.25, 0.1)
+    outcomes = [(a, b) for a in range(n + 1) for b in range(n + 1 - a)]
+    first, second = (np.array(side) for side in zip(*outcomes, strict=True))
+    chance = stats.multinomial.pmf(np.column_stack([first, second, n - first - second]), n, [*p, 1 - sum(p)])
+    missed = []
+    for a, b in outcomes:
+        made = compared([(n, a + b, a, b)] * 3, Sureness(0.95, 0.01))[0]
+        assert made.net_low is not None
+        assert made.net_high is not None
+        missed.append(not made.net_low - 1e-12 <= p[0] - p[1] <= made.net_high + 1e-12)
+    assert 3 * chance[np.array(missed)].sum() <= 0.05
 
 
 def test_which_tables_there_are() -> None:

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import evenhand as eh
+from evenhand._format import estimated, number, number_interval
 from evenhand.errors import DataError, EstimateError, MissingExtra, ModelError
 from evenhand.measuring.impact import ratio_ends
 from evenhand.measuring.intervals import clopper_pearson
@@ -115,7 +116,8 @@ def test_numbers_are_selected_beyond_the_median() -> None:
     race = [next(g for g in f.groups if g.values == {"race": "a"}) for f in (higher, lower)]
     assert race[0].rate == pytest.approx(0.5, abs=0.02)
     assert race[0].rate + race[1].rate <= 1
-    assert "scoring rate" in repr(higher)
+    assert "above the median" in repr(higher)
+    assert "below the median" in repr(lower)
     with pytest.raises(ModelError, match="higher"):
         eh.groups(model, SPACE, frame, "yes")
 
@@ -174,3 +176,61 @@ def test_impact_interval_covers_whichever_group_is_on_top(rates: tuple[float, fl
             truth = np.array(rates) / max(rates)
             covered += chance[0][a] * chance[1][b] * ((low <= truth + 1e-12) & (truth <= high + 1e-12))
     assert (covered >= confidence).all()
+
+
+@pytest.mark.parametrize("given", ["frame", "array"])
+def test_rows_are_asked_as_they_are_given(given: str) -> None:
+    space = eh.Space(
+        [eh.Real("pay", 0.0, 1.0, step=0.1), eh.Integer("hours", 0, 10), eh.Boolean("member")], protected="member"
+    )
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {"pay": rng.uniform(0, 1.4, 500), "hours": rng.integers(0, 30, 500), "member": rng.random(500) < 0.5}
+    )
+
+    def columns(x: object) -> tuple[np.ndarray, ...]:
+        return tuple(x.T) if isinstance(x, np.ndarray) else tuple(np.asarray(x[name]) for name in space.names)
+
+    def narrow(x: object) -> np.ndarray:
+        pay, hours, member = columns(x)
+        return (pay > 0.47 + 0.1 * np.asarray(member, dtype=float)) & (hours > 14)
+
+    figures = eh.groups(eh.wrap(narrow, input=given), space, frame, True, y=narrow(frame))
+    for group in figures.groups:
+        here = frame[frame["member"] == group.values["member"]]
+        assert (group.selected, group.rate) == (narrow(here).sum(), pytest.approx(narrow(here).mean()))
+        assert group.accuracy == 1
+    assert "500 rows, as given" in repr(figures)
+    assert "if the model was trained on them, it is overstated" in repr(figures)
+    assert "accuracy" not in eh.groups(eh.wrap(narrow, input=given), space, frame, True).note
+
+
+def test_rows_that_the_model_does_not_take_as_given_are_moved_and_counted() -> None:
+    space = eh.Space([eh.Integer("pay", 0, 10), eh.Boolean("member")], protected="member")
+    frame = pd.DataFrame({"pay": [*range(10), 12, 13], "member": [True, False] * 6})
+
+    def strict(x: pd.DataFrame) -> np.ndarray:
+        if (x["pay"] > 10).any():
+            raise ValueError("pay")
+        return np.asarray(x["pay"] > 5)
+
+    figures = eh.groups(strict, space, frame, True)
+    assert figures.counts["moved"] == 2
+    assert "2 of them moved to the nearest values of the space" in repr(figures)
+    assert "as given;" not in figures.note
+
+
+def test_the_verdict_follows_from_the_interval_that_is_shown() -> None:
+    rng = np.random.default_rng(2)
+    for share in (0.2, 0.5, 0.62, 0.7, 0.9, 1.0):
+        frame = people(900).assign(pay=rng.integers(0, 100, 900))
+        figures = eh.groups(lambda f, s=share: np.where(f["pay"] < np.where(f["sex"] == "F", 80 * s, 80), "yes", "no"),
+                            SPACE, frame, "yes")  # fmt: skip
+        for group in figures.groups:
+            if group.impact_ratio is None:
+                continue
+            assert (group.verdict == "below four fifths") == (group.impact_high < 0.8)
+            assert (group.verdict == "at least four fifths") == (group.impact_low >= 0.8)
+            told = f"{number(group.impact_ratio)} ({number_interval(group.impact_low, group.impact_high)})"
+            assert told in repr(figures)
+            assert estimated(group.rate, group.low, group.high) in repr(figures)

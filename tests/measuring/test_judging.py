@@ -44,23 +44,35 @@ def test_those_without_counterparts_are_counted() -> None:
     assert block.unfair.all()
 
 
+class Turns:
+    """Tells by the rows asked so far in which repeat a call is; a repeat asks all 20 rows, in several calls."""
+
+    def __init__(self, answers: list[int]) -> None:
+        self.answers, self.rows = answers, 0
+
+    def next(self, rows: int) -> int:
+        self.rows += rows
+        return self.answers[(self.rows - 1) // 20]
+
+
 def test_the_most_frequent_answer_counts() -> None:
-    calls = iter([0, 1, 1, 0, 1, 1])
+    turns = Turns([0, 1, 1, 0, 1, 1])
 
     def model(frame):
-        lies = next(calls) == 0
+        lies = turns.next(len(frame)) == 0
         return (frame["age"] < 3) ^ lies
 
-    judge = Judge(Asker(eh.wrap(model), SPACE, eh.Flip()), 0, half=3)
+    judge = Judge(Asker(eh.wrap(model, batch_size=100), SPACE, eh.Flip()), 0, half=3)
     block = judge.judge(judge.families(everyone()))
     assert not block.unfair.any()
     assert not block.unsure.any()
-    assert judge.rows == 6 * 20
+    assert judge.rows == turns.rows == 6 * 20
     assert block.outputs.labels[:, 0].tolist() == (block.families.rows[:, 0, 0] < 3).tolist()
 
 
 def test_halves_that_disagree_are_unsure() -> None:
-    calls = iter([0, 0, 0, 1, 1, 1])
-    judge = Judge(Asker(eh.wrap(lambda f: np.full(len(f), next(calls))), SPACE, eh.Flip()), 0, half=3)
+    turns = Turns([0, 0, 0, 1, 1, 1])
+    model = eh.wrap(lambda frame: np.full(len(frame), turns.next(len(frame))), batch_size=100)
+    judge = Judge(Asker(model, SPACE, eh.Flip()), 0, half=3)
     block = judge.judge(judge.families(everyone()))
     assert block.unsure.all()

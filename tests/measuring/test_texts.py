@@ -57,10 +57,10 @@ def test_what_is_counted_is_what_enumeration_says(seed: int, terms: int, share: 
     found = measure(model, ["ba da", None, *texts, ""], about="rows")
     assert (found.samples, found.found, found.rate) == (len(texts), sum(said), sum(said) / len(texts))
     assert found.exact
-    assert found.low == found.high == found.upper == found.rate
+    assert found.low == found.high == found.rate
     assert found.counts == {"rows": len(texts) + 3, "missing": 1, "untestable": 2}
     assert found.rows == sum(len(family(text)) for text in texts)
-    assert found.rows_checked == sum(len(family(text)) for text, one in zip(texts, said, strict=True) if one)
+    assert found.rows_checked == model.rows - found.rows > 0
     counts = by_hand(model, texts)
     assert [term.term for term in found.terms] == TEAMS
     for term in found.terms:
@@ -145,7 +145,7 @@ def test_a_sample_of_counterparts_is_stated() -> None:
 
 def test_nothing_found_is_a_bound() -> None:
     found = measure(world(0), TEXTS)
-    assert found.sentence.startswith("none of 100 asked is treated differently: at most 3 %")
+    assert found.sentence.startswith("none of 100 asked is treated differently: at most 3.63%")
     assert found.sentence.endswith("of texts like those given with a protected term")
     assert (found.low, found.verdict) == (0, "insufficient evidence")
     assert measure(world(0), TEXTS, tolerance=0.05).verdict == "none found"
@@ -155,9 +155,9 @@ def test_nothing_found_is_a_bound() -> None:
 
 def test_a_model_that_takes_a_finding_back_is_flaky() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(FlakyModel, match="asked again"):
+    with pytest.raises(FlakyModel, match="asked twice"):
         measure(lambda texts: ["bad" if rng.random() < 0.3 else "good" for _ in texts], TEXTS)
-    with pytest.raises(FlakyModel, match="depend on the other texts"):
+    with pytest.raises(FlakyModel, match="position of a row in the batch"):
         measure(lambda texts: ["bad" if i % 7 == 0 else "good" for i, _ in enumerate(texts)], TEXTS)
     with pytest.raises(FlakyModel):
         measure(lambda texts: rng.random((len(texts), 1)), TEXTS, criterion=eh.Gap(0.5))
@@ -168,7 +168,7 @@ def test_an_error_later_on_leaves_what_is_known() -> None:
 
     def dies(texts: list[str]) -> Any:
         calls.append(texts)
-        if len(calls) > 5:
+        if len(calls) > 40:
             raise ValueError("out of memory")
         return model(texts)
 
@@ -186,9 +186,9 @@ def test_an_error_later_on_leaves_what_is_known() -> None:
 @pytest.mark.parametrize(("about", "name"), [("population", "anytime"), ("rows", "anytime, rows asked once")])
 def test_an_interrupted_estimate_holds_all_the_same(about: Any, name: str) -> None:
     model = world()
-    model.dies = 6
+    model.dies = 40
     found = measure(model.model, TEXTS, chunk=30, about=about)
-    assert (found.stop, found.interval, found.upper) == ("interrupted", name, found.high)
+    assert (found.stop, found.interval) == ("interrupted", name)
     assert 0 < found.samples < 100
     truth = np.mean([unfair(model, text) for text in TEXTS])
     assert found.low <= truth <= found.high

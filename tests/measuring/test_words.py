@@ -9,35 +9,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._format import high, interval, level, low, number, percent
 from evenhand.criterion import Criterion
 from evenhand.measuring.comparisons import Comparison
-from evenhand.measuring.words import level, percent, said
+from evenhand.measuring.words import said
 
 
 @given(st.floats(1e-12, 1))
 def test_percent_keeps_its_digits_and_is_no_power_of_ten(share: float) -> None:
     text = percent(share)
-    assert text.endswith(" %")
+    assert text.endswith("%")
     assert "e" not in text
-    assert float(text[:-2]) / 100 == pytest.approx(share, rel=0.006)
+    assert float(text[:-1]) / 100 == pytest.approx(share, rel=0.006)
 
 
-@given(st.floats(1e-12, 1))
-def test_a_bound_is_rounded_up(share: float) -> None:
-    bound = float(percent(share, 2, up=True)[:-2]) / 100
-    assert share * (1 - 1e-9) <= bound <= share * 1.11
+@given(st.floats(-1, 1), st.floats(-1, 1))
+def test_a_shown_interval_holds_the_measured_one_and_excludes_0_where_it_does(one: float, other: float) -> None:
+    ends = sorted((one, other))
+    shown = [float(end.removesuffix("%")) / 100 for end in interval(*ends).split(" to ")]
+    assert shown[0] <= ends[0] + 1e-9 * abs(ends[0])
+    assert shown[1] >= ends[1] - 1e-9 * abs(ends[1])
+    assert np.sign(shown).tolist() == np.sign(ends).tolist()
+    assert np.allclose(shown, ends, rtol=0.011, atol=1e-300)
+    assert [low(ends[0]), high(ends[1])] == interval(*ends).split(" to ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(5452.4, "5,452"), (0.5, "0.5"), (0, "0"), (-1234567, "-1,234,567"), (float("inf"), "inf"), (2.0, "2")],
+)
+def test_number(value: float, text: str) -> None:
+    assert number(value) == text
 
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0, "0 %"), (1, "100 %"), (0.1, "10 %"), (0.12345, "12.3 %"), (-0.02, "-2 %"), (3e-5, "0.003 %")],
+    [(0, "0%"), (1, "100%"), (0.1, "10%"), (0.12345, "12.3%"), (-0.02, "-2%"), (3e-5, "0.003%")],
 )
 def test_percent(share: float, text: str) -> None:
     assert percent(share) == text
 
 
 def test_level() -> None:
-    assert [level(c) for c in (0.9, 0.95, 0.999)] == ["90 %", "95 %", "99.9 %"]
+    assert [level(c) for c in (0.9, 0.95, 0.999)] == ["90%", "95%", "99.9%"]
 
 
 def comparison(**kwargs) -> Comparison:
@@ -45,22 +59,22 @@ def comparison(**kwargs) -> Comparison:
         "first": {"sex": "F"}, "second": {"sex": "M"}, "pairs": 1000, "different": 50, "rate": 0.05, "low": 0.04,
         "high": 0.06, "first_favoured": 30, "second_favoured": 20, "gross": 0.05, "net": 0.01, "net_low": -0.01,
         "net_high": 0.03,
-        "p_value": 0.2, "p_adjusted": 0.2, "gaps": None, "verdict": "insufficient evidence",
+        "p_value": 0.2, "gaps": None, "verdict": "insufficient evidence",
     }  # fmt: skip
     return Comparison(**{**given, **kwargs})
 
 
 def test_comparisons_are_said_from_the_favoured_side() -> None:
     assert said(comparison()) == (
-        "sex F against sex M: insufficient evidence; net 1 % (-1 % to 3 %), F in 3 % of pairs, M in 2 %"
+        "sex F against sex M: insufficient evidence; net 1% (-1% to 3%), F in 3% of pairs, M in 2%"
     )
     turned = comparison(first_favoured=5, second_favoured=45, net=-0.04, net_low=-0.06, net_high=-0.02,
                         verdict="favours second")  # fmt: skip
-    assert said(turned) == "sex M favoured over sex F: net 4 % (2 % to 6 %), M in 4.5 % of pairs, F in 0.5 %"
+    assert said(turned) == "sex M favoured over sex F: net 4% (2% to 6%), M in 4.5% of pairs, F in 0.5%"
     exact = comparison(net=0.04, net_low=0.04, net_high=0.04, verdict="favours first")
-    assert said(exact).startswith("sex F favoured over sex M: net 4 %, ")
+    assert said(exact).startswith("sex F favoured over sex M: net 4%, ")
     plain = comparison(net=None, net_low=None, net_high=None, verdict="different")
-    assert said(plain) == "sex F and sex M: 5 % differ (4 % to 6 %); different"
+    assert said(plain) == "sex F and sex M: 5% differ (4% to 6%); different"
 
 
 @pytest.mark.parametrize("criterion", [eh.Gap(0.6), eh.Flip() & eh.Gap(0.6), eh.Flip()])

@@ -89,7 +89,7 @@ def test_a_function_on_a_list_of_strings(answer):
 def test_scores_of_a_function_and_its_list_is_its_own():
     def score(texts):
         texts.sort()
-        return [len(text) for text in texts]
+        return [float(len(text)) for text in texts]
 
     given = ["ccc", "a"]
     assert Asking(wrap(score, input="text")).scores(given, 2).tolist() == [[1], [3]]

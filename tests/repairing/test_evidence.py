@@ -26,7 +26,8 @@ def test_discrimination_that_moved_is_told() -> None:
         done = repaired(train, samples=samples)
         assert done.changed
         assert done.moved == ("work",)
-        assert "more people than before depend on work (0 % to " in done.verdict
+        assert "more people than before depend on work (difference +" in done.verdict
+        assert all(shift.rose == (shift.difference.low > 0) for shift in done.shifts)
     assert repaired(train, watch=()).moved == ()
     assert repaired(train, watch="age").moved == ()
 

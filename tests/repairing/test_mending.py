@@ -127,7 +127,7 @@ def test_the_figures_are_those_of_the_models() -> None:
     assert frame.loc["accuracy", "difference"] == pytest.approx(done.after.accuracy.value - done.before.accuracy.value)
     assert (frame["low"].isna() | (frame["low"] <= frame["difference"])).all()
     assert (frame["high"].isna() | (frame["high"] >= frame["difference"])).all()
-    assert "discrimination fell from" in done.verdict
+    assert "discrimination fell, to" in done.verdict
     assert "accuracy" in repr(done)
 
 

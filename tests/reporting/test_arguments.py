@@ -121,3 +121,23 @@ def test_texts_have_no_favourable_decision(text_run: eh.Run) -> None:
         gathered(text_run, favourable="fine")
     with pytest.raises(DataError, match="give data="):
         gathered(eh.audit(decide, SPACE, "themis", eh.Budget(tests=50)), y="paid")
+
+
+def test_an_unsteady_run_has_no_rate_in_its_report(tmp_path):
+    """A model that a position in the batch sways, rarely: its findings are refuted, and no share is shown."""
+
+    def swayed(X):
+        said = X[:, 0] * 2 + X[:, 1] > 120
+        said[np.arange(len(X)) % 1009 == 1008] ^= True
+        return said
+
+    space = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 99), eh.Integer("sex", 0, 1)], protected="sex")
+    model = eh.wrap(swayed, input="array", name="swayed")
+    with pytest.raises(eh.errors.FlakyModel):
+        eh.audit(model, space, "themis", eh.Budget(tests=9000), directory=tmp_path / "r")
+    run = eh.Run.load(tmp_path / "r")
+    assert (run.confirmed, run.note) == (0, None)
+    page = eh.report(run, tmp_path / "r.html", model=model).read_text("utf-8")
+    assert "Not known: the model does not answer steadily" in page
+    assert "was not measured: the model does not answer steadily" in page
+    assert "estimate.rate" not in page

@@ -48,7 +48,7 @@ def text_of(model: Any, criterion: Any, **given: Any) -> str:
 def test_a_gap_of_scores_is_never_called_another_outcome(given: dict[str, Any]) -> None:
     text = text_of(Scorer(), eh.Gap(0.05), **given)
     # Everybody's scores are 0.1 apart; outcomes differ of a few only.
-    assert "100 %" in text
+    assert "100%" in text
     assert "would be scored more than 0.05 apart if only their sex were different" in text
     assert "Scores more than 0.05 apart First ahead Second ahead" in text
     assert "the model gives scores more than 0.05 apart" in text

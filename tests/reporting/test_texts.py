@@ -65,7 +65,7 @@ def test_quality_is_that_of_the_words_replaced_alone() -> None:
     assert "quality" in sections(content)
     page = Page(render(content))
     page.check()
-    assert "Words replaced 1.00" in page.text
+    assert "Words replaced 1" in page.text
     assert '<span class="changed">nice</span> <s>kind</s>' in page.html
 
 
@@ -87,7 +87,7 @@ def test_a_long_text_is_cut_and_none_found_is_said() -> None:
     page = Page(render(gathered(fair)))
     page.check()
     assert "None found" in page.text
-    assert "; at most 95 % of texts like those given with a protected term are affected, by the estimate" in page.text
+    assert "; at most 97.5% of texts like those given with a protected term are affected, by the estimate" in page.text
     assert list(sections(gathered(fair))) == ["common", "whom", "curve", "run", "limits"]
     assert list(sections(gathered(fair, ask=False))) == ["common", "curve", "run", "limits"]
 
@@ -115,14 +115,14 @@ def test_how_common_it_is_among_the_texts(kept: tuple[eh.Run, eh.Run]) -> None:
     assert (found.found, found.samples) == (6, 12)
     page = Page(render(content))
     page.check()
-    low, high = "21 %", "79 %"
-    share = f"an estimated 50 % ({low} to {high}) of texts like those given with a protected term"
+    low, high = "21%", "79%"
+    share = f"an estimated 50% ({low} to {high}) of texts like those given with a protected term"
     assert f"Yes: {share} would get another outcome if only a word of religion were swapped." in page.text
-    assert f"Texts like those given, with a protected term 50 % {low} to {high}, 95 % confidence" in page.text
+    assert f"Texts like those given, with a protected term 50% {low} to {high}, 95% confidence" in page.text
     assert "measured on the texts as they are" in page.text
     assert "12 of 12 texts, 6 of which are" in page.text
-    assert "Sikh 12 0 % 100 %" in page.text
-    assert "Jewish 12 50 % 50 %" in page.text
+    assert "Sikh 12 0% 100%" in page.text
+    assert "Jewish 12 50% 50%" in page.text
     assert "&lt;b&gt;rude" in page.html
     assert "<b>rude" not in page.html
     assert "individuals who" not in page.text

@@ -170,7 +170,7 @@ def test_stored_individuals_of_wide_spaces_move_as_they_did(size: int) -> None:
 
 def test_missing_values_are_legal_only_where_the_data_has_them() -> None:
     frame = pd.DataFrame({"x": [1.0, None, 3.0], "y": [1, 2, 3], "sex": ["F", "M", None]})
-    space = eh.Space.infer(frame, protected="sex")
+    space = eh.Space.infer(frame, protected="sex", missing="group")
     decoded = space.frame(space.encode(frame, strict=True).individuals.rows)
     pd.testing.assert_frame_equal(decoded, frame)
     with pytest.raises(DataError, match="'y'|y ="):

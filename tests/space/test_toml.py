@@ -9,10 +9,11 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import ConfigError, EvenhandError, SpaceError
+from evenhand.limits import limit
 from evenhand.space.attributes import Boolean, Integer, Nominal, Ordinal, Real
 from evenhand.space.tabular import Space
 from evenhand.space.toml import dumps, load, loads, save
@@ -180,17 +181,17 @@ def test_files(tmp_path):
     assert Space.load(path) == space
     with pytest.raises(ConfigError, match="no such file"):
         load(tmp_path / "none.toml")
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="directory"):
         load(tmp_path)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="check the path"):
         load("a\0b")
     with pytest.raises(ConfigError, match="cannot be written"):
         save(space, tmp_path / "none" / "space.toml")
     path.write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="no UTF-8"):
+    with pytest.raises(ConfigError, match="not UTF-8"):
         load(path)
     path.write_text("protected = [")
-    with pytest.raises(ConfigError, match="space.toml: it is no TOML"):
+    with pytest.raises(ConfigError, match="space.toml: it is not valid TOML"):
         load(path)
 
 
@@ -215,9 +216,8 @@ AGE = 'protected = ["sex"]\n[[attribute]]\nname = "sex"\nkind = "boolean"\n[[att
     ("text", "message"),
     [
         ("", "needs attributes"),
-        ("protected = [", "no TOML"),
-        ("a = " + "[" * 100_000, "no TOML"),
-        ("a = 1" + "0" * 5000, "no TOML"),
+        ("protected = [", "not valid TOML"),
+        ("a = 1" + "0" * 5000, "not valid TOML"),
         ("protected = 3\n" + AGE[20:] + 'kind = "boolean"', "'protected' must be a list of texts, got 3"),
         (AGE[20:] + 'kind = "boolean"', "'protected' is missing"),
         ("constraints = [1]\n" + AGE + 'kind = "boolean"', "'constraints' must be a list of texts"),
@@ -242,7 +242,7 @@ AGE = 'protected = ["sex"]\n[[attribute]]\nname = "sex"\nkind = "boolean"\n[[att
         (AGE + "kind = 'nominal'\nvalues = [nan]", "'values' in attribute 'age' must be texts"),
         (AGE + "kind = 'nominal'\nvalues = [2020-01-01]", "'values' in attribute 'age' must be texts"),
         (AGE + "kind = 'boolean'\nvalues = ['a']", "unknown key 'values'"),
-        (AGE + "kind = 'boolean'\nmissing = 1", "'missing' in attribute 'age' must be true or false, got 1"),
+        (AGE + "kind = 'boolean'\nmissing = 1", "'missing' in attribute 'age' must be true, false or"),
         (AGE + "kind = 'boolean'\ndtype = 1", "'dtype' in attribute 'age' must be a text"),
         (AGE + "kind = 'boolean'\ndtype = 'nonsense'", "no dtype that pandas knows"),
         ("links = 3\n" + AGE + "kind = 'boolean'", "\\[links\\] must be a table, got 3"),
@@ -347,5 +347,6 @@ def spaces(draw):
 @settings(deadline=None)
 @given(spaces())
 def test_round_trip(space):
+    assume(min(space.limit, space.combinations) <= limit("space_counterparts"))
     text = same(space)
     tomllib.loads(text)

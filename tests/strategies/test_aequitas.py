@@ -13,7 +13,7 @@ from evenhand.stream import Stream
 from tests.worlds import World, random_world, worlds
 
 
-def sequential(world: World, variant: str, samples: int, steps: int, seed: int, rate: float) -> list[Any]:
+def sequential(world: World, variant: str, samples: int, steps: int, seed: int, rate: float, rounds: int) -> list[Any]:
     """AEQUITAS as its paper states it: every individual visited, in order, one at a time.
 
     The random numbers are the run's own, so that the two can be compared step by step.
@@ -25,17 +25,28 @@ def sequential(world: World, variant: str, samples: int, steps: int, seed: int, 
         labels = {int(world.table[space.coding.ids(m[None])[0]]) for m in world._members(row)}
         return len(labels) > 1
 
-    seeds, known = [], set()
-    for row in space.sampler.deal(stream, 0, samples)[0].rows:
-        visited.append(row.tolist())
-        key = space.individuals(row[None]).keys[0].item()
-        if unfair(row) and key not in known:
-            seeds.append(row)
-        known.add(key)
     free = space.free_columns
     choice = [1 / len(free)] * len(free)
     down = [0.5] * len(free)
-    for walker, start in enumerate(seeds):
+    known: set[Any] = set()
+    walker, dealt = -1, 0
+
+    def visit(row: np.ndarray) -> bool:
+        visited.append(row.tolist())
+        known.add(space.individuals(row[None]).keys[0].item())
+        return unfair(row)
+
+    def sampled(count: int) -> list[np.ndarray]:
+        nonlocal dealt
+        drawn, dealt = space.sampler.deal(stream, dealt, count)
+        fresh = [space.individuals(row[None]).keys[0].item() not in known for row in drawn.rows]
+        # Of two that differ in protected attributes only, the first is the seed.
+        keys = drawn.keys.tolist()
+        return [row for i, row in enumerate(drawn.rows) if visit(row) and fresh[i] and keys[i] not in keys[:i]]
+
+    starts = (start for number in range(rounds) for start in sampled(samples * 2**number))
+    for start in starts:
+        walker += 1
         row = start.copy()
         for step in range(steps):
             draw, p, total = stream.unit("choice", walker, step)[0] * np.cumsum(choice)[-1], 0, choice[0]
@@ -51,8 +62,7 @@ def sequential(world: World, variant: str, samples: int, steps: int, seed: int, 
                 moved[j] = (row[j] + 1 + int(stream.bits("jump", walker, step)[0] % np.uint64(size - 1))) % size
             if space.legal(moved[None])[0]:
                 row = moved
-            visited.append(row.tolist())
-            found = unfair(row)
+            found = visit(row)
             if variant != "random":
                 down[p] = min(down[p] + rate, 1) if goes_down == found else max(down[p] - rate, 0)
             if variant == "full" and found:
@@ -94,18 +104,21 @@ def visits(world: World, strategy: eh.Aequitas, seed: int) -> list[Any]:
     st.integers(1, 25),
     st.integers(0, 9),
     st.sampled_from([0.001, 0.2]),
+    st.integers(1, 3),
 )
 def test_width_one_is_the_paper_step_by_step(
-    world: World, variant: Any, samples: int, steps: int, seed: int, rate: float
+    world: World, variant: Any, samples: int, steps: int, seed: int, rate: float, rounds: int
 ) -> None:
-    strategy = eh.Aequitas(variant, samples, steps, width=1, direction_rate=rate, choice_rate=rate)
-    assert visits(world, strategy, seed) == sequential(world, variant, samples, steps, seed, rate)
+    strategy = eh.Aequitas(variant, samples, steps, width=1, direction_rate=rate, choice_rate=rate, rounds=rounds)
+    assert visits(world, strategy, seed) == sequential(world, variant, samples, steps, seed, rate, rounds)
 
 
 def test_random_walks_do_not_depend_on_the_width() -> None:
     world = random_world(5, 5000)
     narrow, wide = (
-        eh.audit(world.model, world.space, strategy=eh.Aequitas("random", 30, 40, width=w), budget=eh.Budget())
+        eh.audit(
+            world.model, world.space, strategy=eh.Aequitas("random", 30, 40, width=w, rounds=2), budget=eh.Budget()
+        )
         for w in (1, 64)
     )
     assert set(narrow.pairs.individuals().keys.tolist()) == set(wide.pairs.individuals().keys.tolist())

@@ -138,7 +138,7 @@ def test_a_net_is_searched_as_the_paper_does(
 ) -> None:
     torch = optional("torch")
     net, space, data = network(torch, kind, seed), team_space(), team_texts(seed, 12, terms=terms)
-    strategy = eh.TextAdf(direction, pair, seeds=8, max_iter=5, trials=4, phase=phase)
+    strategy = eh.TextAdf(direction, pair, seeds=8, max_iter=5, trials=4, phase=phase, rounds=1)
     search = Watched(strategy)
     run = eh.audit(eh.wrap(net, encode=encode), space, search, eh.Budget(), seed=seed, data=data, chunk=chunk)
     assert search.visits == Reference(space, strategy, seed, net=net, torch=torch).visits(data)
@@ -150,7 +150,7 @@ def test_both_phases_find_and_rows_are_counted() -> None:
     net, data = network(torch, "lstm", 3), team_texts(3, 60)
     model = eh.wrap(net, encode=encode)
     runs = {
-        name: eh.audit(model, team_space(), eh.TextAdf(trials=10, **given), data=data)
+        name: eh.audit(model, team_space(), eh.TextAdf(trials=10, rounds=1, **given), data=data)
         for name, given in {
             "raw": {"phase": "global", "max_iter": 1},
             "global": {"phase": "global"},
@@ -182,7 +182,9 @@ def test_texts_that_cannot_move_are_tested_and_counted() -> None:
     torch = optional("torch")
     model = eh.wrap(network(torch, "bag", 0), encode=encode)
     space = eh.TextSpace({"team": TEAMS}, (["ba", "be"], np.eye(2)), k=1)
-    run = eh.audit(model, space, eh.TextAdf(max_iter=3, trials=2), data=["reds", "so greens", "reds ba", "ba reds be"])
+    run = eh.audit(
+        model, space, eh.TextAdf(max_iter=3, trials=2, rounds=1), data=["reds", "so greens", "reds ba", "ba reds be"]
+    )
     assert run.counts["texts_that_cannot_move"] == 2
     assert run.tests > 4
 

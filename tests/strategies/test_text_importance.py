@@ -75,7 +75,7 @@ class Reference(TextReference):
 def test_scores_are_searched_as_the_plain_program_does(phase: Any, columns: int, terms: int, pair: bool) -> None:
     for seed in range(2):
         space, data, rate = team_space(), team_texts(seed, 30, terms=terms), Rater(seed, columns)
-        strategy = eh.TextImportance(pair, seeds=20, max_iter=5, trials=7, every=3, phase=phase)
+        strategy = eh.TextImportance(pair, seeds=20, max_iter=5, trials=7, every=3, phase=phase, rounds=1)
         search = Watched(strategy)
         model = eh.wrap(rate, input="text", **({"threshold": 1e-9} if columns == 1 else {}))
         run = eh.audit(model, space, search, seed=seed, data=data, chunk=70)

@@ -15,7 +15,7 @@ from evenhand.text.tokens import split
 from tests.text_worlds import TextWorld, family, key, movable, replaced, team_space, team_texts
 
 SETTINGS = [
-    eh.TextRandom(seeds=12, max_iter=4, trials=15),
+    eh.TextRandom(seeds=12, max_iter=4, trials=15, rounds=1),
     eh.TextRandom(seeds=None, max_iter=6, phase="global"),
     eh.TextRandom(seeds=30, trials=9, phase="local"),
 ]

@@ -108,7 +108,7 @@ def test_the_only_column_need_not_be_named(tmp_path):
         ("a.csv", "text\na,b,c\n", None, "cannot be read as a table"),
         ("a.txt", "x\n", "text", "plain lines have no column 'text'"),
         ("a.jsonl", '{"text": 5}\n', None, r"row 0 of 'text' must be a text, got 5 \(int\)"),
-        ("a.jsonl", "{", None, "line 1 is no JSON"),
+        ("a.jsonl", "{", None, "line 1 is not JSON"),
         ("a.json", "{", None, "it is no JSON"),
         ("a.docx", "x", None, "cannot be read from a file of this kind; allowed: .csv"),
         ("a.jsonl.xz", "x", None, "cannot be read from a file of this kind"),

@@ -139,8 +139,8 @@ def test_several_that_are_wrong(given):
     ("content", "message"),
     [
         (None, "there is no such file; check the path"),
-        (b"\xff", "it is no UTF-8 text"),
-        (b"terms = [", "it is no TOML"),
+        (b"\xff", "it is not UTF-8 text"),
+        (b"terms = [", "it is not valid TOML"),
         (b"terms = 3", "'terms' must be a list"),
     ],
 )
@@ -154,7 +154,7 @@ def test_files_that_are_wrong(tmp_path, content, message):
 
 def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "folder.toml").mkdir()
-    with pytest.raises(ConfigError, match="folder.toml: it cannot be read"):
+    with pytest.raises(ConfigError, match="folder.toml: it is a directory"):
         load(tmp_path / "folder.toml")
 
 

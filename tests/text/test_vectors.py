@@ -107,8 +107,8 @@ def test_what_is_wrong_is_said(source, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("v.npz", b"no zip", "it is no NumPy file"),
-        ("v.npz", b"", "it is no NumPy file"),
+        ("v.npz", b"no zip", "cannot be read as a NumPy file"),
+        ("v.npz", b"", "cannot be read as a NumPy file"),
         ("v.txt", b"", "must be"),
         ("v.txt", b"a 1 2\nb 1\n", "entry 2 must have a word and 2 numbers, got 'b 1'"),
         ("v.txt", b"a 1 2\nb 1 x\n", "something is no number near entry 2"),

@@ -24,6 +24,7 @@ def audit(
     target: options.Target = None,
     protected: options.ProtectedTerms = None,
     exclude: options.Exclude = None,
+    missing: options.Missing = None,
     space: options.Space = None,
     texts: options.TextFile = None,
     column: options.Column = None,
@@ -43,6 +44,7 @@ def audit(
     threshold: options.Threshold = None,
     timeout: options.Timeout = None,
     chunk: options.Chunk = None,
+    confirm: options.Confirm = None,
     trust_pickle: options.TrustPickle = False,
     trust: options.Trust = None,
     directory: options.Directory = None,
@@ -53,6 +55,8 @@ def audit(
     findings: options.FindingsFile = None,
     page: options.Page = None,
     no_rows: options.NoPairsOnPage = False,
+    favourable: options.Favourable = None,
+    order: options.Order = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Search for people, or texts about people, whom a model treats differently.
@@ -75,6 +79,10 @@ def audit(
         flags.setdefault("audit", {})["settings"] = parse(chosen.audit.strategy, settings)
         chosen = read(config, flags)
     _check_writable(chosen)
+    if (favourable or order) and chosen.audit.page is None:
+        from evenhand.errors import ConfigError
+
+        raise ConfigError("--favourable and --order are for the report: name its file with --page FILE")
     page_settings = {} if chosen.audit.page is None else settings_of(chosen)
     plan = make_plan(chosen, Trust(trust_pickle, trust or ()), resume, quiet)
     run = _search(plan, shown=not (quiet or as_json))
@@ -106,6 +114,7 @@ def _search(plan: Plan, shown: bool) -> Run:
             chunk=plan.chunk,
             timeout=plan.timeout,
             progress=show,
+            confirm=plan.confirm,
         )
 
 
@@ -115,6 +124,7 @@ def _cover(run: Run) -> Coverage | None:
     from evenhand.covering import coverage
     from evenhand.directory import COVERAGE, write_json
     from evenhand.errors import EvenhandError
+    from evenhand.interrupts import settled
 
     if run.stop is StopReason.INTERRUPTED:
         return None
@@ -127,6 +137,7 @@ def _cover(run: Run) -> Coverage | None:
         error.add_note("the coverage is not known; the rest is not affected")
         tell(message(error))
     except KeyboardInterrupt:
+        settled()
         tell("evenhand: interrupted; the coverage is not known")
     return None
 
@@ -170,6 +181,9 @@ def _report(
             kept = f"kept in {run.directory}; the same command again goes on"
         tell(f"evenhand: interrupted after {run.tests:,} tests; {kept}")
         raise typer.Exit(INTERRUPTED)
+    if quiet and fail_above is not None and not exceeded and run.note:
+        # What passes because the model does not use an attribute never passes silently.
+        tell(f"evenhand: warning: {run.note}")
     if exceeded:
         if not quiet:
             tell(f"evenhand: {run.found:,} findings, more than the {fail_above:,} that --fail-above allows")

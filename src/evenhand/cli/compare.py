@@ -83,8 +83,8 @@ def _show(found: Compared) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from evenhand._format import interval, percent
     from evenhand.cli import summary
-    from evenhand.measuring.words import percent
     from evenhand.words import pairs_at
 
     out, rates = summary.console(), found.rates
@@ -100,8 +100,8 @@ def _show(found: Compared) -> None:
         ("treated differently", percent(rates.rate_a), percent(rates.rate_b)),
     ]
     if not rates.exact:
-        first, second = percent(rates.low_a), percent(rates.low_b)
-        rows.append(("interval", f"{first} to {percent(rates.high_a)}", f"{second} to {percent(rates.high_b)}"))
+        first, second = interval(rates.low_a, rates.high_a), interval(rates.low_b, rates.high_b)
+        rows.append(("interval", first, second))
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     out.print(table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError
 
+from evenhand.bounded import parse_toml, read_toml
 from evenhand.cli.hints import for_options
 from evenhand.cli.places import PLACES, option
 from evenhand.cli.tables import (
@@ -36,7 +36,6 @@ from evenhand.errors import ConfigError, EvenhandError
 from evenhand.space.names import close
 
 MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
-LARGEST = 2**24
 OF_TEXTS = "text-random"
 """The search of texts, where none is named."""
 Tables = dict[str, dict[str, Any]]
@@ -162,6 +161,9 @@ def _over(tables: Tables, flags: Tables) -> Tables:
         audit.pop("settings", None)
     for name, table in flags.items():
         here = out.setdefault(name, {})
+        if "order" in table or "favourable" in table:
+            # Two ways to say the same: what the file says in the other one is overridden too.
+            here.pop("order", None), here.pop("favourable", None)
         for key, value in table.items():
             here[key] = here.get(key, {}) | value if isinstance(value, dict) else value
     return out
@@ -189,18 +191,10 @@ def is_file(spec: str) -> bool:
 
 
 def _parse(path: Path) -> Tables:
-    try:
-        if path.stat().st_size > LARGEST:
-            raise ConfigError(f"{path}: {LARGEST // 2**20} MiB is the most for a configuration; is it the data?")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file; 'evenhand init' writes one") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: it cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: it is no UTF-8 text; give a TOML file, and data with --data") from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: it is no TOML ({' '.join(str(error).split())[:200]}); mend that line") from None
+    if not path.exists():
+        raise ConfigError(f"{path}: there is no such file; 'evenhand init' writes one")
+    text = read_toml(path, ConfigError, "give data with --data")
+    return parse_toml(text, str(path), ConfigError)
 
 
 def _checked(tables: Any, head: str = "") -> Config:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from evenhand._format import percent
 from evenhand.cli.faults import say
 
 SAMPLES = 10_000
@@ -52,8 +53,8 @@ def _people(seed: int, directory: Path, no_page: bool) -> Sequence[Path]:
             done = show(which, seed, progress=status)
         run, baseline = done.run, done.baseline
         out.print(
-            f"\nThe model is right on {done.accuracy:.1%} of people it was not trained on. In {run.tests:,} tests, "
-            f"kosei finds {run.found:,} people who would be treated differently if only their "
+            f"\nThe model is right on {percent(done.accuracy)} of people it was not trained on. In {run.tests:,} "
+            f"tests, kosei finds {run.found:,} people who would be treated differently if only their "
             f"{' and '.join(run.space.protected)} were different; random testing (themis) finds {baseline.found:,}.\n"
             "That is how well a search aims, not how common discrimination is. Three of the pairs:\n"
         )

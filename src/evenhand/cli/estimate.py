@@ -26,6 +26,7 @@ def estimate(
     target: options.Target = None,
     protected: options.ProtectedTerms = None,
     exclude: options.Exclude = None,
+    missing: options.Missing = None,
     space: options.Space = None,
     texts: options.TextFile = None,
     column: options.Column = None,
@@ -44,6 +45,7 @@ def estimate(
     steps: options.Steps = None,
     weights: options.Weights = None,
     favourable: options.Favourable = None,
+    order: options.Order = None,
     tolerance: options.Tolerance = None,
     repeats: options.Repeats = None,
     seed: options.Seed = None,
@@ -85,7 +87,11 @@ def estimate(
     plan = make_plan(chosen, Trust(trust_pickle, trust or ()), quiet=quiet)
     if chosen.estimate.groups:
         _check_groups(plan, chosen)
-    with chosen.named("estimate.favourable", "favourable"), chosen.named("estimate.weights", "weights"):
+    with (
+        chosen.named("estimate.favourable", "favourable"),
+        chosen.named("estimate.order", "favourable"),
+        chosen.named("estimate.weights", "weights"),
+    ):
         found = _measure(plan, chosen, shown=not (quiet or as_json))
         figures = _groups(plan, chosen) if chosen.estimate.groups else None
     _report(found, figures, chosen.estimate.plots, limit, as_json, quiet)
@@ -115,8 +121,10 @@ def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
     from evenhand.measuring.watching import Onlooker
     from evenhand.text.space import TextSpace
 
-    others = {"groups", "plots", "fail_above"}
+    others = {"groups", "plots", "fail_above", "favourable", "order"}
     settings: dict[str, Any] = chosen.estimate.model_dump(exclude_none=True, exclude=others)
+    if chosen.estimate.wish is not None:
+        settings["favourable"] = chosen.estimate.wish
     if chosen.audit.chunk is not None:
         settings["chunk"] = chosen.audit.chunk
     population = settings.get("population", "uniform")
@@ -143,7 +151,8 @@ def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
 def _check_groups(plan: Plan, chosen: Config) -> None:
     from evenhand.errors import ConfigError
 
-    if plan.data is None or chosen.estimate.favourable is None:
+    wished = chosen.estimate.wish is not None or plan.model.regression
+    if plan.data is None or not wished:
         raise ConfigError("--groups needs rows and the decision that people want: --data FILE --favourable DECISION")
 
 
@@ -158,7 +167,7 @@ def _groups(plan: Plan, chosen: Config) -> Groups:
         plan.model,
         plan.space,
         plan.data,
-        wanted.favourable,
+        wanted.wish,
         y=None if plan.model.regression else target,
         weights=wanted.weights,
         confidence=0.95 if wanted.confidence is None else wanted.confidence,
@@ -171,9 +180,10 @@ def _report(
     found: Estimate, figures: Groups | None, plots: str | None, limit: float | None, as_json: bool, quiet: bool
 ) -> None:
     """Say what was measured, write what was asked for, and end with the status that fits."""
+    from evenhand._format import estimated, percent
     from evenhand.cli import measured, summary
     from evenhand.measuring.limits import Limit, Outcome
-    from evenhand.measuring.words import noun, percent
+    from evenhand.measuring.words import noun
 
     outcome = None if limit is None else Limit(share=limit).of_estimate(found)
     if as_json:
@@ -191,12 +201,15 @@ def _report(
         tell(f"evenhand: interrupted after {found.samples:,} {noun(found.space)}; the interval holds all the same")
         raise typer.Exit(INTERRUPTED)
     if limit is None or outcome is Outcome.PASS:
+        if limit is not None and quiet and found.note:
+            # What passes because the model does not use an attribute never passes silently.
+            tell(f"evenhand: warning: {found.note}")
         return
     failed = outcome is Outcome.FAIL
     if not quiet:
         said = "more than" if failed else "too few tests to say whether that is above"
-        sure = "" if found.exact else f" ({percent(found.low)} to {percent(found.high)})"
-        tell(f"evenhand: {percent(found.rate)}{sure}, {said} the {percent(limit)} that --fail-above allows")
+        share = estimated(found.rate, found.low, found.high)
+        tell(f"evenhand: {share}, {said} the {percent(limit)} that --fail-above allows")
     raise typer.Exit(FOUND if failed else UNDECIDED)
 
 

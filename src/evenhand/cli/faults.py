@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from evenhand.cli.hints import for_options
 from evenhand.errors import EvenhandError
+from evenhand.interrupts import settled
 from evenhand.visible import visible
 
 FOUND, WRONG, UNDECIDED, INTERRUPTED, PIPE = 1, 2, 3, 130, 141
@@ -21,6 +22,13 @@ MOST_LINES = 3
 class Group(TyperGroup):
     """Commands whose errors become messages and exit states."""
 
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """Read the arguments."""
+        try:
+            return super().make_context(*arguments, **settings)
+        except KeyboardInterrupt as interrupt:
+            raise _interrupted(interrupt) from None
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         try:
@@ -28,9 +36,8 @@ class Group(TyperGroup):
         except EvenhandError as error:
             tell(message(error))
             raise typer.Exit(WRONG) from None
-        except KeyboardInterrupt:
-            tell("evenhand: interrupted")
-            raise typer.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt as interrupt:
+            raise _interrupted(interrupt) from None
         except BrokenPipeError:
             _mute()
             raise typer.Exit(PIPE) from None
@@ -48,6 +55,12 @@ class Group(TyperGroup):
                 "please report it with what EVENHAND_TRACEBACK=1 in the environment shows"
             )
             raise typer.Exit(WRONG) from None
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> typer.Exit:
+    settled()
+    tell("evenhand: interrupted" if type(interrupt) is KeyboardInterrupt else "evenhand: told to end")
+    return typer.Exit(INTERRUPTED)
 
 
 def message(error: EvenhandError) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from evenhand._write import SHARED, reason, replacing
 from evenhand.cli import options
 from evenhand.cli.faults import say
 from evenhand.errors import ConfigError
@@ -28,6 +29,7 @@ def init(
     ],
     target: options.Target = None,
     exclude: options.Exclude = None,
+    missing: options.Missing = None,
     text: Annotated[bool, typer.Option("--text", help="The data are texts: also .txt, a text on each line.")] = False,
     column: options.Column = None,
     encoding: options.Encoding = None,
@@ -47,24 +49,35 @@ def init(
     if text:
         from evenhand.cli.text_init import written
 
-        if target is not None or exclude:
-            raise ConfigError("--target and --exclude are for rows of a table; leave them out, or --text")
+        if target is not None or exclude or missing is not None:
+            raise ConfigError("--target, --exclude and --missing are for rows of a table; leave them out, or --text")
         described, content = written(data, column, encoding, protected, output, model)
         files = {output: content}
     else:
         if column is not None or encoding is not None:
             raise ConfigError("--column and --encoding are for texts; say --text too, or leave them out")
-        described, content, space = _written(data, protected, target, exclude or [], output, model)
+        described, content, space = _written(data, protected, target, exclude or [], missing, output, model)
         files = {beside: space, output: content}
     for path, content in files.items():
         _write(path, content)
     edit = "Now" if model else f"Put your model's path into {'it' if text else 'the first'}, then"
     wrote = " and ".join(map(str, reversed(files)))
+    if not text and target is None:
+        described += (
+            "\n\nEvery column is taken for something that the model receives. "
+            "If one of them is what the model predicts, name it: --target NAME."
+        )
     say(f"{described}\n\nWrote {wrote}. {edit}: evenhand audit {output}")
 
 
 def _written(
-    data: Path, protected: list[str], target: str | None, exclude: list[str], output: Path, model: str | None
+    data: Path,
+    protected: list[str],
+    target: str | None,
+    exclude: list[str],
+    missing: Any,
+    output: Path,
+    model: str | None,
 ) -> tuple[str, str, str]:
     """Say what is in the rows, and give the configuration and the space."""
     from evenhand.cli.template import AUDIT, COVERAGE, HEAD, KEPT, MEASURED, ROWS, listed
@@ -72,7 +85,7 @@ def _written(
     from evenhand.space.tabular import Space
     from evenhand.space.toml import dumps
 
-    space = Space.infer(read_frame(data), protected, target, exclude=exclude)
+    space = Space.infer(read_frame(data), protected, target, exclude=exclude, missing=missing)
     config = (HEAD + ROWS + AUDIT + MEASURED + KEPT).format(
         name=visible(str(output)),
         about=ABOUT,
@@ -104,6 +117,7 @@ def seen_from(model: str, output: Path, given: bool) -> str:
 
 def _write(path: Path, content: str) -> None:
     try:
-        path.write_text(content, encoding="utf-8")
+        with replacing(path, SHARED) as file:
+            file.write(content.encode())
     except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}; choose another place: --output") from error
+        raise ConfigError(f"cannot write {path}: {reason(error)}; choose another place: --output") from error

@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evenhand._write import reason, replacing
 from evenhand.errors import RunError
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     >>> dict(facts(eh.estimate(lambda f: f["age"] > 3, space)))["verdict"]
     'none found'
     """
+    from evenhand._format import interval, level, number, percent, seconds
     from evenhand.measuring.result import STOPS
-    from evenhand.measuring.words import level, noun, percent, treated
+    from evenhand.measuring.words import noun, treated
 
-    sure = f"{percent(found.low)} to {percent(found.high)} with {level(found.confidence)} confidence ({found.interval})"
+    sure = f"{interval(found.low, found.high)} with {level(found.confidence)} confidence ({found.interval})"
     how, who = treated(found.space, found.criterion), noun(found.space)
     texts = who == "texts"
     rows = [
@@ -38,13 +40,13 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
         ("verdict", found.verdict),
         ("asked", f"{found.samples:,} {who}, of {'which' if texts else 'whom'} {found.found:,} are {how}"),
         ("model rows", f"{found.rows:,}, and {found.rows_checked:,} to check"),
-        ("seconds", f"{found.seconds:.1f}"),
+        ("seconds", seconds(found.seconds)),
         ("ended", f"because {'all were asked' if texts and found.stop == 'exhausted' else STOPS[found.stop]}"),
     ]
     if found.severity is not None:
         gaps = found.severity["everyone"]
-        text = f"{gaps['median']:.3g} apart at the median, {gaps['p99']:.3g} in one of a hundred"
-        rows.append(("scores", f"{text}, {gaps['largest']:.3g} at most"))
+        text = f"{number(gaps['median'])} apart at the median, {number(gaps['p99'])} in one of a hundred"
+        rows.append(("scores", f"{text}, {number(gaps['largest'])} at most"))
     if found.repeats > 1:
         text = f"two answers to {percent(found.noise)} of the rows; each was asked {found.repeats} times"
         rows.append(("noise", text))
@@ -92,7 +94,7 @@ def _by_term(found: Estimate) -> RichTable:
     from rich.table import Table
     from rich.text import Text
 
-    from evenhand.measuring.words import percent
+    from evenhand._format import percent
     from evenhand.words import visible
 
     terms, decided = found.terms[:TERMS], [value for value, _ in found.terms[0].shares[:DECISIONS]]
@@ -113,9 +115,10 @@ def draw(found: Estimate, figures: Groups | None, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, plot in drawn.items():
-            plot().savefig(folder / f"{name}.svg")
+            with replacing(folder / f"{name}.svg") as file:
+                plot().savefig(file, format="svg")
     except OSError as error:
-        raise RunError(f"cannot write pictures to {folder}: {error.strerror}; name another folder: --plots") from error
+        raise RunError(f"cannot write pictures to {folder}: {reason(error)}; name another folder: --plots") from error
 
 
 def _fill(out: Console, text: str, indent: str) -> None:

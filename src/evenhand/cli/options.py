@@ -39,6 +39,9 @@ ThresholdB = Annotated[float | None, Option("--threshold-b", metavar="T", help="
 Threshold = Annotated[float | None, Option(metavar="T", help="The decision threshold that is really in use.")]
 Timeout = Annotated[float | None, Option(metavar="S", help="Give one model call up after S seconds.")]
 Chunk = Annotated[int | None, Option(metavar="N", help="The most rows of one model call.")]
+Confirm = Annotated[
+    int | None, Option(metavar="N", help="Ask the model again about at most N findings; by default about all.")
+]
 TrustPickle = Annotated[bool, Option("--trust-pickle", help="Unpickle the model, which runs the code in it.")]
 Trust = Annotated[Texts, Option(metavar="TYPE", help="A type that a .skops file may create; repeatable.")]
 
@@ -54,6 +57,13 @@ ProtectedTerms = Annotated[
     ),
 ]
 Exclude = Annotated[Texts, Option(metavar="NAME", help="A column that the model does not get; repeatable.")]
+Missing = Annotated[
+    str | None,
+    Option(
+        metavar="HOW",
+        help="Rows without a protected value: drop leaves them out, group makes no value a group of its own.",
+    ),
+]
 Space = Annotated[str | None, Option(metavar="FILE", help="The space as TOML; by default inferred from the data.")]
 
 TextFile = Annotated[
@@ -166,7 +176,13 @@ About = Annotated[
 ]
 Steps = Annotated[int | None, Option(metavar="N", help="How many steps 'near' moves; by default 3.")]
 Weights = Annotated[str | None, Option(metavar="NAME", help="A column that says what each row counts.")]
-Favourable = Annotated[str | None, Option(metavar="DECISION", help="The decision that people want.")]
+Favourable = Annotated[
+    Texts,
+    Option(metavar="DECISION", help="The decision that people want; repeatable. Of numbers: higher or lower."),
+]
+Order = Annotated[
+    Texts, Option(metavar="DECISION", help="Every decision, repeated from worst to best, instead of --favourable.")
+]
 Tolerance = Annotated[
     float | None, Option(metavar="SHARE", help="Where more may go unfound, evidence is insufficient; by default 0.01.")
 ]

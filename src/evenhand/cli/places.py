@@ -14,6 +14,7 @@ _ROWS = {
     "space": "space.path",
     "protected": "space.protected",
     "exclude": "space.exclude",
+    "missing": "space.missing",
 }
 _JUDGED = {"seed": "audit.seed", "gamma": "audit.criterion"}
 
@@ -32,8 +33,10 @@ PLACES: dict[str, dict[str, str]] = {
         **_JUDGED,
         **_TEXTS,
         **_named("text", "similar", "k"),
-        **_named("audit", "strategy", "settings", "directory", "chunk", "fail_above", "coverage", "findings", "page"),
+        **_named("audit", "strategy", "settings", "directory", "chunk", "confirm", "fail_above", "coverage"),
+        **_named("audit", "findings", "page"),
         **_named("report", "no_rows"),
+        **_named("estimate", "favourable", "order"),
         **{f"budget_{name}": f"budget.{name}" for name in ("tests", "rows", "seconds", "findings")},
     },
     "estimate": {
@@ -44,8 +47,8 @@ PLACES: dict[str, dict[str, str]] = {
         **_TEXTS,
         "chunk": "audit.chunk",
         **_named("estimate", "population", "samples", "half_width", "seconds", "confidence", "interval"),
-        **_named("estimate", "experiments", "exact", "about", "steps", "weights", "favourable", "tolerance"),
-        **_named("estimate", "repeats", "groups", "plots", "fail_above"),
+        **_named("estimate", "experiments", "exact", "about", "steps", "weights", "favourable", "order"),
+        **_named("estimate", "tolerance", "repeats", "groups", "plots", "fail_above"),
     },
     "repair": {
         **_MODEL,
@@ -53,7 +56,7 @@ PLACES: dict[str, dict[str, str]] = {
         **_JUDGED,
         "method": "repair.methods",
         **_named("repair", "strategy", "check", "watch", "held_out", "samples", "confidence", "favourable"),
-        **_named("repair", "tolerate", "save", "plot"),
+        **_named("repair", "order", "tolerate", "save", "plot"),
         **{f"budget_{name}": f"budget.{name}" for name in ("tests", "seconds")},
     },
     "compare": {
@@ -72,6 +75,7 @@ PLACES: dict[str, dict[str, str]] = {
         **_named("text", "column", "encoding"),
         "seed": "audit.seed",
         "favourable": "estimate.favourable",
+        "order": "estimate.order",
         "confidence": "estimate.confidence",
         **_named("report", "title", "cases", "samples", "no_rows", "output"),
     },

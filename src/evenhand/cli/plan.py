@@ -55,6 +55,7 @@ class Plan:
     directory: Path | None
     chunk: int
     timeout: float | None
+    confirm: int | None
 
 
 def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = False) -> Plan:
@@ -97,6 +98,7 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
         directory,
         chunk,
         config.model.timeout,
+        audit.confirm,
     )
 
 
@@ -142,6 +144,11 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space
     if table.path is not None:
         with config.named("space.path"):
             loaded = Space.load(table.path)
+        if config.data.target in loaded.names and config.data.target not in table.exclude:
+            tell(
+                f"evenhand: warning: the space has {config.data.target!r}, which is what the model predicts; leave it "
+                f"out of {table.path}, or say --exclude {config.data.target}"
+            )
         _check_columns(config, loaded.names, {"space.protected": table.protected, "space.exclude": table.exclude})
         return _changed(loaded, table)
     if data is None:
@@ -158,7 +165,13 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space
     exclude = [*table.exclude, *_unseen(data, columns, config)]
     limit: dict[str, Any] = {} if table.limit is None else {"limit": table.limit}
     return Space.infer(
-        data, table.protected, config.data.target, exclude=exclude, constraints=table.constraints, **limit
+        data,
+        table.protected,
+        config.data.target,
+        exclude=exclude,
+        missing=table.missing,
+        constraints=table.constraints,
+        **limit,
     )
 
 
@@ -210,12 +223,15 @@ def _unseen(data: Any, columns: Sequence[str] | None, config: Config) -> list[st
 
 def _changed(space: Space, table: SpaceTable) -> Space:
     """Put what the configuration says over a space from a file; links of what is no longer protected go."""
-    if not (table.protected or table.constraints or table.exclude or table.limit):
+    if not (table.protected or table.constraints or table.exclude or table.limit or table.missing):
         return space
     protected = table.protected or list(space.protected)
     for name in table.exclude:
         space.column(name)
     kept = [a for a in space.attributes if a.name not in table.exclude]
+    if table.missing is not None:
+        missing = "drop" if table.missing == "drop" else True
+        kept = [a.changed(missing=missing) if a.name in protected and not a.has_missing else a for a in kept]
     links = {
         name: {free: by for free, by in dependents.items() if free not in (*protected, *table.exclude)}
         for name, dependents in space.links.items()

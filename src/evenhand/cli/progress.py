@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from evenhand._format import percent
 from evenhand.visible import visible
 
 if TYPE_CHECKING:
     from evenhand.ledger import Status
 
 PAUSE = 0.1
+FORESEEN = 1e-6
+"""With a smaller share of the work done, the time that is left says nothing."""
 
 
 @contextmanager
@@ -77,15 +80,15 @@ def line(status: Status, most: int | None = None) -> str:
     >>> from evenhand.budget import Budget
     >>> from evenhand.ledger import Status
     >>> line(Status(tests=50, findings=5, rows=100, seconds=2.0, budget=Budget(tests=100)))
-    '50 tests, 25/s, 5 found (10.0% of tests), 2 s left'
+    '50 tests, 25/s, 5 found (10% of tests), 2 s left'
     """
     seconds = max(status.seconds, 1e-9)
     share = done(status, most)
-    left = f", {_span(seconds * (1 - share) / share)} left" if share else ""
+    left = f", {_span(seconds * (1 - share) / share)} left" if share > FORESEEN else ""
     rate = status.findings / status.tests if status.tests else 0.0
     return (
         f"{status.tests:,} tests, {status.tests / seconds:,.0f}/s, "
-        f"{status.findings:,} found ({rate:.1%} of tests){left}"
+        f"{status.findings:,} found ({percent(rate)} of tests){left}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ def repair(
     target: options.Target = None,
     protected: options.Protected = None,
     exclude: options.Exclude = None,
+    missing: options.Missing = None,
     space: options.Space = None,
     method: options.Method = None,
     strategy: options.RepairStrategy = None,
@@ -33,6 +35,7 @@ def repair(
     budget_seconds: options.Seconds = None,
     confidence: options.Confidence = None,
     favourable: options.Favourable = None,
+    order: options.Order = None,
     tolerate: options.Tolerate = None,
     seed: options.Seed = None,
     gamma: options.Gamma = None,
@@ -60,7 +63,7 @@ def repair(
     chosen = read(config, said("repair", given))
     chosen.refuse_texts("repair")
     bench = set_up(chosen, Trust(trust_pickle, trust or ()), quiet)
-    with chosen.named("repair.favourable", "favourable"):
+    with chosen.named("repair.favourable", "favourable"), chosen.named("repair.order", "favourable"):
         done, failed = _compare(bench, shown=not (quiet or as_json))
     _report(done, failed, chosen.repair, bench, as_json, quiet)
 
@@ -80,6 +83,9 @@ def _compare(bench: Workbench, shown: bool) -> tuple[dict[str, Repair], dict[str
                 failed[name] = error
     if not done:
         raise next(iter(failed.values()))
+    # The original model has the same figures, whichever method hands it back.
+    before = next(iter(done.values())).before
+    done = {name: one if one.changed else replace(one, before=before, after=before) for name, one in done.items()}
     return done, {name: message(error).removeprefix("evenhand: ") for name, error in failed.items()}
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from evenhand.space import Space
 
 ORIGINAL = "original"
-HEAD = ("", "uniform %", "data %", "accuracy %", "AUC", "rows added", "seconds", "moved to")
+HEAD = ("", "uniform", "data", "accuracy", "AUC", "rows added", "seconds", "moved to")
 
 
 def choose(done: Mapping[str, Repair], tolerate: float, named: bool = False) -> tuple[str, str]:
@@ -68,20 +68,16 @@ def rows(done: Mapping[str, Repair], failed: Mapping[str, str]) -> list[tuple[st
 
 
 def _figures(evidence: Evidence) -> tuple[str, ...]:
-    from evenhand.measuring.words import percent
-
-    def short(share: float) -> str:
-        return percent(share).removesuffix(" %")
+    from evenhand._format import estimated, number
 
     def share(found: Any) -> str:
         if found is None:
             return "-"
-        ends = "exactly" if found.exact else f"{short(found.low)} to {short(found.high)}"
-        return f"{short(found.rate)} ({ends})"
+        return f"{estimated(found.rate, found.low, found.high)}{' exactly' if found.exact else ''}"
 
     sure = evidence.accuracy
-    right = f"{short(sure.value)} ({short(sure.low)} to {short(sure.high)})"
-    area = "-" if evidence.auc is None else f"{evidence.auc.value:.3f}"
+    right = estimated(sure.value, sure.low, sure.high)
+    area = "-" if evidence.auc is None else number(evidence.auc.value)
     return share(evidence.uniform), share(evidence.data), right, area
 
 

@@ -34,7 +34,8 @@ def replay(
 ) -> None:
     """Ask the model again about every finding of a kept run, or of a bundle.
 
-    Of a bundle, first check that every part is what its manifest says; without --model the bundle's own is asked.
+    Without --model, the run's own model is asked, if its file is still there and runs no code when it is loaded; of a
+    bundle the one in it. Of a bundle, first check that every part is what its manifest says.
 
     Exit status: 0 all findings hold and all parts are whole, 1 some are not, 2 wrong usage or input.
     """
@@ -53,12 +54,13 @@ def replay(
     from evenhand.run import Run
 
     kept, wanted = Run.load(run), chosen.model
-    if wanted.path is None:
-        raise ConfigError("no model to ask; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
     from evenhand.cli.plan import get_model
     from evenhand.replaying import again
+    from evenhand.sources import model_of
 
-    done = again(kept, get_model(wanted.path, trusted, quiet=quiet), wanted.threshold, wanted.timeout)
+    given_model = None if wanted.path is None else get_model(wanted.path, trusted, quiet=quiet)
+    asked = model_of(kept, given_model, wanted.threshold, trust=trusted.types, name="--model")
+    done = again(kept, asked, timeout=wanted.timeout)
     _say(done, {"directory": str(run)}, chosen.replay.list, as_json, quiet)
     if not done.holds:
         raise typer.Exit(FOUND)
@@ -151,7 +153,7 @@ def _write_list(done: Replay, path: Path) -> None:
     from evenhand.exporting.formats import write
 
     frame = done.run.findings.copy(deep=False)
-    name = "confirmed"
+    name = "holds"
     while name in frame.columns:
         name += "_"
     frame[name] = np.where(done.held, "yes", "no")

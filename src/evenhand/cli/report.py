@@ -25,6 +25,7 @@ def report(
     column: options.Column = None,
     encoding: options.Encoding = None,
     favourable: options.Favourable = None,
+    order: options.Order = None,
     threshold: options.Threshold = None,
     no_rows: options.NoPairs = False,
     title: options.Title = None,
@@ -59,7 +60,11 @@ def report(
     with chosen.named("data.path"):
         settings["data"] = _data(loaded, chosen)
     path = Path(chosen.report.output or "report.html")
-    with chosen.named("estimate.favourable", "favourable"), chosen.named("data.target", "y"):
+    with (
+        chosen.named("estimate.favourable", "favourable"),
+        chosen.named("estimate.order", "favourable"),
+        chosen.named("data.target", "y"),
+    ):
         whole = reported(loaded, path, quiet, y=chosen.data.target, **settings)
     if not whole:
         raise typer.Exit(FOUND)
@@ -77,7 +82,7 @@ def settings_of(chosen: Config) -> dict[str, Any]:
         check_confidence(confidence)
     source = chosen.data.path if chosen.text is None else chosen.text.path
     return {
-        "favourable": chosen.estimate.favourable,
+        "favourable": chosen.estimate.wish,
         "rows": not chosen.report.no_rows,
         "title": chosen.report.title,
         "confidence": confidence,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from evenhand.errors import MissingExtra, RunError
+from evenhand._write import SHARED, reason, replacing
+from evenhand.errors import MissingExtra, ModelError, RunError
 
 if TYPE_CHECKING:
     from evenhand.repairing import Repair
@@ -19,45 +19,47 @@ def save(model: Any, path: Path) -> list[str]:
 
     It takes the place of what was there only after it has been loaded back.
     """
-    place = path.resolve()
-    draft = place.with_name(f".{place.stem}-{os.getpid()}{place.suffix}")
     try:
-        trust = _skops(model, draft) if path.suffix.lower() == ".skops" else _joblib(model, draft)
-        draft.replace(place)
+        with replacing(path, SHARED) as draft:
+            return _skops(model, draft) if path.suffix.lower() == ".skops" else _joblib(model, draft)
     except MissingExtra:
         raise
     except Exception as error:
         gist = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         raise RunError(f"cannot save the {type(model).__name__} to {path} ({gist});\n{_advice(path, error)}") from error
-    finally:
-        draft.unlink(missing_ok=True)
-    return trust
 
 
 def check_writable(path: Path) -> None:
     """Find out before the work, not after it, that a model's format needs a package that is not there."""
     if path.suffix.lower() == ".skops" and find_spec("skops") is None:
-        raise MissingExtra("skops", "skops", f"writing a {path.suffix} file")
+        raise MissingExtra("skops", "skops", "writing a .skops file")
 
 
-def _joblib(model: Any, draft: Path) -> list[str]:
+def _joblib(model: Any, draft: IO[bytes]) -> list[str]:
     import joblib
 
     joblib.dump(model, draft)
+    draft.seek(0)
     joblib.load(draft)
     return []
 
 
-def _skops(model: Any, draft: Path) -> list[str]:
-    check_writable(draft)
+def _skops(model: Any, draft: IO[bytes]) -> list[str]:
+    if find_spec("skops") is None:
+        raise MissingExtra("skops", "skops", "writing a .skops file")
     import skops.io
 
-    from evenhand.model.files import OWN
+    from evenhand.model.skops_types import HARMLESS, OWN, TREES, check_trees
 
-    skops.io.dump(model, draft)
-    named = skops.io.get_untrusted_types(file=draft)
-    skops.io.load(draft, trusted=named)
-    return sorted(set(named) - set(OWN))
+    stored = skops.io.dumps(model)
+    draft.write(stored)
+    named = skops.io.get_untrusted_types(data=stored)
+    known = {*OWN, *HARMLESS, *TREES}
+    try:
+        check_trees(skops.io.loads(stored, trusted=named))
+    except ModelError:
+        known -= set(TREES)
+    return sorted(set(named) - known)
 
 
 def _advice(path: Path, error: Exception) -> str:
@@ -74,6 +76,7 @@ def draw(done: Mapping[str, Repair], path: Path) -> None:
     from evenhand.repairing.plots import tradeoff
 
     try:
-        tradeoff(done).savefig(path)
+        with replacing(path) as file:
+            tradeoff(done).savefig(file, format=path.suffix.removeprefix(".").lower())
     except OSError as error:
-        raise RunError(f"cannot write the picture to {path}: {error.strerror}; name another file: --plot") from error
+        raise RunError(f"cannot write the picture to {path}: {reason(error)}; name another file: --plot") from error

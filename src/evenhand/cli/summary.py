@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from evenhand._format import count, percent, seconds
 from evenhand.space.tabular import Space
 from evenhand.visible import visible, visible_json
+from evenhand.words import confirmation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,13 +63,13 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
             f"{run.identity['strategy']['strategy']}, seed {run.identity['seed']}, by {', '.join(space.protected)}",
         ),
         ("tests", f"{run.tests:,}"),
-        ("findings", f"{run.found:,}"),
+        ("findings", confirmation(run)),
         (
             "success rate",
-            f"{run.success_rate:.2%} of tests: how well the search aims, not how common discrimination is",
+            f"{percent(run.success_rate)} of tests: how well the search aims, not how common discrimination is",
         ),
         ("model rows", f"{run.rows:,}, and {run.rows_checked:,} to check"),
-        ("seconds", f"{run.seconds:.1f}"),
+        ("seconds", seconds(run.seconds)),
         ("ended", f"because {run.stop.words}"),
         ("repeats avoided", f"{counts.get('repeats', 0):,}"),
     ]
@@ -83,7 +85,7 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
     if isinstance(space, Space) and space.sampled:
-        text = f"{space.limit:,} of {space.combinations:,} for each individual, sampled: some pairs may be missed"
+        text = f"{space.limit:,} of {count(space.combinations)} for each individual, sampled: some pairs may be missed"
         rows.append(("counterparts", text))
     rows += [(words, f"{n:,}") for words, n in run.remarks]
     if run.directory is not None:
@@ -102,6 +104,17 @@ def show(run: Run, pairs: Sequence[Pair | TextPair], covered: Coverage | None = 
     out = console()
     out.print(table)
     show_pairs(pairs, out)
+    if run.note:
+        fill(out, capital(run.note) + ".")
+
+
+def capital(text: str) -> str:
+    """Begin a text with a capital letter.
+
+    >>> capital("no decision changed")
+    'No decision changed'
+    """
+    return text[:1].upper() + text[1:]
 
 
 def show_pairs(pairs: Sequence[Pair | TextPair], out: Console) -> None:

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Outcome = str | int | float | bool
+
 
 class Table(BaseModel):
     """Knows its keys and their types; anything else is an error."""
@@ -37,6 +39,7 @@ class SpaceTable(Table):
     path: str | None = None
     protected: list[str] = Field(default_factory=list)
     exclude: list[str] = Field(default_factory=list)
+    missing: Literal["group", "drop"] | None = None
     constraints: list[str] = Field(default_factory=list)
     limit: int | None = None
 
@@ -66,13 +69,33 @@ class AuditTable(Table):
     criterion: Literal["flip"] | float = "flip"
     directory: str | None = None
     chunk: int | None = None
+    confirm: int | None = Field(default=None, ge=0)
     fail_above: int | None = Field(default=None, ge=0)
     coverage: bool = False
     findings: str | None = None
     page: str | None = None
 
 
-class EstimateTable(Table):
+class Wishing(Table):
+    """What people want: a decision, or several; or all decisions from worst to best."""
+
+    favourable: Outcome | list[Outcome] | None = None
+    order: list[Outcome] | None = None
+
+    @property
+    def wish(self) -> Any:
+        """What they want, as Python takes it."""
+        from evenhand.errors import ConfigError
+        from evenhand.measuring import Order
+
+        if not self.order:
+            return self.favourable
+        if self.favourable is not None:
+            raise ConfigError("give favourable or order, not both: an order says what people want")
+        return Order(self.order)
+
+
+class EstimateTable(Wishing):
     """Whom to ask to know how common discrimination is, when to stop, and how sure to be."""
 
     population: str | None = None
@@ -86,7 +109,6 @@ class EstimateTable(Table):
     about: str | None = None
     steps: int | None = None
     weights: str | None = None
-    favourable: str | int | float | bool | None = None
     tolerance: float | None = None
     repeats: int | None = None
     groups: bool = False
@@ -94,7 +116,7 @@ class EstimateTable(Table):
     fail_above: str | None = None
 
 
-class RepairTable(Table):
+class RepairTable(Wishing):
     """Which ways to make the model fairer, what to judge them by, and where to put what comes out."""
 
     methods: list[str] = Field(default_factory=list)
@@ -104,7 +126,6 @@ class RepairTable(Table):
     held_out: float | None = Field(default=None, gt=0, lt=1)
     samples: int | None = None
     confidence: float | None = None
-    favourable: str | int | float | bool | None = None
     tolerate: float = Field(default=1.0, ge=0)
     save: str | None = None
     plot: str | None = None

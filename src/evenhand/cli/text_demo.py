@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evenhand._format import percent
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -26,9 +28,10 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     out.print(TITLE, style="bold")
     out.print(NOTE.format(planted=planted))
     out.print(
-        f"\nThe net is right on {before.accuracy:.1%} of comments that it was not trained on. In {before.run.tests:,} "
-        f"tests, {search_of_texts()} finds {before.run.found:,} comments whose decision changes if only a religion is "
-        f"swapped for another. In {done.planted:.1%} of them exactly one of the two was planted ({planted}):"
+        f"\nThe net is right on {percent(before.accuracy)} of comments that it was not trained on. In "
+        f"{before.run.tests:,} tests, {search_of_texts()} finds {before.run.found:,} comments whose decision changes "
+        f"if only a religion is swapped for another. In {percent(done.planted)} of them exactly one of the two "
+        f"was planted ({planted}):"
     )
     _show_blame(done, out)
     out.print("Three of the pairs; what was swapped in [brackets], what was changed before in {braces}:\n")
@@ -36,9 +39,10 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     repaired = (
         "The repair: the net is trained on so that bounds on what it says, whatever term stands there, leave the "
         f"decision as it is. The same search now finds {after.run.found:,} in {after.run.tests:,} tests. It is proven "
-        f"of {after.proven:.1%} of the comments with a term that no swap changes the decision; before, of "
-        f"{before.proven:.1%}. Accuracy goes from {before.accuracy:.1%} to {after.accuracy:.1%}: two comments in five "
-        "have no tone, and who guesses those by religion is often right here, for the bias is in these comments too."
+        f"of {percent(after.proven)} of the comments with a term that no swap changes the decision; before, of "
+        f"{percent(before.proven)}. Accuracy goes from {percent(before.accuracy)} to {percent(after.accuracy)}: two "
+        "comments in five have no tone, and who guesses those by religion is often right here, for the bias is in "
+        "these comments too."
     )
     out.print(f"\n{repaired}")
     if directory is None:

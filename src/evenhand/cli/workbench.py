@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from evenhand.repairing import Repair
 
 SAVED = (".skops", ".joblib", ".pkl", ".pickle")
-PASSED_ON = {"held_out", "confidence", "favourable", "samples", "strategy", "check", "watch"}
+PASSED_ON = {"held_out", "confidence", "samples", "strategy", "check", "watch"}
 """Keys of [repair] that are arguments of `eh.repair` as they are."""
 DRAWN = (".svg", ".png", ".pdf")
 
@@ -113,6 +113,8 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
             f"{int(unlabelled.sum()):,} of {len(data):,} rows have no {config.data.target!r}; leave them out"
         )
     settings = table.model_dump(include=PASSED_ON, exclude_none=True)
+    if table.wish is not None:
+        settings["favourable"] = table.wish
     with config.blamed("budget"):
         if limits := config.budget.model_dump(exclude_none=True):
             settings["budget"] = Budget(**limits)

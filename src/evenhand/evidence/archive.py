@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from evenhand.directory import ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE
+from evenhand.directory import ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES
 
 MANIFEST, FINDINGS, SPACE, SPACE_JSON = "manifest.json", "findings.csv", "space.toml", "space.json"
-RUN_FILES = (IDENTITY, RESULT, ANSWERS, "answers.times", COVERAGE, SOURCE)
+RUN_FILES = (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE)
 """What is taken of a run's directory, where it is there."""
 Part = bytes | Path
 _MOMENT = (1980, 1, 1, 0, 0, 0)

@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evenhand.bounded import open_archive, open_file, parse_json, read_bytes, size_of
 from evenhand.directory import as_path
 from evenhand.errors import EvenhandError, RunError
 from evenhand.evidence.archive import MANIFEST, RUN_FILES, Part, digest, pack
 from evenhand.evidence.bundling import VERSION, facts, member, told
+from evenhand.limits import check
 from evenhand.run import Run
 from evenhand.words import plain
-
-LARGEST_MANIFEST = 2**24
-LARGEST = 2**36
 
 
 @dataclass(frozen=True)
@@ -78,11 +77,12 @@ def opened(bundle: str | Path) -> Iterator[tuple[Checked, Path]]:
     Parts are written under names of ours, numbered; what the archive calls them is never taken for a path.
     """
     path = as_path(bundle, "a bundle")
-    try:
-        with path.open("rb") as file:
-            whole = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}; name a bundle that 'evenhand bundle' wrote") from None
+    check("bundle_bytes", size_of(path, RunError, "it is no file; name a bundle that 'evenhand bundle' wrote"), path)
+    with open_file(path, RunError) as file:
+        # What claims more than it can hold is refused before all of it is read.
+        with open_archive(file, path, "a bundle", "bundle_entries", "bundle_bytes", RunError):
+            file.seek(0)
+        whole = hashlib.file_digest(file, "sha256").hexdigest()
     with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
         parts, problems = _laid_out(path, Path(folder))
         manifest = _manifest(path, parts, problems)
@@ -145,8 +145,6 @@ def _laid_out(path: Path, folder: Path) -> tuple[dict[str, Part], dict[str, str]
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             names = [entry.filename for entry in entries]
-            if sum(entry.file_size for entry in entries) > LARGEST:
-                raise RunError(f"{path}: it holds more than {LARGEST // 2**30} GiB; that is no bundle")
             read: dict[str, Part] = {}
             for number, name in enumerate(sorted(set(names))):
                 if names.count(name) > 1:
@@ -180,14 +178,12 @@ def _manifest(path: Path, parts: dict[str, Part], problems: dict[str, str]) -> d
     file = parts[MANIFEST]
     assert isinstance(file, Path)
     try:
-        if file.stat().st_size > LARGEST_MANIFEST:
-            raise ValueError
-        manifest = json.loads(file.read_text("utf-8"))
+        manifest = parse_json(read_bytes(file, "json_bytes", RunError), MANIFEST)
         entries = [*manifest["members"].values(), *manifest["left_out"].values()]
         known = all(isinstance(e["sha256"], str) and isinstance(e["size"], int) for e in entries)
         if not known or manifest["format"] != "evenhand-bundle":
             raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         problems[MANIFEST] = "it cannot be read: it was changed"
         return {"members": {}, "left_out": {}}
     if manifest.get("version") != VERSION:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from evenhand._write import advice, reason, replacing
 from evenhand.budget import whole
 from evenhand.directory import as_path
 from evenhand.errors import RunError
@@ -59,8 +59,10 @@ def export(
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
     >>> run = eh.audit(lambda f: (f["age"] < 2) & (f["sex"] == "F"), space, strategy="themis")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     print(eh.export(run, f"{folder}/findings.csv").read_text().splitlines())
-    ['"age","sex","counterpart_sex","decision","counterpart_decision","gap"', '1,"F","M",True,False,1.0']
+    ...     print(eh.export(run, f"{folder}/findings.csv").read_text())
+    "age","sex","counterpart_sex","decision","counterpart_decision","gap","confirmed"
+    1,"F","M",True,False,1.0,True
+    <BLANKLINE>
     """
     from evenhand.run import Run
 
@@ -132,18 +134,9 @@ def _write_text(file: IO[bytes], text: str) -> None:
 
 
 def write(path: Path, fill: Writer) -> None:
-    """Write a file so that a crash or a full disk leaves the old one or the new one, never half of it."""
-    # A device or a pipe is written to as it is: what stands there cannot be replaced.
-    special = path.exists() and not path.is_file()
-    temporary = path if special else path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write a file about people so that a crash or a full disk leaves the old one or the new one."""
     try:
-        try:
-            with temporary.open("wb") as file:
-                fill(file)
-            if not special:
-                temporary.replace(path)
-        finally:
-            if not special:
-                temporary.unlink(missing_ok=True)
+        with replacing(path) as file:
+            fill(file)
     except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}; free some space or choose another place") from error
+        raise RunError(f"cannot write {path}: {reason(error)}; {advice(error)}, or choose another place") from error

@@ -25,7 +25,7 @@ def to_json(run: Run) -> str:
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     >>> json.loads(to_json(eh.audit(lambda f: f["member"], space, strategy="themis")))["findings"]["rows"][0]
-    [6, False, True, False, True, 1.0]
+    [6, False, True, False, True, 1.0, True]
     """
     return json.dumps(document(run), allow_nan=False) + "\n"
 

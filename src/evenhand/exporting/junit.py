@@ -34,9 +34,13 @@ def to_junit(run: Run, most: int) -> str:
         "criterion": run.identity["criterion"],
         "tests judged": run.tests,
         "findings": run.found,
+        "findings confirmed": run.confirmed,
+        "findings refuted": run.refuted,
         "findings listed": len(pairs),
         "evenhand": run.versions.get("evenhand", ""),
     }
+    if run.note is not None:
+        facts["note"] = run.note
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         "<testsuites>",
@@ -64,7 +68,7 @@ def _case(number: int, pair: Pair | TextPair, suite: str) -> str:
 
 
 def _passed(run: Run, suite: str) -> str:
-    title = f"nobody is treated differently in {run.tests:,} tests"
+    title = f"no difference found in {run.tests:,} tests"
     return f'<testcase name="{title}" classname={quoteattr(suite)} time="{run.seconds:.3f}"/>'
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.text.space import TextSpace
 from evenhand.text_words import TextPair
-from evenhand.words import Pair, plain, telling
+from evenhand.words import Pair, confirmation, outcome, plain, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +35,11 @@ def to_markdown(run: Run) -> str:
         "protected": ", ".join(run.space.protected),
         "search": f"{identity['strategy']['strategy']}, seed {identity['seed']}, {identity['criterion']}",
         "tests": f"{run.tests:,}",
-        "findings": f"{run.found:,}",
+        "findings": confirmation(run),
         "ended": f"because {run.stop.words}",
     }
+    if run.note is not None:
+        facts["note"] = run.note
     parts = [f"### evenhand: {_head(run)}"]
     if run.found:
         how = "" if isinstance(run.space, TextSpace) else ": `evenhand estimate` measures that"
@@ -64,12 +66,12 @@ def _head(run: Run) -> str:
 def _pair(pair: Pair | TextPair) -> str:
     if isinstance(pair, TextPair):
         sides = ["text", pair.written(), pair.written("counterpart")]
-        said = ["decision", plain(pair.decision), plain(pair.counterpart_decision)]
+        said = ["decision", outcome(pair.decision), outcome(pair.counterpart_decision)]
         # Written already so that everything is seen.
         return _table([["", "this text", "the same text"], sides, said], {"decision"}, escape)
     rows: list[list[Any]] = [["", "this person", "the same person"]]
     rows += [[name, value, pair.changes.get(name, value)] for name, value in pair.individual.items()]
-    rows.append(["decision", pair.decision, pair.counterpart_decision])
+    rows.append(["decision", outcome(pair.decision), outcome(pair.counterpart_decision)])
     changed = {*pair.changes, "decision"}
     return _table(rows, changed)
 

@@ -49,7 +49,13 @@ def to_sarif(run: Run, most: int, artifact: str | None = None) -> str:
                 },
                 "invocations": [_invocation(run, len(pairs))],
                 "results": [_result(run, *it, rules, place) for it in zip(pairs, broken, strict=True)],
-                "properties": {"findings": run.found, "listed": len(pairs), "tests": run.tests},
+                "properties": {
+                    "findings": run.found,
+                    "confirmed": run.confirmed,
+                    "refuted": run.refuted,
+                    "listed": len(pairs),
+                    "tests": run.tests,
+                },
             }
         ],
     }

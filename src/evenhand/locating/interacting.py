@@ -7,11 +7,13 @@ import numpy as np
 from evenhand.locating.drawing import Source
 from evenhand.locating.result import Interaction, Rate
 from evenhand.measuring.intervals import clopper_pearson
-from evenhand.rejudging import Examiner
+from evenhand.rejudging import Examiner, Spent
 from evenhand.space.individuals import Individuals
 
-MOST = 500
-"""Individuals of whom one attribute after the other is drawn anew."""
+MOST, FEWEST = 500, 20
+"""Individuals of whom one attribute after the other is drawn anew, and how few where more do not fit into the rows."""
+CELLS = 2**23
+"""Codes of individuals who are asked about together."""
 
 
 def interactions(examiner: Examiner, source: Source, unfair: Individuals, confidence: float) -> list[Interaction]:
@@ -33,15 +35,32 @@ def interactions(examiner: Examiner, source: Source, unfair: Individuals, confid
         Of the intervals.
     """
     space, out = examiner.space, []
-    people = unfair[:MOST]
+    people = unfair[: _affordable(examiner)]
     if not len(people):
         return []
-    for j in space.free_columns:
-        rows = people.rows.copy()
-        rows[:, j] = source.stream().below(int(space.sizes[j]), "anew", np.arange(len(rows)), 0)
-        moved = space.individuals(rows[space.legal(rows)])
-        able, still = examiner.judged(moved)
-        ended, asked = int((able & ~still).sum()), int(able.sum())
+    step = max(1, CELLS // (len(people) * len(space.names)))
+    for start in range(0, len(space.free_columns), step):
+        columns = space.free_columns[start : start + step]
+        rows = np.repeat(people.rows[None], len(columns), axis=0)
+        for i, j in enumerate(columns):
+            rows[i, :, j] = source.stream().below(int(space.sizes[j]), "anew", np.arange(len(people)), 0)
+        legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
+        able, still = examiner.judged(space.individuals(rows[legal]))
+        of = np.nonzero(legal)[0]
+        ended = np.bincount(of[able & ~still], minlength=len(columns))
+        asked = np.bincount(of[able], minlength=len(columns))
         low, high = clopper_pearson(ended, asked, confidence)
-        out.append(Interaction(space.names[j], Rate(ended, asked, float(low), float(high))))
+        for i, j in enumerate(columns):
+            rate = Rate(int(ended[i]), int(asked[i]), float(low[i]), float(high[i]))
+            out.append(Interaction(space.names[j], rate))
     return sorted(out, key=lambda it: -it.ends.rate)
+
+
+def _affordable(examiner: Examiner) -> int:
+    """How many individuals can be asked about all attributes."""
+    if examiner.limit is None:
+        return MOST
+    left = (examiner.limit - examiner.rows) // (examiner.width * len(examiner.space.free_columns))
+    if left < FEWEST:
+        raise Spent
+    return min(MOST, left)

@@ -18,6 +18,7 @@ from evenhand.locating.drawing import Source
 from evenhand.locating.learning import PRICE, price
 from evenhand.locating.rules import Codes, Rule
 from evenhand.rejudging import Examiner, Spent
+from evenhand.space.individuals import Rows
 
 ROUNDS = 3
 BLOCKS = 12
@@ -31,6 +32,8 @@ TOGETHER = 3_000
 SAMPLE = 1_000
 """Individuals by whom the rate inside is told."""
 Numbers = npt.NDArray[np.float64]
+Asked = tuple[Rows, npt.NDArray[np.bool_]]
+"""Rows of individuals and their verdicts."""
 
 
 @dataclass
@@ -56,9 +59,9 @@ class Refiner:
                 if rate <= self.outside:
                     return None
                 scale = Scale.of(rate, self.outside)
-                for column in self.source.space.free_columns:
-                    kind = self._interval if self.source.space.ordered[column] else self._set
-                    rule = rule.where(column, kind(rule, column, rule.of(column), scale))
+                for column, _ in rule.conditions:
+                    rule = self._better(rule, column, scale)
+                rule = self._narrowed(rule, scale)
                 if rule == before:
                     break
         except Spent:
@@ -70,9 +73,35 @@ class Refiner:
         able, unfair = self.examiner.judged(self.source.inside(rule, SAMPLE, self.earlier))
         return float(unfair.sum() / max(able.sum(), 1))
 
-    def _set(self, rule: Rule, column: int, codes: Codes | None, scale: Scale) -> Codes | None:
+    def _narrowed(self, rule: Rule, scale: Scale) -> Rule:
+        """Put conditions on columns that have none, where they are worth their price.
+
+        The individuals of a rule are the same whichever of these columns is looked at, so all are judged by one sample,
+        until a condition changes who is in the rule.
+        """
+        space = self.source.space
+        todo = [column for column in space.free_columns if rule.of(column) is None]
+        while todo:
+            blocks = max(BLOCKS + 1 if space.ordered[j] else int(space.sizes[j]) for j in todo)
+            sample = self._asked(rule, min(scale.samples * blocks, TOGETHER))
+            for i, column in enumerate(todo):
+                better = self._better(rule, column, scale, sample)
+                if better != rule:
+                    rule, todo = better, todo[i + 1 :]
+                    break
+            else:
+                break
+        return rule
+
+    def _better(self, rule: Rule, column: int, scale: Scale, sample: Asked | None = None) -> Rule:
+        kind = self._interval if self.source.space.ordered[column] else self._set
+        return rule.where(column, kind(rule, column, rule.of(column), scale, sample))
+
+    def _set(
+        self, rule: Rule, column: int, codes: Codes | None, scale: Scale, sample: Asked | None = None
+    ) -> Codes | None:
         size = int(self.source.space.sizes[column])
-        scores, asked = self._scores(rule, column, np.arange(size + 1), scale)
+        scores, asked = self._scores(rule, column, np.arange(size + 1), scale, sample)
         # Who does not exist says nothing, and stays where it is.
         now = np.isin(np.arange(size), range(size) if codes is None else codes)
         chosen = np.where(asked > 0, scores > 0, now)
@@ -82,7 +111,9 @@ class Refiner:
         worth = -scores[~chosen].sum() > price(Rule(rule.space).where(column, better))
         return better if worth else None
 
-    def _interval(self, rule: Rule, column: int, codes: Codes | None, scale: Scale) -> Codes | None:
+    def _interval(
+        self, rule: Rule, column: int, codes: Codes | None, scale: Scale, sample: Asked | None = None
+    ) -> Codes | None:
         attribute = self.source.space.attributes[column]
         low, high = codes or (0, attribute.size - 1)
         zones = [(0, low), (low, high + 1), (high + 1, attribute.size)]
@@ -91,7 +122,7 @@ class Refiner:
             if start < end:
                 cuts = _cuts(start, end, attribute.present)
                 edges.append(cuts[:-1])
-                scores.append(self._scores(rule, column, cuts, scale)[0])
+                scores.append(self._scores(rule, column, cuts, scale, sample)[0])
         starts, score = np.append(np.concatenate(edges), attribute.size), np.concatenate(scores)
         best = segment(score)
         if best is None:
@@ -116,22 +147,36 @@ class Refiner:
             start, edge, end = cuts[max(best - 1, 0)], cuts[best], cuts[min(best + 1, len(cuts) - 1)]
         return int(edge)
 
+    def _asked(self, rule: Rule, wanted: int) -> Asked:
+        """Ask about some individuals of a rule; give the rows of who can be compared, and their verdicts."""
+        people = self.source.inside(rule, wanted, self.earlier)
+        able, unfair = self.examiner.judged(people)
+        return people.rows[able], unfair[able]
+
     def _scores(
-        self, rule: Rule, column: int, cuts: npt.NDArray[np.int64], scale: Scale
+        self,
+        rule: Rule,
+        column: int,
+        cuts: npt.NDArray[np.int64],
+        scale: Scale,
+        sample: Asked | None = None,
     ) -> tuple[Numbers, npt.NDArray[np.int64]]:
-        """Score blocks of a column's codes, others' conditions being met; also how many of each were asked."""
+        """Score blocks of a column's codes, others' conditions being met; also how many of each were asked.
+
+        ``sample`` are individuals of the rule who were asked already, where the blocks are all of the column.
+        """
         blocks = len(cuts) - 1
         if self.source.space.ordered[column]:
             window: Codes = (int(cuts[0]), int(cuts[-1]) - 1)
         else:
             window = tuple(range(int(cuts[0]), int(cuts[-1])))
         wanted = min(scale.samples * blocks, TOGETHER)
-        people = self.source.inside(rule.where(column, window), wanted, self.earlier)
-        able, unfair = self.examiner.judged(people)
-        at = np.searchsorted(cuts, people.rows[:, column], side="right") - 1
-        said = np.where(unfair[able], scale.hit, scale.miss)
-        scores = np.bincount(at[able], said, minlength=blocks).astype(np.float64)
-        return scores, np.bincount(at[able], minlength=blocks).astype(np.int64)
+        rows, unfair = self._asked(rule.where(column, window), wanted) if sample is None else sample
+        # No more than are wanted: how clearly a block speaks must not depend on other columns.
+        at = np.searchsorted(cuts, rows[:wanted, column], side="right") - 1
+        said = np.where(unfair[:wanted], scale.hit, scale.miss)
+        scores = np.bincount(at, said, minlength=blocks).astype(np.float64)
+        return scores, np.bincount(at, minlength=blocks).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import estimated, level, percent
 from evenhand.locating.rules import Rule
-from evenhand.measuring.words import level, percent
 from evenhand.visible import visible
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Rate:
     """A share of fresh individuals who are treated differently, with its interval.
 
     >>> Rate(31, 100, 0.22, 0.41).words
-    '31 % (22 % to 41 %)'
+    '31% (22% to 41%)'
     """
 
     found: int
@@ -38,7 +38,7 @@ class Rate:
     @property
     def words(self) -> str:
         """Say it."""
-        return f"{percent(self.rate, 2)} ({percent(self.low, 2)} to {percent(self.high, 2)})"
+        return estimated(self.rate, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class Region:
     @property
     def sentence(self) -> str:
         """Say the region in a sentence."""
-        real = "" if self.data_support is None else f", {percent(self.data_support, 2)} of the data"
+        real = "" if self.data_support is None else f", {percent(self.data_support)} of the data"
         elsewhere = f", against {self.outside.words} elsewhere" if self.outside.samples else ""
         return (
             f"{self.words}: {self.inside.words} of such individuals are treated differently{elsewhere}. They are "
-            f"{percent(self.support, 2)} of all legal individuals{real}."
+            f"{percent(self.support)} of all legal individuals{real}."
         )
 
     def contains(self, frame: Any) -> npt.NDArray[np.bool_]:
@@ -179,7 +179,7 @@ class Regions:
         lines += [f"  {region.sentence}" for region in self.regions]
         strong = [it for it in self.interactions if it.ends.low > 0]
         if strong:
-            told = ", ".join(f"{visible(it.name)} ({percent(it.ends.rate, 2)})" for it in strong[:5])
+            told = ", ".join(f"{visible(it.name)} ({percent(it.ends.rate)})" for it in strong[:5])
             lines.append(f"  drawing one attribute anew ends it most often for {told}")
         return "\n".join(lines)
 

@@ -30,8 +30,6 @@ class Bounds:
     rate: float
     low: float
     high: float
-    upper: float
-    """The one-sided bound: at most this, with the full confidence."""
     name: str
     noise: float = 0.0
     """How many individuals the model's noise may have misjudged at most; both ends are that much further out."""
@@ -55,13 +53,10 @@ def bounds(plan: Plan, aim: Aim, survey: Survey, watched: bool) -> Bounds:
     confidence = 1 - risk / 2 if noisy else plan.confidence
     rate, low, high, name = _interval(plan, aim, survey, watched, confidence)
     if not noisy:
-        upper = high if watched else _interval(plan, aim, survey, watched, 1 - 2 * risk)[2]
-        if name == "lln":
-            upper = float(at_most(survey.found, survey.samples, plan.confidence))
-        return Bounds(rate, low, high, upper, name)
+        return Bounds(rate, low, high, name)
     noise = _misjudged(aim, survey, watched, confidence)
     low, high = max(0.0, low - noise), min(1.0, high + noise)
-    return Bounds(rate, low, high, high, name, noise)
+    return Bounds(rate, low, high, name, noise)
 
 
 def _misjudged(aim: Aim, survey: Survey, watched: bool, confidence: float) -> float:
@@ -97,7 +92,9 @@ def _interval(
         assert survey.verdicts is not None
         counts = np.concatenate(survey.verdicts).reshape(plan.experiments, -1)
         low, high = lln(counts.sum(axis=1), counts.shape[1], confidence)
-        return rate, min(rate, float(low)), max(rate, float(high)), "lln"
+        if low < high:
+            return rate, min(rate, float(low)), max(rate, float(high)), "lln"
+        # Experiments that all agree leave that interval without any width, and nothing would be certain by it.
     return of_counts(found, samples, None, watched, confidence)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from evenhand.measuring.differences import Differences
 from evenhand.measuring.intervals import Ends, Numbers, Sums, clopper_pearson, fay_feuer, fay_feuer_test
 from evenhand.measuring.sequences import anytime, anytime_test, spent
 from evenhand.measuring.tables import Table
@@ -41,13 +41,28 @@ class Comparison:
     """Share in which the first is favoured less that in which the second is."""
     net_low: float | None
     net_high: float | None
+    """The interval of the net difference holds for all comparisons of an estimate at once."""
     p_value: float | None
-    """McNemar's exact test of "both equally often"; None where everyone was asked: nothing is left to chance."""
-    p_adjusted: float | None
-    """The same, for all comparisons at once (Holm)."""
+    """McNemar's exact test of "both equally often", of this pair alone; None where everyone was asked."""
     gaps: dict[str, float] | None
     """Distances of the pair's scores: mean, quantiles, and the mean advantage of the first."""
     verdict: Verdict
+    """It follows from the intervals: somebody is favoured where that of the net difference excludes 0."""
+    difference: float | None = None
+    """Of a criterion that looks at scores: how much more the first gets on average, in the model's own unit."""
+    difference_low: float | None = None
+    difference_high: float | None = None
+    """Its interval holds for all comparisons of an estimate at once; None where too few pairs differ to say."""
+
+    @property
+    def first_share(self) -> float | None:
+        """The share of pairs in which the first is favoured."""
+        return None if self.first_favoured is None else self.first_favoured / max(self.pairs, 1)
+
+    @property
+    def second_share(self) -> float | None:
+        """The share of pairs in which the second is favoured."""
+        return None if self.second_favoured is None else self.second_favoured / max(self.pairs, 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Give it in plain values."""
@@ -68,6 +83,11 @@ class Sureness:
     """How many individuals the model's noise may have misjudged, at most."""
     looks: int = 1
     """How often one could have looked; weighted intervals have to share the risk between the looks."""
+    known: tuple[float, float, float, float] | None = None
+    """The estimate's own count: found, asked, and the ends of its interval. Whatever has the same count is the same
+    quantity, and has the same interval."""
+    even: bool = True
+    """Whether all individuals weigh the same."""
 
     def share(self, found: Any, of: Any, confidence: float | None = None, sums: Sums | None = None) -> Ends:
         """Interval of a share; with weights, by their sums."""
@@ -80,14 +100,17 @@ class Sureness:
         bounds: Callable[..., Ends] = anytime if self.watched else clopper_pearson
         return bounds(found, of, confidence)
 
-    def most(self, of: Numbers, sums: Sums | None = None) -> Numbers:
-        """One-sided bound on a share of which nobody was found."""
-        none = np.zeros_like(of)
-        if self.exact:
-            return none
-        if self.watched and sums is None:
-            return np.asarray(anytime(none, of, self.confidence)[1])
-        return np.asarray(self.share(none, of, 1 - 2 * (1 - self.confidence), sums)[1])
+    def rate(self, found: Any, of: Any, sums: Sums | None = None) -> Ends:
+        """Interval of how many are treated differently, with what noise may have misjudged."""
+        low, high = self.widened(*self.share(found, of, sums=sums), of)
+        if self.known is None or sums is not None:
+            return low, high
+        same = (np.asarray(found) == self.known[0]) & (np.asarray(of) == self.known[1])
+        return np.where(same, self.known[2], low), np.where(same, self.known[3], high)
+
+    def at_once(self, comparisons: int) -> Sureness:
+        """Be so sure of each of several comparisons that all of them hold at once (Bonferroni)."""
+        return replace(self, confidence=1 - (1 - self.confidence) / max(1, comparisons))
 
     def noise(self, of: Any) -> Numbers:
         """The share of so many that noise may have misjudged."""
@@ -100,14 +123,18 @@ class Sureness:
     def net(self, first: Any, second: Any, of: Any, weighted: Pairs | None = None) -> Ends:
         """Interval of the net difference: the share of unequal pairs, times who is favoured among them.
 
-        They share the risk, so that both hold, and with them the product. Who is favoured gets most of it, so that the
-        interval's side of 0 seldom disagrees with McNemar's test.
+        They share the risk, so that both hold, and with them the product. Who is favoured gets most of it, because
+        that decides on which side of 0 the interval lies.
         """
         risk = 1 - self.confidence
         unequal = np.asarray(first) + np.asarray(second)
         gross_sums, favour_sums = (None, None) if weighted is None else (weighted.gross, weighted.favour)
         gross = self.share(unequal, of, 1 - (1 - FAVOUR) * risk, gross_sums)
         favour = self.share(first, unequal, 1 - FAVOUR * risk, favour_sums)
+        if weighted is not None:
+            # By weight and by rows, so that no single heavy row decides who is favoured.
+            rows = self.share(weighted.rows[2], weighted.rows[2] + weighted.rows[3], 1 - FAVOUR * risk)
+            favour = np.minimum(favour[0], rows[0]), np.maximum(favour[1], rows[1])
         if self.exact:
             net = (np.asarray(first) - np.asarray(second)) / np.where(np.asarray(of) > 0, of, 1)
             return net, net
@@ -117,6 +144,21 @@ class Sureness:
         # A misjudged pair may have turned from one side to the other.
         out = 2 * self.noise(of)
         return np.maximum(-1.0, low - out), np.minimum(1.0, high + out)
+
+    def difference(self, found: Differences) -> Ends:
+        """Interval of a mean difference: the share of pairs that get two numbers, times the mean of those.
+
+        They share the risk, so that both hold, and with them the product. The mean gets most of it.
+        """
+        if self.exact:
+            return found.mean, found.mean
+        risk = 1 - self.confidence
+        sums = None if self.even else found.sums
+        share = self.share(found.apart, found.compared, 1 - (1 - FAVOUR) * risk, sums)
+        mean = found.ends_apart(1 - FAVOUR * (spent(risk, self.looks) if self.watched else risk))
+        low = mean[0] * np.where(mean[0] < 0, share[1], share[0])
+        high = mean[1] * np.where(mean[1] < 0, share[0], share[1])
+        return low, high
 
     def mcnemar(self, first: Numbers, second: Numbers, weighted: Pairs | None = None) -> Numbers:
         """p-values against "both are favoured equally often", even if all that noise misjudged speaks for it.
@@ -160,12 +202,6 @@ class Pairs:
         return Sums(self.counts[1], self.counts[0], self.squares[1], self.squares[0], self.heaviest[0])
 
     @property
-    def none(self) -> Sums:
-        """Nobody, of all."""
-        nobody = np.zeros_like(self.counts[0])
-        return Sums(nobody, self.counts[0], nobody, self.squares[0], self.heaviest[0])
-
-    @property
     def gross(self) -> Sums:
         """Pairs in which one is favoured, of all."""
         unequal, squares = self.counts[2] + self.counts[3], self.squares[2] + self.squares[3]
@@ -194,38 +230,23 @@ def mcnemar(first: Any, second: Any) -> Numbers:
     return np.asarray(np.minimum(1.0, 2 * tail), dtype=np.float64)
 
 
-def holm(p_values: npt.ArrayLike) -> Numbers:
-    """Adjust p-values so that the chance of any false alarm among all of them keeps the level.
-
-    Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 1979.
-
-    >>> holm([0.01, 0.04, 0.03]).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    out = np.empty_like(p)
-    out[order] = np.minimum(stepped, 1.0)
-    return out
-
-
-def compare(tables: Sequence[Table], sure: Sureness, directed: bool) -> list[Comparison]:
-    """Make the comparisons of all tables; ``directed``: it is known what people want."""
+def compare(tables: Sequence[Table], sure: Sureness, directed: bool, turned: bool = False) -> list[Comparison]:
+    """Make the comparisons of all tables; ``directed``: it is known what people want; ``turned``: a lower number."""
     if not tables:
         return []
     counts = np.concatenate([table.counts for table in tables], axis=1)
     of, different, first, second = counts
     weighted = Pairs.of(tables)
     pairs = np.where(of > 0, of, 1.0)
-    low, high = sure.widened(*sure.share(different, of, sums=None if weighted is None else weighted.differ), of)
-    net_low, net_high = sure.net(first, second, of, weighted)
-    p = sure.mcnemar(first, second, weighted)
-    adjusted = holm(p)
+    low, high = sure.rate(different, of, None if weighted is None else weighted.differ)
+    all_sure = sure.at_once(int((of > 0).sum()))
+    net_low, net_high = all_sure.net(first, second, of, weighted)
     shares = {"rate": different / pairs, "low": low, "high": high}
     who = {"gross": (first + second) / pairs, "net": (first - second) / pairs, "net_low": net_low, "net_high": net_high}
-    tests = {"p_value": p, "p_adjusted": adjusted}
-    verdicts = _verdicts(sure, directed, counts, adjusted, weighted, low)
+    tests = {"p_value": sure.mcnemar(first, second, weighted)}
+    verdicts = _verdicts(all_sure, directed, counts, weighted, (low, high), (net_low, net_high))
+    differences = [_differences(table, all_sure, turned) for table in tables]
+    apart = {name: np.concatenate([one[name] for one in differences]) for name in differences[0]}
     sides: list[tuple[Table, int]] = [(table, pair) for table in tables for pair in range(len(table.first))]
     out = []
     for at, (table, pair) in enumerate(sides):
@@ -243,9 +264,26 @@ def compare(tables: Sequence[Table], sure: Sureness, directed: bool) -> list[Com
                 **_at(shares, at, True),
                 **_at(who, at, known),
                 **_at(tests, at, known and not sure.exact),
+                **_finite(apart, at),
             )
         )
     return out
+
+
+def _differences(table: Table, sure: Sureness, turned: bool) -> dict[str, Numbers]:
+    """Give the mean differences of a table's pairs, with their ends; NaN where there are none."""
+    found, names = table.differences, ("difference", "difference_low", "difference_high")
+    if found is None:
+        return dict.fromkeys(names, np.full(len(table.first), np.nan))
+    some = found.compared > 0
+    low, high = sure.difference(found)
+    figures = (-found.mean, -high, -low) if turned else (found.mean, low, high)
+    # Added to 0, because minus 0 is no number for people.
+    return {name: np.where(some, values, np.nan) + 0.0 for name, values in zip(names, figures, strict=True)}
+
+
+def _finite(figures: dict[str, Numbers], at: int) -> dict[str, Any]:
+    return {name: float(values[at]) if np.isfinite(values[at]) else None for name, values in figures.items()}
 
 
 def _at(figures: dict[str, Numbers], at: int, known: bool) -> dict[str, Any]:
@@ -253,24 +291,22 @@ def _at(figures: dict[str, Numbers], at: int, known: bool) -> dict[str, Any]:
 
 
 def _verdicts(
-    sure: Sureness, directed: bool, counts: Numbers, p_adjusted: Numbers, weighted: Pairs | None, low: Numbers
+    sure: Sureness, directed: bool, counts: Numbers, weighted: Pairs | None, rate: Ends, net: Ends
 ) -> list[Verdict]:
-    """Say what the counts show, and that they do not suffice where they do not."""
+    """Say what the intervals show, and that they do not suffice where they do not."""
     of, different, first, second = counts
-    favour_sums, none = (None, None) if weighted is None else (weighted.favour, weighted.none)
-    favour = sure.widened(*sure.share(first, first + second, sums=favour_sums), first + second)
+    favour = sure.share(first, first + second, sums=None if weighted is None else weighted.favour)
+    favour = sure.widened(*favour, first + second)
     balanced = sure.exact | ((favour[0] >= 1 - BOTH_WAYS) & (favour[1] <= BOTH_WAYS))
-    # What noise alone may have made is no difference.
-    doubtful = (different > 0) & (sure.misjudged > 0) & (low <= 0)
-    most = sure.most(of, none) + sure.noise(of)
-    shown = (first != second) if sure.exact else (p_adjusted < 1 - sure.confidence)
     some = different > 0
+    # What noise alone may have made is no difference.
+    doubtful = some & (rate[0] <= 0)
     cases: list[tuple[Any, Verdict]] = [
-        ((of == 0) | doubtful | (~some & (most > sure.tolerance)), "insufficient evidence"),
+        ((of == 0) | doubtful | (~some & (rate[1] > sure.tolerance)), "insufficient evidence"),
         (~some, "none found"),
         (np.full(len(of), not directed) | (first + second == 0), "different"),
-        (shown & (first > second), "favours first"),
-        (shown & (first < second), "favours second"),
+        (net[0] > 0, "favours first"),
+        (net[1] < 0, "favours second"),
         (balanced, "both ways"),
     ]
     return [next((name for mask, name in cases if mask[i]), "insufficient evidence") for i in range(len(of))]

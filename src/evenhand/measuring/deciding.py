@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.errors import DataError
-from evenhand.measuring.favour import LOWER, Favour, alike
+from evenhand.measuring.favour import LOWER, Favour, alike, look_for
 from evenhand.measuring.intervals import Numbers
 from evenhand.measuring.judging import Mask
+from evenhand.space.attributes import Integer, Real
 from evenhand.space.frames import columns_of
 from evenhand.space.individuals import Rows
+from evenhand.space.tabular import Space
 
 SHOWN = 4
 UNKNOWN = -1
@@ -42,6 +45,8 @@ class Decided:
     truth: Codes | None
     """The true decisions by the same numbers; ``UNKNOWN`` where there is none."""
     weights: Numbers | None
+    numbers: Numbers | None = None
+    """What a regression says."""
 
     @property
     def correct(self) -> Mask | None:
@@ -60,20 +65,60 @@ class Decided:
 
 
 def decided(
-    asker: Asker, favour: Favour, rows: Rows, chunk: int, weights: Numbers | None, truth: Truth | None
+    asker: Asker,
+    favour: Favour,
+    rows: Rows,
+    chunk: int,
+    weights: Numbers | None,
+    truth: Truth | None,
+    own: Mapping[str, Numbers] | None = None,
 ) -> Decided:
-    """Ask the model about rows."""
-    one = asker.scores if asker.model.regression else asker.labels
-    said = np.concatenate([one(rows[i : i + chunk]) for i in range(0, len(rows), chunk)])
-    selected = _beyond_median(said[:, 0], weights, favour.favourable == LOWER) if said.ndim == 2 else None
-    if selected is None:
+    """Ask the model about rows; with ``own``, numbers of some columns as the data has them."""
+    one = asker.asking.scores if asker.model.regression else asker.asking.labels
+    parts = [slice(i, i + chunk) for i in range(0, len(rows), chunk)]
+    said = np.concatenate([one(_inputs(asker, rows, part, own or {}), len(rows[part])) for part in parts])
+    numbers = said[:, 0] if said.ndim == 2 else None
+    if numbers is not None:
+        selected = _beyond_median(numbers, weights, favour.favourable == LOWER)
+    else:
         mask = favour.of(said[:, None])
-        favour.check()
+        look_for(favour, asker)
         assert mask is not None
         selected = mask[:, 0]
     if truth is None:
-        return Decided(selected, None, None, weights)
+        return Decided(selected, None, None, weights, numbers)
     return Decided(selected, *_beside_truth(said, truth), weights)
+
+
+def own_numbers(space: Space, data: Any, positions: npt.NDArray[np.int64], rows: Rows) -> dict[str, Numbers]:
+    """Give the columns of numbers that a space changes: beyond its bounds, or between two of its steps.
+
+    >>> from evenhand.space import Boolean, Integer
+    >>> space = Space([Integer("age", 1, 90), Boolean("member")], protected="member")
+    >>> data = {"age": [95, 30], "member": [True, False]}
+    >>> own_numbers(space, data, np.arange(2), space.encode(data).individuals.rows)
+    {'age': array([95., 30.])}
+    """
+    columns, out = columns_of(data), {}
+    for j, attribute in enumerate(space.attributes):
+        if isinstance(attribute, Integer | Real):
+            given = attribute.numbers(columns[attribute.name][positions])
+            if not np.allclose(given, attribute.decode(rows[:, j]), rtol=1e-9, atol=0.0, equal_nan=True):
+                out[attribute.name] = given
+    return out
+
+
+def _inputs(asker: Asker, rows: Rows, part: slice, own: Mapping[str, Numbers]) -> Any:
+    """Build what the model takes, with the data's own numbers in the columns where the space has others."""
+    inputs = asker.inputs(rows[part])
+    for name, numbers in own.items():
+        here = numbers[part]
+        if asker.model.input == "array":
+            inputs[:, asker.space.column(name)] = here
+        elif name in inputs.columns:
+            whole = inputs[name].dtype.kind in "iu" and bool((here == np.rint(here)).all())
+            inputs[name] = here.astype(inputs[name].dtype) if whole else here
+    return inputs
 
 
 def _beyond_median(numbers: Numbers, weights: Numbers | None, lower: bool) -> Mask:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from evenhand._format import percent
 from evenhand.asker import Asker
 from evenhand.budget import whole
+from evenhand.check import TRIED, scores_come_along
 from evenhand.criterion import Criterion, Flip
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel
-from evenhand.measuring.favour import Favour
-from evenhand.measuring.judging import Barred, Judge, scores_come_along
+from evenhand.interrupts import watched
+from evenhand.measuring.favour import Favour, look_for
+from evenhand.measuring.judging import Barred, Judge
 from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
 from evenhand.measuring.result import Estimate, make
 from evenhand.measuring.subject import Subject, subject_of
@@ -22,11 +25,10 @@ from evenhand.run import check_arguments
 from evenhand.space.tabular import Space
 from evenhand.starting import check_space
 from evenhand.text.space import TextSpace
+from evenhand.unused import SCORED, compare_scores, scores_at_hand
 
 CHUNK = 16_384
 """The most rows of one model call; networks answer blocks that stay in the processor's cache fastest."""
-TRIED = 64
-"""Rows on which scores and decisions are compared before the first block."""
 
 
 def estimate(
@@ -88,8 +90,9 @@ def estimate(
         Of data: the interval is for the ``"population"`` that the rows are a random sample of (the default), or for the
         ``"rows"`` themselves.
     favourable
-        The decision that people want (of numbers: ``"higher"`` or ``"lower"``). Without it only differences are
-        reported, not who is favoured.
+        The decision that people want; a list of such decisions; or ``eh.Order`` of all decisions, worst first. Of
+        numbers ``"higher"`` or ``"lower"``. Without it nobody is said to be favoured: of decisions only differences are
+        reported, of numbers also who gets more.
     criterion
         What counts as different; by default a changed decision.
     seed
@@ -118,7 +121,7 @@ def estimate(
     >>> def refuse(frame):
     ...     return (frame["age"] < 4) & (frame["sex"] == "F")
     >>> eh.estimate(refuse, space)
-    Estimate: exactly 33.3 % of all 18 legal individuals are treated differently; every one was judged
+    Estimate: exactly 33.3% of all 18 legal individuals are treated differently; every one was judged
     >>> result = eh.estimate(refuse, space, exact=False, samples=1000)
     >>> result.low < 1 / 3 < result.high
     True
@@ -159,20 +162,39 @@ def estimate(
     return measured(plan, subject, asker, favour, seed, watch)[0]
 
 
+@watched()
 def measured(
     plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch, barred: Barred | None = None
 ) -> tuple[Estimate, Survey]:
     """Survey a population and make an estimate of it; those whom ``barred`` names are not asked."""
-    asker.scored = asker.scored or scores_come_along(asker, subject.population.take(0, TRIED)[0].rows)
+    tried = subject.population.take(0, min(TRIED, watch.chunk))[0].rows
+    asker.scored, spent = scores_come_along(asker, tried)
     watch.begin(subject.aim)
     try:
-        survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, barred)
+        survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, barred, spent)
     except Broken as end:
         end.error.add_note(f"{end.survey.samples:,} individuals had been judged")
         end.error.partial = make(plan, subject, end.survey, "interrupted", watch, seed)
         raise end.error from None
+    if asker.criterion.needs_decisions:
+        survey.judge.apart += look_for(favour, asker)
     favour.check()
-    return make(plan, subject, survey, stop, watch, seed), survey
+    scored = None if survey.found else _compare_scores(survey, subject)
+    found = make(plan, subject, survey, stop, watch, seed)
+    found.scored = scored
+    return found, survey
+
+
+def _compare_scores(survey: Survey, subject: Subject) -> tuple[int, int] | None:
+    """Where nobody was found, tell whether scores tell counterparts apart: those at hand, or some asked for it."""
+    judge = survey.judge
+    if judge.asker.scored or judge.asker.model.decides:
+        # Where scores would come along with decisions and do not, there are none.
+        return scores_at_hand(judge.asker, survey.kept.gaps)
+    families = judge.asker.space.families(subject.population.take(0, SCORED)[0], judge.seed)
+    scored, rows = compare_scores(judge.asker, families)
+    judge.apart += rows
+    return scored
 
 
 class Broken(Exception):
@@ -184,13 +206,20 @@ class Broken(Exception):
 
 
 def _surveyed(
-    plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch, barred: Barred | None
+    plan: Plan,
+    subject: Subject,
+    asker: Asker,
+    favour: Favour,
+    seed: int,
+    watch: Watch,
+    barred: Barred | None,
+    spent: int,
 ) -> tuple[Survey, str]:
-    """Survey the population; once more, with repeats, where the model turns out to waver."""
-    half, noise, spent = (plan.repeats or 0) // 2, 0.0, 0
+    """Survey the population; once more, with repeats, where the model turns out to be noisy."""
+    half, noise = (plan.repeats or 0) // 2, 0.0
     keeps_all = plan.interval == "lln" or subject.aim.weights is not None or barred is not None
     while True:
-        judge = Judge(asker, seed, half, spent, barred)
+        judge = Judge(asker, seed, half, spent, barred, watch.chunk)
         survey = Survey(judge, subject.population, favour, keeps_all, subject.aim.weights)
         survey.noise = noise
         try:
@@ -208,7 +237,7 @@ def _surveyed(
 
 def _flaky(noise: float) -> tuple[str, float]:
     return (
-        f"the model gave two answers to {noise:.1%} of the rows that were asked twice; switch off what is random in it "
-        "(dropout, sampling, temperature), or leave out repeats=1 to have its noise measured and taken out",
+        f"the model gave two answers to {percent(noise)} of the rows that were asked twice; switch off what is random "
+        "in it (dropout, sampling, temperature), or leave out repeats=1 to have its noise measured and taken out",
         noise,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy.typing as npt
 from evenhand.errors import MissingExtra
 from evenhand.measuring.banding import Banding
 from evenhand.measuring.deciding import Decided
+from evenhand.measuring.differences import Mean
 from evenhand.measuring.impact import impact_ratios
-from evenhand.measuring.intervals import weighted
+from evenhand.measuring.intervals import Numbers, weighted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,16 +41,28 @@ class Group:
     impact_ratio: float | None = None
     """Selection rate over that of the most selected group of the same attributes; None where the group is too small."""
     impact_low: float | None = None
+    """The interval of the impact ratio holds for all groups at once, and the verdict follows from it."""
     impact_high: float | None = None
     accuracy: float | None = None
     accuracy_low: float | None = None
     accuracy_high: float | None = None
+    mean: float | None = None
+    """Of a model that returns numbers: what the group gets on average."""
+    mean_low: float | None = None
+    mean_high: float | None = None
+    less: float | None = None
+    """How much less that is than what the group of the same attributes with the highest mean gets."""
+    less_low: float | None = None
+    less_high: float | None = None
     verdict: str = "insufficient evidence"
-    """Whether the impact ratio is "below four fifths" or "at least four fifths", for all groups at once."""
+    """Whether the interval of the impact ratio is "below four fifths" or "at least four fifths", or neither."""
 
 
-def rates(cut: Sequence[Banding], known: Decided, confidence: float, smallest: float) -> list[Group]:
-    """Make the groups of each attribute, then those of several attributes that have few enough of them."""
+def rates(cut: Sequence[Banding], known: Decided, confidence: float, smallest: float, wished: bool) -> list[Group]:
+    """Make the groups of each attribute, then those of several attributes that have few enough of them.
+
+    Ratios are for what people want: unless they ``wished`` for something there are none.
+    """
     sizes = [len(band.names) for band in cut]
     every = [
         chosen
@@ -64,7 +77,32 @@ def rates(cut: Sequence[Banding], known: Decided, confidence: float, smallest: f
         number = _numbers(part)
         made = _groups(part, number, known, confidence)
         members = [np.flatnonzero(number == i) for i in range(len(made))]
-        out += impact_ratios(made, members, known, confidence, smallest, verdicts)
+        if known.numbers is not None:
+            made = _means(made, members, known, known.numbers, confidence)
+        out += impact_ratios(made, members, known, confidence, smallest, verdicts) if wished else made
+    return out
+
+
+def _means(
+    groups: list[Group],
+    members: list[npt.NDArray[np.int64]],
+    known: Decided,
+    numbers: Numbers,
+    confidence: float,
+) -> list[Group]:
+    """Add what each group gets on average, and how much less than the group that gets most."""
+    found = [Mean.of(numbers[at], known.weight(at)) if len(at) else None for at in members]
+    most = max((mean for mean in found if mean is not None), key=lambda mean: mean.value)
+    out = []
+    for group, mean in zip(groups, found, strict=True):
+        if mean is None:
+            out.append(group)
+            continue
+        less = None if mean is most else most.minus(mean, confidence)
+        figures: dict[str, Any] = dict(zip(("mean", "mean_low", "mean_high"), mean.ends(confidence), strict=True))
+        if less is not None:
+            figures |= dict(zip(("less", "less_low", "less_high"), less, strict=True))
+        out.append(replace(group, **figures))
     return out
 
 

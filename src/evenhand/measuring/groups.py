@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evenhand._format import estimated, level, number, number_interval
 from evenhand.asker import Asker
-from evenhand.budget import number
-from evenhand.check import same
+from evenhand.budget import number as is_number
+from evenhand.check import Steadiness, noisy
 from evenhand.criterion import Flip, Gap
-from evenhand.errors import DataError, EstimateError, FlakyModel
+from evenhand.errors import DataError, EstimateError, ModelError
 from evenhand.measuring.banding import bandings
-from evenhand.measuring.deciding import Truth, decided
-from evenhand.measuring.favour import Favour
+from evenhand.measuring.deciding import Truth, decided, own_numbers
+from evenhand.measuring.favour import LOWER, Favour, Order, wish, wish_json
 from evenhand.measuring.group_rates import Group, rates
-from evenhand.measuring.judging import TWICE
+from evenhand.measuring.intervals import Numbers
 from evenhand.measuring.populations import check_weights
 from evenhand.measuring.result import plain
-from evenhand.measuring.words import level, listed, percent
-from evenhand.model import wrap
+from evenhand.measuring.words import listed
+from evenhand.model import Model, wrap
 from evenhand.run import CHUNK, check_arguments
-from evenhand.space.individuals import Individuals
+from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
 from evenhand.starting import check_space
 
@@ -41,6 +42,8 @@ class Groups:
     confidence: float
     rows: int
     counts: dict[str, int]
+    """Rows of the data; those of them left out; those that the model was asked about with other numbers; where the
+    true decisions are given, those of which none is known."""
     model: str
     smallest: float
     basis: str = field(default="selection rate")
@@ -54,14 +57,29 @@ class Groups:
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values."""
-        return {
-            name: plain(value) for name, value in (vars(self) | {"groups": [asdict(g) for g in self.groups]}).items()
+        return {name: plain(value) for name, value in vars(self).items() if name not in ("groups", "favourable")} | {
+            "favourable": wish_json(self.favourable),
+            "groups": plain([asdict(g) for g in self.groups]),
         }
 
+    @property
+    def note(self) -> str:
+        """Say which rows the figures are of, and what that means for accuracy."""
+        rows, moved, dropped = f"{self.rows:,} rows", self.counts["moved"], self.counts["dropped"]
+        which = f"{rows}, as given"
+        if moved:
+            which = (
+                f"{rows}, {moved:,} of them moved to the nearest values of the space: the model fails on them as given"
+            )
+        which += f"; {dropped:,} rows outside the space left out" if dropped else ""
+        if any(group.accuracy is not None for group in self.groups):
+            which += "; accuracy is on these rows, so if the model was trained on them, it is overstated"
+        return which
+
     def __repr__(self) -> str:
-        of = f"{self.basis} of {plain(self.favourable)!r} among {self.rows:,} rows"
-        head = f"Groups: {of}, with {level(self.confidence)} intervals"
-        return "\n".join([head, *(f"  {_said(group, self.smallest)}" for group in self.groups)])
+        head = f"Groups: {self.basis} among {self.note}; intervals of {level(self.confidence)}"
+        wished = self.favourable is not None
+        return "\n".join([head, *(f"  {_said(group, self.smallest, wished)}" for group in self.groups)])
 
     def plot_intervals(self) -> Figure:
         """Draw impact ratios with their intervals."""
@@ -87,7 +105,8 @@ def groups(
     """Give selection rates, impact ratios and accuracy of each group of the data and of their intersections.
 
     These compare different people, each as they are; ``estimate`` compares people with themselves. Rates come from
-    fairlearn (the extra ``fairness``), intervals are exact.
+    fairlearn (the extra ``fairness``), intervals are exact. The model is asked about the rows as given, also where a
+    number is beyond the bounds of the space or between two of its steps; such a row belongs to the nearest group.
 
     Parameters
     ----------
@@ -98,15 +117,19 @@ def groups(
     data
         Rows with the space's columns.
     favourable
-        The decision that people want. Of numbers ``"higher"`` or ``"lower"``: selected is who is beyond the median.
+        The decision that people want, a list of such decisions, or ``eh.Order`` of all: selected is then who gets the
+        best. Of numbers ``"higher"`` or ``"lower"``: selected is who is beyond the median; None: nobody is selected for
+        anything, and there are no impact ratios.
     y
         The true decisions, or the name of their column, for accuracy; rows where it is missing are left out of that.
+        On rows that the model was trained on, accuracy is overstated.
     weights
         What each row counts: numbers, or the name of a column.
     bands
         Where to cut attributes with many values: ``{"age": [25, 40, 65]}``; by default at quartiles of the data.
     confidence
-        Of each interval by itself. Verdicts hold for all groups at once.
+        Of the intervals: those of rates, means and accuracy hold by themselves, those of impact ratios for all groups
+        at once.
     smallest
         Groups with a smaller share of the data get no impact ratio and are nobody's yardstick.
     chunk
@@ -125,14 +148,14 @@ def groups(
     """
     check_space(space)
     check_arguments(0, chunk, None, None, timeout, None)
-    numbers_given = number(confidence) and number(smallest)
+    numbers_given = is_number(confidence) and is_number(smallest)
     if not numbers_given or not 0.5 < confidence < 1 or not 0 <= smallest < 1:
         raise EstimateError(
             f"confidence must be above 0.5 and below 1, smallest from 0 to below 1; got {confidence!r} and {smallest!r}"
         )
-    if favourable is None:
-        raise EstimateError("group figures need favourable=, the decision that people want")
     wrapped = wrap(model)
+    if favourable is None and not wrapped.regression:
+        raise EstimateError("group figures need favourable=, the decision that people want")
     asker = Asker(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
     favour = Favour(wrapped, favourable)
     encoded = space.encode(data)
@@ -145,41 +168,66 @@ def groups(
         heavy = np.flatnonzero(numbers)
         people, positions, numbers = people[heavy], positions[heavy], numbers[heavy]
     truth = None if y is None else Truth(y, data, positions, total)
-    _check_steady(asker, people)
-    known = decided(asker, favour, people.rows, chunk, numbers, truth)
-    made = rates(bandings(space, people.rows, bands or {}), known, confidence, smallest)
-    counts = {"rows": total, "clipped": encoded.clipped, "dropped": encoded.dropped}
+    waver, asked = Steadiness(asker, 0, chunk).check_rows(people.rows)
+    if waver:
+        raise noisy(waver, asked)
+    own = own_numbers(space, data, positions, people.rows)
+    try:
+        known, moved = decided(asker, favour, people.rows, chunk, numbers, truth, own), 0
+    except ModelError:
+        if not own:
+            raise
+        # A model that does not take the rows as they are may take them as the space has them.
+        known = decided(asker, favour, people.rows, chunk, numbers, truth)
+        moved = _moved(space, own, people.rows)
+    made = rates(bandings(space, people.rows, bands or {}), known, confidence, smallest, favourable is not None)
+    counts = {"rows": total, "dropped": encoded.dropped, "moved": moved}
     if known.truth is not None:
         counts["unknown"] = int((~known.told).sum())
-    basis = "scoring rate (beyond the median)" if wrapped.regression else "selection rate"
-    return Groups(tuple(made), favourable, confidence, len(people), counts, wrapped.name, smallest, basis)
+    return Groups(
+        tuple(made), favour.favourable, confidence, len(people), counts, wrapped.name, smallest, _basis(wrapped, favour)
+    )
 
 
-def _check_steady(asker: Asker, people: Individuals) -> None:
-    rows = people.rows[:TWICE]
-    first, again = (asker.scores(rows) if asker.model.regression else asker.labels(rows) for _ in range(2))
-    waver = int((~same(first, again)).sum())
-    if waver:
-        raise FlakyModel(
-            f"the model gave two answers to {waver:,} of {first.size:,} rows that were asked twice; switch off what is "
-            "random in it (dropout, sampling, temperature), or average its answers",
-            waver / first.size,
-        )
+def _basis(model: Model, favour: Favour) -> str:
+    """Say what the rates are of."""
+    wanted = favour.favourable
+    if model.regression:
+        return f"means, and shares {'below' if wanted == LOWER else 'above'} the median,"
+    # Of an order, the best outcome is what people want most.
+    return f"selection rate of {wish(wanted.outcomes[-1] if isinstance(wanted, Order) else wanted)}"
 
 
-def _said(group: Group, smallest: float) -> str:
+def _moved(space: Space, own: Mapping[str, Numbers], rows: Rows) -> int:
+    """Count the rows of which the space has another number than the data."""
+    apart = [~np.isclose(numbers, space.attributes[space.column(name)].decode(rows[:, space.column(name)]),
+                         rtol=1e-9, atol=0.0, equal_nan=True) for name, numbers in own.items()]  # fmt: skip
+    return int(np.any(apart, axis=0).sum())
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    return f" ({number_interval(low, high)})" if low is not None and high is not None and low < high else ""
+
+
+def _said(group: Group, smallest: float, wished: bool) -> str:
     who = listed(group.values)
     if group.rate is None or group.low is None or group.high is None:
         return f"{who}: nobody in the data"
-    text = f"{who}: {percent(group.rate)} of {group.rows:,} ({percent(group.low)} to {percent(group.high)})"
-    if group.impact_ratio is None:
+    text = f"{who}: {estimated(group.rate, group.low, group.high)} of {group.rows:,}"
+    if group.mean is not None:
+        text += f", {number(group.mean)} on average{_ends(group.mean_low, group.mean_high)}"
+        if group.less is not None:
+            text += f", {number(group.less)} less than who gets most{_ends(group.less_low, group.less_high)}"
+    if group.impact_ratio is None and not wished:
+        pass
+    elif group.impact_ratio is None:
         few = group.share < smallest
         text += ", too few for an impact ratio" if few else ", no impact ratio because nobody is selected"
     else:
-        ends = f"{group.impact_low:.2f} to {group.impact_high:.2f}"
-        text += f", impact ratio {group.impact_ratio:.2f} ({ends}), {group.verdict}"
+        assert group.impact_low is not None
+        assert group.impact_high is not None
+        ends = number_interval(group.impact_low, group.impact_high)
+        text += f", impact ratio {number(group.impact_ratio)} ({ends}), {group.verdict}"
     if group.accuracy is not None and group.accuracy_low is not None and group.accuracy_high is not None:
-        text += (
-            f"; accuracy {percent(group.accuracy)} ({percent(group.accuracy_low)} to {percent(group.accuracy_high)})"
-        )
+        text += f"; accuracy {estimated(group.accuracy, group.accuracy_low, group.accuracy_high)}"
     return text

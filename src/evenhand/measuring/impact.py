@@ -44,20 +44,19 @@ def impact_ratios(
     smallest: float,
     verdicts: int,
 ) -> list[Group]:
-    """Add impact ratios to the groups that are large enough; so many ``verdicts`` hold at once."""
+    """Add impact ratios to the groups that are large enough; so many intervals and ``verdicts`` hold at once."""
     able = [i for i, group in enumerate(groups) if group.rate is not None and group.share >= smallest]
     best = max((groups[i].rate or 0.0 for i in able), default=0.0)
     if not best:
         return groups
     here = [members[i] for i in able]
-    low, high = _ends(here, known, confidence)
-    all_low, all_high = _ends(here, known, 1 - (1 - confidence) / verdicts)
+    low, high = _ends(here, known, 1 - (1 - confidence) / verdicts)
     out = list(groups)
     for k, i in enumerate(able):
         verdict = "insufficient evidence"
-        if all_high[k] < FOUR_FIFTHS:
+        if high[k] < FOUR_FIFTHS:
             verdict = "below four fifths"
-        elif all_low[k] >= FOUR_FIFTHS:
+        elif low[k] >= FOUR_FIFTHS:
             verdict = "at least four fifths"
         ratio = (groups[i].rate or 0.0) / best
         ends = float(low[k]), float(high[k])

@@ -5,24 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.asker import Asker
-from evenhand.check import same
+from evenhand.check import ALONE, PROBES, Steadiness, in_turn, rounding_alone, scattered
 from evenhand.criterion import Outputs
-from evenhand.errors import FlakyModel, ModelError
+from evenhand.errors import FlakyModel
 from evenhand.findings import Decisions
 from evenhand.measuring.intervals import at_most
+from evenhand.run import CHUNK
 from evenhand.space.counterparts import Families
+from evenhand.space.ground import Kin
 from evenhand.space.individuals import Individuals
 
-TWICE = 256
-"""Rows that are asked twice before anything else."""
 MEASURED = 4_096
 """Rows by which the noise of a model that wavers is measured."""
+TURNS = 8
+"""How often they are asked, to tell noise from replicas that answer in turn."""
+SEVERAL = 3
+"""More than the rarest noise, which many more repeats did not show, does by chance."""
 AGAIN = 1_000
 """Findings that are asked again in the end."""
 RESIDUE = 0.001
@@ -61,10 +64,25 @@ class Judge:
     ``half`` is how often each half of the repeats asks every row; 0 for a model that does not waver.
     """
 
-    def __init__(self, asker: Asker, seed: int, half: int = 0, checked: int = 0, barred: Barred | None = None) -> None:
-        self.asker, self.seed, self.half, self.barred = asker, seed, half, barred
-        self.rows, self.checked, self.untestable, self.left_out = 0, checked, 0, 0
+    def __init__(
+        self,
+        asker: Asker,
+        seed: int,
+        half: int = 0,
+        checked: int = 0,
+        barred: Barred | None = None,
+        chunk: int = CHUNK,
+    ) -> None:
+        self.asker, self.seed, self.half, self.barred, self.chunk = asker, seed, half, barred, chunk
+        self.rows, self.untestable, self.left_out = 0, 0, 0
+        self.steadiness = Steadiness(asker, seed, chunk)
+        self.apart = checked
         self._decisions = Decisions()
+
+    @property
+    def checked(self) -> int:
+        """Rows asked to check the model and what it says."""
+        return self.apart + self.steadiness.rows
 
     @property
     def width(self) -> int:
@@ -94,7 +112,8 @@ class Judge:
         self.rows += int(families.places.sum()) * self.asker.cost * max(1, 2 * self.half)
         if not self.half:
             return self.asker.outputs(families), None
-        said = [self.asker.outputs(families) for _ in range(2 * self.half)]
+        # In another order each time: what a position in the batch changes is then voted out like other noise.
+        said = [mixed_outputs(self.asker, families, self.seed + turn, self.chunk)[0] for turn in range(2 * self.half)]
         codes = np.stack([self._decisions.encode(_labels(one).ravel()) for one in said])
         halves = [self._usual(part) for part in (codes[: self.half], codes[self.half :])]
         usual, shape = self._decisions.decode(self._usual(codes)), _labels(said[0]).shape
@@ -108,41 +127,68 @@ class Judge:
         votes = np.stack([(codes == code).sum(axis=0) for code in range(len(self._decisions.values))])
         return np.asarray(votes.argmax(axis=0), dtype=np.int64)
 
-    def judge_again(self, people: Individuals) -> tuple[Families, Mask]:
-        """Judge individuals once more, outside the count of rows."""
+    def judge_again(self, people: Individuals, mixed: bool = False) -> tuple[Families, Mask]:
+        """Judge individuals once more, outside the count of rows.
+
+        ``mixed``: in another order, the same each time, and in batches of other sizes.
+        """
         before, apart, families = self.rows, (self.untestable, self.left_out), self.families(people)
-        unfair = self.judge(families).unfair
-        self.rows, self.checked = before, self.checked + self.rows - before
+        if mixed:
+            outputs, asked = mixed_outputs(self.asker, families, self.seed, self.chunk)
+            unfair = self.asker.criterion.judge(outputs).unfair
+            self.apart += asked
+            if rounding_alone(self.asker, outputs, np.flatnonzero(~unfair), len(unfair)):
+                unfair = np.ones_like(unfair)
+        else:
+            unfair = self.judge(families).unfair
+        self.rows, self.apart = before, self.apart + self.rows - before
         self.untestable, self.left_out = apart
         return families, unfair
 
-    def wavers(self, families: Families) -> tuple[int, int]:
-        """Ask families twice; return how many rows got two answers, and how many rows there are."""
+    def wavers(self, families: Families, seen: int) -> tuple[int, int]:
+        """Ask families of a noisy model several times; return how many rows got two answers, and how many there are.
+
+        Raises ``FlakyModel`` where whole answers come again, as of replicas in turn: those have no majority. So they
+        do where other batches gave ``seen`` rows another answer, and the same batch always gives the same.
+        """
         rows, asker = families.asked, self.asker
         # The same rows in the same order: what differs now is the model's own noise.
-        (first, scores), (again, others) = asker.both(rows), asker.both(rows)
-        self.checked += 2 * len(rows) * asker.cost
-        agree = same(first, again)
-        if asker.criterion.needs_scores and scores is not None and others is not None:
-            agree &= same(scores, others).all(axis=1)
-        return int((~agree).sum()), len(rows)
+        said = [asker.both(rows)[0] for _ in range(TURNS)]
+        self.apart += len(said) * len(rows) * asker.cost
+        codes = np.stack([self._decisions.encode(labels) for labels in said])
+        waver = int((codes[0] != codes[1]).sum())
+        noise = float((codes != codes[0]).any(axis=0).mean())
+        if not noise and seen >= SEVERAL:
+            raise FlakyModel(
+                "the prediction depends on the other rows in the batch, or on the calls before: the same rows in the "
+                f"same order always get the same answer, and in other batches another; {ALONE}",
+                seen / PROBES,
+            )
+        if in_turn(codes):
+            raise FlakyModel(
+                f"the model gave two answers to {noise:.1%} of {len(rows):,} rows, and the same few to all rows of a "
+                "call again and again, as replicas do that answer in turn; ask one replica only",
+                noise,
+            )
+        return waver, len(rows)
 
 
-def scores_come_along(asker: Asker, rows: Any) -> bool:
-    """Whether the model's scores cost nothing beside its decisions, and lead to the same ones for some rows."""
-    if not asker.model.has_scores or not asker.model.decides or asker.model.regression:
-        return False
-    plain = asker.labels(rows)
-    asker.scored = True
-    try:
-        labels, scores = asker.both(rows)
-    except ModelError:
-        return False
-    finally:
-        asker.scored = False
-    # A single number that no threshold cuts may well be a label.
-    known = asker.model.threshold is not None or asker.model.classes is not None
-    return scores is not None and (known or scores.shape[1] > 1) and bool(np.asarray(labels == plain).all())
+def mixed_outputs(asker: Asker, families: Kin, seed: int, chunk: int) -> tuple[Outputs, int]:
+    """Ask about families in another order, their members apart, in batches of other sizes; return also the rows asked.
+
+    >>> from evenhand.criterion import Flip
+    >>> from evenhand.model import wrap
+    >>> from evenhand.space import Boolean, Integer, Space
+    >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
+    >>> asker = Asker(wrap(lambda frame: frame["member"]), space, Flip())
+    >>> mixed_outputs(asker, space.families(space.individuals([[3, 0], [4, 0]]), 0), 0, 100)[0].labels.tolist()
+    [[False, True], [False, True]]
+    """
+    rows = families.asked
+    order = np.random.default_rng([seed, len(rows)]).permutation(len(rows))
+    labels, scores, asked = scattered(asker, rows, order, chunk)
+    spread = None if scores is None else families.spread(scores)
+    return Outputs(families.spread(labels), spread, families.own), asked
 
 
 def repeats_for(noise: float, rows: int, width: int) -> int:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from evenhand._format import percent
 from evenhand.budget import StopReason, whole
 from evenhand.errors import BudgetError
-from evenhand.measuring.words import percent
 
 if TYPE_CHECKING:
     from evenhand.measuring.result import Estimate
@@ -66,11 +66,13 @@ class Limit:
         'pass'
         """
         assert self.share is not None
+        if found.unaware and not found.found:
+            return Outcome.PASS
         if found.exact:
             return Outcome.FAIL if found.rate > self.share else Outcome.PASS
         if found.low > self.share:
             return Outcome.FAIL
-        return Outcome.PASS if found.upper <= self.share else Outcome.UNDECIDED
+        return Outcome.PASS if found.high <= self.share else Outcome.UNDECIDED
 
     def __str__(self) -> str:
         return f"{self.findings:,} findings" if self.share is None else percent(self.share)

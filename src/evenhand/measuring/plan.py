@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from evenhand._format import count
 from evenhand.budget import number, whole
 from evenhand.criterion import Pairwise
 from evenhand.errors import BudgetError, DataError, EstimateError
@@ -157,7 +158,7 @@ def check_data(plan: Plan, data: Any, weights: Any) -> None:
 def _too_large(space: Space, tests: int) -> str:
     if space.combinations > space.limit:
         return (
-            f"exact=True compares everyone with all of their counterparts, but {space.combinations:,} are more than "
-            f"the space's limit of {space.limit:,}; raise limit, or protect fewer attributes"
+            f"exact=True compares everyone with all of their counterparts, but {count(space.combinations)} are more "
+            f"than the space's limit of {space.limit:,}; raise limit, or protect fewer attributes"
         )
-    return f"exact=True is for spaces of up to {SMALL:,} tests, this one has {tests:,}; leave it out to sample"
+    return f"exact=True is for spaces of up to {SMALL:,} tests, this one has {count(tests)}; leave it out to sample"

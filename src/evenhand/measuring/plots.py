@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evenhand._format import level, percent
 from evenhand.measuring.sequences import anytime
-from evenhand.measuring.words import level, listed, percent
+from evenhand.measuring.words import listed
 from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
@@ -76,23 +77,33 @@ def intervals(estimate: Estimate) -> Figure:
         _say(axes, "texts are not compared by pairs of values")
         return figure
     directed = estimate.favourable is not None
+    numbers = not directed and any(c.difference is not None for c in estimate.comparisons)
     shown = sorted(estimate.comparisons, key=lambda c: -abs(c.net if c.net is not None else c.rate))[:MOST]
     figure, axes = _figure(7.2, 1.2 + 0.32 * max(len(shown), 1))
+    scale = 1 if numbers else 100
     for row, c in enumerate(reversed(shown)):
         value, low, high = (c.net, c.net_low, c.net_high) if directed else (c.rate, c.low, c.high)
-        if value is None or low is None or high is None:
+        if numbers:
+            value, low, high = c.difference, c.difference_low, c.difference_high
+        if value is None:
             continue
         colour = LINE if c.verdict.startswith("favours") or c.verdict == "different" else BAND
-        axes.plot([100 * low, 100 * high], [row, row], color=colour, linewidth=2)
-        axes.plot([100 * value], [row], "o", color=colour)
+        if low is not None and high is not None:
+            axes.plot([scale * low, scale * high], [row, row], color=colour, linewidth=2)
+        axes.plot([scale * value], [row], "o", color=colour)
     axes.set_yticks(range(len(shown)), [f"{listed(c.first)} / {listed(c.second)}" for c in reversed(shown)])
-    axes.set_xlabel(
-        "net difference, % of pairs (right: the first is favoured)" if directed else "treated differently, %"
-    )
-    if directed:
-        axes.axvline(0, color=BAND, linewidth=0.8)
+    if numbers:
+        axes.set_xlabel("average difference, in the model's unit (right: the first gets more)")
+    elif directed:
+        axes.set_xlabel("net difference, % of pairs (right: the first is favoured)")
     else:
-        axes.set_xlim(left=0)
+        axes.set_xlabel("treated differently, %")
+    if directed or numbers:
+        axes.axvline(0, color=BAND, linewidth=0.8)
+    if not numbers:
+        # Beyond all of them there is nobody.
+        left, right = axes.get_xlim()
+        axes.set_xlim(max(left, -100) if directed else 0, min(right, 100))
     return figure
 
 
@@ -130,7 +141,7 @@ def group_intervals(groups: Groups) -> Figure:
     names = [f"{listed(g.values)} ({percent(g.rate or 0.0)})" for g in reversed(shown)]
     axes.set_yticks(range(len(shown)), names)
     axes.axvline(0.8, color=SECOND, linewidth=0.8, linestyle="--", label="four fifths")
-    axes.set_xlim(0, 1.05)
+    axes.set_xlim(0, 1)
     axes.set_xlabel("impact ratio (selection rate over the highest)")
     axes.legend(frameon=False)
     return figure

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import high, interval, level, percent
 from evenhand.errors import EstimateError
 from evenhand.measuring.intervals import at_most, clopper_pearson
 from evenhand.measuring.result import Estimate, plain
-from evenhand.measuring.words import level, percent
 from evenhand.run import Run
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.tabular import Space
@@ -64,12 +64,12 @@ class Remaining:
         text = (
             f"Remaining: {self.findings:,} independent findings lie in {self.seen:,} of {self.leaves:,} regions; about "
             f"{self.undiscovered:.0f} more are discriminatory, with {percent(self.unseen)} of the discriminatory "
-            f"individuals (at most {percent(self.unseen_high, 2, up=True)} with {level(self.confidence)} confidence)"
+            f"individuals (at most {high(self.unseen_high)} with {level(self.confidence)} confidence)"
         )
         if self.missed is not None and self.missed_low is not None and self.missed_high is not None:
             text += (
                 f"\n  the search found {self.found_by_run:,} regions; {percent(self.missed)} of the discriminatory "
-                f"individuals ({percent(self.missed_low)} to {percent(self.missed_high)}) are elsewhere, in about "
+                f"individuals ({interval(self.missed_low, self.missed_high)}) are elsewhere, in about "
                 f"{self.left:.0f} regions"
             )
         return text

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evenhand.measuring.bounds import UNFINISHED, Aim, bounds
 from evenhand.measuring.comparisons import Comparison, Sureness, compare, count, summary
+from evenhand.measuring.favour import wish_json
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Drawn, Everyone
 from evenhand.measuring.subject import Subject
@@ -21,6 +22,7 @@ from evenhand.measuring.watching import Watch
 from evenhand.measuring.words import ALL_ROWS, listed, said, sentence
 from evenhand.space.tabular import Space
 from evenhand.text.space import TextSpace
+from evenhand.unused import is_unaware, statement, unread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,8 +59,6 @@ class Estimate:
     rate: float
     low: float
     high: float
-    upper: float
-    """One-sided: the share is at most this, with the full confidence."""
     confidence: float
     interval: str
     """Which interval it is; "exact" where nothing was left to chance."""
@@ -95,8 +95,27 @@ class Estimate:
     points: list[tuple[int, int]] = field(repr=False)
     """How the sample grew: individuals judged, and found."""
     kept: Kept = field(repr=False)
+    score_of: tuple[Any, ...] = ()
+    """Of a criterion that looks at scores: the decisions whose score is compared; none: the model's own number."""
     terms: tuple[Term, ...] = field(default=(), repr=False)
     """Of texts: how often they get which decision with each term in place."""
+    families: int = 0
+    """Families judged: an individual with its counterparts is one, whoever of them was drawn."""
+    unused: tuple[str, ...] = ()
+    """Attributes of the space that are known not to reach the model."""
+    scored: tuple[int, int] | None = None
+    """Where nobody was found: in how many families scores were compared, and in how many one changed."""
+
+    @property
+    def unaware(self) -> bool:
+        """Whether no protected attribute is known to reach the model, so that nobody can be found."""
+        return is_unaware(self.space, self.unused)
+
+    @property
+    def note(self) -> str | None:
+        """What is known about attributes that the model does not use; None where there is nothing to say."""
+        said = statement(self.space, self.unused, self.found, self.families, self.scored)
+        return None if said is None else str(said)
 
     @property
     def unfinished(self) -> bool:
@@ -149,10 +168,16 @@ class Estimate:
 
     @property
     def verdict(self) -> str:
-        """Say whether people are treated differently: "treated differently", "none found", "insufficient evidence"."""
+        """Say whether people are treated differently.
+
+        "treated differently", "none found", "insufficient evidence"; "not received" where the model does not get the
+        protected attributes at all.
+        """
         if self.low > 0:
             return "treated differently"
-        sure = self.upper <= self.tolerance and not self.found and not self.sampled
+        if self.unaware:
+            return "not received"
+        sure = self.high <= self.tolerance and not self.found and not self.sampled
         return "none found" if sure else "insufficient evidence"
 
     @property
@@ -168,21 +193,24 @@ class Estimate:
             "exact": self.exact,
             "verdict": self.verdict,
             "sentence": self.sentence,
-            "favourable": self.favourable,
+            "favourable": wish_json(self.favourable),
             "severity": self.severity,
             "by_attribute": [asdict(share) for share in self.shares],
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "points": self.points,
             "by_term": [{**asdict(term), "shares": dict(term.shares)} for term in self.terms],
+            "note": self.note,
         }
         return {name: plain(value) for name, value in out.items()}
 
     def __repr__(self) -> str:
         lines = [f"Estimate: {self.sentence}"]
+        lines += [f"  {self.note}"] if self.note and not self.unaware else []
         shown = [c for c in self.comparisons if c.verdict != "none found"]
-        if len(self.comparisons) > 1 or self.favourable is not None:
+        told = self.favourable is not None or any(c.difference is not None for c in shown)
+        if len(self.comparisons) > 1 or told:
             shown = sorted(shown, key=lambda c: (len(c.first), -abs(c.net or c.rate)))[:SHOWN]
-            lines += [f"  {said(c)}" for c in shown]
+            lines += [f"  {said(c, self.score_of, self.confidence)}" for c in shown]
             rest = len(self.comparisons) - len(shown)
             lines += [f"  and {rest:,} more comparisons, see by_pair and by_combination"] * bool(shown and rest)
         return "\n".join(lines)
@@ -215,16 +243,17 @@ def make(plan: Plan, subject: Subject, survey: Survey, stop: str, watch: Watch, 
     confidence = 1 - (1 - plan.confidence) / 2 if judge.half else plan.confidence
     everyone = found.name == "exact" and not judge.half
     misjudged = found.noise * survey.tabled
-    sure = Sureness(confidence, plan.tolerance, watched, everyone, misjudged, survey.looks)
+    known = (survey.found, survey.samples, found.low, found.high)
+    even = aim.weights is None
+    sure = Sureness(confidence, plan.tolerance, watched, everyone, misjudged, survey.looks, known, even)
     # Of a count that did not come to its end nothing is known about single pairs.
     tables = [] if found.name == UNFINISHED else survey.tables
-    directed = survey.favour.favourable is not None
+    directed, width = survey.favour.favourable is not None, survey.width
     untestable = judge.untestable + subject.counts.get("untestable", 0)
     return Estimate(
         rate=found.rate,
         low=found.low,
         high=found.high,
-        upper=found.upper,
         confidence=float(plan.confidence),
         interval=_named(found.name, survey),
         samples=survey.samples,
@@ -247,9 +276,12 @@ def make(plan: Plan, subject: Subject, survey: Survey, stop: str, watch: Watch, 
         tolerance=float(plan.tolerance),
         space=survey.space,
         shares=tuple(_share(table, sure) for table in tables),
-        comparisons=tuple(compare(tables, sure, directed)),
+        comparisons=tuple(compare(tables, sure, directed, width is not None and survey.favour.turned(width))),
+        score_of=() if width is None else survey.favour.scored(width),
         points=survey.points,
         kept=survey.kept,
+        families=survey.families,
+        unused=unread(asker),
     )
 
 
@@ -263,7 +295,7 @@ def _named(interval: str, survey: Survey) -> str:
 
 
 def _share(table: Table, sure: Sureness) -> Share:
-    low, high = sure.widened(*sure.share(table.found, table.compared, sums=table.sums), table.compared)
+    low, high = sure.rate(table.found, table.compared, table.sums)
     rate = table.found / table.compared if table.compared else 0.0
     compared, found = count(table.compared), count(table.found)
     return Share(table.attributes, compared, found, rate, float(low), float(high))

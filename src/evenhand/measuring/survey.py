@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.check import ALONE, STEADY
 from evenhand.criterion import Outputs
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError
 from evenhand.findings import Decisions
 from evenhand.measuring.favour import Favour
-from evenhand.measuring.judging import AGAIN, MEASURED, TWICE, Block, Judge, Mask, repeats_for
+from evenhand.measuring.judging import AGAIN, MEASURED, Block, Judge, Mask, repeats_for
 from evenhand.measuring.populations import Everyone, Population
 from evenhand.measuring.tables import KEPT, Table, View, tables_of
 from evenhand.space.counterparts import Families
 from evenhand.space.individuals import Individuals
 
 UNTESTABLE = 100_000
-STEADY = 3
-"""How often verdicts must come again before they are said to depend on the batch."""
 
 
 class Wavering(Exception):
@@ -99,6 +98,8 @@ class Survey:
         self.points: list[tuple[int, int]] = []
         self.tables: list[Table] = tables_of(self.space)
         self.kept = Kept()
+        self.width: int | None = None
+        """How many scores a row has, where the criterion looks at them."""
         self.verdicts: list[Mask] | None = [] if keep_all else None
         self.doubts: list[Mask] = []
         self._examples: list[tuple[Individuals, int, int, Mask]] = []
@@ -136,25 +137,25 @@ class Survey:
         self._drawn += len(people)
         families = self.judge.families(people)
         if len(families):
-            if not self.families:
-                self._check_steady(families)
-            self._count(self.judge.judge(families), wanted)
+            block = self.judge.judge(families)
+            self._check_steady(block)
+            self._count(block, wanted)
         elif not self.samples and self._drawn >= UNTESTABLE:
             raise nobody(self.space, self._drawn, self.judge.left_out)
         # Only now: of those whom the model failed on nothing is known.
         self._at = end
         return True
 
-    def _check_steady(self, families: Families) -> None:
-        """Ask some rows twice before anything else; of a model that wavers some more, to know how much."""
-        waver = asked = 0
-        for rows in (TWICE, MEASURED):
-            first = families[np.arange(min(len(families), max(1, rows // self.judge.width)))]
-            more, here = self.judge.wavers(first)
-            waver, asked = waver + more, asked + here
-            if not waver:
-                return
-        self._note(waver, asked)
+    def _check_steady(self, block: Block) -> None:
+        """Ask some rows again; of a noisy model some more, to know how noisy it is."""
+        waver, asked = self.judge.steadiness.check(block.families, block.outputs)
+        if waver:
+            self._measure(block.families, waver, asked)
+
+    def _measure(self, families: Families, waver: int, asked: int) -> None:
+        most = min(len(families), max(1, MEASURED // self.judge.width))
+        more, here = self.judge.wavers(families[np.arange(most)], waver)
+        self._note(max(1, waver + more), asked + here)
 
     def _count(self, block: Block, wanted: int) -> None:
         members = self._members(block)
@@ -182,8 +183,10 @@ class Survey:
     def _tabulate(self, block: Block, weights: npt.NDArray[np.float64] | None) -> None:
         outputs = block.outputs
         assert outputs.labels is not None
-        favoured = self.favour.of(outputs.labels)
-        view = View(outputs, block.legal, self.judge.asker.criterion, favoured, self.favour.level(outputs.scores))
+        criterion, ranks = self.judge.asker.criterion, self.favour.ranks(outputs.labels)
+        view = View(outputs, block.legal, criterion, ranks, self.favour.level(outputs.scores))
+        if criterion.needs_scores and outputs.scores is not None:
+            self.width = outputs.scores.shape[2]
         members = self._members(block)
         count = len(block) if members is None else int(members.sum())
         self.tabled += count if weights is None else float(weights.sum())
@@ -194,12 +197,12 @@ class Survey:
                 table.add(view, block.unfair, weights)
 
     def check_findings(self) -> None:
-        """Ask some of those found again; a model that takes one back wavers, if only now and then."""
+        """Ask some of those found again, in another order and in other batches; a model may be noisy now and then."""
         if not self._examples or self.judge.half:
             return
         every = Individuals.join([found for found, *_ in self._examples])
         some = every[np.arange(min(len(every), AGAIN))]
-        families, unfair = self.judge.judge_again(some)
+        families, unfair = self.judge.judge_again(some, mixed=True)
         lost = np.flatnonzero(~unfair)
         if not len(lost):
             return
@@ -208,18 +211,18 @@ class Survey:
         _, at, wanted, before = self._examples[part]
         company = self.population.take(at, wanted)[0]
         # A noisy answer does not come again; one that depends on its company does, whenever that is the same.
-        if self._steadily(some, unfair) and self._steadily(company, before):
+        if self._steadily(some, unfair, True) and self._steadily(company, before, False):
             raise FlakyModel(
-                f"{len(lost):,} of {len(families):,} findings got another answer when they were asked again in other "
-                "company; the model's answer to a row must not depend on the other rows of the batch",
+                f"the prediction depends on the other rows in the batch: {len(lost):,} of {len(families):,} findings "
+                "got another answer when they were asked again in another order and in batches of other sizes; "
+                f"{ALONE}",
                 len(lost) / len(families),
             )
-        waver, rows = self.judge.wavers(self.judge.judge_again(company)[0])
-        self._note(max(1, waver), rows)
+        self._measure(self.judge.judge_again(company)[0], 0, 0)
 
-    def _steadily(self, people: Individuals, before: Mask) -> bool:
-        """Whether the same individuals, asked in one another's company, get the same verdicts time after time."""
-        return all(bool((self.judge.judge_again(people)[1] == before).all()) for _ in range(STEADY))
+    def _steadily(self, people: Individuals, before: Mask, mixed: bool) -> bool:
+        """Whether the same individuals, asked in the same batches, get the same verdicts time after time."""
+        return all(bool((self.judge.judge_again(people, mixed)[1] == before).all()) for _ in range(STEADY))
 
     def _note(self, waver: int, rows: int) -> None:
         """Note how often the model wavers; raise where it does and is asked only once."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criterion import Criterion, Outputs
+from evenhand.measuring.differences import Differences
 from evenhand.measuring.intervals import Sums
 from evenhand.measuring.judging import Mask
 from evenhand.space.tabular import Space
@@ -34,8 +35,8 @@ class View:
     outputs: Outputs
     legal: Mask | None
     criterion: Criterion
-    favoured: Mask | None
-    """Who gets the decision that people want."""
+    ranks: npt.NDArray[np.int64] | None
+    """How good each decision is to people, the best highest; None where nobody said."""
     level: Floats | None
     """The score of that decision, or of the second of two; higher is better where it is known what people want."""
 
@@ -50,8 +51,8 @@ class View:
     def direction(self, first: Places, second: Places) -> npt.NDArray[np.int8]:
         """Tell who of each pair is favoured: 1 the first, -1 the second."""
         out = np.zeros((len(self.outputs.own), first.shape[-1]), dtype=np.int8)
-        if self.favoured is not None:
-            out = picked(self.favoured, first).astype(np.int8) - picked(self.favoured, second).astype(np.int8)
+        if self.ranks is not None:
+            out = np.sign(picked(self.ranks, first) - picked(self.ranks, second)).astype(np.int8)
         if self.criterion.needs_scores and self.level is not None:
             # Where both get the same decision the score says who is nearer to it.
             apart = np.sign(picked(self.level, first) - picked(self.level, second)).astype(np.int8)
@@ -106,6 +107,8 @@ class Table:
         self.counts = np.zeros((4, len(first)))
         """For each pair: compared, treated differently, the first favoured, the second favoured."""
         self.weighted: Weighted | None = None
+        self.differences: Differences | None = None
+        """Where scores are compared and one number says them: how much more the first gets."""
         self.compared = self.found = 0.0
         """Individuals, and those treated differently when these attributes alone change."""
         self._gaps: list[npt.NDArray[np.float32]] = []
@@ -160,6 +163,10 @@ class Table:
             self.counts[count] += mask.sum(axis=0) if weight is None else weight @ mask
             if self.weighted is not None and weight is not None:
                 self.weighted.add(count, mask, weight)
+        if view.criterion.needs_scores and view.level is not None:
+            if self.differences is None:
+                self.differences = Differences(len(self.first))
+            self.differences.add(picked(view.level, first), picked(view.level, second), both, weight)
         self._keep(view, first, second, both, weight)
 
     def _add_individuals(self, view: View, at: Places, weight: npt.NDArray[Any] | None, unfair: Mask | None) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand import interrupts
 from evenhand.asker import Asker
-from evenhand.check import TOLERANCE, same
+from evenhand.check import ALONE, RANDOM, ROUNDING, TRIED, Steadiness, noisy, rounding_alone, same, scores_come_along
 from evenhand.criterion import Criterion, Judgement, Outputs
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel
 from evenhand.measuring.bounds import of_counts
-from evenhand.measuring.judging import AGAIN, Mask, scores_come_along
+from evenhand.measuring.judging import AGAIN, Mask, mixed_outputs
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.result import Estimate
 from evenhand.measuring.survey import Kept, widest
@@ -28,9 +29,8 @@ from evenhand.text.families import TextFamilies
 from evenhand.text.ground import TextGround
 from evenhand.text.individuals import TextIndividuals
 from evenhand.text.space import TextSpace
+from evenhand.unused import SCORED, compare_scores, scores_at_hand
 
-TRIED = 64
-"""Texts on which scores and decisions are compared before the first block."""
 ALLOWED = 'data, samples, confidence, interval="clopper-pearson", about, criterion, tolerance, seed, chunk, timeout'
 
 
@@ -87,7 +87,8 @@ class TextSurvey:
     def __init__(self, asker: Asker, people: TextIndividuals, seed: int, chunk: int) -> None:
         self.asker, self.people, self.seed, self.chunk = asker, people, seed, chunk
         self.ground = people.ground
-        self.rows = self.checked = self._again = 0
+        self.rows = self.apart = self._again = 0
+        self.steadiness = Steadiness(asker, seed, chunk)
         self.points: list[tuple[int, int]] = []
         self.kept, self.terms = Kept(), TermCounts(self.ground)
         self._unfair: list[Mask] = []
@@ -97,6 +98,11 @@ class TextSurvey:
     def unfair(self) -> Mask:
         """Verdicts, in the order of the texts."""
         return np.concatenate([np.zeros(0, dtype=bool), *self._unfair])
+
+    @property
+    def checked(self) -> int:
+        """Texts asked to check the model and what it says."""
+        return self.apart + self.steadiness.rows
 
     @property
     def samples(self) -> int:
@@ -122,13 +128,14 @@ class TextSurvey:
     def run(self) -> bool:
         """Judge all of them; return whether that came to its end."""
         first = self.people[: min(TRIED, self.chunk)].rows
-        self.asker.scored = self.asker.scored or scores_come_along(self.asker, first)
+        self.asker.scored, self.apart = scores_come_along(self.asker, first)
         try:
             for block in blocks(self.ground, self.people, self.chunk):
                 self._judge(block)
         except KeyboardInterrupt:
             if not self.samples:
                 raise
+            interrupts.settled()
             return False
         return True
 
@@ -136,6 +143,9 @@ class TextSurvey:
         families = self.ground.families(block, self.seed)
         outputs = self.asker.outputs(families)
         judgement = self.asker.criterion.judge(outputs)
+        waver, rows = self.steadiness.check(families, outputs)
+        if waver:
+            raise noisy(waver, rows)
         self._ask_again(families, outputs, judgement)
         unfair = judgement.unfair
         self.rows += int(families.places.sum()) * self.asker.cost
@@ -148,30 +158,31 @@ class TextSurvey:
         self._unfair.append(unfair)
 
     def _ask_again(self, families: TextFamilies, outputs: Outputs, judgement: Judgement) -> None:
-        """Ask findings once more, without the texts beside them; raise where the model takes one back."""
+        """Ask findings again, in another order and in other batches; raise where the model answers otherwise."""
         found = np.flatnonzero(judgement.unfair)[: AGAIN - self._again]
         if not len(found):
             return
         some = families[found]
-        again = self.asker.outputs(some)
+        again, rows = mixed_outputs(self.asker, some, self.seed, self.chunk)
         self._again += len(found)
-        self.checked += int(some.places.sum()) * self.asker.cost
+        self.apart += rows
         assert outputs.labels is not None
         assert again.labels is not None
         # Wider families beside them had more places, which hold no answers of these.
-        held = same(again.labels, outputs.labels[found, : again.labels.shape[1]]).all(axis=1)
+        held = same(again.labels, outputs.labels[found, : again.labels.shape[1]], ROUNDING).all(axis=1)
         if self.asker.criterion.needs_scores:
             anew = self.asker.criterion.judge(again)
-            held &= anew.unfair | np.isclose(anew.gap, judgement.gap[found], rtol=TOLERANCE, atol=TOLERANCE)
-        if lost := int((~held).sum()):
+            held &= anew.unfair | np.isclose(anew.gap, judgement.gap[found], rtol=ROUNDING, atol=ROUNDING)
+        lost = np.flatnonzero(~held)
+        if len(lost) and not rounding_alone(self.asker, again, lost, len(found)):
             raise FlakyModel(
-                f"{lost:,} of {len(found):,} findings that were asked again got another answer; the model answers the "
-                "same text differently: switch off what is random in it, or check that its answer to a text does not "
-                "depend on the other texts of the batch",
-                lost / len(found),
+                f"{len(lost):,} of {len(found):,} findings that were asked again, in another order and in batches of "
+                f"other sizes, got another answer; {RANDOM}; or {ALONE}",
+                len(lost) / len(found),
             )
 
 
+@interrupts.watched()
 def measured_texts(
     plan: Plan,
     model: Model,
@@ -194,7 +205,7 @@ def measured_texts(
     >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
     >>> texts = ["Nobody.", "A Sikh came.", "A Jew came.", "A Jew went."]
     >>> measured_texts(Plan("data", about="rows"), model, TextSpace("religion"), texts, Flip(), 0)[0]
-    Estimate: exactly 66.7 % of the data's 3 texts with a protected term are treated differently; every one was judged
+    Estimate: exactly 66.7% of the data's 3 texts with a protected term are treated differently; every one was judged
     """
     ground = space.begin(data)
     asker = Asker(model, ground, criterion, timeout)
@@ -218,7 +229,16 @@ def measured_texts(
             error.partial = made("interrupted")
         raise
     unfair = survey.unfair
-    return made(stop), unfair[np.argsort(order[: len(unfair)])]
+    scored = None
+    if not survey.found and (asker.scored or asker.model.decides):
+        # Where scores would come along with decisions and do not, there are none.
+        scored = scores_at_hand(asker, survey.kept.gaps)
+    elif not survey.found and survey.samples:
+        scored, rows = compare_scores(asker, ground.families(people[order[:SCORED]], seed))
+        survey.apart += rows
+    found = made(stop)
+    found.scored = scored
+    return found, unfair[np.argsort(order[: len(unfair)])]
 
 
 def _order(seed: int, size: int, samples: int | None) -> npt.NDArray[np.int64]:
@@ -234,16 +254,12 @@ def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like:
     rows, broken = plan.about == "rows", stop == "interrupted"
     # One that was broken off was ended by what it showed, for all that is known.
     rate, low, high, interval = of_counts(found, n, size if rows else None, broken, plan.confidence)
-    upper = high
-    if not broken:
-        upper = of_counts(found, n, size if rows else None, broken, 1 - 2 * (1 - plan.confidence))[2]
     whose = f"the data's {size:,} texts" if rows else f"texts like {like}"
     left_out = {"left_out": len(ground.seeds) - size} if barring else {}
     return Estimate(
         rate=rate,
         low=low,
         high=high,
-        upper=upper,
         confidence=float(plan.confidence),
         interval=ALL_ROWS if interval == "exact" and survey.sampled else interval,
         samples=n,
@@ -275,4 +291,5 @@ def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like:
         points=survey.points,
         kept=survey.kept,
         terms=survey.terms.shares(),
+        families=n,
     )

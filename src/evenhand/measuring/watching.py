@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenhand.errors import EstimateError
+from evenhand import interrupts
+from evenhand.errors import EstimateError, EvenhandError
 from evenhand.measuring.bounds import Aim, bounds
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Everyone
@@ -16,6 +17,12 @@ from evenhand.measuring.survey import Survey, nobody
 
 FIRST = 1024
 """The first block of a sample that may end early; the next ones double."""
+FIRST_TIMED = 16
+"""The first block of a sample that a clock ends, which may cut a block of a slow model off."""
+
+
+class TimeUp(Exception):
+    """The clock ends a block between two model calls; it is not counted."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +78,52 @@ class Watch:
         """Ask until a rule ends it; return which."""
         early = self.plan.open or self.progress is not None
         most = max(1, self.chunk // survey.judge.width)
-        size = min(FIRST, most) if early else most
+        size = min(FIRST if self.plan.seconds is None else FIRST_TIMED, most) if early else most
+        calls = survey.judge.asker.asking.calls
+        calls.between = self._check_clock
         try:
             stop = None
             while stop is None:
-                left = self._left(survey)
-                if left == 0:
-                    stop = "exhausted" if self._unlimited(survey) else "samples"
-                elif not survey.ask(size if left is None else min(size, left)):
-                    stop = "exhausted"
-                elif survey.samples:
-                    stop = self._reached(survey)
+                stop = self._ask(survey, size)
                 size = min(most, 2 * size)
+            calls.between = None
             if not survey.samples:
-                raise nobody(survey.space, survey.judge.untestable, survey.judge.left_out)
+                raise self._nothing(survey, stop)
             survey.check_findings()
         except KeyboardInterrupt:
             if not survey.samples:
                 raise
+            interrupts.settled()
             return "interrupted"
+        finally:
+            calls.between = None
         return stop
+
+    def _ask(self, survey: Survey, size: int) -> str | None:
+        """Ask one block; return what ends the survey, if anything does."""
+        left = self._left(survey)
+        if left == 0:
+            return "exhausted" if self._unlimited(survey) else "samples"
+        try:
+            more = survey.ask(size if left is None else min(size, left))
+        except TimeUp:
+            return "seconds"
+        if not more:
+            return "exhausted"
+        return self._reached(survey) if survey.samples else None
+
+    def _check_clock(self) -> None:
+        if self.plan.seconds is not None and self.seconds >= self.plan.seconds:
+            raise TimeUp
+
+    def _nothing(self, survey: Survey, stop: str) -> EvenhandError:
+        """Say why there is nothing to estimate from."""
+        if stop == "seconds":
+            return EstimateError(
+                f"seconds={self.plan.seconds:g} was too short to judge anybody; allow more, or make the calls smaller "
+                "with eh.wrap(model, batch_size=...)"
+            )
+        return nobody(survey.space, survey.judge.untestable, survey.judge.left_out)
 
     def _unlimited(self, survey: Survey) -> bool:
         size = survey.population.size
@@ -117,8 +150,10 @@ class Watch:
             answer = self.progress(reading)
             if isinstance(answer, bool | np.bool_) and answer and not survey.complete:
                 return "stopped"
+        if plan.seconds is not None and self.seconds >= plan.seconds and not survey.complete:
+            return "seconds"
         if everyone:
             return None
         if plan.half_width is not None and max(high - rate, rate - low) <= plan.half_width:
             return "half_width"
-        return "seconds" if plan.seconds is not None and self.seconds >= plan.seconds else None
+        return None

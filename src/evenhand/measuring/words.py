@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from evenhand._format import Figure, Sentence, estimated, high, interval, level, percent
 from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
@@ -18,33 +18,8 @@ ALL_ROWS = "all rows, counterparts sampled"
 """The interval of rows that were all judged, but each by a sample of its counterparts."""
 
 
-def percent(share: float, digits: int = 3, *, up: bool = False) -> str:
-    """Write a share in per cent with a few digits that count, never as a power of ten; ``up`` rounds upwards.
-
-    >>> percent(0.04023), percent(0.0000299573, 2, up=True), percent(0.5), percent(0)
-    ('4.02 %', '0.003 %', '50 %', '0 %')
-    """
-    value = 100 * share
-    if not value:
-        return "0 %"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    if up:
-        # A hair less, so that 0.03 does not become 0.031 because it is 0.030000000000000002.
-        value = math.ceil(value * 10**places * (1 - 1e-12)) / 10**places
-    while not up and round(abs(value), places) >= 100 > abs(value) and places < 15:
-        # "100 %" is said of all, and of nothing less.
-        places += 1
-    text = f"{value:.{places}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) + " %"
-
-
-def level(confidence: float) -> str:
-    """Write a confidence.
-
-    >>> level(0.95), level(0.999), level(0.9999999)
-    ('95 %', '99.9 %', '99.99999 %')
-    """
-    return percent(confidence, 6)
+SHOWN = 60
+"""Characters of a decision that are shown within a sentence."""
 
 
 def listed(values: dict[str, object]) -> str:
@@ -99,10 +74,12 @@ def sentence(e: Estimate) -> str:
             f"{e.repeats} times and the most frequent answer counts"
         )
     more += _rows_lost(e.counts, "that" if texts else "whom")
+    if e.unaware and not e.found:
+        return f"{e.note}{more}"
     if e.unfinished:
         return (
             f"{e.samples:,} of {of} were judged before it ended, of whom {e.found:,} are {how}; so, "
-            f"whoever is left, {percent(e.low)} to {percent(e.high)} of all of them are{more}"
+            f"whoever is left, {interval(e.low, e.high)} of all of them are{more}"
         )
     if e.sampled and e.interval == ALL_ROWS:
         many = percent(e.rate) if e.found else none
@@ -112,13 +89,11 @@ def sentence(e: Estimate) -> str:
             return f"{none} of {of} is {how}; every one was judged{more}"
         return f"exactly {percent(e.rate)} of {of} are {how}; every one was judged{more}"
     if not e.found:
-        high, bound = percent(e.high, 2, up=True), percent(e.upper, 2, up=True)
-        side = "" if e.upper == e.high else f" (one-sided; the two-sided interval ends at {high})"
         what = "would be found so by these counterparts" if e.sampled else ""
-        bound = f"at most {bound} {what}".strip()
-        return f"{none} of {e.samples:,} asked is {how}: {bound} with {sure} confidence{side}, of {of}{more}"
+        bound = f"at most {high(e.high)} {what}".strip()
+        return f"{none} of {e.samples:,} asked is {how}: {bound} with {sure} confidence, of {of}{more}"
     return (
-        f"{percent(e.rate)} of {of} are {how}, {percent(e.low)} to {percent(e.high)} with {sure} "
+        f"{percent(e.rate)} of {of} are {how}, {interval(e.low, e.high)} with {sure} "
         f"confidence ({e.found:,} of {e.samples:,} asked; {e.interval}){more}"
     )
 
@@ -132,31 +107,75 @@ def _rows_lost(counts: dict[str, int], whom: str) -> str:
     return out + (f"; {used:,} {whom} the repair used left out" if used else "")
 
 
-def said(c: Comparison) -> str:
+def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence | None:
+    """Say who of the two gets more, and how much on average; None where no numbers were compared.
+
+    ``scored`` names the decisions whose score is compared; none: the model's own number. Somebody is said to get more
+    where the interval that is shown excludes 0.
+
+    >>> from evenhand.measuring.comparisons import Comparison
+    >>> c = Comparison({"sex": "F"}, {"sex": "M"}, 9, 9, 1, 1, 1, *[None] * 7, None, "different", -412.3, -444, -380)
+    >>> print(more(c, (), 0.95))
+    sex M gets 412 more than sex F on average (95% CI 380 to 444)
+    >>> print(more(c, ("good",), 0.95))
+    sex M scores 412 higher for “good” than sex F on average (95% CI 380 to 444)
+    """
+    if c.difference is None:
+        return None
+    turned = c.difference < 0
+    who, whom = (listed(side) for side in ((c.second, c.first) if turned else (c.first, c.second)))
+    names = tuple(_short(one) for one in scored)
+    of = f" for {' or '.join(['“{}”'] * len(names))}" if names else ""
+    up, down = ("higher", "lower") if scored else ("more", "less")
+    gets = "scores" if scored else "gets"
+    size = Figure(c.difference, "size")
+    if c.difference_low is None or c.difference_high is None:
+        few = "too few pairs differ to say how sure that is"
+        return Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average ({few})", (who, size, *names, whom))
+    if not (c.difference or c.difference_low or c.difference_high):
+        return Sentence(f"{{}} and {{}} {'score' if scored else 'get'} the same{of} on average", (who, whom, *names))
+    ends = (Figure(c.difference_low, "size_low"), Figure(c.difference_high, "size_high"))
+    ends, sure = ends[::-1] if turned else ends, Figure(confidence, "level")
+    if c.difference_low <= 0 <= c.difference_high:
+        clear = f"it is not clear whether {{}} {gets} {up}{of} than {{}} on average ({{}} CI {{}} {down} to {{}} {up})"
+        return Sentence(clear, (who, *names, whom, sure, *ends))
+    said = Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average", (who, size, *names, whom))
+    known = c.difference_low == c.difference_high
+    return said if known else said + Sentence(" ({} CI {} to {})", (sure, *ends))
+
+
+def _short(value: object) -> str:
+    from evenhand.words import plain
+
+    text = plain(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+
+def said(c: Comparison, scored: tuple[Any, ...] = (), confidence: float = 0.95) -> str:
     """Say a comparison in one line.
 
     >>> from evenhand.measuring.comparisons import Comparison
     >>> c = Comparison({"sex": "F"}, {"sex": "M"}, 1000, 90, 0.09, 0.07, 0.11, 10, 80, 0.09, -0.07, -0.09, -0.05, 1e-9,
-    ...                1e-9, None, "favours second")
+    ...                None, "favours second")
     >>> said(c)
-    'sex M favoured over sex F: net 7 % (5 % to 9 %), M in 8 % of pairs, F in 1 %'
+    'sex M favoured over sex F: net 7% (5% to 9%), M in 8% of pairs, F in 1%'
     """
     from evenhand.words import plain
 
     pair = f"{listed(c.first)} and {listed(c.second)}"
+    numbers = more(c, scored, confidence)
     if c.net is None or c.net_low is None or c.net_high is None:
-        sure = f" ({percent(c.low)} to {percent(c.high)})" if c.low < c.high else ""
-        return f"{pair}: {percent(c.rate)} differ{sure}; {c.verdict}"
-    assert c.first_favoured is not None
-    assert c.second_favoured is not None
+        sure = f" ({interval(c.low, c.high)})" if c.low < c.high else ""
+        return f"{pair}: {percent(c.rate)} differ{sure}; {numbers or c.verdict}"
+    assert c.first_share is not None
+    assert c.second_share is not None
     turned = c.net < 0
     one, other = (c.second, c.first) if turned else (c.first, c.second)
     ends = sorted((-c.net_low, -c.net_high)) if turned else (c.net_low, c.net_high)
-    counts = sorted((c.first_favoured, c.second_favoured), reverse=True)
-    shares = [percent(count / max(c.pairs, 1)) for count in counts]
+    shares = [percent(share) for share in sorted((c.first_share, c.second_share), reverse=True)]
     short = [", ".join(map(plain, side.values())) for side in (one, other)]
-    sure = f" ({percent(ends[0])} to {percent(ends[1])})" if c.net_low < c.net_high else ""
     head = f"{listed(one)} against {listed(other)}: {c.verdict};"
     if c.verdict.startswith("favours"):
         head = f"{listed(one)} favoured over {listed(other)}:"
-    return f"{head} net {percent(abs(c.net))}{sure}, {short[0]} in {shares[0]} of pairs, {short[1]} in {shares[1]}"
+    text = f"{head} net {estimated(abs(c.net), *ends)}, {short[0]} in {shares[0]} of pairs, {short[1]} in {shares[1]}"
+    return f"{text}; {numbers}" if numbers else text

@@ -13,6 +13,7 @@ from evenhand.model.protocol import Array, Floats, some
 # Integers, booleans and text of a fixed width have no missing value and nothing else to check.
 PLAIN = frozenset("iubUS")
 NUMERIC = (numbers.Real, np.bool)
+WHOLE = (numbers.Integral, np.bool)
 INSTEAD = "Differences of scores do without: eh.Adf(gradient='scores'); strategy='kosei' needs labels only"
 FOR_TEXTS = "strategy='text-importance' does with scores, strategy='text-random' with labels"
 DECIDE = "decide with eh.wrap(model, threshold=0.5)"
@@ -149,6 +150,34 @@ def as_scores(answer: Any, n: int, name: str) -> Floats:
     if not np.isfinite(scores).all():
         raise ModelError(f"{name} returned NaN or infinity as a score{_where(scores)}. Return finite numbers.")
     return scores
+
+
+def refuse_labels(answer: Array, name: str) -> None:
+    """Raise where a single answer per row is a whole number or a truth value: it names a class and is no score.
+
+    Whoever returns floats, several columns, or said that the numbers are amounts, returns scores.
+
+    >>> refuse_labels(np.array([0, 2]), "f")
+    Traceback (most recent call last):
+    evenhand.errors.ModelError: f was asked for scores and returned labels, whole numbers such as 0.
+    Labels do for criterion=eh.Flip() with strategy='kosei', or 'text-random' for texts. If they are amounts:
+    eh.wrap(model, regression=True).
+    >>> refuse_labels(np.array([0.0, 2.0]), "f")
+    """
+    if answer.ndim > 1 and answer.shape[1:] != (1,):
+        return
+    kind = answer.dtype.kind
+    if kind == "O":
+        # Numbers from a list or a nullable column; one fraction among them makes all of them amounts.
+        types = set(map(type, answer.ravel().tolist()))
+        kind = "i" if types and all(issubclass(one, WHOLE) for one in types) else "O"
+    if kind in "biu" and answer.size:
+        what = "True and False" if kind == "b" else f"whole numbers such as {answer.flat[0]}"
+        raise ModelError(
+            f"{name} was asked for scores and returned labels, {what}.\n"
+            "Labels do for criterion=eh.Flip() with strategy='kosei', or 'text-random' for texts. If they are amounts:"
+            "\neh.wrap(model, regression=True)."
+        )
 
 
 def as_gradients(answer: Any, shape: tuple[int, ...], name: str, instead: str = INSTEAD) -> Floats:

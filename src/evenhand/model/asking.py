@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextvars
+import re
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand import interrupts
 from evenhand.errors import EvenhandError, ModelError, ModelTimeout
 from evenhand.model.answers import FOR_TEXTS, INSTEAD, SCORES, as_gradients, as_labels, as_scores, to_array
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
@@ -19,6 +24,57 @@ if TYPE_CHECKING:
     from evenhand.text.texts import Texts
 
 Classes: TypeAlias = npt.NDArray[np.int64]
+
+FIRST, LARGEST = 16, 2**20
+"""Rows of a model's first call, and the most of any."""
+SHORT = 0.5
+"""Seconds that one call should take at most."""
+
+
+class Calls:
+    """Cuts rows into model calls: 16, 32, 64 ... rows, as long as a call takes less than about half a second.
+
+    So a clock can end a run soon also where the model is slow, and a fast model is soon asked whole blocks.
+
+    >>> [(part.start, part.stop) for part in Calls().parts(100)]
+    [(0, 16), (16, 48), (48, 100)]
+    >>> [(part.start, part.stop) for part in Calls(40).parts(100)]
+    [(0, 40), (40, 80), (80, 100)]
+    """
+
+    def __init__(self, fixed: int | None = None) -> None:
+        self.fixed, self._size = fixed, FIRST
+        self.between: Callable[[], object] | None = None
+        """Called between two calls; may raise to give up the rest."""
+
+    def parts(self, n: int) -> Iterator[slice]:
+        """Yield one slice for each call; the time until the next is asked for is the call's."""
+        at = 0
+        while at < n:
+            interrupts.check()
+            if at and self.between is not None:
+                self.between()
+            size, start = self.fixed or self._size, time.monotonic()
+            yield slice(at, min(n, at + size))
+            if self.fixed is None:
+                self._climb(time.monotonic() - start, full=at + size <= n)
+            at += size
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Ask rows in one call, so that whoever compares batches knows what they are; a fixed size is kept to."""
+        before, self.fixed = self.fixed, self.fixed or LARGEST
+        try:
+            yield
+        finally:
+            self.fixed = before
+
+    def _climb(self, seconds: float, full: bool) -> None:
+        if full and seconds < SHORT / 2:
+            self._size = min(2 * self._size, LARGEST)
+        elif seconds > 2 * SHORT:
+            # Never for good: the first call of a model may have loaded something.
+            self._size = max(self._size // 2, FIRST)
 
 
 class Asking:
@@ -45,17 +101,26 @@ class Asking:
     def __init__(self, model: Model, timeout: float | None = None) -> None:
         self.model = model
         self.timeout = model.timeout if timeout is None else timeout
+        self.calls = Calls(model.batch_size)
 
     def labels(self, X: Rows, n: int, instead: str = SCORES) -> Array:
         """Ask for the decisions of n rows; ``instead`` is what to do about a model that gives scores."""
         self._refuse_numbers()
-        return as_labels(self._ask(self.model.labels, X, n), n, self.model.name, instead)
+
+        def ask(part: Rows, n: int) -> Array:
+            return as_labels(self._ask(self.model.labels, part, n), n, self.model.name, instead)
+
+        return self._in_calls(ask, X, n)
 
     def scores(self, X: Rows, n: int) -> Floats:
         """Ask for the score rows of n rows."""
         if not self.model.has_scores:
             raise ModelError(f"{self.model.name} gives labels only, no scores. Use criterion=eh.Flip().")
-        return as_scores(self._ask(self.model.scores, X, n), n, self.model.name)
+
+        def ask(part: Rows, n: int) -> Floats:
+            return as_scores(self._ask(self.model.scores, part, n), n, self.model.name)
+
+        return self._in_calls(ask, X, n)
 
     def both(self, X: Rows, n: int) -> tuple[Floats, Array]:
         """Ask for scores and decisions; with one call where the decisions follow from the scores.
@@ -80,23 +145,48 @@ class Asking:
 
     def gradients(self, X: Rows, classes: Classes) -> Floats:
         """Ask for the gradients of the loss of each row's class, by the row's columns."""
-        return as_gradients(self._slopes(self.model.gradients, X, classes, INSTEAD), np.shape(X), self.model.name)
+        parts = [
+            as_gradients(answer, np.shape(part), self.model.name)
+            for part, answer in self._slopes(self.model.gradients, X, classes, INSTEAD)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(np.shape(X))
 
     def word_gradients(self, texts: Texts, classes: Classes) -> Floats:
         """Ask for the gradients of the loss of each text's class, by the vectors of the text's words."""
-        answer = to_array(self._slopes(self.model.word_gradients, texts, classes, FOR_TEXTS), self.model.name)
-        shape = len(texts.words), answer.shape[1] if answer.ndim == 2 else 1
-        return as_gradients(answer, shape, self.model.name, FOR_TEXTS)
+        parts = []
+        for part, answer in self._slopes(self.model.word_gradients, texts, classes, FOR_TEXTS):
+            array = to_array(answer, self.model.name)
+            shape = len(part.words), array.shape[1] if array.ndim == 2 else 1
+            parts.append(as_gradients(array, shape, self.model.name, FOR_TEXTS))
+        return np.concatenate(parts) if parts else np.zeros((0, 1))
 
-    def _slopes(self, ask: Callable[[Any, Classes], Any], X: Any, classes: Classes, instead: str) -> Any:
-        def question(rows: Any) -> Any:
-            return ask(rows, classes)
+    def _in_calls(self, ask: Callable[[Any, int], Array], X: Rows, n: int) -> Array:
+        """Ask about rows in calls of a size that suits the model."""
+        answers = [ask(_rows(X, part, n), part.stop - part.start) for part in self.calls.parts(n)]
+        if len(answers) == 1:
+            return answers[0]
+        if not answers:
+            return ask(X, n)
+        kinds = {answer.dtype.kind for answer in answers}
+        if len(kinds) > 1 and not kinds <= set("iufb"):
+            # NumPy would make numbers beside texts texts.
+            answers = [answer.astype(object) for answer in answers]
+        return np.concatenate(answers)
 
+    def _slopes(
+        self, ask: Callable[[Any, Classes], Any], X: Any, classes: Classes, instead: str
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield the rows of each call and the model's answer."""
+        for part in self.calls.parts(len(classes)):
+            rows = _rows(X, part, len(classes))
+            yield rows, self._slope(partial(_with_classes, ask, classes[part]), rows, instead)
+
+    def _slope(self, question: Callable[[Any], Any], X: Any, instead: str) -> Any:
         try:
             return question(X) if self.timeout is None else self._ask_in_time(question, X, len(X))
-        except EvenhandError:
+        except (EvenhandError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:
             raise ModelError(
                 f"{self.model.name} could not be differentiated: {type(error).__name__}: {_gist(error)}\n{instead}."
             ) from error
@@ -106,9 +196,9 @@ class Asking:
             raise wrong_kind(self.model)
         try:
             return question(X) if self.timeout is None else self._ask_in_time(question, X, n)
-        except EvenhandError:
+        except (EvenhandError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # also SystemExit and GeneratorExit, which would end more than the call
             raise ModelError(self._explain(error, X, n)) from error
 
     def _ask_in_time(self, question: Callable[[Rows], Any], X: Rows, n: int) -> Any:
@@ -140,14 +230,24 @@ class Asking:
         if isinstance(X, list):
             return message + f"a list of {n} texts."
         columns = list(X.columns) if hasattr(X, "columns") else None
-        if isinstance(X, list):
-            return f"{self.model.name} raised {type(error).__name__}: {_gist(error)}\nIt was given a list of {n} texts."
         fed = f"an array of {X.shape[1]} columns" if columns is None else f"a frame with columns {some(columns)}"
         message += f"{n} rows: {fed}."
-        if self.model.columns is None and not is_torch(self.model.source):
-            other = "frame" if columns is None else "array"
-            message += f' If it needs another kind of input: eh.wrap(model, input="{other}").'
+        other = "frame" if columns is None else "array"
+        if self.model.columns is None and not is_torch(self.model.source) and wants(other, error):
+            kind = "a frame" if other == "frame" else "an array"
+            message += f' It seems to take {kind}: eh.wrap(model, input="{other}").'
         return message
+
+
+def _with_classes(ask: Callable[[Any, Classes], Any], classes: Classes, X: Any) -> Any:
+    return ask(X, classes)
+
+
+def _rows(X: Any, part: slice, n: int) -> Any:
+    """Take the rows of one call; a frame's are numbered from 0, as a model of a whole block would see them."""
+    if part.start == 0 and part.stop == n:
+        return X
+    return X.iloc[part].reset_index(drop=True) if hasattr(X, "iloc") else X[part]
 
 
 def wrong_kind(model: Model) -> ModelError:
@@ -163,6 +263,46 @@ def wrong_kind(model: Model) -> ModelError:
         f"{model.name} takes rows of a table, but the space is one of texts. A function on a list of strings is\n"
         'eh.wrap(f, input="text"); a torch module takes texts by eh.wrap(module, encode=encode).'
     )
+
+
+_WANTS = {
+    "frame": (
+        r"only integers, slices",
+        r"(array|string|list|tuple) indices must be",
+        r"'numpy\.ndarray' object has no attribute",
+        r"only supported for dataframes",
+        r"no field of name|only slices, integers",
+        r"must be a .*DataFrame|expected .*DataFrame|requires? .*DataFrame",
+    ),
+    "array": (
+        r"unhashable type: 'slice'",
+        r"(must be|expected|takes?) .*(Tensor|ndarray|array)\b.*DataFrame",
+        r"shape of object type 'DataFrame'",
+    ),
+}
+
+
+def wants(kind: str, error: BaseException) -> bool:
+    """Tell by its error whether a model that got the other kind of input wants a "frame", or an "array".
+
+    >>> wants("frame", IndexError("only integers, slices (`:`), ellipsis are valid indices"))
+    True
+    >>> wants("frame", ValueError("X has 3 features, but LogisticRegression is expecting 2 features as input."))
+    False
+    """
+    text = str(error)
+    lacking = re.search(r"'DataFrame' object has no attribute '(\w+)'", text)
+    if kind == "array" and lacking is not None:
+        return hasattr(np.ndarray, lacking[1])
+    if kind == "array" and (type(error).__name__ == "InvalidIndexError" or _is_place(error)):
+        return True
+    return any(re.search(pattern, text) for pattern in _WANTS[kind])
+
+
+def _is_place(error: BaseException) -> bool:
+    """Whether a frame was asked for a place, such as ``X[0]`` or ``X[:, 0]``, as if it were a column's name."""
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    return isinstance(key, int | np.integer | tuple | slice) and not isinstance(key, bool)
 
 
 def _gist(error: BaseException) -> str:

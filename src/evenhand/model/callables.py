@@ -6,15 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from evenhand.model.answers import as_scores, to_array
+from evenhand.model.answers import as_scores, refuse_labels, to_array
 from evenhand.model.protocol import Array, Floats, Input, Model, Rows
 
 
 class CallableModel(Model):
     """A function that takes a batch and returns labels, one score per row, or one row of scores per row.
 
-    Which of these it returns is seen from its answer: one dimension is a label or a single score, two
-    dimensions are score rows, of which the highest decides.
+    Which of these it returns is seen from its answer: two dimensions are score rows, of which the highest decides.
+    One dimension is labels where it holds text, whole numbers or booleans, and single scores where it holds floats.
 
     Examples
     --------
@@ -48,8 +48,10 @@ class CallableModel(Model):
         return self.decide(as_scores(answer, len(answer), self.name))
 
     def scores(self, X: Rows) -> Floats:
-        """Return the function's numbers as score rows."""
+        """Return the function's numbers as score rows; whole numbers are labels unless the user said otherwise."""
         answer = to_array(self._call(X), self.name)
+        if self.threshold is None and not self.regression:
+            refuse_labels(answer, self.name)
         return as_scores(answer, len(answer), self.name)
 
     def _call(self, X: Any) -> Any:

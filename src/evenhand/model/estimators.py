@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import ModelError, NotFitted
+from evenhand.model.answers import refuse_labels
 from evenhand.model.boosters import catboost_decides
 from evenhand.model.closed_form import derive
-from evenhand.model.fitted import BOOSTERS, fitted_on, package_of
+from evenhand.model.fitted import BOOSTERS, LightgbmFrame, dropped, fitted_on, package_of
 from evenhand.model.protocol import Array, Floats, Input, Model, Rows
 
 Scoring = Literal["predict_proba", "decision_function", "predict"]
@@ -63,6 +65,11 @@ class EstimatorModel(Model):
         self.input, self.columns, self._prepare = input or fitted.input, fitted.columns, fitted.prepare
         self.check()
 
+    @property
+    def unsaid(self) -> bool:
+        """Whether the object does not say what it is, so that its answers may be labels or numbers."""
+        return self._scoring == "predict" and not self.regression
+
     def labels(self, X: Rows) -> Array:
         """Return what ``predict`` says, or what the threshold makes of the scores."""
         if self.threshold is not None:
@@ -77,12 +84,24 @@ class EstimatorModel(Model):
         """Return probabilities, decision values or predicted numbers."""
         if self._scoring is None:
             return super().scores(X)
-        answer = np.asarray(getattr(self.source, self._scoring)(self._feed(X)), dtype=np.float64)
+        said = getattr(self.source, self._scoring)(self._feed(X))
+        if self.unsaid and self.threshold is None:
+            # An object that does not say what it is may well be a classifier.
+            refuse_labels(np.asarray(said), self.name)
+        answer = np.asarray(said, dtype=np.float64)
         return answer[:, np.newaxis] if answer.ndim == 1 else answer
 
     def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
         """Return gradients in closed form, where `derive` finds one; it says of which loss."""
         return super().gradients(X, classes) if self._form is None else self._form(self.pick(X), classes)
+
+    def unread(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Name the columns that the estimator was not fitted on, and those that its first step drops."""
+        known: Sequence[str] | None = self.columns
+        if isinstance(self._prepare, LightgbmFrame):
+            known = [name for name in names if self._prepare.has(name)]
+        lost = dropped(self.source, names) if self.input != "text" else set()
+        return tuple(name for name in names if name in lost or (known is not None and name not in known))
 
     def check(self) -> None:
         """Refuse rows for what was fitted on texts, and a threshold that no probability can be on either side of."""
@@ -97,7 +116,7 @@ class EstimatorModel(Model):
         return rows if self._prepare is None else self._prepare(rows)
 
 
-def _final(estimator: Any) -> Any:
+def final_step(estimator: Any) -> Any:
     """Look through pipelines and searches for the estimator that makes the decision."""
     while True:
         steps = getattr(estimator, "steps", None)
@@ -110,7 +129,7 @@ def _final(estimator: Any) -> Any:
 
 
 def _readable_name(estimator: Any) -> str:
-    outer, inner = type(estimator).__name__, type(_final(estimator)).__name__
+    outer, inner = type(estimator).__name__, type(final_step(estimator)).__name__
     return outer if outer == inner else f"{outer}({inner})"
 
 
@@ -146,7 +165,7 @@ def _scoring(estimator: Any, classes: Array | None) -> Scoring | None:
 
 
 def _follows_scores(estimator: Any) -> bool:
-    final = _final(estimator)
+    final = final_step(estimator)
     if package_of(final) == "catboost":
         return catboost_decides(final)
     return package_of(final) in _HIGHEST and type(final).__name__ not in _NOT_HIGHEST

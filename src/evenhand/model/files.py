@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import importlib
 import re
 import sys
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import EvenhandError, MissingExtra, ModelError
+from evenhand.bounded import size_of
+from evenhand.errors import EvenhandError, ModelError
+from evenhand.limits import check
 from evenhand.model.protocol import Model, some
+from evenhand.model.skops_files import check_skops, import_skops
+from evenhand.model.skops_types import HARMLESS, OWN, TREES, check_trees
 from evenhand.model.text_transformers import is_folder, load_folder
 
-LARGEST = 4 * 2**30
-OWN = ("evenhand.repairing.marginal.Marginal",)
-"""Our own types in skops files: they hold a model, whose types are looked at, and texts and numbers."""
 _PICKLES = (".joblib", ".pkl", ".pickle")
 _SPEC = re.compile(r"([^\W\d][\w.]*):([^\W\d][\w.]*)")
 
@@ -33,7 +35,7 @@ def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str
     trust_pickle
         Unpickling runs code from the file. Say True only for files that you made yourself.
     trust
-        Names of types in a .skops file that it may create beyond those that skops knows to be harmless.
+        Names of types in a .skops file that it may create beyond those known to be harmless (`HARMLESS`, trees).
 
     Returns
     -------
@@ -50,8 +52,17 @@ def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str
     'not_'
     >>> load_model("model.pkl")
     Traceback (most recent call last):
-    evenhand.errors.ModelError: model.pkl: there is no such file. Check the path.
+    evenhand.errors.ModelError: model.pkl: there is no such file; check the path
     """
+    model = _load(spec, trust_pickle, trust)
+    if Path(spec).is_file():
+        with Path(spec).open("rb") as file:
+            model = copy.copy(model)
+            model.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return model
+
+
+def _load(spec: str | Path, trust_pickle: bool, trust: Sequence[str]) -> Model:
     # wrap() takes paths too, so the two modules need each other.
     from evenhand.model.wrapping import wrap
 
@@ -91,51 +102,45 @@ def check_file(path: Path) -> Path:
 
     >>> check_file(Path("nowhere.onnx"))
     Traceback (most recent call last):
-    evenhand.errors.ModelError: nowhere.onnx: there is no such file. Check the path.
+    evenhand.errors.ModelError: nowhere.onnx: there is no such file; check the path
     """
-    try:
-        size = path.stat().st_size
-    except (OSError, ValueError) as error:
-        reason = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
-        raise ModelError(f"{path}: {reason}. Check the path.") from None
-    if not path.is_file():
-        raise ModelError(f"{path}: it is a directory or a device. Name a model file.")
+    size = size_of(path, ModelError, "it is a directory or a device. Name a model file.")
     if size == 0:
         raise ModelError(f"{path}: the file is empty. Save the model again.")
-    _check_size(path, size)
+    check("model_bytes", size, path, "load the model yourself and wrap it")
     return path
 
 
-def _check_size(path: Path, size: int) -> None:
-    if size > LARGEST:
-        raise ModelError(
-            f"{path}: it holds {size / 2**30:.1f} GiB; {LARGEST / 2**30:g} GiB is the most.\n"
-            "Load the model yourself and wrap it."
-        )
-
-
 def _load_skops(path: Path, trust: Sequence[str]) -> Any:
+    check_skops(path)
+    skops_io = import_skops(f"reading {path.name}")
     try:
-        import skops.io
-    except ImportError as error:
-        raise MissingExtra("skops", "skops", f"reading {path.name}") from error
-    try:
-        with zipfile.ZipFile(path) as archive:
-            # A small archive can unpack to any size.
-            _check_size(path, sum(entry.file_size for entry in archive.infolist()))
-        untrusted = sorted(set(skops.io.get_untrusted_types(file=path)) - {*trust, *OWN})
-        if untrusted:
+        unknown = set(skops_io.get_untrusted_types(file=path))
+        if untrusted := sorted(unknown - {*trust, *OWN, *HARMLESS, *TREES}):
             raise ModelError(
                 f"{path}: it would create {some(untrusted)}, not known to be harmless.\n"
                 f"If you trust them: evenhand.model.load_model(path, trust={untrusted})."
             )
         if trust:
             _look_here_first()
-        return skops.io.load(path, trusted=[*trust, *OWN])
+        loaded = skops_io.load(path, trusted=sorted(unknown))
+        if trees := sorted(unknown.intersection(TREES) - {*trust}):
+            _check_trees(path, loaded, trees)
+        return loaded
     except EvenhandError:
         raise
     except Exception as error:
         raise ModelError(f"{path}: it cannot be read as skops ({_reason(error)}). Save the model again.") from error
+
+
+def _check_trees(path: Path, loaded: Any, trees: list[str]) -> None:
+    try:
+        check_trees(loaded)
+    except ModelError as error:
+        raise ModelError(
+            f"{path}: {error}; asking such a model could crash Python.\n"
+            f"If you trust whoever made the file: evenhand.model.load_model(path, trust={trees})."
+        ) from None
 
 
 def _load_pickle(path: Path, trusted: bool) -> Any:
@@ -158,7 +163,7 @@ def _load_attribute(module: str, attribute: str) -> Any:
     _look_here_first()
     try:
         found: Any = importlib.import_module(module)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, GeneratorExit) as error:
         raise ModelError(f"The module {module} of {module}:{attribute} fails to import: {_reason(error)}.") from error
     for part in attribute.split("."):
         if not hasattr(found, part):

@@ -5,7 +5,7 @@ Nothing here imports a package: it is told from the name of the model's class wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -78,6 +78,66 @@ def reads_text(model: Any) -> bool:
     return callable(getattr(model, "build_analyzer", None)) and getattr(model, "input", None) == "content"
 
 
+def dropped(model: Any, names: Sequence[str]) -> set[str]:
+    """Name the columns that a model drops at once: its first step is scikit-learn's ColumnTransformer, without them.
+
+    Parameters
+    ----------
+    model
+        A fitted pipeline, also inside a search or a classifier with a threshold.
+    names
+        The columns that it is given, for one that was fitted on an array.
+
+    >>> from sklearn.compose import make_column_transformer
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> pipe = make_pipeline(make_column_transformer(("passthrough", [0])), DummyClassifier())
+    >>> dropped(pipe.fit([[1, 2], [3, 4]], [0, 1]), ["age", "sex"])
+    {'sex'}
+    """
+    while True:
+        steps = getattr(model, "steps", None)
+        if isinstance(steps, list) and steps:
+            model = next((step for _, step in steps if step not in (None, "passthrough")), None)
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif type(model).__name__ in ("FixedThresholdClassifier", "TunedThresholdClassifierCV"):
+            model = model.estimator_
+        else:
+            break
+    if package_of(model) != "sklearn" or type(model).__name__ != "ColumnTransformer":
+        return set()
+    columns = list(getattr(model, "feature_names_in_", names))
+    if len(columns) != model.n_features_in_:
+        return set()
+    kept: set[str] = set()
+    for _, transformer, chosen in model.transformers_:
+        # An object may be compared with a text in its own way.
+        if isinstance(transformer, str) and transformer == "drop":
+            continue
+        taken = _chosen(chosen, columns)
+        if taken is None:
+            return set()
+        kept.update(taken)
+    return set(columns) - kept
+
+
+def _chosen(chosen: Any, columns: list[str]) -> list[str] | None:
+    """Name the columns that a ColumnTransformer was told to take, in any of its ways; None where that is unclear."""
+    if isinstance(chosen, slice):
+        ends = [columns.index(end) if isinstance(end, str) else end for end in (chosen.start, chosen.stop)]
+        # By names, the last one is taken as well.
+        return columns[ends[0] : ends[1] + 1 if isinstance(chosen.stop, str) else ends[1] : chosen.step]
+    listed = np.atleast_1d(np.asarray(chosen, dtype=object if isinstance(chosen, str) else None))
+    if not listed.size:
+        return []
+    if listed.dtype.kind == "b":
+        return [name for name, taken in zip(columns, listed, strict=True) if taken]
+    if listed.dtype.kind in "iu":
+        return [columns[place] for place in listed]
+    return [str(name) for name in listed] if all(isinstance(name, str) for name in listed) else None
+
+
 def _xgboost(booster: Any) -> Fitted:
     if booster.feature_names is None:
         return Fitted("array", None, None)
@@ -138,6 +198,10 @@ class LightgbmFrame:
     names: tuple[str, ...]
     categories: tuple[tuple[Any, ...], ...]
     places: tuple[int, ...]
+
+    def has(self, name: str) -> bool:
+        """Tell whether LightGBM knows a column, which it writes with underscores for spaces."""
+        return name in self.names or name.replace(" ", "_") in self.names
 
     def __call__(self, frame: Any) -> Any:
         """Return the frame with LightGBM's columns in its order, categories where it expects them."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import operator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evenhand.errors import MissingExtra, ModelError
+from evenhand.errors import LimitExceeded, MissingExtra, ModelError
 from evenhand.model.files import check_file
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
+from evenhand.trial import attempt, short_of_memory
 
 _DTYPES: dict[str, type] = {
     "tensor(float)": np.float32,
@@ -43,13 +45,13 @@ class OnnxModel(Model):
     --------
     >>> OnnxModel("nowhere.onnx")
     Traceback (most recent call last):
-    evenhand.errors.ModelError: nowhere.onnx: there is no such file. Check the path.
+    evenhand.errors.ModelError: nowhere.onnx: there is no such file; check the path
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = check_file(Path(path)).absolute()
         self.name = self.path.stem
-        self.source = _open(self.path)
+        self.source = _open(self.path, tried=False)
         inputs = self.source.get_inputs()
         for part in inputs:
             _check_input(part, alone=len(inputs) == 1, name=self.name)
@@ -103,17 +105,47 @@ class OnnxModel(Model):
         self.__dict__.update(state, source=_open(state["path"]))
 
 
-def _open(path: Path) -> Any:
+def prepare() -> None:
+    """Import what reads ONNX, before a trial's limits count."""
+    import onnxruntime  # noqa: F401
+
+
+def trial(path: Path) -> None:
+    """Open a file with one thread, and ask it about one row of zeros or empty texts."""
+    session = _session(path, threads=1)
+    row = {}
+    for part in session.get_inputs():
+        shape = [size if isinstance(size, int) else 1 for size in part.shape]
+        row[part.name] = np.full(shape, "" if _DTYPES.get(part.type) is object else 0, _DTYPES.get(part.type))
     try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtra("onnxruntime", "onnx", f"reading {path.name}") from error
+        session.run(None, row)
+    except Exception as error:
+        # A model may well refuse such a row; what matters is what asking it takes.
+        if short_of_memory(error):
+            raise MemoryError from None
+
+
+def _session(path: Path, threads: int = 0) -> Any:
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     # onnxruntime would print what it also raises.
     options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    # The processor gives the same answers on every machine; graphics cards round in their own ways.
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def _open(path: Path, tried: bool = True) -> Any:
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise MissingExtra("onnxruntime", "onnx", f"reading {path.name}")
     try:
-        # The processor gives the same answers on every machine; graphics cards round in their own ways.
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        if not tried:
+            # A graph may hold constants of any size in a few bytes, made when it is opened or asked.
+            attempt("evenhand.model.onnx:trial", path, path.stat().st_size)
+        return _session(path)
+    except LimitExceeded:
+        raise
     except Exception as error:
         reason = str(error).splitlines()[0].rpartition("failed:")[2].strip()[:200]
         raise ModelError(f"{path}: it cannot be read as ONNX ({reason}). Export the model again.") from error

@@ -50,6 +50,8 @@ class Model(ABC):
         Decide for the second class where its score is at least this.
     timeout : float or None
         Seconds that one call may take.
+    batch_size : int or None
+        The most rows of one call; None: calls grow as long as they are short.
     gradient_source : str or None
         How `gradients` come about ("autograd", "closed form"), for people to read; None where there are none.
     has_words : bool
@@ -58,6 +60,8 @@ class Model(ABC):
         The words that the model knows, where it tells: similar words are found among these.
     source : object
         What was wrapped: the estimator, the booster, the function.
+    sha256 : str or None
+        The hash of the file that the model was read from, where it was read from one.
 
     Examples
     --------
@@ -80,10 +84,12 @@ class Model(ABC):
     classes: Array | None = None
     threshold: float | None = None
     timeout: float | None = None
+    batch_size: int | None = None
     gradient_source: str | None = None
     has_words: bool = False
     words: Sequence[str] | None = None
     source: Any = None
+    sha256: str | None = None
 
     @abstractmethod
     def labels(self, X: Rows) -> Array:
@@ -158,10 +164,13 @@ class Model(ABC):
         input: Input | None = None,
         timeout: float | None = None,
         name: str | None = None,
+        batch_size: int | None = None,
     ) -> Self:
         """Return this model with the options that are not None put in; the model itself stays as it is."""
-        given = {"threshold": threshold, "input": input, "timeout": timeout, "name": name}
-        given = {option: value for option, value in given.items() if value is not None}
+        options = {
+            "threshold": threshold, "input": input, "timeout": timeout, "name": name, "batch_size": batch_size
+        }  # fmt: skip
+        given = {option: value for option, value in options.items() if value is not None}
         if not given:
             return self
         changed = copy.copy(self)
@@ -181,6 +190,9 @@ class Model(ABC):
             raise ModelError(f'{self.name} was fitted on named columns. Leave out input="{self.input}".')
         if self.timeout is not None and not (_is_number(self.timeout) and self.timeout > 0):
             raise ModelError(f"timeout={self.timeout!r}: give a positive number of seconds, or None for no limit.")
+        rows = self.batch_size
+        if rows is not None and (not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1):
+            raise ModelError(f"batch_size={rows!r}: give a whole number of at least 1, or None.")
         if self.threshold is None:
             return
         if not _is_number(self.threshold):
@@ -191,6 +203,19 @@ class Model(ABC):
             raise ModelError(
                 f"{self.name} knows {len(self.classes)} classes; a threshold needs two. Leave threshold out."
             )
+
+    def unread(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Name the columns of the space that never reach the decision, as far as the model tells.
+
+        >>> class Rule(Model):
+        ...     columns = ("hours",)
+        ...
+        ...     def labels(self, X):
+        ...         return (X["hours"] > 40).to_numpy()
+        >>> Rule().unread(["hours", "sex"])
+        ('sex',)
+        """
+        return () if self.columns is None else tuple(name for name in names if name not in self.columns)
 
     def pick(self, X: Any) -> Any:
         """Return the rows with the columns that the model knows, in the order that it knows them."""

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import MissingExtra, ModelError
+from evenhand.bounded import parse_json, read_bytes, size_of
+from evenhand.errors import LimitExceeded, MissingExtra, ModelError
+from evenhand.limits import check
 from evenhand.model.text_alignment import Alignment, by_spans
 from evenhand.model.text_encoding import Encoder, Padding, Row
 from evenhand.model.text_modules import TextModule
 from evenhand.text.texts import Texts
 from evenhand.text.tokens import split
+from evenhand.trial import attempt
 
 TOKENIZER = ("tokenizer*", "vocab*", "*.model")
 """How the files of tokenizers are called."""
@@ -67,22 +70,25 @@ def is_folder(path: Path) -> bool:
     """
     try:
         return (path / "config.json").is_file()
-    except OSError:  # a name that is too long for one
+    except (OSError, ValueError):  # a name that is too long for one, or none
         return False
 
 
 def load_folder(path: Path) -> TransformersModel:
     """Read a model and its tokenizer from a folder, never from the network."""
     try:
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        prepare()
     except ImportError as error:
         raise MissingExtra("transformers", "transformers", f"reading the folder {path.name}") from error
     # Without its files a tokenizer is made all the same: one that knows no word.
     if not any(found for pattern in TOKENIZER for found in path.glob(pattern)):
         raise ModelError(f"{path}: there is no tokenizer in it. Add the model's: tokenizer.save_pretrained(path).")
     try:
-        model = AutoModelForSequenceClassification.from_pretrained(path, local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        # The sizes that a configuration asks for are made before they are compared with what is stored.
+        attempt("evenhand.model.text_transformers:read_folder", path, _check_folder(path))
+        model, tokenizer = read_folder(path)
+    except (LimitExceeded, ModelError):
+        raise
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")[:200]
         raise ModelError(
@@ -90,6 +96,48 @@ def load_folder(path: Path) -> TransformersModel:
             "Save both parts to it: model.save_pretrained(path), tokenizer.save_pretrained(path)."
         ) from error
     return TransformersModel(model, tokenizer)
+
+
+def prepare() -> None:
+    """Import what reads folders, before a trial's limits count."""
+    import transformers.modeling_utils
+    import transformers.tokenization_utils_base
+
+    # transformers imports its parts when they are named, most of them with what all models share.
+    transformers.AutoModelForSequenceClassification, transformers.AutoTokenizer  # noqa: B018
+
+
+def read_folder(path: Path) -> tuple[Any, Any]:
+    """Read the two parts of a classifier: weights of safetensors alone, and no code of the folder's own."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    model = AutoModelForSequenceClassification.from_pretrained(path, use_safetensors=True, **options)
+    return model, AutoTokenizer.from_pretrained(path, **options)
+
+
+def _check_folder(path: Path) -> int:
+    """Return how large a folder's files are; raise where one is no file, is too large, or runs code."""
+    files = [file for file in path.iterdir() if not file.is_dir()]
+    size = sum(size_of(file, ModelError) for file in files)
+    check("model_bytes", size, path, "load the model yourself and wrap it")
+    for file in files:
+        if file.suffix == ".json":
+            try:
+                found = parse_json(read_bytes(file, "json_bytes", ModelError), file)
+            except ValueError as error:
+                raise ModelError(f"{file}: it is not JSON ({str(error)[:100]}). Save the model again.") from None
+            if isinstance(found, dict) and "auto_map" in found:
+                raise ModelError(
+                    f"{path}: {file.name} asks to run code of its own (auto_map), which is never run from a file.\n"
+                    "If you trust it, load the model and the tokenizer yourself: eh.wrap((model, tokenizer))."
+                )
+    if not any(file.suffix == ".safetensors" for file in files):
+        raise ModelError(
+            f"{path}: there are no weights in .safetensors; other weights are pickles, which run code.\n"
+            "Save it again: model.save_pretrained(path)."
+        )
+    return size
 
 
 class TransformersModel(TextModule):

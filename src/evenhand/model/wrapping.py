@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
 from evenhand.model.keras_models import KerasModel, is_keras
 from evenhand.model.protocol import Input, Model, some
+from evenhand.model.sensitive import SensitiveModel, takes_sensitive
 from evenhand.model.text_modules import TextModule
 from evenhand.model.text_transformers import TransformersModel, is_tokenizer, parts_of
 from evenhand.model.torch_modules import TorchModel, is_torch
@@ -29,10 +31,13 @@ def wrap(
     threshold: float | None = None,
     input: Input | None = None,
     timeout: float | None = None,
+    batch_size: int | None = None,
     name: str | None = None,
+    regression: bool = False,
     encode: Callable[[list[str]], Any] | None = None,
     embedding: str | None = None,
     words: Sequence[str | None] | Mapping[str, int] | None = None,
+    sensitive_features: str | Sequence[str] | None = None,
 ) -> Model:
     """Make anything that decides about a batch of rows a model that can be audited.
 
@@ -52,8 +57,14 @@ def wrap(
         callable, an array for a network without ``encode``, and texts where the space is one of texts.
     timeout
         Seconds that one call may take.
+    batch_size
+        The most rows of one call. By default calls grow from 16 rows (32, 64 ...) as long as one takes less than about
+        half a second, up to a whole block.
     name
         For reports, instead of the name that the model has.
+    regression
+        The whole numbers that a function, or an object with ``predict``, returns are amounts or scores. Without it they
+        are labels, and ``Gap`` refuses them. Floats need no such word.
     encode
         For a torch module that classifies texts: makes of a list of strings the padded token ids that it takes.
     embedding
@@ -62,6 +73,9 @@ def wrap(
         The words of the rows of that layer, in order, None where a row is no word; or a mapping from words to rows.
         By default those that ``encode`` tells by an attribute ``words``, ``vocab``, ``vocabulary`` or ``word_index``,
         by ``get_vocab()`` or ``get_vocabulary()``. Similar words are found among these.
+    sensitive_features
+        For a model whose ``predict`` takes ``sensitive_features`` apart from the rows, as fairlearn's
+        ThresholdOptimizer: the columns of the space that these are. By default all protected ones.
 
     Returns
     -------
@@ -78,7 +92,31 @@ def wrap(
         adapted = _adapt_encoded(model, encode, embedding, words)
     else:
         adapted = _adapt(model, input)
-    return adapted.with_options(threshold=threshold, input=input, timeout=timeout, name=name)
+    if regression:
+        adapted = _numbers(adapted, threshold)
+    if sensitive_features is not None:
+        if not isinstance(adapted, SensitiveModel):
+            raise ModelError(f"{adapted.name} takes no sensitive_features beside its rows. Leave them out.")
+        adapted = adapted.told([sensitive_features] if isinstance(sensitive_features, str) else sensitive_features)
+    return adapted.with_options(threshold=threshold, input=input, timeout=timeout, name=name, batch_size=batch_size)
+
+
+def _numbers(model: Model, threshold: float | None) -> Model:
+    """Return a model whose answers the user declared to be amounts."""
+    if threshold is not None:
+        raise ModelError(
+            f"threshold={threshold!r} makes decisions of numbers, and regression=True keeps them. Leave one out."
+        )
+    if model.regression:
+        return model
+    if not isinstance(model, CallableModel) and not (isinstance(model, EstimatorModel) and model.unsaid):
+        raise ModelError(
+            f"regression=True is for a function, or an object with predict, whose answers are amounts; {model.name} "
+            "decides.\nLeave it out, or wrap a function that returns the amounts: eh.wrap(f, regression=True)."
+        )
+    numbers = copy.copy(model)
+    numbers.regression = True
+    return numbers
 
 
 def _adapt_encoded(model: Any, encode: Any, embedding: str | None, words: Any) -> Model:
@@ -142,7 +180,7 @@ def _adapt(model: Any, input: Input | None) -> Model:
     if is_torch(model):
         return TorchModel(model)
     if callable(getattr(model, "predict", None)):
-        return EstimatorModel(model, input=input)
+        return SensitiveModel(model, input=input) if takes_sensitive(model) else EstimatorModel(model, input=input)
     if callable(model):
         return _adapt_callable(model, input)
     raise ModelError(

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from evenhand._format import percent
 from evenhand.budget import number
 from evenhand.errors import StrategyError
-from evenhand.measuring.words import percent
 from evenhand.repairing.voting import Whose, check_voters
 from evenhand.repairing.workshop import Remedy, Round, Workshop
 from evenhand.strategies._checks import at_least, one_of

@@ -81,17 +81,17 @@ def _ask(model: Model, rows: Any, n: int, decide: bool) -> tuple[Array, bool]:
         answer = to_array(model.source(model.pick(rows)), model.name)
     except EvenhandError:
         raise
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, GeneratorExit) as error:
         raise ModelError(f"{model.name} raised {type(error).__name__}: {error}") from error
-    if answer.shape[1:] > (1,) or answer.dtype.kind == "f" or model.threshold is not None:
+    if answer.shape[1:] > (1,) or answer.dtype.kind == "f" or model.threshold is not None or model.regression:
         return as_scores(answer, n, model.name), True
     return as_labels(answer, n, model.name), False
 
 
 def _may_be_labels(model: Model, said: Floats) -> bool:
     """Tell whether a function's numbers are all whole: 0.0 and 1.0 are the labels 0 and 1."""
-    single = isinstance(model, CallableModel) and model.threshold is None and said.shape[1] == 1
-    return single and bool((said == np.rint(said)).all())
+    unsaid = isinstance(model, CallableModel) and model.threshold is None and not model.regression
+    return unsaid and said.shape[1] == 1 and bool((said == np.rint(said)).all())
 
 
 def follows(model: Model) -> bool:

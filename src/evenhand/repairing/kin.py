@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import count
 from evenhand.errors import SpaceError
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
@@ -100,8 +101,9 @@ def _chosen(space: Space, shares: Shares | None) -> tuple[Rows, npt.NDArray[np.f
     sizes = [space.attributes[j].size for j in space.protected_columns]
     total, limit = space.combinations, space.limit
     if shares is None:
-        wide = np.arange(min(total, limit), dtype=np.int64)
-        numbers = wide if total <= limit else wide * (total // limit) + total // (2 * limit)
+        # Python's own numbers: there may be more combinations than 64 bits count.
+        step, first = (1, 0) if total <= limit else (total // limit, total // (2 * limit))
+        numbers = [place * step + first for place in range(min(total, limit))]
         weights = np.full(len(numbers), 1.0)
     else:
         counted = _numbered(space, shares, sizes)
@@ -109,10 +111,12 @@ def _chosen(space: Space, shares: Shares | None) -> tuple[Rows, npt.NDArray[np.f
             # Who counts nothing is asked all the same where nobody else is legal.
             counted = dict.fromkeys(range(total), 0.0) | counted
         largest = sorted(counted, key=lambda number: (-counted[number], number))[:limit]
-        numbers = np.array(sorted(largest), dtype=np.int64)
-        weights = np.array([counted[int(number)] for number in numbers])
+        numbers = sorted(largest)
+        weights = np.array([counted[number] for number in numbers])
         total = len(counted)
-    codes = np.stack(np.unravel_index(numbers, sizes), axis=1).astype(np.int32)
+    rest, codes = np.array(numbers, dtype=object), np.empty((len(numbers), len(sizes)), dtype=np.int32)
+    for i in reversed(range(len(sizes))):
+        rest, codes[:, i] = rest // sizes[i], rest % sizes[i]
     return codes, weights / weights.sum(), total > limit
 
 
@@ -123,7 +127,9 @@ def _numbered(space: Space, shares: Shares, sizes: Sequence[int]) -> dict[int, f
             raise SpaceError(f"weights: {values!r} must name a value of each of {', '.join(space.protected)}")
         pairs = zip(space.protected_columns, values, strict=True)
         codes = [space.attributes[j].code(value) for j, value in pairs]
-        number = int(np.ravel_multi_index(tuple(codes), tuple(sizes)))
+        number = 0
+        for code, size in zip(codes, sizes, strict=True):
+            number = number * size + int(code)
         if number in out:
             raise SpaceError(f"weights: {values!r} is there twice; name each combination once")
         if not weight >= 0 or not np.isfinite(weight):
@@ -143,8 +149,8 @@ def _joined(space: Space, columns: tuple[int, ...]) -> tuple[Rows, npt.NDArray[n
     total, width = small.coding.total, small.combinations
     if total * width > LARGEST:
         raise SpaceError(
-            f"links join {total:,} combinations of protected and linked values, with {width:,} counterparts each; "
-            f"{LARGEST:,} in all is the most: link or protect less"
+            f"links join {count(total)} combinations of protected and linked values, with {count(width)} counterparts "
+            f"each; {LARGEST:,} in all is the most: link or protect less"
         )
     # Numbered as ravel_multi_index does, which need not be the space's own order.
     codes = np.stack(np.unravel_index(np.arange(total), [a.size for a in small.attributes]), axis=1).astype(np.int32)
@@ -152,12 +158,12 @@ def _joined(space: Space, columns: tuple[int, ...]) -> tuple[Rows, npt.NDArray[n
     reached = np.ravel_multi_index(tuple(family.T), tuple(a.size for a in small.attributes))
     start = np.repeat(np.arange(total), width)
     graph = coo_array((np.ones(len(start), dtype=bool), (start, reached)), shape=(total, total)).tocsr()
-    count, joined = connected_components(graph, directed=True, connection="weak")
+    kinds, joined = connected_components(graph, directed=True, connection="weak")
     rounds, strong = connected_components(graph, directed=True, connection="strong")
     ends = np.ones(rounds, dtype=bool)
     ends[strong[start[strong[start] != strong[reached]]]] = False
     last = ends[strong]
-    return codes, joined.astype(np.int64), [np.flatnonzero(last & (joined == kind)) for kind in range(count)]
+    return codes, joined.astype(np.int64), [np.flatnonzero(last & (joined == kind)) for kind in range(kinds)]
 
 
 def as_shares(weights: Mapping[Any, float], space: Space) -> Shares:

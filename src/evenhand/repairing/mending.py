@@ -10,6 +10,7 @@ from typing import Any
 from evenhand.budget import Budget, whole
 from evenhand.criterion import Criterion, Flip
 from evenhand.errors import BudgetError, EvenhandError, StrategyError
+from evenhand.interrupts import watched
 from evenhand.measuring.plan import Plan
 from evenhand.repairing.augment import Augment
 from evenhand.repairing.certified import Certified
@@ -126,14 +127,15 @@ def repair(
     given = Given(int(seed), held_out, favourable, confidence, samples, strategy, check, watch, budget,
                   criterion or Flip(), progress or _silent)  # fmt: skip
     prepare = with_texts if texts else with_rows
-    workshop, inquiry = prepare(estimator, X, y, space, chosen, given)
-    original, trainer = workshop.original, workshop.trainer
-    try:
-        remedy = chosen.apply(workshop)
-        judged = judge(remedy, inquiry, trainer.wrap(original), trainer)
-    except EvenhandError as error:
-        error.partial = original if workshop.intact else None
-        raise
+    with watched():
+        workshop, inquiry = prepare(estimator, X, y, space, chosen, given)
+        original, trainer = workshop.original, workshop.trainer
+        try:
+            remedy = chosen.apply(workshop)
+            judged = judge(remedy, inquiry, trainer.wrap(original), trainer)
+        except EvenhandError as error:
+            error.partial = original if workshop.intact else None
+            raise
     settings = _settings(workshop, inquiry, hasattr(chosen, "search"))
     settings |= {"watched": [name for name in inquiry.watch if judged.looked_at(name)]}
     settings |= {"not_watched": [name for name in inquiry.movable if name not in settings["watched"]]}

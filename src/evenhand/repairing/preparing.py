@@ -9,7 +9,7 @@ from typing import Any
 from evenhand.budget import Budget
 from evenhand.criterion import Criterion
 from evenhand.errors import DataError, StrategyError
-from evenhand.measuring.favour import alike
+from evenhand.measuring.favour import alike, normal, outcomes_of
 from evenhand.model import Model
 from evenhand.repairing.evidence import Inquiry, movable, watched
 from evenhand.repairing.rows import Labelled, labelled, split
@@ -136,8 +136,9 @@ def _check_labels(train: Labelled | LabelledTexts, favourable: Any) -> None:
         raise DataError(
             f"y has the single value {texts[0]!r} in the training rows; a model needs two to decide between"
         )
-    if favourable is not None and not any(alike(favourable, label) for label in labels):
-        raise DataError(f"favourable={favourable!r} is no label of y; it has {', '.join(texts[:8])}")
+    for one in outcomes_of(normal(favourable)):
+        if not any(alike(one, label) for label in labels):
+            raise DataError(f"favourable={one!r} is no label of y; it has {', '.join(texts[:8])}")
 
 
 def _watch(space: Space, watch: Sequence[str] | None) -> list[str]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.measuring import Estimate
-from evenhand.measuring.comparisons import holm, mcnemar
 from evenhand.measuring.result import plain
 from evenhand.repairing.evidence import Evidence
 from evenhand.repairing.scoring import Interval, auc_difference, calibration_difference, share_difference
@@ -37,9 +36,12 @@ class Shift:
     before: float
     after: float
     difference: Interval
-    p_adjusted: float | None
-    """For all attributes at once (Holm); None where everyone was asked."""
-    rose: bool
+    """Its interval holds for all attributes that were watched at once."""
+
+    @property
+    def rose(self) -> bool:
+        """Whether the interval of the difference is above 0."""
+        return self.difference.low > 0
 
 
 @dataclass
@@ -131,7 +133,7 @@ class Repair:
             "differences": {
                 name: None if one is None else plain(asdict(one)) for name, one in self.differences.items()
             },
-            "shifts": [asdict(shift) for shift in self.shifts],
+            "shifts": [{**asdict(shift), "rose": shift.rose} for shift in self.shifts],
             "moved": list(self.moved),
         }
 
@@ -197,20 +199,12 @@ def rate_difference(before: Evidence, after: Evidence, name: str, confidence: fl
 
 
 def shifts(before: Evidence, after: Evidence, confidence: float) -> tuple[Shift, ...]:
-    """Compare two models on other attributes, controlling for how many they are."""
+    """Compare two models on other attributes, with intervals that hold for all of them at once (Bonferroni)."""
     names = [name for name in before.others if name in after.others]
-    exact = {name: before.others[name].exact and after.others[name].exact for name in names}
-    sampled = [name for name in names if not exact[name]]
-    p = {}
-    for name in sampled:
-        first, second = before.verdicts[name], after.verdicts[name]
-        p[name] = float(mcnemar((second & ~first).sum(), (first & ~second).sum()))
-    adjusted = dict(zip(p, holm(list(p.values())).tolist(), strict=True))
+    at_once = 1 - (1 - confidence) / max(1, len(names))
     out = []
     for name in names:
-        one, other = before.others[name], after.others[name]
-        apart = rate_difference(before, after, name, confidence)
+        apart = rate_difference(before, after, name, at_once)
         assert apart is not None
-        rose = apart.value > 0 and (exact[name] or adjusted[name] < 1 - confidence)
-        out.append(Shift(name, one.rate, other.rate, apart, adjusted.get(name), rose))
+        out.append(Shift(name, before.others[name].rate, after.others[name].rate, apart))
     return tuple(out)

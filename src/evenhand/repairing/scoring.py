@@ -69,13 +69,16 @@ def answers(model: Model, rows: Labelled | LabelledTexts) -> Answers:
     """Ask a model about labelled rows or texts, as they are."""
     X, asking, n = rows.asked(model), Asking(model), len(rows)
     parts = [X[i : i + CHUNK] for i in range(0, n, CHUNK)]
-    said = np.concatenate([asking.labels(part, len(part)) for part in parts])
+    # In one call each: a user's frame keeps its index, by which a model may look rows up.
+    with asking.calls.at_once():
+        said = np.concatenate([asking.labels(part, len(part)) for part in parts])
     labels = sorted(set(rows.truth.tolist()), key=str)
     truth, decided = as_texts(rows.truth, labels), as_texts(said, labels)
     if not set(truth.tolist()) & set(decided.tolist()):
         values, decisions = (", ".join(sorted(set(texts.tolist()))[:SHOWN]) for texts in (truth, decided))
         raise DataError(f"y has the values {values}, but the model decides {decisions}; code both alike")
-    scores = _scores(asking, parts)
+    with asking.calls.at_once():
+        scores = _scores(asking, parts)
     if scores is None:
         return Answers(said, decided == truth)
     classes = as_texts(np.asarray(labels) if model.classes is None else model.classes, labels).tolist()

@@ -46,7 +46,7 @@ class Trainer:
             return self._train(rows.X if self._fits else rows.in_order, rows.y.copy())
         except EvenhandError:
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, GeneratorExit) as error:
             gist = " ".join(str(error).split())[:200].rstrip(".") or "(no message)"
             raise ModelError(f"{self.name} could not be trained on {what}: {type(error).__name__}: {gist}") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evenhand.measuring.words import percent
+from evenhand._format import estimated, percent, points, points_interval
 from evenhand.repairing.scoring import Interval
 from evenhand.text.space import TextSpace
 from evenhand.visible import visible
@@ -40,7 +40,7 @@ def verdict(r: Repair) -> str:
         parts.append(f"the repaired model decides {r.after.said.said[0]!s} for everybody held out")
     if r.moved:
         rose = {shift.attribute: shift for shift in r.shifts}
-        named = [f"{n} ({percent(rose[n].before)} to {percent(rose[n].after)})" for n in r.moved]
+        named = [f"{n} ({difference(rose[n].difference)})" for n in r.moved]
         parts.append(f"more people than before depend on {', '.join(named)}")
     return visible("; ".join(parts))
 
@@ -51,14 +51,17 @@ def improved(r: Repair) -> bool:
 
 
 def change(what: str, name: str, before: Evidence, after: Evidence, by: Interval | None) -> str:
-    """Say how a share changed, and whether that is sure."""
+    """Say what a share is now, and by how much it changed; the word follows from the interval of the difference.
+
+    The share before is left out: other repairs of the same model measure it on other individuals.
+    """
     first, second = before.estimate(name), after.estimate(name)
     if first is None or second is None or by is None:
         return f"nobody is left to say it {OF[_population(name, after)]}: the repair used the tests of all"
     how = "fell" if by.high < 0 else "rose" if by.low > 0 else "stayed" if not by.value else "may have changed"
     if how == "stayed":
         return f"{what} stayed at {rate(second)} {whom(name, after)}"
-    return f"{what} {how} from {rate(first)} to {rate(second)} {whom(name, after)}"
+    return f"{what} {how}, to {rate(second)} {whom(name, after)} ({difference(by)})"
 
 
 def whom(name: str, evidence: Evidence) -> str:
@@ -91,28 +94,25 @@ def rate(e: Estimate) -> str:
 
     >>> from types import SimpleNamespace
     >>> rate(SimpleNamespace(rate=0.041, low=0.039, high=0.043, exact=False))
-    '4.1 % (3.9 % to 4.3 %)'
+    '4.1% (3.9% to 4.3%)'
     """
-    return percent(e.rate) if e.exact else f"{percent(e.rate)} ({percent(e.low)} to {percent(e.high)})"
+    return estimated(e.rate, e.low, e.high)
 
 
-def points(share: float) -> str:
-    """Write a difference of shares in percentage points.
+def difference(by: Interval) -> str:
+    """Write a difference of shares, with its interval.
 
-    >>> points(-0.0031), points(0.00001)
-    ('-0.31', '0.00')
+    >>> difference(Interval(-0.0031, -0.005, 0.001)), difference(Interval(0.1, 0.1, 0.1))
+    ('difference -0.31 points, -0.5 to +0.1 points', 'difference +10 points')
     """
-    text = f"{100 * share:.2f}"
-    return text.removeprefix("-") if float(text) == 0 else text
+    ends = f", {points_interval(by.low, by.high)}" if by.low < by.high else ""
+    return f"difference {points(by.value)} points{ends}"
 
 
 def _accuracy(r: Repair) -> str:
     by = r.differences["accuracy"]
     assert by is not None
-    return (
-        f"accuracy {percent(r.before.accuracy.value)} to {percent(r.after.accuracy.value)} (difference "
-        f"{points(by.value)} points, {points(by.low)} to {points(by.high)})"
-    )
+    return f"accuracy {percent(r.before.accuracy.value)} to {percent(r.after.accuracy.value)} ({difference(by)})"
 
 
 def _removed(r: Repair) -> str:

@@ -9,19 +9,16 @@ import numpy as np
 
 from evenhand.asker import Asker
 from evenhand.budget import number, whole
-from evenhand.covering import DECISIONS, Coverage
-from evenhand.errors import DataError, ModelError, RunError, SpaceError
-from evenhand.measuring.favour import HIGHER, LOWER, Favour, alike
+from evenhand.covering import Coverage
+from evenhand.errors import DataError, ModelError, RunError
+from evenhand.measuring.favour import Favour, look_for
 from evenhand.rejudging import check_model
 from evenhand.run import Run, fixed_individuals
 from evenhand.space.frames import columns_of
-from evenhand.stream import Stream
 from evenhand.text.space import TextSpace
 
 LEAST = 100
 """The fewest samples."""
-LOOKED_AT = 5_000
-"""Individuals among whom a decision is looked for that the run has not met."""
 
 
 def check_run(run: Any) -> None:
@@ -120,41 +117,28 @@ def decides(run: Run, asker: Asker) -> bool:
         return False
     if asker.criterion.needs_decisions or asker.model.classes is not None:
         return True
-    values = run.pairs.decisions.values
-    if len(values) > DECISIONS or (run.found and run.pairs.joined()["decision"].dtype.kind == "f"):
-        return False
+    if asker.model.threshold is not None:
+        return True
     try:
-        asker.labels(fixed_individuals(run.space).rows)
+        # One number that no threshold cuts is an amount, also where all of them happen to be whole.
+        return bool(asker.scores(fixed_individuals(run.space).rows).shape[1] > 1)
     except ModelError:
         return False
-    return True
 
 
 def check_favourable(run: Run, asker: Asker, favourable: Any, deciding: bool) -> None:
     """Raise where the model has no such decision; one that the run has not met is looked for."""
-    Favour(asker.model, favourable)
+    favour = Favour(asker.model, favourable)
     if asker.model.regression or asker.model.classes is not None:
         return
     if not deciding:
         # One number may be the score of the second of two decisions.
-        if not any(alike(value, favourable) for value in (HIGHER, LOWER, 0, 1)):
-            raise ModelError(
-                f'{asker.model.name} returns numbers: favourable must be "higher" or "lower", got {favourable!r}'
-            )
+        favour.turned(1)
         return
-    seen = list(run.pairs.decisions.values)
-    if any(alike(value, favourable) for value in seen):
-        return
-    try:
-        people = run.space.sampler.deal(Stream(0), 0, LOOKED_AT)[0]
-    except SpaceError:
-        return
-    import pandas as pd
-
-    seen += [value for value in pd.unique(asker.labels(people.rows)).tolist() if value not in seen]
-    if len(seen) > 1 and not any(alike(value, favourable) for value in seen):
-        told = ", ".join(repr(value) for value in seen[:8])
-        raise ModelError(f"favourable={favourable!r} is no decision of {asker.model.name}; it decides {told}")
+    seen = np.empty(len(run.pairs.decisions.values), dtype=object)
+    seen[:] = run.pairs.decisions.values
+    favour.ranks(seen)
+    look_for(favour, asker)
 
 
 def check_truth(y: Any, data: Any) -> None:

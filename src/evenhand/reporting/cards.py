@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evenhand.reporting.cutting import listed, short
+from evenhand.reporting.cutting import cut, listed, short
 from evenhand.shrinking import Case, Cases
 from evenhand.space.frames import columns_of
 from evenhand.text.marking import Piece
 from evenhand.text_words import TextPair
-from evenhand.words import Pair, native, plain, same
+from evenhand.words import Pair, native, outcome, plain, same
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,16 @@ class Card:
     lines: list[Line] = field(default_factory=list)
     texts: tuple[list[Piece], list[Piece]] | None = None
     notes: list[str] = field(default_factory=list)
+    stands_for: int = 1
+    """Findings to which no other card is nearer."""
+    gap: float | None = None
+    """How far apart the scores are, where scores were looked at."""
 
 
 def cards_of_cases(cases: Cases, protected: Sequence[str], data: Any, numbered: bool) -> list[Card]:
     """Make cards of findings that were brought to real people; ``numbered``: places in the data are the user's own."""
     columns = columns_of(data)
-    return [_of_case(case, protected, cases.found, _recorded(case, columns), numbered) for case in cases]
+    return [_of_case(case, protected, _recorded(case, columns), numbered) for case in cases]
 
 
 def cards_of_pairs(pairs: Sequence[Pair | TextPair], protected: Sequence[str]) -> list[Card]:
@@ -71,20 +75,18 @@ def _recorded(case: Case, columns: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
-def _of_case(case: Case, protected: Sequence[str], found: int, was: dict[str, str], numbered: bool) -> Card:
+def _of_case(case: Case, protected: Sequence[str], was: dict[str, str], numbered: bool) -> Card:
     notes = []
     if case.odd:
         together = "; ".join(f"{short(one)} and {short(other)}" for one, other in case.odd)
         notes.append(f"Values that never occur together in the data: {together}.")
     elif case.realistic is False:
         notes.append("Nobody in the data is quite like this.")
-    if case.stands_for > 1:
-        notes.append(f"Of the cases shown, the nearest to {case.stands_for:,} of {found:,} findings.")
     who = f"Row {case.row:,} of the data" if numbered and case.row is not None else "Somebody in the data"
     count = len(was)
     head = f"{who}, exactly as recorded" if not count else f"{who}, with {count} {'value' if count == 1 else 'values'}"
     head += " changed" if count else ""
-    return _of_pair(case.pair, protected, head, was, notes)
+    return replace(_of_pair(case.pair, protected, head, was, notes), stands_for=case.stands_for)
 
 
 def _of_pair(
@@ -113,10 +115,11 @@ def _of_pair(
     sides = [{name: side[name] for name in protected if name in pair.changes} for side in (pair.individual, other)]
     return Card(
         (listed(sides[0]), listed(sides[1])),
-        (short(pair.decision), short(pair.counterpart_decision)),
+        (cut(outcome(pair.decision)), cut(outcome(pair.counterpart_decision))),
         head,
         lines,
-        notes=[*notes, *_apart(pair)],
+        notes=list(notes),
+        gap=pair.gap if pair.measured else None,
     )
 
 
@@ -126,10 +129,6 @@ def _of_text(pair: TextPair) -> Card:
         "but for the swap exactly as written" if not count else f"with {count} {'word' if count == 1 else 'words'}"
     )
     head += " replaced in both" if count else ""
-    said = short(pair.decision), short(pair.counterpart_decision)
+    said = cut(outcome(pair.decision)), cut(outcome(pair.counterpart_decision))
     texts = pair.pieces("individual"), pair.pieces("counterpart")
-    return Card(("", ""), said, head, texts=texts, notes=_apart(pair))
-
-
-def _apart(pair: Any) -> list[str]:
-    return [f"The scores are {pair.gap:.3g} apart."] if pair.measured else []
+    return Card(("", ""), said, head, texts=texts, gap=pair.gap if pair.measured else None)

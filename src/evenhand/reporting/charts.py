@@ -45,8 +45,8 @@ def discovery(runs: Sequence[Run]) -> str:
     for number, line in reversed(list(enumerate(points))):
         path = " ".join(f"{_n(x(tests))},{_n(y(found))}" for tests, found in line)
         parts.append(f'<polyline class="line line{min(number, 3)}" points="{path}"/>')
-    names = "; ".join(f"{name_of(run)}: {run.found:,} findings in {run.tests:,} tests" for run in runs)
-    label = escape(visible(f"Findings against tests. {names}."))
+    # The caption has the numbers.
+    label = escape(visible(f"Findings against tests: {', '.join(map(name_of, runs))}"))
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 

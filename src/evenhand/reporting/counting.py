@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from evenhand._format import number
 from evenhand.criterion import Pairwise
 from evenhand.errors import RunError
 from evenhand.replaying import criterion_of
@@ -48,7 +49,7 @@ class Counted:
         clauses = {(c.flip, c.gamma) for c in judge.clauses} if isinstance(judge, Pairwise) else set()
         kind = {flip for flip, _ in clauses}, {gamma is None for _, gamma in clauses}
         least = min((gamma for _, gamma in clauses if gamma is not None), default=0.0)
-        apart = f"more than {least:g} apart"
+        apart = f"more than {number(least, 6)} apart"
         if kind == ({True}, {True}):
             return cls("get another outcome", "gets another outcome", "Outcome differs", "decides differently",
                        "decided differently")  # fmt: skip

@@ -30,6 +30,8 @@ REGIONS, RULES, LEARNT = 3, 3, 4
 the samples that they are learnt from, because learning takes longer than asking."""
 CHECKED, FEW = 20_000, 1_000
 """Individuals whom finding regions may ask in any case; with fewer samples than this it is not tried."""
+GROWN = 2**20
+"""Individuals times attributes that the tree of the coverage is grown from: growing takes longer than asking."""
 CHANGED = 1_000
 """Findings of texts whose quality is measured."""
 
@@ -113,6 +115,13 @@ def _shares(content: Content) -> None:
         content.missing["common"] = subject.no_model or subject.no_data
         if subject.texts and subject.no_model and subject.no_data:
             content.missing["common data"] = subject.no_data
+        return
+    run = subject.run
+    if run.unsteady is not None:
+        content.missing["common"] = "How common it is was not measured: the model does not answer steadily."
+        return
+    if run.unaware and not run.found:
+        content.missing["common"] = "How common it is was not measured: the model does not receive what is protected."
         return
     model, criterion, timeout = asker.model, asker.criterion, asker.timeout
 
@@ -228,15 +237,17 @@ def _places(content: Content) -> None:
         content.coverage = _tried(
             content,
             "coverage",
-            lambda: coverage(run, model, people, samples=subject.samples, seed=subject.seed),
+            lambda: coverage(run, model, people, samples=_grown(run, subject.samples), seed=subject.seed),
         )
 
 
 def _groups(content: Content) -> None:
     subject = content.subject
-    if subject.asker is None or subject.data is None or subject.favourable is None:
+    if subject.asker is None or subject.data is None:
         return
     asker = subject.asker
+    if subject.favourable is None and not asker.model.regression:
+        return
     if not subject.decides and not asker.model.regression:
         return
     content.groups = _tried(
@@ -252,6 +263,11 @@ def _groups(content: Content) -> None:
             timeout=asker.timeout,
         ),
     )
+
+
+def _grown(run: Run, samples: int) -> int:
+    """How many individuals to grow a tree from: fewer of many attributes, and never too few to cross-validate it."""
+    return max(100, min(samples, max(1_000, GROWN // len(run.space.names))))
 
 
 def _width(run: Run) -> int:

@@ -10,7 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand._write import reason, replacing
 from evenhand.errors import RunError
+from evenhand.interrupts import watched
 from evenhand.reporting.arguments import check_confidence, check_kinds, check_numbers, check_others, check_run, runs_of
 from evenhand.reporting.gathering import Content, gather
 from evenhand.reporting.rendering import failed, render
@@ -62,8 +64,9 @@ def report(
     data
         Real rows, or texts. By default those that the run was given.
     favourable
-        The decision that people want. Without it the report says who gets which decision, not who is favoured. Not for
-        texts.
+        The decision that people want; a list of such decisions; or ``eh.Order`` of all decisions, worst first. Of
+        numbers ``"higher"`` or ``"lower"``. Without it the report says who gets which decision or who gets more, not
+        who is favoured. Not for texts.
     y
         The true decisions, or the name of their column in the data, for the accuracy of groups.
     rows
@@ -127,6 +130,7 @@ def report(
     return place
 
 
+@watched()
 def gathered(
     run: Run,
     *,
@@ -179,12 +183,12 @@ def write(path: Path, text: str) -> Path:
     """Write the file, and the folder that it is in."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        with replacing(path) as file:
+            file.write(text.encode())
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from error
     return path
 
 
 def _unwritable(path: Path, error: Exception) -> RunError:
-    why = getattr(error, "strerror", None) or error
-    return RunError(f"cannot write {path}: {why}; choose another place for the report")
+    return RunError(f"cannot write {path}: {reason(error)}; choose another place for the report")

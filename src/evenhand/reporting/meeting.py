@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.rejudging import Examiner
+from evenhand.shrinking.telling import Known
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
 from evenhand.words import Pair, pairs_of
@@ -16,16 +17,18 @@ if TYPE_CHECKING:
     from evenhand.asker import Asker
     from evenhand.measuring import Estimate
     from evenhand.run import Run
-    from evenhand.shrinking.telling import Known
 
 
 def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:
-    """Say which people of the data the estimate of them found, and how many it asked; None where nobody was asked."""
+    """Say which people of the data are like those whom the estimate found; None where nobody was asked.
+
+    How many are affected, and of how many, is the estimate's own count.
+    """
     if e is None:
         return None
     rows = space.encode(data).individuals.rows
     found = {row.tobytes() for row in _found(e).rows}
-    return np.flatnonzero([row.tobytes() in found for row in rows]), e.samples
+    return Known(np.flatnonzero([row.tobytes() in found for row in rows]), e.samples, e.found)
 
 
 def pairs_met(run: Run, asker: Asker, estimates: Sequence[Estimate], count: int) -> list[Pair]:

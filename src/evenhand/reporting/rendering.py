@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from evenhand._version import __version__
-from evenhand.measuring.words import level, percent
-from evenhand.reporting import charts, favouring, wording
+from evenhand.reporting import charts, favouring, figures, wording
 from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short, words
 from evenhand.reporting.directions import DECISIONS
+from evenhand.reporting.figures import count, say, sourced
 from evenhand.sources import threshold_of
-from evenhand.space.frames import columns_of
 from evenhand.text.space import TextSpace
 from evenhand.words import plain, visible
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from evenhand.measuring import Estimate
     from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
+    from evenhand.run import Run
 
 COMPARISONS = 8
 """Comparisons of each kind and population that are listed."""
@@ -48,15 +49,17 @@ def render(content: Content) -> str:
     from markupsafe import Markup
 
     run, counted = content.run, Counted.of(content.run)
-    found = content.estimates
+    page = sourced(content)
+    found = {name: page.estimates[name] for name in content.estimates}
     template = environment().get_template("report.html")
     return template.render(
-        content=content,
-        run=run,
-        subject=content.subject,
+        content=page,
+        estimates=found,
+        run=page.run,
+        subject=page.subject,
         texts=content.subject.texts,
         sections=sections(content),
-        verdict=wording.verdict(run, found.get("data"), found.get("uniform"), content.subject.named),
+        verdict=wording.verdict(page.run, found.get("data"), found.get("uniform"), content.subject.named),
         protected=wording.protected_of(run),
         counted=counted,
         effect=f"{counted.would} {wording.condition(run)}",
@@ -66,11 +69,13 @@ def render(content: Content) -> str:
         measured=wording.measured_on(content),
         spread=wording.spread_out(run) if not content.subject.texts else [],
         remarks=list(dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e))),
-        compared=_compared(content),
+        compared=_compared(found),
+        # What people want is the user's own, and no figure.
+        said=lambda c, e: favouring.shown(c, content, e),
         by_term=_by_term(found.get("data")),
         # Nothing in these comes from the user without being escaped where it is made.
         curve=Markup(charts.discovery([run, *content.others])),
-        facts=facts(content),
+        facts=facts(page),
         replay=replay(content),
         version=__version__,
     )
@@ -91,34 +96,15 @@ def environment() -> Environment:
         # Whatever is written out is first made visible: controls, half characters, what turns text round.
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
-    made.filters |= {"plain": plain, "level": level, "listed": listed, "count": count, "pct": share, "short": short}
-    made.filters["to"] = lambda low, high, digits=3: Markup(wording.between(low, high, digits).replace(" %", "&nbsp;%"))
-    # A line must not end between a share and its sign, and may well end within a long name.
-    made.filters["together"] = lambda text: escape(visible(text)).replace(" %", Markup("&nbsp;%"))
+    made.filters |= {"plain": plain, "listed": listed, "short": short, "given": figures.given}
+    made.filters |= {name: getattr(figures, name) for name in ("percent", "level", "count", "number", "interval")}
+    made.filters["number_interval"] = figures.number_interval
+    # A line may well end within a long name.
     made.filters["breakable"] = lambda text: escape(visible(words(text))).replace("_", Markup("_<wbr>"))
     made.globals |= {"span": lambda *ends: Markup(charts.span(*ends)), "name_of": charts.name_of}
-    made.globals |= {"said": favouring.shown, "aimed": wording.aimed, "asked": wording.asked, "ended": wording.ended}
+    made.globals["top_of"] = lambda shares: top(list(shares))
+    made.globals |= {"aimed": wording.aimed, "asked": wording.asked, "ended": wording.ended}
     return made
-
-
-def share(value: float, digits: int = 3) -> Markup:
-    """Write a share so that it is not torn apart at the end of a line.
-
-    >>> share(0.04)
-    Markup('4&nbsp;%')
-    """
-    from markupsafe import Markup
-
-    return Markup(percent(value, digits).replace(" ", "&nbsp;"))
-
-
-def count(value: Any) -> str:
-    """Write a number of people.
-
-    >>> count(31025), count(2.5)
-    ('31,025', '2.5')
-    """
-    return f"{value:,}"
 
 
 def sections(content: Content) -> dict[str, str]:
@@ -163,47 +149,57 @@ def failed(content: Content) -> str:
     return f"{len(parts)} {'part' if len(parts) == 1 else 'parts'} could not be made ({', '.join(parts)}): {why}"
 
 
-def facts(content: Content) -> dict[str, str]:
+def _findings(run: Run) -> Markup:
+    """Say how many findings there are, and what came of asking the model again."""
+    parts = [say("{}, {} confirmed by asking again", count(run.found), count(run.confirmed))]
+    if run.unconfirmed:
+        parts.append(say("{} not asked again", count(run.unconfirmed)))
+    if run.refuted:
+        parts.append(say("{} more refuted and not shown", count(run.refuted)))
+    return say(", ".join(["{}"] * len(parts)), *parts)
+
+
+def facts(content: Content) -> dict[str, Markup]:
     """List how the run was made."""
     run, counts = content.run, content.run.counts
-    identity = run.identity
-    limits = ", ".join(f"{value:,} {key}" for key, value in vars(run.budget).items() if value is not None)
+    identity, spent = run.identity, run.budget
+    limits = [(key, getattr(spent, key)) for key in ("tests", "rows", "findings", "seconds") if getattr(spent, key)]
     out = {
-        "Model": wording.named(run),
-        "Protected": ", ".join(map(plain, run.space.protected)),
+        "Model": say("{}", wording.named(run)),
+        "Protected": say("{}", ", ".join(map(plain, run.space.protected))),
         "Data": data_of(content),
-        "Counts as different": Counted.of(run).fact,
-        "Search": plain(identity["strategy"]["strategy"]),
-        "Seed": str(identity["seed"]),
-        "Budget": limits,
-        "Tests": f"{run.tests:,}",
-        "Model rows": f"{run.rows:,}, and {run.rows_checked:,} asked again to check",
-        "Seconds": f"{run.seconds:.1f}",
-        "Ended": f"because {wording.ended(run)}",
+        "Counts as different": say("{}", Counted.of(run).fact),
+        "Search": say("{}", plain(identity["strategy"]["strategy"])),
+        "Seed": say("<code>{}</code>", int(identity["seed"])),
+        "Budget": say(", ".join(["{} {}"] * len(limits)), *(part for key, n in limits for part in (count(n), key))),
+        "Tests": count(run.tests),
+        "Findings": _findings(run),
+        "Model rows": say("{}, and {} asked again to check", count(run.rows), count(run.rows_checked)),
+        "Seconds": figures.written(run.seconds, "seconds"),
+        "Ended": say("because {}", wording.ended(run)),
     }
-    if counts.get("untestable"):
-        out["Not testable"] = (
-            f"{counts['untestable']:,} individuals with fewer than two counterparts that the constraints allow"
+    moved, lost, untestable = (counts.get(name, 0) for name in ("clipped", "dropped", "untestable"))
+    if untestable:
+        out["Not testable"] = say(
+            "{} individuals with fewer than two counterparts that the constraints allow", count(untestable)
         )
-    if isinstance(run.space, TextSpace) and counts.get("dropped"):
-        out["Rows without a text"] = f"{counts['dropped']:,}, left out"
-    elif counts.get("clipped") or counts.get("dropped"):
-        moved, lost = counts.get("clipped", 0), counts.get("dropped", 0)
-        out["Data rows"] = f"{moved:,} moved to the nearest bound of the space, {lost:,} left out"
+    if isinstance(run.space, TextSpace) and lost:
+        out["Rows without a text"] = say("{}, left out", count(lost))
+    elif moved or lost:
+        out["Data rows"] = say("{} moved to the nearest bound of the space, {} left out", count(moved), count(lost))
     if run.sampled:
-        out["Counterparts"] = "a sample of them for each individual: some pairs may be missed"
-    out |= {REMARKS.get(what, what.capitalize()): f"{n:,}" for what, n in run.remarks}
+        out["Counterparts"] = say("a sample of them for each individual: some pairs may be missed")
+    out |= {REMARKS.get(what, what.capitalize()): count(n) for what, n in run.remarks}
     return out
 
 
-def data_of(content: Content) -> str:
+def data_of(content: Content) -> Markup:
     """Say which rows or texts the report speaks of, as far as that is known."""
     subject = content.subject
     if subject.data is None:
-        return ""
-    rows = len(subject.data if subject.texts else next(iter(columns_of(subject.data).values())))
-    what = "texts" if subject.texts else "rows"
-    return f"{rows:,} {what}" + (f", from {short(subject.data_name)}" if subject.data_name else "")
+        return say("")
+    origin = say(", from {}", figures.given(short(subject.data_name))) if subject.data_name else ""
+    return say("{} {}{}", count(subject.size), "texts" if subject.texts else "rows", origin)
 
 
 def replay(content: Content) -> dict[str, Any]:
@@ -233,32 +229,44 @@ def _by_term(e: Estimate | None) -> dict[str, Any]:
     """Choose the terms to list; with many decisions, which no table holds, none."""
     terms = () if e is None or not e.terms or len(e.terms[0].shares) > DECISIONS else e.terms
     decisions = [short(value) for value, _ in terms[0].shares] if terms else []
-    return {"shown": terms[:TERMS], "decisions": decisions, "more": len(terms[TERMS:])}
+    return {"shown": terms[:TERMS], "decisions": decisions, "more": len(terms) > TERMS}
 
 
-def _compared(content: Content) -> list[dict[str, Any]]:
+def _compared(estimates: Mapping[str, Estimate]) -> list[dict[str, Any]]:
     """Choose the comparisons to list, of each population those that differ most first."""
     out = []
-    for population, e in content.estimates.items():
+    for population, e in estimates.items():
         for kind in (SINGLE, SEVERAL, WITHIN):
             every = [c for c in e.comparisons if _kind(c) == kind and c.pairs]
             chosen = sorted(every, key=lambda c: -abs(c.rate if c.net is None else c.net))[:COMPARISONS]
             if not chosen:
                 continue
             directed = all(c.net is not None for c in chosen)
-            most = min(1.0, max(0.01, *(1.1 * abs(end) for c in chosen for end in _ends(c))))
+            most = top([abs(end) for c in chosen for end in _ends(c)])
+            numbers = [abs(end) for c in chosen for end in (c.difference_low, c.difference_high) if end is not None]
             out.append(
                 {
+                    "estimate": e,
+                    "numbers": max(numbers, default=0.0),
                     "data": population == "data",
                     "kind": kind,
                     "shown": chosen,
-                    "more": len(every) - len(chosen),
+                    "more": len(every) > len(chosen),
                     "directed": directed,
                     "least": -most if directed else 0.0,
                     "most": most,
                 }
             )
     return out
+
+
+def top(shares: Sequence[float]) -> float:
+    """Choose where bars of shares end: beyond the longest, and never beyond 100%.
+
+    >>> top([0.2, 0.5]), top([0.98]), top([])
+    (0.55, 1.0, 0.01)
+    """
+    return min(1.0, max(0.01, 1.1 * max(shares, default=0.0)))
 
 
 def _kind(c: Comparison) -> str:

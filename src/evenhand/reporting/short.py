@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evenhand.reporting.cards import cards_of_pairs
+from evenhand.reporting.figures import sourced
 from evenhand.reporting.rendering import environment
 from evenhand.reporting.wording import verdict
 from evenhand.words import telling
@@ -21,8 +22,10 @@ def short(run: Run) -> str:
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
     >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
-    >>> "3 individuals" in run._repr_html_()
+    >>> "Yes: the search found " in run._repr_html_()
     True
     """
     cards = cards_of_pairs(telling(run, SHOWN), run.space.protected)
-    return environment().get_template("short.html").render(run=run, verdict=verdict(run), cards=cards)
+    shown = sourced(run, "run")
+    made = environment().get_template("short.html")
+    return made.render(run=shown, verdict=verdict(shown), cards=sourced(cards, "cards"))

@@ -12,13 +12,14 @@ import numpy as np
 from evenhand.asker import Asker
 from evenhand.check import holds
 from evenhand.errors import DataError, EvenhandError, ModelError
+from evenhand.measuring.favour import normal
 from evenhand.model import Model, wrap
 from evenhand.rejudging import asker_of
 from evenhand.replaying import criterion_of
 from evenhand.reporting.arguments import check_favourable, check_texts, check_truth, decides
 from evenhand.run import Run
 from evenhand.sources import Changed, Source, model_of, unchanged
-from evenhand.space.frames import read_frame
+from evenhand.space.frames import columns_of, read_frame
 from evenhand.text.data import strings_of
 from evenhand.text.files import read_texts
 from evenhand.text.space import TextSpace
@@ -56,7 +57,7 @@ class Subject:
     numbered: bool
     """Whether places in the data are those that the user knows."""
     favourable: Any
-    """The decision that people want, or where nobody named one, one of two."""
+    """What people want: a decision, several or an order; where nobody named one, one of two."""
     named: bool
     """Whether the user named it."""
     y: Any
@@ -65,6 +66,8 @@ class Subject:
     seed: int
     data_name: str = ""
     """What the file of the data is called, where that is known."""
+    given: bool = True
+    """Whether the data are as the user gave them, and not as the run's space holds them."""
     lost: tuple[str, ...] = ()
     """What could not be had though it was looked for, and what to do about it."""
 
@@ -72,6 +75,13 @@ class Subject:
     def regression(self) -> bool:
         """Whether the model's numbers are no scores of decisions."""
         return self.asker is not None and self.asker.model.regression
+
+    @property
+    def size(self) -> int:
+        """How many rows or texts there are."""
+        if self.data is None:
+            return 0
+        return len(self.data if self.texts else next(iter(columns_of(self.data).values())))
 
     @property
     def texts(self) -> bool:
@@ -109,6 +119,7 @@ def subject_of(
         asker, no_model = _asker(run, model, ask, lost)
         found, no_data, numbered, noted = _data(run, data, lost)
     deciding = asker is None or isinstance(run.space, TextSpace) or decides(run, asker)
+    favourable = normal(favourable)
     named = favourable is not None
     if not named:
         favourable = _one_of_two(run, asker) if deciding else None
@@ -141,6 +152,7 @@ def subject_of(
         float(confidence),
         int(seed),
         data_name or noted,
+        data is not None or run.origin is None,
         tuple(lost),
     )
 

@@ -2,62 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenhand.budget import StopReason
 from evenhand.errors import EvenhandError
-from evenhand.measuring.favour import HIGHER, LOWER
+from evenhand.measuring.favour import directs
 from evenhand.measuring.tables import ALL_VALUES, spread
-from evenhand.measuring.words import level, percent
+from evenhand.measuring.words import more
 from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short
+from evenhand.reporting.figures import count, given, high, interval, level, percent, say, told
 from evenhand.text.space import TextSpace
+from evenhand.unused import statement
 from evenhand.words import native, plain
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from evenhand.measuring import Estimate
+    from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
     from evenhand.run import Run
 
 TEXTS = "texts like those given with a protected term"
 EACH = "Each was compared with a sample of its"
-
-
-def end(share: float, digits: int = 3, *, up: bool) -> str:
-    """Write the end of an interval, rounded outward, so that what is shown holds what was measured.
-
-    >>> end(0.0499, 2, up=False), end(0.0581, 2, up=True), end(-0.0499, 2, up=False), end(0.07, 2, up=True)
-    ('4.9 %', '5.9 %', '-5 %', '7 %')
-    >>> end(0.9996, 2, up=True), end(0.0, up=False), end(1.0, up=True)
-    ('99.96 %', '0 %', '100 %')
-    """
-    # Twelve digits, so that what binary fractions leave behind rounds nothing.
-    value = Decimal(f"{100 * share:.12g}")
-    if not value:
-        return "0 %"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    rounded = value
-    for finer in range(12):
-        rounded = value.quantize(Decimal(1).scaleb(-places - finer), ROUND_CEILING if up else ROUND_FLOOR)
-        if abs(rounded) < 100 or abs(value) >= 100:
-            # "100 %" is said of all, and of nothing less.
-            break
-    text = f"{rounded:f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) + " %"
-
-
-def between(low: float, high: float, digits: int = 3) -> str:
-    """Write an interval.
-
-    >>> between(0.0499, 0.0589, 2)
-    '4.9 % to 5.9 %'
-    """
-    return f"{end(low, digits, up=False)} to {end(high, digits, up=True)}"
 
 
 def protected_of(run: Run) -> str:
@@ -90,75 +62,131 @@ def condition(run: Run) -> str:
     return f"if only their {what} were different"
 
 
-def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = None, named: bool = False) -> str:
-    """Say in one sentence whether people are treated differently, how common that is and, if known, against whom.
+def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = None, named: bool = False) -> Markup:
+    """Say whether people are treated differently, and whether the model uses what is protected at all.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
-    >>> verdict(eh.audit(lambda f: f["age"] > 3, space, strategy="themis"))
-    'No: everyone whom the space allows was tested, and nobody gets another outcome when only member changes.'
+    >>> run = eh.audit(lambda f: f["age"] > 3, space, strategy="themis")
+    >>> for sentence in verdict(run).striptags().split(". "):
+    ...     print(sentence[:61])
+    No: everyone whom the space allows was tested, and nobody get
+    No decision changed in 9 families: the model may not use 'mem
     """
+    said = _answer(run, data, uniform, named)
+    noted = statement(run.space, run.unused, run.found, run.tests, run.scored)
+    if noted is None or run.unsteady is not None:
+        return said
+    note = told(replace(noted, text=f"{noted.text[:1].upper()}{noted.text[1:]}."))
+    return note if run.unaware and not run.found else say("{} {}", said, note)
+
+
+def _answer(run: Run, data: Estimate | None = None, uniform: Estimate | None = None, named: bool = False) -> Markup:
+    """Say in one sentence whether people are treated differently, how common that is and, if known, against whom."""
     what, counted = protected_of(run), Counted.of(run)
     get, gets = counted.would, counted.nobody
+    if run.unsteady is not None:
+        return say(
+            "Not known: the model does not answer steadily, and {} of its findings got another answer when they were "
+            "asked again. Whether {} matters to it cannot be told.",
+            count(run.refuted), what,
+        )  # fmt: skip
     if isinstance(run.space, TextSpace):
         return _of_texts(run, data)
     if data is not None and uniform is not None and not data.found and uniform.found and uniform.low > 0:
-        bound = "every row was judged"
+        bound = say("every row was judged")
         if not data.exact:
-            bound = f"at most {percent(data.upper, 2, up=True)} with {level(data.confidence)} confidence"
-        return (
-            f"Yes, though nobody in the data: none of {data.samples:,} people there ({bound}) would {get} "
-            f"{condition(run)}; of all individuals that the space allows, {_share(uniform)} would."
-        )
+            bound = say("at most {} with {} confidence", high(data.high), level(data.confidence))
+        return say(
+            "Yes, though nobody in the data: none of {} people there ({}) would {} {}; of all individuals that the "
+            "space allows, {} would.",
+            count(data.samples), bound, get, condition(run), _share(uniform),
+        )  # fmt: skip
     best = data if data is not None and data.found else uniform if uniform is not None and uniform.found else None
     if best is not None and best.low > 0:
         whom = "people like those in the data" if best is data else "all individuals that the space allows"
-        return f"Yes: {_share(best)} of {whom} would {get} {condition(run)}{_against(best, named, counted)}."
+        return say(
+            "Yes: {} of {} would {} {}{}.", _share(best), whom, get, condition(run), _against(best, named, counted)
+        )
     known = data if data is not None else uniform
     if run.found:
-        one = "1 individual" if run.found == 1 else f"{run.found:,} individuals"
-        rate = "how common that is was not measured"
+        rate = say("how common that is was not measured")
         if known is not None:
-            rate = f"by the estimate, at most {percent(known.upper, 2, up=True)} are affected"
-        return f"Yes: the search found {one} who would {get} {condition(run)}; {rate}."
+            rate = say("by the estimate, at most {} are affected", high(known.high))
+        one = say("{} {}", count(run.found), "individual" if run.found == 1 else "individuals")
+        return say(
+            "{}: the search found {} who would {} {}; {}{}.", _sure(run), one, get, condition(run), rate, _doubt(run)
+        )
     everybody = run.stop is StopReason.EXHAUSTED or (uniform is not None and uniform.exact)
     if everybody and not run.sampled:
-        return f"No: everyone whom the space allows was tested, and nobody {gets} when only {what} changes."
-    most = "" if known is None else f"; at most {percent(known.upper, 2, up=True)} are affected, by the estimate below"
-    return f"None found: in {_tests(run)} nobody {gets} when only {what} changes{most}."
+        return say("No: everyone whom the space allows was tested, and nobody {} when only {} changes.", gets, what)
+    most = "" if known is None else say("; at most {} are affected, by the estimate below", high(known.high))
+    return say("None found: in {} nobody {} when only {} changes{}.", _tests(run), gets, what, most)
 
 
-def _of_texts(run: Run, data: Estimate | None) -> str:
+def _sure(run: Run) -> str:
+    return "Yes" if run.confirmed else "Not confirmed"
+
+
+def _doubt(run: Run) -> Markup:
+    if not run.unconfirmed:
+        return say("")
+    return say("; {} of {} were not asked again, so not confirmed", count(run.unconfirmed), count(run.found))
+
+
+def _of_texts(run: Run, data: Estimate | None) -> Markup:
     """Say whether texts are treated differently, and how common that is among those given."""
     if data is not None and data.found:
-        return f"Yes: {_share(data)} of {TEXTS} would {Counted.of(run).would} {condition(run)}."
+        return say("Yes: {} of {} would {} {}.", _share(data), TEXTS, Counted.of(run).would, condition(run))
     what = protected_of(run)
-    bound = "" if data is None else f"at most {percent(data.upper, 2, up=True)} of {TEXTS} are affected"
+    bound = None if data is None else say("at most {} of {} are affected", high(data.high), TEXTS)
     if run.found:
-        found = "1 text" if run.found == 1 else f"{run.found:,} texts"
-        rate = f"by the estimate, {bound}" if bound else "how common that is was not measured"
-        return f"Yes: the search found {found} whose outcome changes when only a word of {what} is swapped; {rate}."
-    most = f"; {bound}, by the estimate below" if bound else ""
-    return f"None found: in {_tests(run)} no text's outcome changed when only a word of {what} was swapped{most}."
+        found = say("{} {}", count(run.found), "text" if run.found == 1 else "texts")
+        rate = "how common that is was not measured" if bound is None else say("by the estimate, {}", bound)
+        return say(
+            "{}: the search found {} whose outcome changes when only a word of {} is swapped; {}{}.",
+            _sure(run),
+            found,
+            what,
+            rate,
+            _doubt(run),
+        )
+    most = "" if bound is None else say("; {}, by the estimate below", bound)
+    return say(
+        "None found: in {} no text's outcome changed when only a word of {} was swapped{}.", _tests(run), what, most
+    )
 
 
-def _share(e: Estimate) -> str:
-    share = percent(e.rate, 2)
-    return share if e.exact else f"an estimated {share} ({between(e.low, e.high, 2)})"
+def _share(e: Estimate) -> Markup:
+    return percent(e.rate) if e.exact else say("an estimated {} ({})", percent(e.rate), interval(e.low, e.high))
 
 
-def _against(e: Estimate, named: bool, counted: Counted) -> str:
+def _against(e: Estimate, named: bool, counted: Counted) -> Markup:
     """Say who loses, or of several who loses most, where it is known what people want."""
     pairs = [c for c in e.comparisons if len(c.first) == 1]
+    by = _by(e, pairs)
     clear = [c for c in pairs if c.net is not None and c.verdict.startswith("favours")]
     if not named or not clear:
-        return ""
+        return by
     worst = max(clear, key=lambda c: abs(c.net or 0.0))
     loser, winner = (worst.second, worst.first) if worst.verdict == "favours first" else (worst.first, worst.second)
-    beside = f", compared with {listed(winner)}" if len(pairs) > 1 else ""
-    if counted.scores and e.favourable not in (HIGHER, LOWER):
-        return f", most often with {listed(loser)} behind{beside}"
-    return f", most often to the disadvantage of {listed(loser)}{beside}"
+    beside = say(", compared with {}", given(listed(winner))) if len(pairs) > 1 else ""
+    if counted.scores and not directs(e.favourable):
+        return say(", most often with {} behind{}{}", given(listed(loser)), beside, by)
+    return say(", most often to the disadvantage of {}{}{}", given(listed(loser)), beside, by)
+
+
+def _by(e: Estimate, pairs: list[Comparison]) -> Markup:
+    """Say of whom the numbers differ most, and by how much, where that is clear."""
+
+    def sure(c: Comparison) -> bool:
+        low, high = c.difference_low, c.difference_high
+        return low is not None and high is not None and (low > 0 or high < 0)
+
+    clear = [c for c in pairs if sure(c)]
+    most = max(clear, key=lambda c: abs(c.difference or 0.0), default=None)
+    sentence = None if most is None else more(most, e.score_of, e.confidence)
+    return say("") if sentence is None else say("; {}", told(sentence))
 
 
 def measured_on(content: Content) -> str:
@@ -196,35 +224,39 @@ def spread_out(run: Run) -> list[str]:
     return out
 
 
-def remarks(e: Estimate) -> list[str]:
+def remarks(e: Estimate) -> list[Markup]:
     """Say what a reader of an estimate has to know besides its numbers."""
-    dropped, clipped, rows = (e.counts.get(name, 0) for name in ("dropped", "clipped", "rows"))
+    dropped, clipped, rows, alone = (e.counts.get(name, 0) for name in ("dropped", "clipped", "rows", "untestable"))
     out = []
     if dropped:
-        are, were = ("is", "was") if dropped == 1 else ("are", "were")
-        out.append(f"{dropped:,} of the {rows:,} rows of the data {are} outside the space and {were} left out.")
+        are = "is outside the space and was" if dropped == 1 else "are outside the space and were"
+        out.append(say("{} of the {} rows of the data {} left out.", count(dropped), count(rows), are))
     if clipped:
         were = "was" if clipped == 1 else "were"
-        out.append(f"{clipped:,} of the {rows:,} rows of the data {were} moved to the nearest bound of the space.")
-    if isinstance(e.space, TextSpace) and e.counts.get("untestable"):
-        out.append(f"{e.counts['untestable']:,} of the {rows:,} texts have no term that can be swapped: left out.")
+        moved = "{} of the {} rows of the data {} moved to the nearest bound of the space."
+        out.append(say(moved, count(clipped), count(rows), were))
+    if isinstance(e.space, TextSpace) and alone:
+        out.append(say("{} of the {} texts have no term that can be swapped: left out.", count(alone), count(rows)))
     if e.sampled:
         whose = "Some were compared with a sample of their" if isinstance(e.space, TextSpace) else EACH
-        out.append(f"{whose} counterparts only, so the shares may be higher.")
+        out.append(say("{} counterparts only, so the shares may be higher.", whose))
     if e.repeats > 1:
-        out.append(
-            f"The model gave two answers to {percent(e.noise)} of the rows that were asked twice, so each was asked "
-            f"{e.repeats} times and the most frequent answer counts."
+        noise = (
+            "The model gave two answers to {} of the rows that were asked twice, so each was asked {} times and the "
+            "most frequent answer counts."
         )
+        out.append(say(noise, percent(e.noise), count(e.repeats)))
     return out
 
 
-def asked(e: Estimate) -> str:
+def asked(e: Estimate) -> Markup:
     """Say how many were asked, of how many where they are rows, and how many of them are affected."""
-    rows = e.counts.get("rows", 0) - e.counts.get("dropped", 0)
     texts = isinstance(e.space, TextSpace)
-    of = f" of {rows:,} {'texts' if texts else 'rows'}" if e.population == "data" and rows >= e.samples else ""
-    return f"{e.samples:,}{of}, {e.found:,} of {'which' if texts else 'whom'} {'is' if e.found == 1 else 'are'}"
+    of = say("")
+    if e.population == "data" and "rows" in e.counts and e.counts["rows"] >= e.samples:
+        of = say(" of {} {}", count(e.counts["rows"]), "texts" if texts else "rows")
+    are = "is" if e.found == 1 else "are"
+    return say("{}{}, {} of {} {}", count(e.samples), of, count(e.found), "which" if texts else "whom", are)
 
 
 def ended(run: Run) -> str:
@@ -232,17 +264,17 @@ def ended(run: Run) -> str:
     return "everyone whom the space allows was judged" if run.stop is StopReason.EXHAUSTED else run.stop.words
 
 
-def aimed(run: Run) -> str:
+def aimed(run: Run) -> Markup:
     """Say what findings per test mean.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
-    >>> aimed(eh.audit(lambda f: f["age"] > 3, space, strategy="themis"))
-    'in 9 tests, which are all that the space has'
+    >>> print(aimed(eh.audit(lambda f: f["age"] > 3, space, strategy="themis")))
+    in 9 tests, which are all that the space has
     """
     if run.stop is StopReason.EXHAUSTED:
-        return f"in {_tests(run)}, which are all that the space has"
-    return f"in {_tests(run)}: how well it aims, not how common it is"
+        return say("in {}, which are all that the space has", _tests(run))
+    return say("in {}: how well it aims, not how common it is", _tests(run))
 
 
 def rising(runs: Sequence[Run]) -> str:
@@ -300,5 +332,5 @@ def _strategy(run: Run) -> str:
         return repr(name)
 
 
-def _tests(run: Run) -> str:
-    return "1 test" if run.tests == 1 else f"{run.tests:,} tests"
+def _tests(run: Run) -> Markup:
+    return say("{} {}", count(run.tests), "test" if run.tests == 1 else "tests")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
-from evenhand.measuring.words import percent
+from evenhand._format import percent
 from evenhand.words import Pair, plain
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Cases:
         n = len(self.cases)
         head = f"Cases: {n:,} distinct {'case stands' if n == 1 else 'cases stand'} for {self.found:,} findings"
         if self.realistic is not None:
-            head += f", of which {percent(self.realistic, 2)} are realistic"
+            head += f", of which {percent(self.realistic)} are realistic"
         if not self.real and n:
             head += "; there are no data, so each was brought to the central individual of the space"
         if self.judged:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +51,8 @@ class Realism:
         self._people = rows[held : held + PEOPLE]
         self._yardstick = np.sort(self.distance.least(rows[:held], self._people))
         self._cuts = [self._bins(rows[:, j], j) for j in range(len(space.names))]
+        self._common = [np.zeros(0, dtype=np.int64)] * len(space.names)
+        self._common = [self._told_apart(bins) for bins in self._binned(rows).T]
         self._odd = self._odd_pairs(self._binned(rows))
 
     def nearness(self, rows: Rows) -> Numbers:
@@ -61,10 +65,10 @@ class Realism:
 
     def odd(self, rows: Rows) -> Numbers:
         """The share of pairs of attributes with an odd pair of values."""
-        binned, count = self._binned(rows), np.zeros(len(rows))
+        binned, count = self._binned(rows).T.copy(), np.zeros(len(rows))
         for (i, j), table in self._odd.items():
-            count += table[binned[:, i], binned[:, j]]
-        return count / max(len(self._odd), 1)
+            count += table[binned[i], binned[j]]
+        return count / max(comb(len(self._cuts), 2), 1)
 
     def odd_pairs(self, row: Rows) -> list[tuple[str, str]]:
         """Name the attributes of one individual whose values are odd together."""
@@ -83,21 +87,36 @@ class Realism:
         cuts = np.quantile(codes, np.linspace(0, 1, BINS + 1)[1:-1], method="lower")
         return np.unique(cuts).astype(np.int64) + 1
 
+    def _told_apart(self, bins: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Number the bins that are common enough to be missed beside another; all others are one, the last."""
+        common = np.bincount(bins) >= EXPECTED
+        return np.append(np.where(common, np.cumsum(common) - 1, common.sum()), common.sum())
+
     def _binned(self, rows: Rows) -> npt.NDArray[np.int64]:
-        columns = [
-            rows[:, j] if c is None else np.searchsorted(c, rows[:, j], "right") for j, c in enumerate(self._cuts)
-        ]
-        return np.column_stack(columns).astype(np.int64)
+        out = np.empty(rows.shape, dtype=np.int64)
+        for j, (cuts, common) in enumerate(zip(self._cuts, self._common, strict=True)):
+            bins = rows[:, j] if cuts is None else np.searchsorted(cuts, rows[:, j], "right")
+            out[:, j] = common[np.minimum(bins, len(common) - 1)] if len(common) else bins
+        return out
 
     def _odd_pairs(self, binned: npt.NDArray[np.int64]) -> dict[tuple[int, int], npt.NDArray[np.bool_]]:
-        sizes = [int(self.space.sizes[j]) if c is None else len(c) + 1 for j, c in enumerate(self._cuts)]
-        margins = [np.bincount(binned[:, j], minlength=size) for j, size in enumerate(sizes)]
+        """List the odd pairs of values, of those attributes that have any."""
+        columns = binned.T.copy()
+        sizes = [int(common.max()) + 1 for common in self._common]
+        margins = [np.bincount(bins, minlength=size) for bins, size in zip(columns, sizes, strict=True)]
+        for margin in margins:
+            # The last bin is of values that are too rare to be missed.
+            margin[-1] = 0
         out = {}
-        for i in range(len(sizes)):
-            for j in range(i + 1, len(sizes)):
-                together = np.bincount(binned[:, i] * sizes[j] + binned[:, j], minlength=sizes[i] * sizes[j])
-                expected = margins[i][:, None] * margins[j] / max(len(binned), 1)
-                out[i, j] = (together.reshape(sizes[i], sizes[j]) == 0) & (expected >= EXPECTED)
+        for i, j in combinations(range(len(sizes)), 2):
+            together = np.bincount(columns[i] * sizes[j] + columns[j], minlength=sizes[i] * sizes[j])
+            # Cells that somebody is in are no news: most tables end here.
+            if together.all():
+                continue
+            expected = margins[i][:, None] * margins[j] / max(len(binned), 1)
+            odd = (together.reshape(sizes[i], sizes[j]) == 0) & (expected >= EXPECTED)
+            if odd.any():
+                out[i, j] = odd
         return out
 
 

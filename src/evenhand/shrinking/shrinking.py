@@ -11,7 +11,7 @@ answer may not be the nearest, but it is never a wrong one.
 from __future__ import annotations
 
 import sys
-from itertools import combinations
+from itertools import combinations, islice
 from math import comb
 
 import numpy as np
@@ -29,6 +29,8 @@ SEVERAL = 4_000
 """Changes of two attributes, and of three, that are tried for each person, about."""
 SUBSETS = 1_024
 """Parts of a finding's differences that are tried, the smallest first."""
+TOGETHER = 32
+"""From so many changed attributes on, whole groups of them are brought back at once."""
 LEFT = 2
 """The part of the rows left that one look for nearer individuals may ask: to bring back what changed comes last."""
 Positions = npt.NDArray[np.int64]
@@ -59,6 +61,9 @@ class Shrinker:
                 return nearest
             self.complete = False
         best = self.beside(people, findings)
+        if len(self.columns) > TOGETHER:
+            # First of all, so that the rows are spent on the few attributes that cannot be brought back.
+            best = self.towards(people, best)
         best = self._try(people, best, [self._subsets(*pair) for pair in zip(people, best, strict=True)])
         best = self._try(people, best, [self._singles(*pair) for pair in zip(people, best, strict=True)])
         for count in (2, 3):
@@ -143,11 +148,9 @@ class Shrinker:
         differs = np.flatnonzero(person != finding).tolist()
         chosen: list[tuple[int, ...]] = []
         for size in range(len(differs)):
-            chosen += combinations(differs, size)
-            if len(chosen) >= SUBSETS:
-                break
-        out = np.repeat(person[None], len(chosen[:SUBSETS]), axis=0)
-        for i, columns in enumerate(chosen[:SUBSETS]):
+            chosen += islice(combinations(differs, size), SUBSETS - len(chosen))
+        out = np.repeat(person[None], len(chosen), axis=0)
+        for i, columns in enumerate(chosen):
             out[i, list(columns)] = finding[list(columns)]
         return out
 
@@ -162,19 +165,27 @@ class Shrinker:
         return np.concatenate(parts)
 
     def _several(self, person: Rows, finding: Rows, count: int) -> Rows:
-        """Change some attributes of the person, each to as many of its nearest values as can be asked in all."""
-        if self.distance.changed(finding, person) < count or len(self.columns) < count:
+        """Change some attributes of the person, each to as many of its nearest values as can be asked in all.
+
+        Where there are too many attributes to choose some from, only those that the finding changes.
+        """
+        chosen = self.columns
+        if comb(len(chosen), count) > SEVERAL:
+            chosen = [j for j in chosen if person[j] != finding[j]]
+            while comb(len(chosen), count) > SEVERAL:
+                chosen = chosen[:-1]
+        if self.distance.changed(finding, person) < count or len(chosen) < count:
             return person[None][:0]
-        each = int((SEVERAL / comb(len(self.columns), count)) ** (1 / count))
+        each = int((SEVERAL / comb(len(chosen), count)) ** (1 / count))
         ladders = {}
-        for j in self.columns:
+        for j in chosen:
             values = self._ladder(j, int(person[j]), int(finding[j]))
             near = values[np.argsort(np.abs(values - person[j]), kind="stable")]
             ladders[j] = (
                 np.union1d(near[: max(each, 1)], finding[j]) if finding[j] != person[j] else near[: max(each, 1)]
             )
         parts = []
-        for columns in combinations(self.columns, count):
+        for columns in combinations(chosen, count):
             grids = np.meshgrid(*(ladders[j] for j in columns), indexing="ij")
             part = np.repeat(person[None], grids[0].size, axis=0)
             part[:, list(columns)] = np.column_stack([grid.ravel() for grid in grids])
@@ -182,9 +193,21 @@ class Shrinker:
         return np.concatenate(parts)
 
     def _back(self, person: Rows, best: Rows) -> Rows:
-        """Bring one attribute back: to the person's value, or for an ordered one some of the way."""
+        """Bring one attribute back: to the person's value, or for an ordered one some of the way; of many, also groups.
+
+        Groups are halves, quarters and so on: one attribute in each round would be as many rounds as attributes.
+        """
+        differs = np.flatnonzero(person != best).tolist()
         parts = []
-        for j in np.flatnonzero(person != best).tolist():
+        size = len(differs)
+        while size > TOGETHER // 2:
+            size = (size + 1) // 2
+            groups = [differs[i : i + size] for i in range(0, len(differs), size)]
+            part = np.repeat(best[None], len(groups), axis=0)
+            for row, columns in zip(part, groups, strict=True):
+                row[columns] = person[columns]
+            parts.append(part)
+        for j in differs:
             here, there = int(best[j]), int(person[j])
             values = [there]
             if self.space.ordered[j] and max(here, there) < self.space.present[j]:

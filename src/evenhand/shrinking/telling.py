@@ -22,8 +22,10 @@ from evenhand.space.tabular import Encoded, Space
 from evenhand.stream import Stream
 from evenhand.words import directions, spread
 
-CANDIDATES = 5_000
-"""Findings that are looked at, a seeded choice where there are more."""
+CANDIDATES, CELLS = 5_000, 2**19
+"""Findings that are looked at, a seeded choice where there are more; and the most codes that they have together."""
+FEWEST = 500
+"""Findings that are looked at however many attributes they have."""
 SHRUNK = 3
 """Findings that are shrunk for each case that is wanted."""
 NEAREST = 3
@@ -33,8 +35,17 @@ ENOUGH = 3
 FIRST = 2
 """The part of the rows that asking real people as they are may take, where there is more to ask."""
 
-Known = tuple[Positions, int]
-"""Which people of the data are treated differently as they are, and how many were judged."""
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of real people as they are."""
+
+    people: Positions
+    """People of the data who are treated differently."""
+    judged: int
+    """Real people who were judged."""
+    affected: int
+    """Those of the judged who are treated differently; the data may have others like them."""
 
 
 def telling(
@@ -92,11 +103,12 @@ def cases_of(run: Run, examiner: Examiner, data: Any, n: int, seed: int, known: 
     people = None if data is None else _people(run.space, data)
     candidates = Candidates.of(run, people, seed)
     shrinker = Shrinker(examiner)
-    kept, affected, judged = list[Told](), np.zeros(0, dtype=np.int64), 0
+    kept, judged, affected = list[Told](), 0, 0
     real, columns = candidates.real, None if data is None else columns_of(data)
     if people is not None:
-        affected, judged = known or _affected(examiner, people.individuals, seed, FIRST if run.found else 1)
-        unchanged = _as_they_are(candidates, people, affected, SHRUNK * n)
+        real_ones = known or _affected(examiner, people.individuals, seed, FIRST if run.found else 1)
+        judged, affected = real_ones.judged, real_ones.affected
+        unchanged = _as_they_are(candidates, people, real_ones.people, SHRUNK * n)
         limit, kept = examiner.limit, distinct(write_down(examiner, unchanged, real, columns), n)
         examiner.limit = limit
     if len(kept) < n and run.found:
@@ -112,7 +124,7 @@ def cases_of(run: Run, examiner: Examiner, data: Any, n: int, seed: int, known: 
         examiner.rows,
         shrinker.complete and (people is None or judged >= len(people.individuals)),
         judged,
-        len(affected),
+        affected,
     )
 
 
@@ -130,9 +142,9 @@ class Candidates:
     @classmethod
     def of(cls, run: Run, people: Encoded | None, seed: int) -> Candidates:
         """Take all findings, or a seeded choice of many."""
-        at = np.arange(run.found)
-        if run.found > CANDIDATES:
-            at = np.sort(Stream(seed).shuffled(np.arange(CANDIDATES), run.found, "telling"))
+        at, most = np.arange(run.found), max(FEWEST, min(CANDIDATES, CELLS // len(run.space.names)))
+        if run.found > most:
+            at = np.sort(Stream(seed).shuffled(np.arange(most), run.found, "telling"))
         rows = run.pairs.individuals("individual", at).rows if run.found else np.zeros((0, len(run.space.names)), "i4")
         if people is None:
             return cls(run, at, rows, None, None, None)
@@ -172,7 +184,8 @@ def _affected(examiner: Examiner, people: Individuals, seed: int, part: int) -> 
     room = len(people) if examiner.limit is None else examiner.limit // (examiner.width * part)
     if room < len(people):
         at = np.sort(Stream(seed).shuffled(np.arange(room), len(people), "people"))
-    return at[examiner.unfair(people[at])], len(at)
+    unfair = at[examiner.unfair(people[at])]
+    return Known(unfair, len(at), len(unfair))
 
 
 def _as_they_are(candidates: Candidates, people: Encoded, affected: Positions, count: int) -> Shrunk:

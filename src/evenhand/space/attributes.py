@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import SpaceError
+from evenhand.errors import DataError, SpaceError
 
 Codes = npt.NDArray[np.int32]
+Missing: TypeAlias = bool | Literal["drop"]
+"""True: "no value" is a legal value. "drop": rows without a value are left out. False: nobody has said; of a protected
+attribute such rows raise."""
 LARGEST = 2**31 - 1
 """The most values of an attribute."""
 EXACT = 2**53
@@ -45,7 +48,7 @@ class Attribute(ABC):
     @property
     def has_missing(self) -> bool:
         """Whether "no value" is a legal value."""
-        return bool(getattr(self, "missing", False))
+        return getattr(self, "missing", False) is True
 
     @property
     def size(self) -> int:
@@ -84,6 +87,14 @@ class Attribute(ABC):
     def allowed(self) -> str:
         """Say in a few words which values are legal."""
 
+    def changed(self, **fields: Any) -> Self:
+        """Return this attribute with some fields changed.
+
+        >>> Boolean("member").changed(missing=True).size
+        3
+        """
+        return type(self)(**{key: value for key, value in self.describe().items() if key != "kind"} | fields)
+
     def describe(self) -> dict[str, Any]:
         """Give the fields that rebuild this attribute, for TOML and identity."""
         return {"name": self.name, "kind": self.kind} | {
@@ -104,12 +115,33 @@ def missing_mask(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return np.asarray(pd.isna(values), dtype=bool)
 
 
+def no_value(counts: Mapping[str, int], rows: int, remedy: str) -> DataError:
+    """Ask what to do about rows without a protected value.
+
+    >>> print(no_value({"sex": 12}, 300, "leave such rows out"))
+    'sex' is protected, and 12 of 300 rows have no value of it;
+    leave such rows out
+    """
+    many = ", and ".join(
+        f"{name!r} is protected, and {n:,} of {rows:,} rows have no value of it" for name, n in counts.items()
+    )
+    return DataError(f"{many};\n{remedy}")
+
+
 @dataclass(frozen=True)
 class _Grid(Attribute):
     """Numbers from ``low`` to ``high`` in equal steps."""
 
     @abstractmethod
     def _grid(self) -> tuple[float, float]: ...
+
+    def numbers(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Read values as numbers, wherever they lie; NaN where there is none.
+
+        >>> Integer("age", 18, 90).numbers(np.array([95, "x"], dtype=object))
+        array([95., nan])
+        """
+        return self._numbers(values)[0]
 
     def _numbers(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         absent = missing_mask(values)
@@ -153,13 +185,14 @@ class Integer(_Grid):
     low: int
     high: int
     step: int = 1
-    missing: bool = False
+    missing: Missing = False
 
     kind: ClassVar[str] = "integer"
 
     def __post_init__(self) -> None:
         for key in ("low", "high", "step"):
             object.__setattr__(self, key, _whole(self.name, key, getattr(self, key)))
+        object.__setattr__(self, "missing", _missing(self.name, self.missing))
         if self.high < self.low or self.step < 1:
             raise SpaceError(
                 f"{self.name!r}: got {self.low} to {self.high} by {self.step}; need low <= high, step >= 1"
@@ -177,7 +210,7 @@ class Integer(_Grid):
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Turn codes into whole numbers (floats with NaN where a missing value is legal)."""
         values = codes.astype(np.int64) * self.step + self.low
-        if not self.missing:
+        if not self.has_missing:
             return values
         return np.where(codes == self.present, np.nan, values)
 
@@ -197,7 +230,7 @@ class Real(_Grid):
     low: float
     high: float
     step: float | None = None
-    missing: bool = False
+    missing: Missing = False
 
     kind: ClassVar[str] = "real"
 
@@ -211,6 +244,7 @@ class Real(_Grid):
         if step <= 0 or not math.isfinite((high - low) / step):
             raise SpaceError(f"{self.name!r}: step must be a positive number that fits the range, got {self.step!r}")
         object.__setattr__(self, "step", step)
+        object.__setattr__(self, "missing", _missing(self.name, self.missing))
         self._check_size()
 
     @property
@@ -238,7 +272,7 @@ class Real(_Grid):
         values = low + codes * step
         if self._decimals is not None:
             values = np.round(values, self._decimals)
-        return np.where(codes == self.present, np.nan, values) if self.missing else values
+        return np.where(codes == self.present, np.nan, values) if self.has_missing else values
 
     def allowed(self) -> str:
         """Say in a few words which values are legal."""
@@ -250,15 +284,15 @@ class _Listed(Attribute):
     """Values given one by one."""
 
     values: tuple[Any, ...] = ()
-    missing: bool = False
+    missing: Missing = False
 
-    def __init__(self, name: str, values: Iterable[Any], missing: bool = False, *, dtype: str | None = None) -> None:
+    def __init__(self, name: str, values: Iterable[Any], missing: Missing = False, *, dtype: str | None = None) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "dtype", dtype)
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise SpaceError(f"{name!r}: values must be a list, got {values!r}")
         object.__setattr__(self, "values", tuple(_plain(v) for v in values))
-        object.__setattr__(self, "missing", bool(missing))
+        object.__setattr__(self, "missing", _missing(name, missing))
         if not self.values:
             raise SpaceError(f"{name!r} has no values; give at least one")
         for value in self.values:
@@ -284,11 +318,11 @@ class _Listed(Attribute):
     @cached_property
     def _table(self) -> npt.NDArray[Any]:
         kinds = {type(v) for v in self.values}
-        if not self.missing and kinds in ({int}, {bool}, {float}):
+        if not self.has_missing and kinds in ({int}, {bool}, {float}):
             return np.array(self.values)
         table = np.empty(self.size, dtype=object)
         table[: self.present] = self.values
-        if self.missing:
+        if self.has_missing:
             table[-1] = np.nan if kinds <= {int, float} else None
             if kinds <= {int, float}:
                 return table.astype(np.float64)
@@ -304,7 +338,7 @@ class _Listed(Attribute):
         import pandas as pd
 
         if self.dtype == "category":
-            codes = [*range(self.present)] + [-1] * self.missing
+            codes = [*range(self.present)] + [-1] * self.has_missing
             return pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(self.values), self.ordered))
         if self.dtype == "object":
             # pandas would look into a bare array of objects and make it an array of texts.
@@ -323,7 +357,7 @@ class _Listed(Attribute):
         inverse, uniques = pd.factorize(values)
         table = np.array([self._index.get(_plain(v), -1) for v in uniques] + [-1], dtype=np.int64)
         codes = table[inverse]
-        codes[absent] = self.present if self.missing else -1
+        codes[absent] = self.present if self.has_missing else -1
         return codes, np.zeros(len(values), dtype=bool)
 
     def allowed(self) -> str:
@@ -337,7 +371,7 @@ class _Listed(Attribute):
         return out | self._options()
 
     def _options(self) -> dict[str, Any]:
-        return ({"missing": True} if self.missing else {}) | ({"dtype": self.dtype} if self.dtype else {})
+        return ({"missing": self.missing} if self.missing else {}) | ({"dtype": self.dtype} if self.dtype else {})
 
 
 @dataclass(frozen=True, init=False)
@@ -373,7 +407,7 @@ class Boolean(_Listed):
 
     kind: ClassVar[str] = "boolean"
 
-    def __init__(self, name: str, missing: bool = False, *, dtype: str | None = None) -> None:
+    def __init__(self, name: str, missing: Missing = False, *, dtype: str | None = None) -> None:
         super().__init__(name, (False, True), missing, dtype=dtype)
 
     def describe(self) -> dict[str, Any]:
@@ -392,6 +426,12 @@ def check_whole(what: str, text: Any, remedy: str) -> None:
     except UnicodeEncodeError:
         lost = "has half of a character (a lone surrogate), which pandas' texts cannot hold"
         raise SpaceError(f"{what} {lost}; write the whole one, or {remedy}") from None
+
+
+def _missing(name: str, value: Any) -> Missing:
+    if isinstance(value, str) and value != "drop":
+        raise SpaceError(f'{name!r}: missing must be True, False or "drop", got {reprlib.repr(value)}')
+    return "drop" if isinstance(value, str) else bool(value)
 
 
 def _number(name: str, key: str, value: Any) -> float:

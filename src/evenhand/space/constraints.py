@@ -19,14 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import SpaceError
+from evenhand.limits import check
 from evenhand.space.attributes import Attribute
-from evenhand.space.expressions import Condition, Rows
+from evenhand.space.expressions import Condition, Rows, Value, parts
 from evenhand.space.grammar import Source, Walker, shown
 
 LONGEST = 10_000
@@ -72,25 +74,53 @@ class Constraint:
         >>> parse("not grade < 'high'", [grade]).holds({"grade": np.array(["low", "high", None])}).tolist()
         [False, True, True]
         """
-        return self._evaluate(columns, coded=False)
+        return self._evaluate(columns, False)
 
-    def holds_codes(self, codes: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+    @cached_property
+    def conditions(self) -> int:
+        """How many nodes the tree has."""
+        count = 0
+        level: list[Condition | Value] = [self.tree]
+        while level:
+            count += len(level)
+            level = [part for node in level for part in parts(node)]
+        return count
+
+    def holds_codes(
+        self, codes: Mapping[str, npt.NDArray[Any]], cache: dict[str, npt.NDArray[Any]] | None = None
+    ) -> npt.NDArray[np.bool_]:
         """Tell the same from arrays of codes by name; several times faster where attributes are listed.
+
+        A ``cache`` that several constraints are given keeps what was made of the same codes.
 
         >>> from evenhand.space.attributes import Nominal
         >>> rule = parse("work != 'nurse'", [Nominal("work", ["clerk", "nurse"])])
         >>> rule.holds_codes({"work": np.array([0, 1])}).tolist()
         [True, False]
         """
-        return self._evaluate(codes, coded=True)
+        return self._evaluate(codes, True, cache)
 
-    def _evaluate(self, columns: Mapping[str, npt.NDArray[Any]], coded: bool) -> npt.NDArray[np.bool_]:
+    def _evaluate(
+        self, columns: Mapping[str, npt.NDArray[Any]], coded: bool, cache: dict[str, npt.NDArray[Any]] | None = None
+    ) -> npt.NDArray[np.bool_]:
         lacking = [name for name in self.names if name not in columns]
         if lacking:
             raise SpaceError(f"the constraint {shown(self.text)} needs the column {lacking[0]!r}; got {list(columns)}")
         with np.errstate(all="ignore"):
-            truth = Rows(self.attributes, columns, coded).truth(self.tree)
+            truth = Rows(self.attributes, columns, coded, cache).truth(self.tree)
         return np.asarray(truth, dtype=bool)
+
+
+def parse_all(texts: Sequence[str], attributes: Sequence[Attribute]) -> tuple[Constraint, ...]:
+    """Read the constraints of a space, as long as they are not too many.
+
+    >>> from evenhand.space.attributes import Integer
+    >>> len(parse_all(["age > 1", "age < 9"], [Integer("age", 1, 99)]))
+    2
+    """
+    check("constraints", len(texts), "the space", "join some by and")
+    check("constraint_characters", sum(len(text) for text in texts if isinstance(text, str)), "the constraints")
+    return tuple(parse(text, attributes) for text in texts)
 
 
 def parse(text: str, attributes: Sequence[Attribute]) -> Constraint:

@@ -112,11 +112,15 @@ def families(space: Space, individuals: Individuals, seed: int) -> Families:
     """Build the counterparts of individuals, over all combinations of protected values or a stated sample of them.
 
     The sample is a function of (seed, key): one combination from each of ``limit`` equal strata, the individual's own
-    always among them.
+    always among them; where 64 bits do not number the combinations, ``limit`` independent draws.
     """
-    own = _own(space, individuals)
-    combinations, own_place = _combinations(space, individuals, own, seed)
-    plain = Families(space, individuals, combinations, own_place)
+    if space.coding.combinations < 2**62:
+        own = _own(space, individuals)
+        combinations, own_place = _combinations(space, individuals, own, seed)
+        plain = Families(space, individuals, combinations, own_place)
+    else:
+        plain = _drawn(space, individuals, seed)
+        combinations, own_place = plain.combinations, plain.own
     if not (space.links or space.constraints):
         return plain
     rows = plain.rows
@@ -148,18 +152,35 @@ def _combinations(
     total, limit = space.coding.combinations, space.limit
     if total <= limit:
         return np.arange(total), own
-    keys = np.ascontiguousarray(individuals.keys)
-    # A key may be of several words.
-    keys = keys.view(np.uint64).reshape(len(individuals), keys.dtype.itemsize // 8)[:, 0]
-    place = np.arange(limit, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        draws = mix(mix(keys ^ Stream(seed).bits("counterp", 0, 0))[:, None] + place)
-    low = place.astype(np.int64) * total // limit
-    high = (place.astype(np.int64) + 1) * total // limit
-    combinations = low + (draws % (high - low).astype(np.uint64)).astype(np.int64)
-    own_place = np.searchsorted(high, own, side="right")
+    # Python's own numbers: 64 bits do not hold every product.
+    edges = np.array([place * total // limit for place in range(limit + 1)], dtype=np.int64)
+    combinations = edges[:-1] + (_draws(space, individuals, seed) % np.diff(edges).astype(np.uint64)).astype(np.int64)
+    own_place = np.searchsorted(edges[1:], own, side="right")
     combinations[np.arange(len(own)), own_place] = own
     return combinations, own_place
+
+
+def _drawn(space: Space, individuals: Individuals, seed: int) -> Families:
+    """Draw each protected value by itself; among so many combinations, two draws are hardly ever alike."""
+    draws = _draws(space, individuals, seed)
+    own_place = (draws[:, 0] % np.uint64(space.limit)).astype(np.int64)
+    rows = np.repeat(individuals.rows[:, None, :], space.limit, axis=1)
+    for i, j in enumerate(space.protected_columns):
+        rows[:, :, j] = mix(draws ^ np.uint64(i + 1)) % np.uint64(space.coding.sizes[j])
+    rows[np.arange(len(individuals)), own_place] = individuals.rows
+    # Places have no combinations to be named by, only their rows.
+    places = np.broadcast_to(np.arange(space.limit), (len(individuals), space.limit))
+    return Families(space, individuals, places, own_place, rows)
+
+
+def _draws(space: Space, individuals: Individuals, seed: int) -> npt.NDArray[np.uint64]:
+    """Return one draw for each individual and place, a function of seed and key."""
+    keys = np.ascontiguousarray(individuals.keys)
+    # A key may be of several words.
+    words = keys.view(np.uint64).reshape(len(individuals), keys.dtype.itemsize // 8)[:, 0]
+    places = np.arange(space.limit, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        return mix(np.asarray(mix(words ^ Stream(seed).bits("counterp", 0, 0))[:, None] + places, dtype=np.uint64))
 
 
 def _expand(space: Space, rows: Rows, combinations: npt.NDArray[np.int64]) -> Rows:

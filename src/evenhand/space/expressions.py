@@ -96,6 +96,24 @@ Value: TypeAlias = Column | Literal | Arithmetic
 Condition: TypeAlias = Compare | Member | Missing | And | Or | Not
 
 
+def parts(node: Condition | Value) -> tuple[Condition | Value, ...]:
+    """Return the nodes right below one.
+
+    >>> parts(Not(Missing(Column("age"))))
+    (Missing(operand=Column(name='age')),)
+    """
+    match node:
+        case And(below) | Or(below):
+            return below
+        case Not(below):
+            return (below,)
+        case Compare(_, left, right) | Arithmetic(_, left, right):
+            return (left, right)
+        case Member(operand) | Missing(operand):
+            return (operand,)
+    return ()
+
+
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": np.equal, "!=": np.not_equal,
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
@@ -108,19 +126,25 @@ _CALCULATE: dict[str, Callable[[Any, Any], Any]] = {
 class Rows:
     """Evaluates a tree on columns: numbers as floats with NaN for missing, listed values as codes with -1."""
 
-    def __init__(self, attributes: Sequence[Attribute], columns: Mapping[str, npt.NDArray[Any]], coded: bool) -> None:
+    def __init__(
+        self,
+        attributes: Sequence[Attribute],
+        columns: Mapping[str, npt.NDArray[Any]],
+        coded: bool,
+        cache: dict[str, npt.NDArray[Any]] | None = None,
+    ) -> None:
         self.attributes = {a.name: a for a in attributes}
         self.columns = columns
         self.coded = coded
-        self.cache: dict[str, npt.NDArray[Any]] = {}
+        self.cache = {} if cache is None else cache
 
     def truth(self, node: Condition) -> Any:
         """Evaluate a condition."""
         match node:
             case And(parts):
-                return reduce(np.logical_and, [self.truth(part) for part in parts])
+                return reduce(np.logical_and, map(self.truth, parts))
             case Or(parts):
-                return reduce(np.logical_or, [self.truth(part) for part in parts])
+                return reduce(np.logical_or, map(self.truth, parts))
             case Not(part):
                 return ~self.truth(part)
             case Compare(op, left, right):
@@ -181,7 +205,7 @@ class Rows:
     def _codes(self, attribute: Listed) -> npt.NDArray[Any]:
         column = np.asarray(self.columns[attribute.name])
         if self.coded:
-            return np.where(column < attribute.present, column, -1) if attribute.missing else column
+            return np.where(column < attribute.present, column, -1) if attribute.has_missing else column
         import pandas as pd
 
         # As attribute.encode, without its second pass for missing values: factorize numbers those -1.

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import gzip
+import codecs
 import importlib.util
 import io
+import itertools
 import json
-import lzma
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from evenhand.bounded import PACKINGS, count_values, parse_json, read_bytes, size_of, unpacked
 from evenhand.errors import DataError, MissingExtra
+from evenhand.limits import check, limit
 from evenhand.space.names import check_names
+from evenhand.trial import attempt
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST_FILE = 4 * 2**30
 _SNIFFED = 2**16
-_PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+PIECE = 2**20
+"""Bytes of a file that are looked at a time."""
+_FREE_CELLS = 10_000_000
+"""Cells that a table may have, however few bytes it is packed into."""
+_CELLS_PER_BYTE = 20
+_SAMPLE = "give a sample of the rows"
 _FORMATS = ".csv, .tsv (also .gz, .xz), .parquet, .json, .jsonl"
 
 
 def split_name(path: Path) -> tuple[str, str]:
     """Split a file's name into what it holds and how it is packed."""
     endings = [ending.lower() for ending in path.suffixes]
-    packed = endings.pop() if endings and endings[-1] in _PACKED else ""
+    packed = endings.pop() if endings and endings[-1] in PACKINGS else ""
     ending = endings[-1] if endings else ""
     if ending not in READERS or (packed and ending not in (".csv", ".tsv")):
         raise DataError(f"{path}: a file of this kind cannot be read; allowed: {_FORMATS}")
@@ -35,59 +42,51 @@ def split_name(path: Path) -> tuple[str, str]:
 
 def check_file(path: Path, needs: str = "column names and rows") -> None:
     """Raise unless there is a file with something in it, and not too much."""
-    try:
-        size = path.stat().st_size
-    except (OSError, ValueError) as error:
-        reason = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
-        raise DataError(f"{path}: {reason}; check the path") from None
-    if not path.is_file():
-        raise DataError(f"{path}: it is a directory or a device, not a file; name a file ({_FORMATS})")
+    size = size_of(path, DataError, f"it is a directory or a device, not a file; name a file ({_FORMATS})")
     if size == 0:
         raise DataError(f"{path}: the file is empty; it needs {needs}")
-    if size > LARGEST_FILE:
-        _too_large(path)
-
-
-def _too_large(path: Path) -> None:
-    raise DataError(f"{path}: more than {LARGEST_FILE / 2**30:g} GiB of data; give a sample of the rows")
-
-
-class _Limited(io.RawIOBase):
-    """A packed file that stops when it unpacks to more than is allowed."""
-
-    def __init__(self, stream: IO[bytes], path: Path) -> None:
-        self.stream, self.path, self.read_so_far = stream, path, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.stream.read(len(buffer))
-        self.read_so_far += len(data)
-        if self.read_so_far > LARGEST_FILE:
-            _too_large(self.path)
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self.stream.close()
-        super().close()
+    check("data_bytes", size, path, _SAMPLE)
 
 
 def open_packed(path: Path, packed: str) -> io.BufferedReader:
-    """Open a file, unpacked as it is read."""
-    stream: Any = _PACKED[packed](path, "rb") if packed else path.open("rb")
-    return io.BufferedReader(_Limited(stream, path), _SNIFFED)
+    """Open a file of data, unpacked as it is read."""
+    return unpacked(path, packed, "data_bytes", DataError)
+
+
+def hollow(piece: bytes) -> bool:
+    """Tell a whole piece of zeros: a file with a hole, which takes no room on the disk and any in memory."""
+    return len(piece) == PIECE and not any(piece)
+
+
+def check_cells(path: Path, rows: int, columns: int, cells: int | None = None) -> None:
+    """Raise where a table is too large, for its file or at all."""
+    check("table_rows", rows, path, _SAMPLE)
+    check("table_columns", columns, path, "leave columns out")
+    most = min(limit("table_cells"), max(_FREE_CELLS, _CELLS_PER_BYTE * path.stat().st_size))
+    check("table_cells", rows * columns if cells is None else cells, path, _SAMPLE, most)
+
+
+def check_table(path: Path, packed: str, separator: str) -> None:
+    """Raise where a table of text holds binary data or has too many columns, rows or cells: a look at its bytes."""
+    mark, rows, cells, columns, beginning = separator.encode(), 0, 0, 0, True
+    with open_packed(path, packed) as stream:
+        while piece := stream.read(PIECE):
+            if hollow(piece) or (beginning and b"\0" in piece[:_SNIFFED]):
+                raise DataError(f"{path}: it holds binary data, not UTF-8 text; save the table as CSV in UTF-8")
+            if beginning:
+                # Column names in quotes may have line ends; then the limit of cells holds.
+                columns += piece.partition(b"\n")[0].count(mark)
+                beginning = b"\n" not in piece
+            rows, cells = rows + piece.count(b"\n"), cells + piece.count(mark)
+            check_cells(path, rows, columns, cells + rows)
 
 
 def _read_table(path: Path, packed: str, separator: str) -> pd.DataFrame:
     import pandas as pd
 
+    check_table(path, packed, separator)
     with open_packed(path, packed) as stream:
-        start = stream.read(_SNIFFED)
-        if b"\0" in start:
-            raise DataError(f"{path}: it holds binary data, no UTF-8 text; save the table as CSV in UTF-8")
-        if not start.strip():
+        if not stream.read(_SNIFFED).strip():
             raise DataError(f"{path}: the file is empty; it needs column names and rows")
     with open_packed(path, packed) as stream:
         # pandas renames a second column "a" to "a.1"; the raw header shows what the file says.
@@ -106,22 +105,42 @@ def _read_tsv(path: Path, packed: str) -> pd.DataFrame:
     return _read_table(path, packed, "\t")
 
 
-def _read_parquet(path: Path, _: str) -> pd.DataFrame:
-    import pandas as pd
+def prepare() -> None:
+    """Import what reads Parquet, before a trial's limits count."""
+    import pandas as pd  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
 
+
+def parquet(path: Path) -> pd.DataFrame:
+    """Read a Parquet file whose own account of its size is within limits."""
+    import pandas as pd
+    import pyarrow.parquet
+
+    facts = pyarrow.parquet.read_metadata(path)
+    check_cells(path, facts.num_rows, facts.num_columns)
+    return pd.read_parquet(path, engine="pyarrow")
+
+
+def _read_parquet(path: Path, _: str) -> pd.DataFrame:
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "reading Parquet files")
-    return pd.read_parquet(path, engine="pyarrow")
+    # A page of a few bytes can stand for gigabytes, and nothing tells pyarrow where to stop.
+    attempt("evenhand.space.files:parquet", path, path.stat().st_size)
+    return parquet(path)
 
 
 def _read_json(path: Path, _: str) -> pd.DataFrame:
     import pandas as pd
 
     # pandas' own reader turns texts such as "007" and columns such as "date" into something else.
-    content = json.loads(path.read_text(encoding="utf-8-sig"))
+    content = parse_json(read_bytes(path, "json_bytes", DataError, _SAMPLE), path)
     if isinstance(content, list) and all(isinstance(row, dict) for row in content):
+        # Rows with other names each make a column for every row.
+        check_cells(path, len(content), len(set().union(*content)))
         return pd.DataFrame(content)
     if isinstance(content, dict) and content and all(isinstance(column, list | dict) for column in content.values()):
+        named = set().union(*(column for column in content.values() if isinstance(column, dict)))
+        check_cells(path, max(len(named), *map(len, content.values())), len(content))
         return pd.DataFrame(content).reset_index(drop=True)
     raise DataError(f"{path}: a JSON file must hold a list of rows [{{...}}, ...] or columns {{name: [...], ...}}")
 
@@ -129,18 +148,31 @@ def _read_json(path: Path, _: str) -> pd.DataFrame:
 def _read_jsonl(path: Path, _: str) -> pd.DataFrame:
     import pandas as pd
 
-    rows = []
-    with path.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, 1):
+    rows, values, most = [], 0, limit("json_values")
+    with open_packed(path, "") as stream:
+        for number in itertools.count(1):
+            line = stream.readline(limit("json_bytes") + 1)
+            if not line:
+                break
+            check("json_bytes", len(line), f"{path}: line {number}")
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             if not line.strip():
+                check("table_rows", number, path, _SAMPLE)
                 continue
+            values += count_values(line, f"{path}: line {number}", most)
+            check("json_values", values, path, _SAMPLE, most)
             try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}: line {number} is no JSON ({error}); write one row a line") from None
+                row = json.loads(line.decode("utf-8"))
+            except UnicodeDecodeError:
+                raise
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{path}: line {number} is not JSON ({error}); write one row a line") from None
             if not isinstance(row, dict):
-                raise DataError(f"{path}: line {number} must be a row {{name: value, ...}}, got {line.strip()[:60]}")
+                got = line.decode("utf-8", "replace").strip()[:60]
+                raise DataError(f"{path}: line {number} must be a row {{name: value, ...}}, got {got}")
             rows.append(row)
+    check_cells(path, len(rows), len(set().union(*rows)))
     return pd.DataFrame(rows)
 
 

@@ -99,7 +99,7 @@ class Formulas(Terms):
         assert first is not None
         assert second is not None
         a, b = self.codes[first.name], self.codes[second.name]
-        present = [code < own.present for code, own in ((a, first), (b, second)) if own.missing]
+        present = [code < own.present for code, own in ((a, first), (b, second)) if own.has_missing]
         if first.values == second.values:
             return self._all(_compared(op, a, b), *present)
         common = [(first._index[value], k) for k, value in enumerate(second.values) if value in first._index]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import DataError, MissingExtra
+from evenhand.errors import DataError, LimitExceeded, MissingExtra
 from evenhand.space.files import READERS, check_file, split_name
 from evenhand.space.names import check_names
 
@@ -103,7 +103,7 @@ def read_frame(path: str | Path) -> pd.DataFrame:
             # pandas only warns when it cuts columns off.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = READERS[ending](path, packed)
-    except (DataError, MissingExtra):
+    except (DataError, LimitExceeded, MissingExtra):
         raise
     except UnicodeDecodeError:
         raise DataError(f"{path}: it is no UTF-8 text; save it as UTF-8") from None

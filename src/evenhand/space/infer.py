@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,12 @@ from evenhand.space.attributes import (
     Attribute,
     Boolean,
     Integer,
+    Missing,
     Nominal,
     Ordinal,
     Real,
     missing_mask,
+    no_value,
 )
 from evenhand.space.frames import as_pandas, columns_of
 from evenhand.space.names import suggest
@@ -50,7 +52,7 @@ class _Column:
     name: str
     series: pd.Series[Any]
     present: npt.NDArray[Any]
-    missing: bool
+    missing: Missing
     max_nominal: int
 
     def error(self, got: str, remedy: str = "") -> DataError:
@@ -65,6 +67,7 @@ def infer(
     *,
     overrides: Mapping[str, Attribute] | None = None,
     exclude: str | Sequence[str] = (),
+    missing: Literal["group", "drop"] | None = None,
     max_nominal: int = MAX_NOMINAL,
 ) -> tuple[list[Attribute], list[Note]]:
     """Infer the attributes of a frame's columns.
@@ -81,6 +84,9 @@ def infer(
         Attributes to take instead of the inferred ones, by name.
     exclude
         Columns that the model does not get.
+    missing
+        What to do about rows without a protected value: ``"group"``, no value is a group of its own; ``"drop"``, such
+        rows are left out. Without it they raise: whether they are a group is not to be guessed.
     max_nominal
         A text column with more different values than this, most of them unique, is taken for an identifier
         and refused.
@@ -110,6 +116,23 @@ def infer(
     left_out += [] if target is None else [target]
     given = dict(overrides or {})
     _check_names(table, guarded, left_out, given)
+    if missing not in (None, "group", "drop"):
+        raise SpaceError(f'missing must be "group" or "drop", got {missing!r}')
+    absent = {name: table[name].isna().to_numpy() for name in guarded if name not in given}
+    absent = {name: rows for name, rows in absent.items() if rows.any()}
+    if absent and missing is None:
+        counts = {name: int(rows.sum()) for name, rows in absent.items()}
+        raise no_value(
+            counts,
+            len(table),
+            'leave such rows out: missing="drop", or make no value a group of its own: missing="group"',
+        )
+    if absent and missing == "drop":
+        table = table[~np.any(list(absent.values()), axis=0)]
+        if table.empty:
+            raise DataError(
+                f"every row lacks a protected value ({', '.join(map(repr, absent))}); give rows that have them"
+            )
     kept = [name for name in table.columns if name not in left_out]
     inferred = [name for name in kept if name not in given]
     columns = columns_of(table[inferred])
@@ -118,7 +141,8 @@ def infer(
         if name in given:
             attribute, reason = given[name], "given"
         else:
-            attribute, reason = _attribute(table[name], columns[name], max_nominal)
+            lost = int(absent[name].sum()) if name in absent and missing == "drop" else 0
+            attribute, reason = _attribute(table[name], columns[name], max_nominal, lost)
         attributes.append(attribute)
         notes.append(Note(name, attribute.kind, reason))
         if name in guarded and attribute.size < 2:
@@ -149,17 +173,22 @@ def _check_names(table: pd.DataFrame, protected: list[str], left_out: list[str],
         raise DataError("no column is left; target and exclude name them all")
 
 
-def _attribute(series: pd.Series[Any], values: npt.NDArray[Any], max_nominal: int) -> tuple[Attribute, str]:
+def _attribute(
+    series: pd.Series[Any], values: npt.NDArray[Any], max_nominal: int, lost: int = 0
+) -> tuple[Attribute, str]:
+    """Make the attribute of a column, of which ``lost`` rows were left out because they have no value."""
     absent = missing_mask(values)
-    column = _Column(str(series.name), series, values[~absent], bool(absent.any()), max_nominal)
+    column = _Column(str(series.name), series, values[~absent], "drop" if lost else bool(absent.any()), max_nominal)
     if not len(column.present):
         raise column.error("has no values, only missing ones")
     make, reason = _kind(column)
     attribute = _with_dtype(make, series)
     if attribute.size == 1:
         reason += ", constant"
-    if column.missing:
+    if absent.any():
         reason += f", {int(absent.sum()):,} missing"
+    if lost:
+        reason += f", {lost:,} rows without a value left out"
     return attribute, reason
 
 

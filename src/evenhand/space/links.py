@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import count
 from evenhand.errors import SpaceError
+from evenhand.limits import check
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space
@@ -24,8 +26,8 @@ def link_tables(space: Space) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
     if space.links and space.combinations > space.limit:
         # A sampled family depends on who is asked about, so one test would count many times.
         raise SpaceError(
-            f"links need all {space.combinations:,} counterparts, but the limit is {space.limit:,}; raise limit, or "
-            "protect fewer attributes"
+            f"links need all {count(space.combinations)} counterparts, but the limit is {space.limit:,}; raise "
+            "limit, or protect fewer attributes"
         )
     for name, dependents in space.links.items():
         if name not in space.protected:
@@ -35,6 +37,7 @@ def link_tables(space: Space) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
             if dependent in space.protected:
                 raise SpaceError(f"links end at a free attribute; {dependent!r} is protected")
             target = space.attributes[space.column(dependent)]
+            check("link_cells", source.size * target.size, f"the link from {name!r} to {dependent!r}")
             table = np.tile(np.arange(target.size, dtype=np.int32), (source.size, 1))
             for value, mapping in by_value.items():
                 for old, new in mapping.items():

@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import SpaceError
+from evenhand.limits import check
 from evenhand.space.individuals import Individuals
 from evenhand.stream import Stream
 
@@ -149,13 +150,16 @@ def components(space: Space) -> list[tuple[int, ...]]:
 
 def _legal_table(space: Space, columns: tuple[int, ...]) -> npt.NDArray[np.int32]:
     """List the legal combinations of some columns."""
-    sizes = [space.coding.sizes[j] for j in columns]
+    sizes, names = [space.coding.sizes[j] for j in columns], {space.names[j] for j in columns}
+    tying = [constraint for constraint in space.constraints if names.issuperset(constraint.names)]
+    work = math.prod(sizes) * sum(constraint.conditions for constraint in tying)
+    check("constraint_work", work, f"the constraints on {sorted(names)[:3]}", "write fewer or shorter ones")
     codes = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1)
     by_name = {space.names[j]: codes[i] for i, j in enumerate(columns)}
     legal = np.ones(codes.shape[1], dtype=bool)
-    for constraint in space.constraints:
-        if set(constraint.names) <= by_name.keys():
-            legal &= constraint.holds_codes(by_name)
+    cache: dict[str, npt.NDArray[Any]] = {}
+    for constraint in tying:
+        legal &= constraint.holds_codes(by_name, cache)
     return np.ascontiguousarray(codes[:, legal].T)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evenhand._format import count
 from evenhand.visible import visible
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ def table(space: Space) -> str:
       age  integer            whole numbers 1 to 9
       sex  boolean  protected False, True
     """
-    counterparts = f"{space.combinations:,} counterparts each"
+    counterparts = f"{count(space.combinations)} counterparts each"
     if space.combinations > space.limit:
-        counterparts = f"{space.limit:,} counterparts each, sampled from {space.combinations:,}"
+        counterparts = f"{space.limit:,} counterparts each, sampled from {count(space.combinations)}"
     tests = "tests" if space.countable else "combinations of free values"
-    lines = [f"Space: {len(space.names)} attributes, {_count(space.tests)} {tests} of {counterparts}"]
+    lines = [f"Space: {len(space.names)} attributes, {count(space.tests)} {tests} of {counterparts}"]
     name_width = max(len(visible(name)) for name in space.names)
     kind_width = max(len(a.kind) for a in space.attributes)
     why = {note.name: note.reason for note in space.notes}
@@ -39,7 +40,3 @@ def table(space: Space) -> str:
     for protected, dependents in space.links.items():
         lines += [f"  link: {dependent} follows {protected}" for dependent in dependents]
     return "\n".join(map(visible, lines))
-
-
-def _count(number: int) -> str:
-    return f"{number:,}" if number < 10**9 else f"{number:.1e}"

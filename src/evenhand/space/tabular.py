@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, SpaceError
-from evenhand.space.attributes import Attribute, Integer, check_whole
-from evenhand.space.constraints import Constraint, parse
+from evenhand.space.attributes import Attribute, Integer, check_whole, missing_mask, no_value
+from evenhand.space.constraints import Constraint, parse_all
 from evenhand.space.counterparts import Families, families
 from evenhand.space.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
 from evenhand.space.links import Links, link_tables
@@ -97,7 +97,7 @@ class Space:
         self.coding = Coding([a.size for a in self.attributes], self.free_columns, self.protected_columns)
         if isinstance(constraints, str):
             constraints = [constraints]
-        self.constraints: tuple[Constraint, ...] = tuple(parse(text, self.attributes) for text in constraints)
+        self.constraints: tuple[Constraint, ...] = parse_all(constraints, self.attributes)
         self.link_tables = link_tables(self)
         self.sampler = Sampler(self)
 
@@ -153,6 +153,7 @@ class Space:
         sensitive_features: str | Sequence[str] | None = None,
         overrides: Mapping[str, Attribute] | None = None,
         exclude: Sequence[str] = (),
+        missing: Literal["group", "drop"] | None = None,
         constraints: Sequence[str] = (),
         links: Links | None = None,
         limit: int = 1000,
@@ -163,13 +164,15 @@ class Space:
         >>> frame = pd.DataFrame({"hours": [10, 60], "sex": ["F", "M"], "paid": [0, 1]})
         >>> Space.infer(frame, protected=["sex"], target="paid").names
         ('hours', 'sex')
+
+        Rows without a protected value raise, unless ``missing`` says ``"drop"`` or ``"group"``.
         """
         from evenhand.space.infer import infer
 
         names = _one_of_two(protected, sensitive_features)
         if names is None:
             raise SpaceError("name at least one protected attribute: protected=['sex']")
-        attributes, notes = infer(frame, names, target, overrides=overrides, exclude=exclude)
+        attributes, notes = infer(frame, names, target, overrides=overrides, exclude=exclude, missing=missing)
         return cls(attributes, names, constraints, links, limit, notes=notes)
 
     def save(self, path: str | Path) -> None:
@@ -233,7 +236,8 @@ class Space:
         """Turn a frame of the user's values into individuals.
 
         Values outside the bounds are clipped and counted; rows that cannot be mended (an unknown category, a missing
-        value where none is legal, a broken constraint) are dropped and counted. ``strict`` raises instead.
+        value where none is legal, a broken constraint) are dropped and counted. ``strict`` raises instead. So does a
+        missing protected value, unless the attribute says what to do about it.
         """
         from evenhand.space.frames import columns_of
 
@@ -242,6 +246,8 @@ class Space:
         if missing:
             raise DataError(f"the data lacks {', '.join(map(repr, missing))}; it has {', '.join(list(columns)[:20])}")
         n = len(columns[self.names[0]])
+        if not strict:
+            self._check_protected(columns, n)
         rows = np.empty((n, len(self.names)), dtype=np.int64)
         clipped, bad = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         for j, attribute in enumerate(self.attributes):
@@ -270,6 +276,17 @@ class Space:
             clipped=int(clipped[kept].sum()),
             dropped=n - len(kept),
         )
+
+    def _check_protected(self, columns: Mapping[str, npt.NDArray[Any]], rows: int) -> None:
+        """Raise where protected values are missing and nobody has said whether that is a group of its own."""
+        asked = [a.name for a in self.attributes if a.name in self.protected and not getattr(a, "missing", False)]
+        counts = {name: int(missing_mask(columns[name]).sum()) for name in asked}
+        if counts := {name: count for name, count in counts.items() if count}:
+            remedy = (
+                'leave such rows out, or say of the attribute in the space: missing="drop" to have them left out, '
+                "missing=True where no value is a group of its own"
+            )
+            raise no_value(counts, rows, remedy)
 
     def values(self, rows: Rows, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
         """Decode some columns."""
@@ -316,7 +333,8 @@ class Space:
             except (TypeError, ValueError):
                 raise SpaceError(
                     f"the model takes an array of numbers, but {attribute.name!r} has values such as "
-                    f"{attribute.allowed()}; fit the model on a frame, or code the column as numbers"
+                    f'{attribute.allowed()};\nif it takes a frame: eh.wrap(model, input="frame"); otherwise code the '
+                    "column as numbers"
                 ) from None
         return offset, scale, tables
 

@@ -98,7 +98,7 @@ class Terms:
         assert isinstance(attribute, Integer | Real)
         low, step = (Fraction(v) for v in attribute._grid())
         high = low + step * (attribute.present - 1)
-        missing = (code == attribute.present,) if attribute.missing else ()
+        missing = (code == attribute.present,) if attribute.has_missing else ()
         term = code if step == 1 else self.constant(step) * code
         term = self.constant(low) + term if low else term
         grid = min(_grid(low), _grid(step))

@@ -11,7 +11,7 @@ The format::
     kind = "integer"                        # integer, real, ordinal, nominal, boolean
     low = 17                                # integer and real; step is optional
     high = 90
-    missing = true                          # optional: "no value" is a legal value
+    missing = true                          # optional: "no value" is a legal value; "drop": such rows are left out
     dtype = "Int64"                         # optional: the pandas dtype that the model gets
 
     [[attribute]]
@@ -31,12 +31,14 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand._write import SHARED, replacing
+from evenhand.bounded import parse_toml, read_toml
 from evenhand.errors import ConfigError, SpaceError
+from evenhand.limits import check
 from evenhand.space.attributes import KINDS, Attribute, Boolean, Integer, Nominal, Ordinal, Real
 from evenhand.space.names import suggest
 from evenhand.visible import visible, visible_toml
@@ -70,22 +72,15 @@ def save(space: Space, path: str | Path) -> None:
     """
     text = dumps(space)
     try:
-        Path(path).write_text(text, encoding="utf-8", newline="\n")
+        with replacing(Path(path), SHARED) as file:
+            file.write(text.encode())
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: the space cannot be written here ({_reason(error)})") from None
 
 
 def load(path: str | Path) -> Space:
     """Read a space from a file; ``save`` shows an example."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file; check the path") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: it is no UTF-8 text; save it as UTF-8") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: it cannot be read ({_reason(error)})") from None
-    return loads(text, str(path))
+    return loads(read_toml(Path(path), ConfigError), str(path))
 
 
 def dumps(space: Space) -> str:
@@ -137,15 +132,12 @@ def loads(text: str, source: str = "<text>") -> Space:
     """
     from evenhand.space.tabular import Space
 
-    try:
-        content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{source}: it is no TOML ({_reason(error)}); mend that line") from None
+    content = parse_toml(text, source, ConfigError)
     reader = _Reader(source)
     reader.check_keys(content, _TOP, "the file")
     try:
         attributes = reader.attributes(content)
-        return Space(
+        space = Space(
             attributes,
             protected=reader.texts(content, "protected", required=True),
             constraints=reader.texts(content, "constraints"),
@@ -154,6 +146,8 @@ def loads(text: str, source: str = "<text>") -> Space:
         )
     except SpaceError as error:
         raise SpaceError(f"{source}: {error}") from None
+    check("space_counterparts", min(space.limit, space.combinations), source, "write a lower limit")
+    return space
 
 
 class _Reader:
@@ -174,6 +168,8 @@ class _Reader:
         """Return a value after a check of its type."""
         value, (kind, types) = table[key], _TYPES[key]
         good = isinstance(value, types) and isinstance(value, bool) == (types is bool)
+        if key == "missing":
+            good = isinstance(value, bool) or value == "drop"
         if not good or (isinstance(value, float) and not math.isfinite(value)):
             raise self.error(f"{key!r} in {where} must be {kind}, got {_short(value)}")
         return value
@@ -191,6 +187,7 @@ class _Reader:
         tables = content.get("attribute", [])
         if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
             raise self.error("a space needs attributes; write one [[attribute]] table for each column")
+        check("space_attributes", len(tables), self.source)
         return [self.attribute(table, f"attribute {number}") for number, table in enumerate(tables, 1)]
 
     def attribute(self, table: Mapping[str, Any], where: str) -> Attribute:
@@ -284,7 +281,7 @@ _TYPES: dict[str, tuple[str, Any]] = {
     "high": ("a number", int | float),
     "step": ("a number", int | float),
     "values": ("a list", list),
-    "missing": ("true or false", bool),
+    "missing": ('true, false or "drop"', bool),
     "limit": ("a whole number", int),
 }
 
@@ -298,8 +295,8 @@ def _fields(attribute: Attribute) -> dict[str, Any]:
             del out["step"]
     elif isinstance(attribute, Ordinal | Nominal):
         out["values"] = attribute.values
-    if attribute.has_missing:
-        out["missing"] = True
+    if missing := getattr(attribute, "missing", False):
+        out["missing"] = missing
     if attribute.dtype is not None:
         out["dtype"] = attribute.dtype
     return out
@@ -325,7 +322,7 @@ def _keys(attribute: Attribute) -> dict[str, Any]:
     """Give the texts that stand for the values of a listed attribute as keys, the missing one last."""
     assert isinstance(attribute, Boolean | Nominal | Ordinal)
     keys: dict[str, Any] = {}
-    for value in [*attribute.values, *[None] * attribute.missing]:
+    for value in [*attribute.values, *[None] * attribute.has_missing]:
         key = MISSING if value is None else str(value)
         while key in keys:
             key = "=" + key

@@ -48,7 +48,7 @@ def make(strategy: str | Strategy, **settings: Any) -> Strategy:
     """Return a strategy by name, or the given one.
 
     >>> make("kosei", samples=10)
-    Kosei(samples=10, per_seed=None, pops=None, wave=8192)
+    Kosei(samples=10, per_seed=None, pops=None, wave=8192, rounds=None)
     """
     if not isinstance(strategy, str):
         if isinstance(strategy, type) or not hasattr(strategy, "search") or not dataclasses.is_dataclass(strategy):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import DataError
+from evenhand.errors import DataError, SpaceError
 from evenhand.search import Problem, Query, work
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.tabular import Space
@@ -21,17 +21,17 @@ WIDEST = 256
 
 
 def clustered(
-    problem: Problem, clusters: int, most: int | None = None, *, turns: bool = True
+    problem: Problem, clusters: int, least: int | None = None, *, turns: bool = True
 ) -> Generator[Query, Any, Individuals]:
-    """Return up to ``most`` different individuals (None: as many as are clustered), from each cluster in turn.
+    """Return different individuals, from each cluster in turn: all rows of the data, or of very many a seeded choice.
 
-    Without ``turns``, cluster after cluster. They come from the data, or are drawn uniformly where there are no data.
-    Which of a cluster comes first is a matter of the run's seed; individuals that differ in protected attributes only
-    are one.
+    Without ``turns``, cluster after cluster. Where there are no data, ``least`` individuals are drawn uniformly (None:
+    as many as can be clustered). Which of a cluster comes first is a matter of the run's seed; individuals that differ
+    in protected attributes only are one.
     """
     seen = min(MOST, CELLS // _width(problem.space))
-    most = seen if most is None else most
-    people = problem.sample(most) if problem.data is None else problem.data
+    least = seen if least is None else least
+    people = problem.sample(least) if problem.data is None else problem.data
     if not len(people):
         raise DataError(
             "there is nobody to start from: the data have no rows, or none that the space allows; give rows of the "
@@ -40,10 +40,19 @@ def clustered(
     order = problem.stream.shuffled(np.arange(len(people)), len(people), "seeds")
     people = people[order]
     _, first = np.unique(people.keys, return_index=True)
-    people = people[np.sort(first)[: max(most, seen)]]
+    people = people[np.sort(first)[: max(least, seen)]]
     state = int(problem.stream.bits("kmeans", 0, 0)[0] >> np.uint64(32))
     cluster = yield from work(lambda: kmeans(problem.space, people.rows, clusters, state))
-    return people[(in_turn(cluster) if turns else np.argsort(cluster, kind="stable"))[:most]]
+    return people[in_turn(cluster) if turns else np.argsort(cluster, kind="stable")]
+
+
+def more(problem: Problem, n: int) -> Individuals:
+    """Return random individuals to go on from after the data; none where all were drawn, or none can be."""
+    try:
+        return problem.sample(n)
+    except SpaceError:
+        # The constraints are so tight that only data meet them.
+        return problem.space.individuals(np.empty((0, len(problem.space.names)), dtype=np.int32))
 
 
 def _width(space: Space) -> int:

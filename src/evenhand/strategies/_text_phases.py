@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.search import Problem, Query, Search, contrast, swap, test
-from evenhand.strategies._text_seeds import TextWalk, seeds
+from evenhand.strategies._text_seeds import Settings, TextWalk
 from evenhand.text.ground import TextGround
 from evenhand.text.individuals import TextIndividuals
 from evenhand.text.pairs import TextPairs
@@ -20,31 +20,11 @@ Choice: TypeAlias = Generator[Query, Any, tuple[Numbers, Numbers]]
 """Asks; then says for each text the position of a word, and which of its similar words replaces it."""
 
 
-class Settings(Protocol):
-    """What the phases want to know of a search."""
-
-    @property
-    def seeds(self) -> int | None:
-        """Texts to start from."""
-
-    @property
-    def max_iter(self) -> int:
-        """Judgements of each seed."""
-
-    @property
-    def trials(self) -> int:
-        """Steps of each walk."""
-
-    @property
-    def phase(self) -> str:
-        """Which phases there are."""
-
-
 def lead(
-    problem: Problem, settings: Settings, choose: Callable[[TextPairs], Choice]
+    problem: Problem, settings: Settings, walk: TextWalk, choose: Callable[[TextPairs], Choice]
 ) -> Generator[Query, Any, TextWalk]:
     """Global phase: judge, and replace the chosen word of what is not discriminatory; return what was found."""
-    walk, found = seeds(problem, settings.seeds), []
+    found = []
     iterations = 1 if settings.phase == "local" else settings.max_iter
     for iteration in range(iterations):
         seen = yield from contrast(walk.texts)

@@ -13,7 +13,8 @@ from evenhand.search import Problem, Query, Search, Verdicts, contrast, gradient
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.moves import jumps
 from evenhand.strategies._checks import at_least, chance, one_of, whole_steps
-from evenhand.strategies._seeds import clustered
+from evenhand.strategies._rounds import numbers
+from evenhand.strategies._seeds import clustered, more
 
 EPSILON = 1e-6
 """What a slope of zero counts as, beside the individual's largest."""
@@ -31,6 +32,9 @@ class Adf:
     what one does is independent of the others. A nominal attribute steps to a drawn other value. The paper's walks
     leave the region that they should explore; with ``stray=0`` they never do, and find several times as many.
 
+    The paper ends with the last walk of its seeds (``rounds=1``). Here the next seeds follow until the budget ends:
+    the other rows of the data, then random individuals.
+
     >>> Adf(seeds=100, phase="global").max_iter
     10
     """
@@ -38,7 +42,7 @@ class Adf:
     clusters: int = 4
     """K-means clusters from which the seeds are taken in turn."""
     seeds: int = 1000
-    """Individuals that the global phase starts from."""
+    """Individuals that the global phase of a round starts from."""
     max_iter: int = 10
     """Judgements of each seed in the global phase."""
     trials: int = 1000
@@ -51,26 +55,37 @@ class Adf:
     """``local`` walks from those seeds that are discriminatory to begin with."""
     gradient: Literal["auto", "model", "scores"] = "auto"
     """The model's own gradients, or differences of its scores; ``auto``: the former where there are any."""
+    rounds: int | None = None
+    """How often to take seeds; None: until the budget or the space ends, and once for a single phase."""
 
     uses_gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "clusters", "seeds", "max_iter", "trials")
+        at_least(self, 1, "clusters", "seeds", "max_iter", "trials", "rounds")
         whole_steps(self, "step")
         chance(self, "stray")
         one_of(self, "phase", ("both", "global", "local"))
         one_of(self, "gradient", ("auto", "model", "scores"))
 
     def search(self, problem: Problem) -> Search:
-        """Lead every seed to discrimination, then walk around those that came there."""
+        """Lead every seed to discrimination, then walk around those that came there; again with the next seeds."""
         people = yield from clustered(problem, self.clusters, self.seeds)
-        found = yield from self._lead(problem, people)
-        if self.phase != "global" and len(found.walkers):
-            yield from self._walk(problem, found)
+        led = 0
+        for _ in numbers(self.rounds if self.phase == "both" else self.rounds or 1):
+            seeds, people = people[: self.seeds], people[self.seeds :]
+            if not len(seeds) and not len(seeds := more(problem, self.seeds)):
+                # Everyone in the space has been drawn.
+                return
+            found = yield from self._lead(problem, seeds, led + np.arange(len(seeds)))
+            if self.phase != "global" and len(found.walkers):
+                yield from self._walk(problem, found)
+            led += len(seeds)
 
-    def _lead(self, problem: Problem, people: Individuals) -> Generator[Query, Any, Walk]:
+    def _lead(
+        self, problem: Problem, people: Individuals, walkers: npt.NDArray[np.int64]
+    ) -> Generator[Query, Any, Walk]:
         """Global phase: move seeds along the signs on which both gradients agree."""
-        walkers, rows = np.arange(len(people)), people.rows
+        rows = people.rows
         found: list[Walk] = []
         iterations = 1 if self.phase == "local" else self.max_iter
         for iteration in range(iterations):

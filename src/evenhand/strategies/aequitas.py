@@ -13,6 +13,7 @@ from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.moves import step
 from evenhand.space.tabular import Space
 from evenhand.strategies._checks import at_least, one_of, positive
+from evenhand.strategies._rounds import draws, numbers
 from evenhand.stream import Stream
 
 
@@ -27,13 +28,17 @@ class Aequitas:
     of the step, and their updates are summed; ``width=1`` is the paper's schedule. A nominal attribute moves to a
     random other value.
 
-    >>> Aequitas(variant="full").variant
-    'full'
+    The paper samples once, typically 1000 individuals, and ends with the last walk: ``Aequitas(samples=1000,
+    rounds=1)``. Here both alternate until the budget ends: each round draws twice as many individuals as the one
+    before and walks from the seeds among them.
+
+    >>> Aequitas(variant="full").rounds is None
+    True
     """
 
     variant: Literal["random", "semi", "full"] = "full"
-    samples: int = 1000
-    """Random individuals of the global phase."""
+    samples: int = 64
+    """Random individuals of the first round; every later round draws twice as many."""
     steps: int = 1000
     """Steps of each walk."""
     width: int = 256
@@ -42,28 +47,39 @@ class Aequitas:
     """What one step changes in a direction's probability (the paper's delta_v)."""
     choice_rate: float = 0.001
     """What one step changes in an attribute's probability (the paper's delta_pr)."""
+    rounds: int | None = None
+    """How often to sample and walk; None: until the budget or the space ends."""
 
     uses_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         one_of(self, "variant", ("random", "semi", "full"))
-        at_least(self, 1, "samples", "steps", "width")
+        at_least(self, 1, "samples", "steps", "width", "rounds")
         positive(self, "direction_rate", "choice_rate")
 
     def search(self, problem: Problem) -> Search:
-        """Sample globally, then walk from every seed found."""
-        sample = problem.sample(self.samples)
-        verdicts = yield from test(sample)
-        seeds = sample[verdicts.found].rows
-        chances = Chances(problem.space)
-        for start in range(0, len(seeds), self.width):
-            walkers = np.arange(start, min(start + self.width, len(seeds)))
-            rows = seeds[walkers]
-            for step_number in range(self.steps):
-                attribute, down = chances.draw(problem.stream, walkers, step_number)
-                rows = _move(problem, rows, attribute, down, walkers, step_number)
-                verdicts = yield from test(Individuals(problem.space, rows=rows))
-                chances.learn(self, attribute, down, verdicts.unfair)
+        """Sample, then walk from every seed found; again and again."""
+        chances, walked = Chances(problem.space), 0
+        for number in numbers(self.rounds):
+            sample = problem.sample(draws(self.samples, number))
+            if not len(sample):
+                # Everyone in the space has been drawn.
+                return
+            verdicts = yield from test(sample)
+            seeds = sample[verdicts.found].rows
+            for start in range(0, len(seeds), self.width):
+                rows = seeds[start : start + self.width]
+                # Draws are keyed by the walker, so walkers of later rounds need numbers of their own.
+                yield from self._walk(problem, rows, walked + start + np.arange(len(rows)), chances)
+            walked += len(seeds)
+
+    def _walk(self, problem: Problem, rows: Rows, walkers: npt.NDArray[np.int64], chances: Chances) -> Search:
+        """Let walkers step together, and learn from each step."""
+        for step_number in range(self.steps):
+            attribute, down = chances.draw(problem.stream, walkers, step_number)
+            rows = _move(problem, rows, attribute, down, walkers, step_number)
+            verdicts = yield from test(Individuals(problem.space, rows=rows))
+            chances.learn(self, attribute, down, verdicts.unfair)
 
 
 def _move(

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from evenhand.search import Problem, Search, test
+import numpy as np
+
+from evenhand.search import Problem, Query, Search, test
 from evenhand.space.individuals import Individuals
 from evenhand.strategies._checks import at_least
+from evenhand.strategies._rounds import draws, numbers
 
-NEIGHBOURS = 2**20
-"""The most individuals that one wave proposes."""
+NEIGHBOURS, CODES = 2**20, 2**25
+"""The most individuals that one wave proposes, and their codes where the space is too large for ids."""
+LOCAL = 8
+"""Local tests for each draw of a round, before the next round samples again."""
 
 
 @dataclass(frozen=True)
@@ -20,70 +26,99 @@ class Kosei:
 
     Sano, Kitamura and Takada, "An efficient discrimination discovery method for fairness testing", SEKE 2022. A
     breadth-first worklist may be judged in waves: the findings and their order are those of the sequential program.
-    Algorithm 3 limits pops (``pops``); the paper's tables fit a limit of judged local tests, 2000 for each seed
-    (``per_seed=2000``). Neither is set by default: the budget ends the search.
 
-    >>> Kosei(samples=500).samples
-    500
+    The paper samples once and then empties the worklist (``rounds=1``). Here both alternate: each round draws twice as
+    many individuals as the one before, then continues the worklist for eight local tests per draw. So the first
+    findings lead to others at once, and a search whose worklist runs empty samples on until the budget ends.
+    Algorithm 3 limits pops (``pops``); the paper's tables fit a limit of 2000 judged local tests for each seed:
+    ``Kosei(samples=2000, per_seed=2000, rounds=1)``.
+
+    >>> Kosei(samples=500).rounds is None
+    True
     """
 
-    samples: int = 2000
-    """Random individuals of the global phase."""
+    samples: int = 64
+    """Random individuals of the first round; every later round draws twice as many."""
     per_seed: int | None = None
-    """Local tests judged, for each seed that the global phase found."""
+    """The most local tests for each seed that sampling found."""
     pops: int | None = None
-    """Individuals taken from the worklist."""
+    """The most individuals taken from the worklist."""
     wave: int = 8192
     """How many individuals are taken from the worklist at a time; it changes speed and memory, not findings."""
+    rounds: int | None = None
+    """How often to sample; the last round empties the worklist. None: until the budget or the space ends."""
 
     uses_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "samples", "per_seed", "pops", "wave")
+        at_least(self, 1, "samples", "per_seed", "pops", "wave", "rounds")
 
     def search(self, problem: Problem) -> Search:
-        """Sample globally, then pop, move every free attribute, judge, and append what is found."""
-        sample = problem.sample(self.samples)
-        verdicts = yield from test(sample)
-        worklist = Worklist(sample[verdicts.found])
-        tests = None if self.per_seed is None else self.per_seed * len(worklist)
-        pops = self.pops
-        # A space with many values has many neighbours; a wave is cut so that they fit into memory.
-        wave = max(1, min(self.wave, NEIGHBOURS // problem.space.move_table.count))
-        while len(worklist) and tests != 0 and pops != 0:
-            popped = worklist.pop(wave if pops is None else min(pops, wave))
-            neighbours = problem.space.neighbours(popped)
-            verdicts = yield from test(neighbours, limit=tests)
-            worklist.append(neighbours[verdicts.found])
-            if tests is not None:
-                tests -= len(verdicts.positions)
-            if pops is not None:
-                pops -= len(popped)
+        """Sample, then judge the neighbours of what was found; again and again."""
+        worklist = Worklist(problem, self.wave, self.pops)
+        seeds = tests = 0
+        for number in numbers(self.rounds):
+            sample = problem.sample(draws(self.samples, number))
+            if len(sample):
+                verdicts = yield from test(sample)
+                worklist.append(sample[verdicts.found])
+                seeds += len(verdicts.found)
+            last = not len(sample) or number + 1 == self.rounds
+            limits = [None if last else LOCAL * len(sample), self.per_seed and self.per_seed * seeds - tests]
+            tests += yield from worklist.judge(min((n for n in limits if n is not None), default=None))
+            if not len(sample):
+                # Everyone in the space has been drawn.
+                return
 
 
 class Worklist:
-    """First in, first out, in blocks."""
+    """Individuals whose neighbours are judged next: first in, first out."""
 
-    def __init__(self, first: Individuals) -> None:
-        self._blocks = deque([first])
-        self._length = len(first)
-
-    def __len__(self) -> int:
-        return self._length
+    def __init__(self, problem: Problem, wave: int, pops: int | None) -> None:
+        self._space, self._pops = problem.space, pops
+        # A space with many values has many neighbours; a wave is cut so that they fit into memory.
+        space = self._space
+        most = NEIGHBOURS if space.numbered else min(NEIGHBOURS, CODES // len(space.names))
+        self._wave = max(1, min(wave, most // space.move_table.count))
+        self._blocks: deque[Individuals] = deque()
+        self._proposed: Individuals | None = None
+        """Neighbours of those popped last, as far as they are not judged yet."""
 
     def append(self, block: Individuals) -> None:
         """Put a block at the end, in the form that takes the least memory."""
-        self._blocks.append(Individuals.from_stored(block.space, block.stored))
-        self._length += len(block)
+        if len(block):
+            self._blocks.append(Individuals.from_stored(block.space, block.stored))
 
-    def pop(self, most: int) -> Individuals:
+    def judge(self, limit: int | None) -> Generator[Query, Any, int]:
+        """Pop, judge neighbours and append what is found, up to so many fresh tests; return how many there were."""
+        tests = 0
+        while limit is None or tests < limit:
+            if self._proposed is None:
+                popped = self._pop(self._wave if limit is None else min(self._wave, limit - tests))
+                if not len(popped):
+                    break
+                self._proposed = self._space.neighbours(popped)
+            neighbours, left = self._proposed, None if limit is None else limit - tests
+            verdicts = yield from test(neighbours, limit=left)
+            self.append(neighbours[verdicts.found])
+            tests += len(verdicts.positions)
+            self._proposed = None
+            if len(verdicts.positions) == left:
+                self._proposed = neighbours[int(verdicts.positions[-1]) + 1 :]
+        return tests
+
+    def _pop(self, most: int) -> Individuals:
         """Take up to ``most`` individuals from the front."""
-        parts: list[Individuals] = []
+        if self._pops is not None:
+            most = min(most, self._pops)
+        parts = [Individuals(self._space, rows=np.empty((0, len(self._space.names)), dtype=np.int32))]
         while self._blocks and most > 0:
             block = self._blocks.popleft()
             parts.append(block[:most])
             if len(block) > most:
                 self._blocks.appendleft(block[most:])
             most -= len(parts[-1])
-        self._length -= sum(map(len, parts))
-        return parts[0] if len(parts) == 1 else Individuals.join(parts)
+        popped = parts[1] if len(parts) == 2 else Individuals.join(parts)
+        if self._pops is not None:
+            self._pops -= len(popped)
+        return popped

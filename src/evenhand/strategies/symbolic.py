@@ -20,12 +20,15 @@ from evenhand.strategies._checks import at_least, between, chance, one_of
 from evenhand.strategies._negations import Negations
 from evenhand.strategies._paths import Neighbourhood, paths
 from evenhand.strategies._queue import Queue
-from evenhand.strategies._seeds import MOST, clustered
+from evenhand.strategies._rounds import numbers
+from evenhand.strategies._seeds import MOST, clustered, more
 
 LABELLED = 2**20
 """The most neighbours that are labelled at a time."""
 DEEPEST = 1000
 """The longest paths that may be wanted."""
+REFILL = 1000
+"""Random individuals that fill an empty queue."""
 CLASSES = 256
 """The most labels that a tree tells apart."""
 Floats = npt.NDArray[np.float64]
@@ -40,6 +43,8 @@ class Symbolic:
     the path of a discriminatory individual is negated and the nearest solution taken (local search); each prefix of any
     path is negated at its end and a random solution taken (global search). ``block=1`` is the paper's schedule; more at
     a time are judged, labelled and explained together before what they lead to is put in line.
+
+    The paper ends with an empty queue (``rounds=1``). Here random individuals fill it again until the budget ends.
 
     >>> Symbolic(neighbours=500).clusters
     4
@@ -63,9 +68,11 @@ class Symbolic:
     """Whether the clusters take turns, or come one after the other."""
     first: Literal["seeds", "global"] = "seeds"
     """Who is taken first, seeds or what the global search found; what the local search found comes before both."""
+    rounds: int | None = None
+    """How often to fill the queue; None: until the budget or the space ends, and once for a single phase."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "clusters", "block")
+        at_least(self, 1, "clusters", "block", "rounds")
         between(self, 2, LABELLED, "neighbours")
         between(self, 1, DEEPEST, "depth")
         chance(self, "threshold")
@@ -80,26 +87,30 @@ class Symbolic:
         if self.phase != "seeds":
             check_solvable(space)
         queue, near, visited, explained = Queue(problem), Neighbourhood(space, self.neighbours), Memo(), 0
-        seeds = yield from self._seeds(problem)
-        queue.push(np.full(len(seeds), seed), seeds)
         block = min(self.block, LABELLED // self.neighbours)
-        while len(popped := queue.pop(block)):
-            verdicts = yield from test(popped)
-            which = verdicts.found if self.phase == "local" else verdicts.positions
-            if self.phase == "seeds" or not len(which):
-                continue
-            rows, unfair = popped.rows[which], np.isin(which, verdicts.found)
-            path = yield from self._paths(problem, near, rows, explained)
-            negations = self._negate(problem, path, unfair)
-            negations = negations[visited.fresh(negations.boxes.keys)]
-            solved = Solved((yield from work(partial(negations.solve, rows, problem.stream, len(visited)))))
-            problem.count("unsatisfiable_constraints", solved.unsatisfiable)
-            problem.count("solver_timeouts", solved.timeouts)
-            visited.add(negations.boxes.keys, solved.found)
-            priority = np.where(negations.local, local, further) + negations.confidence / 2
-            people = Individuals(space, rows=solved.rows[solved.found].astype(np.int32))
-            queue.push(priority[solved.found], people)
-            explained += len(rows)
+        for number in numbers(self.rounds if self.phase == "both" else self.rounds or 1):
+            seeds = more(problem, REFILL) if number else (yield from self._seeds(problem))
+            if not len(seeds):
+                # Everyone in the space has been drawn.
+                return
+            queue.push(np.full(len(seeds), seed), seeds)
+            while len(popped := queue.pop(block)):
+                verdicts = yield from test(popped)
+                which = verdicts.found if self.phase == "local" else verdicts.positions
+                if self.phase == "seeds" or not len(which):
+                    continue
+                rows, unfair = popped.rows[which], np.isin(which, verdicts.found)
+                path = yield from self._paths(problem, near, rows, explained)
+                negations = self._negate(problem, path, unfair)
+                negations = negations[visited.fresh(negations.boxes.keys)]
+                solved = Solved((yield from work(partial(negations.solve, rows, problem.stream, len(visited)))))
+                problem.count("unsatisfiable_constraints", solved.unsatisfiable)
+                problem.count("solver_timeouts", solved.timeouts)
+                visited.add(negations.boxes.keys, solved.found)
+                priority = np.where(negations.local, local, further) + negations.confidence / 2
+                people = Individuals(space, rows=solved.rows[solved.found].astype(np.int32))
+                queue.push(priority[solved.found], people)
+                explained += len(rows)
 
     @property
     def _ranks(self) -> tuple[float, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from evenhand.search import Problem, Search, of_class, score, swap
 from evenhand.strategies._checks import at_least, one_of, truth
 from evenhand.strategies._text_phases import Choice, lead, walk_around
+from evenhand.strategies._text_seeds import TextWalk, in_rounds
 from evenhand.text.pairs import TextPairs
 
 
@@ -32,7 +34,7 @@ class TextImportance:
     pair: bool = True
     """Whether the most different counterpart is looked at as well."""
     seeds: int | None = 1000
-    """Texts that the global phase starts from, drawn from the data; None: all."""
+    """Texts that a round starts from, drawn from the data; None: all."""
     max_iter: int = 10
     """Judgements of each seed in the global phase."""
     trials: int = 1000
@@ -43,25 +45,26 @@ class TextImportance:
     """Words of a text that are left out, one after the other; of more, so many are chosen as if at random."""
     every: int = 10
     """Steps of a walk after which it is asked again what words matter."""
+    rounds: int | None = None
+    """How often to take texts; None: until the budget ends or nothing new comes up, and once for a single phase."""
 
     for_texts: ClassVar[bool] = True
     uses_gradient: ClassVar[bool] = True
     gradient: ClassVar[str] = "scores"
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "max_iter", "trials", "words", "every")
+        at_least(self, 1, "max_iter", "trials", "words", "every", "rounds")
         if self.seeds is not None:
             at_least(self, 1, "seeds")
         one_of(self, "phase", ("both", "global", "local"))
         truth(self, "pair")
 
     def search(self, problem: Problem) -> Search:
-        """Lead every seed to discrimination, then walk around those that came there."""
+        """Lead every seed to discrimination, then walk around those that came there; again with the next seeds."""
+        return in_rounds(problem, self, partial(self._round, problem))
 
-        def choose(pairs: TextPairs) -> Choice:
-            return self._choose(problem, pairs)
-
-        found = yield from lead(problem, self, choose)
+    def _round(self, problem: Problem, walk: TextWalk) -> Search:
+        found = yield from lead(problem, self, walk, partial(self._choose, problem))
         if self.phase != "global":
             yield from walk_around(problem, self, found, pair=self.pair, every=self.every, limit=self.words)
 

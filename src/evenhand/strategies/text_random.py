@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from evenhand.search import Problem, Query, Search, test
 from evenhand.strategies._checks import at_least, one_of
-from evenhand.strategies._text_seeds import TextWalk, seeds
+from evenhand.strategies._text_seeds import TextWalk, in_rounds
 from evenhand.text.ground import nudged
 
 
@@ -22,32 +23,38 @@ class TextRandom:
     2021. It is their baseline RP: the phases of ADF, with word and replacement chosen "completely at random". Among
     which words the paper leaves open: here uniformly among those that are free and have similar words. A walk goes on
     from where it is, found or not, and similar words are those of the word that stands there now. All texts advance
-    together; what becomes of one is independent of the others.
+    together; what becomes of one is independent of the others. The paper ends with the last walk (``rounds=1``); here
+    the next texts follow until the budget ends, and after them all texts again, with words replaced at random.
 
     >>> TextRandom(phase="global").max_iter
     10
     """
 
     seeds: int | None = 1000
-    """Texts that the global phase starts from, drawn from the data; None: all."""
+    """Texts that a round starts from, drawn from the data; None: all."""
     max_iter: int = 10
     """Judgements of each seed in the global phase."""
     trials: int = 1000
     """Steps of each walk of the local phase."""
     phase: Literal["both", "global", "local"] = "both"
     """``local`` walks from those seeds that are discriminatory to begin with."""
+    rounds: int | None = None
+    """How often to take texts; None: until the budget ends or nothing new comes up, and once for a single phase."""
 
     for_texts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.seeds is not None:
             at_least(self, 1, "seeds")
-        at_least(self, 1, "max_iter", "trials")
+        at_least(self, 1, "max_iter", "trials", "rounds")
         one_of(self, "phase", ("both", "global", "local"))
 
     def search(self, problem: Problem) -> Search:
-        """Change every seed until it is found, then walk around those that were."""
-        found = yield from self._lead(problem, seeds(problem, self.seeds))
+        """Change every seed until it is found, then walk around those that were; again with the next seeds."""
+        return in_rounds(problem, self, partial(self._round, problem))
+
+    def _round(self, problem: Problem, walk: TextWalk) -> Search:
+        found = yield from self._lead(problem, walk)
         if self.phase != "global":
             yield from self._walk(problem, found)
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import DataError
-from evenhand.space.files import READERS, check_file, open_packed
+from evenhand.limits import check
+from evenhand.space.files import PIECE, READERS, check_cells, check_file, hollow, open_packed
 from evenhand.space.names import suggest
 from evenhand.text.data import missing
 
@@ -58,8 +59,8 @@ def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf
         return texts
     if column is not None:
         raise DataError(f"{path}: plain lines have no column {column!r}; leave it out, or name a table")
-    with _reading(path, encoding), open_packed(path, packed) as stream:
-        lines = stream.read().decode(_signed(encoding)).split("\n")
+    with _reading(path, encoding):
+        lines = _decoded(path, packed, encoding).split("\n")
     # A text for each line; what ends the last one begins no other.
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
@@ -78,12 +79,13 @@ def read_table(path: str | Path, encoding: str = "utf-8", blank: bool = False) -
     with _reading(path, encoding):
         if ending not in _SEPARATORS:
             return READERS[ending](path, packed)
-        with open_packed(path, packed) as stream:
-            content = stream.read().decode(_signed(encoding)).strip("\r\n")
+        content = _decoded(path, packed, encoding).strip("\r\n")
         header, separator = content.partition("\n")[0], _SEPARATORS[ending]
         if ending == ".csv" and ";" in header and "," not in header:
             # Where a comma is in numbers, spreadsheets write this.
             separator = ";"
+        rows = content.count("\n")
+        check_cells(path, rows, header.count(separator), rows + content.count(separator))
         with warnings.catch_warnings():
             # Rows that are longer than the header lose their end with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -137,6 +139,19 @@ def _kind(path: Path) -> tuple[str, str]:
         raise DataError(f"{path}: texts cannot be read from a file of this kind; allowed: {_FORMATS}")
     check_file(path, "texts, one in each line" if ending == _PLAIN else "column names and rows")
     return ending, packed
+
+
+def _decoded(path: Path, packed: str, encoding: str) -> str:
+    """Read a whole file as text; what is no text, or has too many lines, is found before it is all in memory."""
+    pieces, lines = [], 0
+    with open_packed(path, packed) as stream:
+        while piece := stream.read(PIECE):
+            lines += piece.count(b"\n")
+            check("table_rows", lines, path, "give a sample of the texts")
+            if hollow(piece):
+                raise DataError(f"{path}: it holds binary data, not text; give texts in {encoding}")
+            pieces.append(piece)
+    return b"".join(pieces).decode(_signed(encoding))
 
 
 def _signed(encoding: str) -> str:

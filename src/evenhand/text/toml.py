@@ -28,11 +28,11 @@ or, where there are few identities and many forms, one line for each form::
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evenhand.bounded import parse_toml, read_toml
 from evenhand.errors import ConfigError, SpaceError
 from evenhand.space.names import suggest
 from evenhand.text.lexicon import Form, Lexicon, Spellings
@@ -46,15 +46,7 @@ _KEYS = ("sources", "identities", "forms", "terms", "ambiguous", "except", "capi
 def load(path: str | Path) -> Lexicon:
     """Read a lexicon from a file; it is named like the file."""
     path = Path(path)
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file; check the path") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: it is no UTF-8 text; save it as UTF-8") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: it cannot be read ({error})") from None
-    return loads(text, path.stem, str(path))
+    return loads(read_toml(path, ConfigError), path.stem, str(path))
 
 
 def loads(text: str, name: str, source: str = "") -> Lexicon:
@@ -63,10 +55,7 @@ def loads(text: str, name: str, source: str = "") -> Lexicon:
     >>> loads('terms = ["reds", "blues"]', "team").identities
     ('reds', 'blues')
     """
-    try:
-        content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{source or name}: it is no TOML ({error}); mend that line") from None
+    content = parse_toml(text, source or name, ConfigError)
     return lexicon(content, name, source)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
+import io
 import itertools
 import lzma
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,21 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.bounded import PACKINGS, check_array, open_archive, open_file, unpacked
 from evenhand.errors import DataError
+from evenhand.limits import check, exceeded
+from evenhand.limits import limit as most_of
 
 Vectors = npt.NDArray[np.float32]
-_PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 _TEXT = (".txt", ".vec", ".gz", ".xz")
 _KINDS = "a .npz with 'words' and 'vectors', a text file (.txt, .vec, also .gz, .xz), (words, matrix), gensim vectors"
-_BLOCK = 4096
+_BLOCK = 2**20
+"""Numbers that are read at a time."""
+_DIGITS = 64
+"""Bytes of a number, more than any has; a line's word takes from the same."""
+_FREE_WORDS = 100_000
+_LONGEST = 18
+"""Digits of a count; a longer one is none."""
 
 
 def load(source: Any, limit: int | None = None) -> tuple[list[str], Vectors]:
@@ -30,7 +39,8 @@ def load(source: Any, limit: int | None = None) -> tuple[list[str], Vectors]:
     (['man', 'woman'], [[1.0, 2.0], [3.0, 4.0]])
     """
     words, vectors, name = _read(source, limit)
-    words, vectors = list(words)[:limit], np.asarray(vectors)[:limit]
+    vectors = np.asarray(vectors)
+    words, vectors = list(words)[:limit], vectors[:limit] if vectors.ndim else vectors
     if not all(isinstance(word, str) for word in words):
         got = next(word for word in words if not isinstance(word, str))
         raise DataError(f"{name}: words must be texts, got {got!r:.60}")
@@ -72,42 +82,65 @@ def _read(source: Any, limit: int | None) -> tuple[Sequence[str], Any, str]:
 
 
 def _npz(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
+    with (
+        open_file(path, DataError) as file,
+        open_archive(file, path, "a NumPy file", "archive_entries", "vectors_bytes", DataError) as archive,
+    ):
+        shapes = {}
+        for name in ("words", "vectors"):
+            if f"{name}.npy" not in archive.namelist():
+                raise DataError(
+                    f"{path}: the arrays 'words' and 'vectors' are needed; np.savez(path, words=..., vectors=...)"
+                )
+            size = archive.getinfo(f"{name}.npy").file_size
+            with archive.open(f"{name}.npy") as stream:
+                shapes[name], dtype = check_array(stream, size, f"{path}: {name}", DataError)
+            if dtype.hasobject:
+                raise DataError(f"{path}: {name!r} has Python objects, which are not read; save texts and numbers")
+        if len(shapes["words"]) != 1:
+            raise DataError(f"{path}: 'words' must be a list of texts, got an array of shape {shapes['words']}")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return file["words"].tolist(), file["vectors"]
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file; check the path") from None
-    except KeyError:
-        raise DataError(
-            f"{path}: the arrays 'words' and 'vectors' are needed; np.savez(path, words=..., vectors=...)"
-        ) from None
-    except (OSError, ValueError, BadZipFile, EOFError) as error:
-        raise DataError(f"{path}: it is no NumPy file ({error})") from None
+        with np.load(path, allow_pickle=False) as arrays:
+            return arrays["words"].tolist(), arrays["vectors"]
+    except (OSError, ValueError, BadZipFile, EOFError, KeyError) as error:
+        raise DataError(f"{path}: cannot be read as a NumPy file ({error})") from None
 
 
 def _text(path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
     """Read lines of a word and its numbers; word2vec and fastText put the two sizes into a line before them."""
-    opened = _PACKED.get(path.suffix.lower(), open)
+    packed = path.suffix.lower() if path.suffix.lower() in PACKINGS else ""
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
-            return _lines(lines, path, limit)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file; check the path") from None
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+        with unpacked(path, packed, "vectors_bytes", DataError) as stream:
+            return _lines(_split(stream, path), path, limit)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"{path}: it cannot be read as UTF-8 text ({error})") from None
+
+
+def _split(stream: io.BufferedReader, path: Path) -> Iterator[str]:
+    """Read line by line; one that is longer than any vector may be the whole file."""
+    longest = _DIGITS * most_of("vectors_numbers")
+    first = True
+    while line := stream.readline(longest + 1):
+        if len(line) > longest:
+            raise exceeded("vectors_numbers", f"a line of more than {longest:,} bytes", path)
+        yield line.decode("utf-8-sig" if first else "utf-8")
+        first = False
 
 
 def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
     lines = (line for line in lines if line.strip())
     first = next(lines, "")
     header = first.split()
-    said = (int(header[0]), int(header[1])) if len(header) == 2 and all(map(str.isdecimal, header)) else None
+    sizes = len(header) == 2 and all(part.isdecimal() and len(part) <= _LONGEST for part in header)
+    said = (int(header[0]), int(header[1])) if sizes else None
     width = len(header) - 1 if said is None else said[1]
+    check("vectors_numbers", width, path)
     lines = itertools.chain([first] if said is None and first else [], lines)
+    most = min(most_of("vectors_words"), max(_FREE_WORDS, path.stat().st_size))
     words: list[str] = []
     blocks: list[npt.NDArray[Any]] = []
     lines = itertools.islice(lines, limit)
-    while block := list(itertools.islice(lines, _BLOCK)):
+    while block := list(itertools.islice(lines, max(1, _BLOCK // max(width, 1)))):
         rows = [_row(line.rstrip(), width) for line in block]
         wrong = next((n for n, row in enumerate(rows) if len(row) != width + 1), None)
         if wrong is None and not words and said is not None and _numeric(rows[0][0].split()[1:]):
@@ -119,6 +152,7 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
             )
             raise DataError(f"{path}: {got}{why}")
         words += [row[0] for row in rows]
+        check("vectors_words", len(words), path, "give the most frequent ones", most)
         try:
             with np.errstate(over="ignore"):
                 blocks.append(np.array([row[1:] for row in rows], dtype=np.float32))

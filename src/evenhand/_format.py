@@ -1,0 +1,253 @@
+"""Numbers as readers see them: one precision, one style, whether in a report, a terminal or an export.
+
+Three digits that count. A figure is rounded to the nearest; the ends of an interval are rounded outward, so that what
+is shown holds what was measured, and 0 is shown for nothing but 0: a shown interval excludes 0 where the measured does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+
+DIGITS = 3
+EXACT = 10**9
+"""From here on a count is rounded to two digits."""
+LEAST, MOST = 1e-9, 1e15
+"""Numbers beyond these are written as powers of ten."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number that is not written yet, and the name of the function of this module that writes it."""
+
+    value: float
+    how: str
+
+    def __str__(self) -> str:
+        return str(globals()[self.how](self.value))
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence whose numbers are not written yet, so that a report can write each with its source.
+
+    >>> print(Sentence("{} gets {} more", ("sex M", Figure(-412.3, "size"))))
+    sex M gets 412 more
+    """
+
+    text: str
+    parts: tuple[str | Figure, ...] = ()
+    """Strings are the user's own: names and values."""
+
+    def __str__(self) -> str:
+        return self.text.format(*self.parts)
+
+    def __add__(self, other: Sentence) -> Sentence:
+        return Sentence(self.text + other.text, self.parts + other.parts)
+
+
+def percent(share: float) -> str:
+    """Write a share in per cent, never as a power of ten; "100%" is said of all, and of nothing less.
+
+    >>> percent(0.04023), percent(0.00002995), percent(0.5), percent(0), percent(0.99996)
+    ('4.02%', '0.003%', '50%', '0%', '99.996%')
+    """
+    return _percent(share, ROUND_HALF_EVEN)
+
+
+def low(share: float) -> str:
+    """Write the lower end of an interval of shares.
+
+    >>> low(0.04999), low(-0.04999)
+    ('4.99%', '-5%')
+    """
+    return _percent(share, ROUND_FLOOR)
+
+
+def high(share: float) -> str:
+    """Write the upper end of an interval of shares, or a bound.
+
+    >>> high(0.05811), high(0.99996), high(1.0)
+    ('5.82%', '99.996%', '100%')
+    """
+    return _percent(share, ROUND_CEILING)
+
+
+def interval(lower: float, upper: float) -> str:
+    """Write an interval of shares.
+
+    >>> interval(0.04999, 0.05811)
+    '4.99% to 5.82%'
+    """
+    return f"{low(lower)} to {high(upper)}"
+
+
+def estimated(share: float, lower: float, upper: float) -> str:
+    """Write a share with its interval, or alone where it has none.
+
+    >>> estimated(0.054, 0.0499, 0.0581), estimated(0.5, 0.5, 0.5)
+    ('5.4% (4.99% to 5.81%)', '50%')
+    """
+    return f"{percent(share)} ({interval(lower, upper)})" if lower < upper else percent(share)
+
+
+def level(confidence: float) -> str:
+    """Write a confidence, with all digits that were asked for.
+
+    >>> level(0.95), level(0.999), level(0.9999999)
+    ('95%', '99.9%', '99.99999%')
+    """
+    return f"{_exact(100 * confidence).normalize():f}%"
+
+
+def number(value: float, digits: int = DIGITS, *, grouped: bool = True) -> str:
+    """Write a score, a ratio or any other number that is no share; digits before the point are never cut off.
+
+    Powers of ten are left to numbers that are longer than a line has room for.
+
+    >>> number(0.12345), number(5452.3), number(2), number(0.0000123), number(1234567.8), number(-0.5)
+    ('0.123', '5,452', '2', '0.0000123', '1,234,568', '-0.5')
+    >>> number(12345.678, 6), number(12345.678, 6, grouped=False), number(2e30), number(4e-12)
+    ('12,345.7', '12345.7', '2e+30', '4e-12')
+    """
+    text = _number(value, ROUND_HALF_EVEN, digits)
+    return text if grouped else text.replace(",", "")
+
+
+def number_low(value: float) -> str:
+    """Write the lower end of an interval of numbers.
+
+    >>> number_low(0.7999)
+    '0.799'
+    """
+    return _number(value, ROUND_FLOOR)
+
+
+def number_high(value: float) -> str:
+    """Write the upper end of an interval of numbers.
+
+    >>> number_high(0.7991)
+    '0.8'
+    """
+    return _number(value, ROUND_CEILING)
+
+
+def number_interval(lower: float, upper: float) -> str:
+    """Write an interval of numbers.
+
+    >>> number_interval(0.7019, 1.0)
+    '0.701 to 1'
+    """
+    return f"{number_low(lower)} to {number_high(upper)}"
+
+
+def size(value: float) -> str:
+    """Write a number without its sign, where the words say which way it goes.
+
+    >>> size(-412.3), size(412.3)
+    ('412', '412')
+    """
+    return number(value).removeprefix("-")
+
+
+def size_low(value: float) -> str:
+    """Write the lower end of an interval of numbers without its sign.
+
+    >>> size_low(-444.2), size_low(379.6)
+    ('445', '379')
+    """
+    return number_low(value).removeprefix("-")
+
+
+def size_high(value: float) -> str:
+    """Write the upper end of an interval of numbers without its sign.
+
+    >>> size_high(-379.6), size_high(444.2)
+    ('379', '445')
+    """
+    return number_high(value).removeprefix("-")
+
+
+def points(difference: float) -> str:
+    """Write a difference of shares in percentage points, with its sign.
+
+    >>> points(-0.0031), points(0.12345), points(0)
+    ('-0.31', '+12.3', '0')
+    """
+    return _signed(difference, ROUND_HALF_EVEN)
+
+
+def points_interval(lower: float, upper: float) -> str:
+    """Write an interval of such a difference.
+
+    >>> points_interval(-0.0031111, 0.002)
+    '-0.312 to +0.2 points'
+    """
+    return f"{_signed(lower, ROUND_FLOOR)} to {_signed(upper, ROUND_CEILING)} points"
+
+
+def count(value: float) -> str:
+    """Write how many, exactly where that is short, else with two digits and a power of ten.
+
+    Weighted individuals need not be whole. The size of a space may have thousands of digits, more than a float holds
+    and more than Python writes out.
+
+    >>> count(31025), count(2.5), count(1_500_000_000), count(13 * 10**5_000)
+    ('31,025', '2.5', '1.5e+09', '1.3e+5001')
+    """
+    if abs(value) < EXACT:
+        return f"{value:,}"
+    digits, power = f"{Decimal(value):.1e}".split("e+")
+    return f"{digits}e+{power:0>2}"
+
+
+def seconds(value: float) -> str:
+    """Write a time.
+
+    >>> seconds(1234.56)
+    '1,234.6'
+    """
+    return f"{value:,.1f}"
+
+
+def _percent(share: float, rounding: str) -> str:
+    value = _exact(100 * share)
+    rounded = _rounded(value, rounding)
+    for finer in range(1, 12):
+        if abs(rounded) < 100 or abs(value) >= 100:
+            break
+        rounded = _rounded(value, rounding, finer=finer)
+    return f"{_plain(rounded)}%"
+
+
+def _number(value: float, rounding: str, digits: int = DIGITS) -> str:
+    if not value or not math.isfinite(value):
+        return f"{value + 0.0:g}"
+    exact = Decimal(repr(float(value))) if rounding == ROUND_HALF_EVEN else _exact(value)
+    if LEAST <= abs(value) < MOST:
+        return _plain(_rounded(exact, rounding, digits))
+    few = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding)
+    return f"{float(few):.{digits}g}"
+
+
+def _signed(difference: float, rounding: str) -> str:
+    text = _number(100 * difference, rounding)
+    return f"+{text}" if difference > 0 else text
+
+
+def _exact(value: float) -> Decimal:
+    """Give twelve digits, so that what binary fractions leave behind rounds nothing; more of longer numbers."""
+    return Decimal(f"{value:.{12 if abs(value) < 1e12 else 15}g}")
+
+
+def _rounded(value: Decimal, rounding: str, digits: int = DIGITS, finer: int = 0) -> Decimal:
+    if not value:
+        return Decimal(0)
+    places = max(0, digits - 1 - value.adjusted()) + finer
+    return value.quantize(Decimal(1).scaleb(-places), rounding)
+
+
+def _plain(value: Decimal) -> str:
+    text = f"{value:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

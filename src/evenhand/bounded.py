@@ -1,0 +1,343 @@
+"""Files read within limits: nothing is read, unpacked or parsed before its size, depth and claims were checked.
+
+Each function takes the kind of error to raise for what is wrong with a file; what is only too large is always a
+`LimitExceeded`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import math
+import os
+import re
+import stat
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from evenhand.errors import EvenhandError
+from evenhand.limits import MIB, check, exceeded, limit
+
+PACKINGS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+"""Endings of packed files, and what opens them."""
+FREE = 16 * MIB
+"""Bytes to which anything may unpack, however small it was."""
+PIECE = 2**16
+_ENTRY = 128
+"""Bytes of an archive's directory for one entry; those of a model or a bundle take fewer."""
+Kind = type[EvenhandError]
+
+# Possessive, so that no text makes them look back: they take time in proportion to the text.
+_TOML_WORDS = re.compile(
+    r'''"""(?:[^"\\]++|\\.|"(?!""))*+(?:"{3,5})?|\'\'\'(?:[^']++|'(?!''))*+(?:'{3,5})?'''
+    r"""|"(?:[^"\\\n]++|\\.)*+"?|'[^'\n]*+'?|\#[^\n]*+|[\w+:-]++|[ \t\r]++""",
+    re.DOTALL,
+)
+_JSON_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NO_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
+
+
+def size_of(path: Path, error: Kind, directory: str = "it is a directory or a device, not a file; name a file") -> int:
+    """Return a file's size; raise unless it is there, and a regular file: a device or a pipe need not have an end.
+
+    >>> from evenhand.errors import DataError
+    >>> size_of(Path("nowhere.csv"), DataError)
+    Traceback (most recent call last):
+    evenhand.errors.DataError: nowhere.csv: there is no such file; check the path
+    """
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as problem:
+        reason = "there is no such file" if isinstance(problem, FileNotFoundError) else _reason(problem)
+        raise error(f"{path}: {reason}; check the path") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise error(f"{path}: {directory}")
+    return found.st_size
+
+
+def open_file(path: Path, error: Kind) -> io.BufferedReader:
+    """Open a regular file to read bytes."""
+    size_of(path, error)
+    try:
+        # Should it have become a pipe since, opening it must not wait for a writer.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except OSError as problem:
+        raise error(f"{path}: it cannot be read ({_reason(problem)})") from None
+    return os.fdopen(handle, "rb")
+
+
+def read_bytes(path: Path, name: str, error: Kind, remedy: str = "") -> bytes:
+    """Read a whole file that is within a limit.
+
+    >>> import tempfile
+    >>> from evenhand.errors import DataError
+    >>> file = Path(tempfile.mkdtemp()) / "rows.json"
+    >>> _ = file.write_bytes(b"[]")
+    >>> read_bytes(file, "json_bytes", DataError)
+    b'[]'
+    """
+    check(name, size_of(path, error), path, remedy)
+    with open_file(path, error) as file:
+        try:
+            content = file.read(limit(name) + 1)
+        except OSError as problem:
+            raise error(f"{path}: it cannot be read ({_reason(problem)})") from None
+    check(name, len(content), path, remedy)
+    return content
+
+
+def read_toml(path: Path, error: Kind, remedy: str = "") -> str:
+    """Read the text of a TOML file."""
+    try:
+        return read_bytes(path, "toml_bytes", error, remedy).decode("utf-8")
+    except UnicodeDecodeError:
+        raise error(f"{path}: it is not UTF-8 text; save it as UTF-8") from None
+
+
+def parse_toml(text: str, where: str, error: Kind) -> dict[str, Any]:
+    """Parse TOML whose size, depth and dotted keys are within limits.
+
+    >>> from evenhand.errors import ConfigError
+    >>> parse_toml("a.b = 1", "text", ConfigError)
+    {'a': {'b': 1}}
+    >>> parse_toml("a" + ".a" * 99 + " = 1", "text", ConfigError)
+    Traceback (most recent call last):
+    evenhand.errors.LimitExceeded: text: beyond the limit toml_key_parts: more, where 16 is the most (parts of a
+    dotted key in a TOML file); if you trust the file, set EVENHAND_LIMIT_TOML_KEY_PARTS higher
+    """
+    check("toml_bytes", len(text), where)
+    bare = _TOML_WORDS.sub("", text)
+    check("toml_values", sum(map(bare.count, ",={[")), where)
+    # Between the parts of a key there are dots alone; tomllib's memory grows with the square of their number.
+    if "." * limit("toml_key_parts") in bare:
+        raise exceeded("toml_key_parts", "more", where)
+    try:
+        _check_nesting(bare.encode(), where)
+        return tomllib.loads(text)
+    except RecursionError:
+        raise exceeded("nesting", "more than Python can follow", where) from None
+    except ValueError as problem:
+        raise error(f"{where}: it is not valid TOML ({_reason(problem)}); correct that line") from None
+
+
+def parse_json(content: bytes, where: object, values: int | None = None) -> Any:
+    """Parse JSON within limits; what is no JSON is a ValueError, as json's own.
+
+    >>> parse_json(b'{"a": [1, 2]}', "text")
+    {'a': [1, 2]}
+    >>> parse_json(b"[" * 500, "text")
+    Traceback (most recent call last):
+    evenhand.errors.LimitExceeded: text: beyond the limit nesting: more, where 100 is the most (levels of brackets in
+    TOML and JSON); if you trust the file, set EVENHAND_LIMIT_NESTING higher
+    """
+    check("json_bytes", len(content), where)
+    count_values(content, where, limit("json_values") if values is None else values)
+    text = content.decode("utf-8-sig")
+    del content
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise exceeded("nesting", "more than Python can follow", where) from None
+
+
+def count_values(data: bytes, where: object, most: int) -> int:
+    """Count the values in JSON without parsing it; raise where they are too many, or nested too deeply."""
+    # Texts are taken out one by one, so their number is looked at first.
+    check("json_values", data.count(b'"') // 4, where, most=most)
+    bare = _JSON_TEXTS.sub(b"", data).translate(None, _NO_STRUCTURE)
+    values = 1 + sum(map(bare.count, (b",", b"[", b"{")))
+    check("json_values", values, where, most=most)
+    _check_nesting(bare, where)
+    return values
+
+
+def _check_nesting(bare: bytes, where: object) -> None:
+    """Raise where brackets are nested too deeply: each round takes the innermost pairs away."""
+    brackets = bare.translate(None, bytes(set(range(256)) - set(b"[]{}")))
+    deepest = limit("nesting")
+    if brackets.count(b"[") + brackets.count(b"{") <= deepest:
+        return
+    for _ in range(deepest):
+        left = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        # What never closes is nested as deep as it is long; what closes wrongly is the parser's to tell.
+        if not left or (len(left) == len(brackets) and max(map(len, re.split(rb"[\]}]+", left))) <= deepest):
+            return
+        brackets = left
+    raise exceeded("nesting", "more", where)
+
+
+class Unpacked(io.RawIOBase):
+    """A file, unpacked as it is read, that ends with an error where it is too large or was packed too tightly."""
+
+    def __init__(self, path: Path, packed: str, name: str, error: Kind) -> None:
+        self._path, self._name = path, name
+        size = size_of(path, error)
+        check(name, size, path, "give a sample of it")
+        file = open_file(path, error)
+        self._stream: IO[bytes] = PACKINGS[packed](file, "rb") if packed else file
+        self._file = file
+        self._most = limit(name)
+        self._tight = max(FREE, limit("unpack_ratio") * size) if packed else self._most
+        self._so_far = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        data = self._stream.read(len(buffer))
+        self._so_far += len(data)
+        if self._so_far > self._most:
+            raise exceeded(self._name, f"more than {self._most:,} unpacked", self._path, "give a sample of it")
+        if self._so_far > self._tight:
+            raise exceeded("unpack_ratio", f"more than {self._tight:,} bytes from so small a file", self._path)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+        self._file.close()
+        super().close()
+
+
+def unpacked(path: Path, packed: str, name: str, error: Kind) -> io.BufferedReader:
+    """Open a file, unpacked as it is read, within a limit."""
+    return io.BufferedReader(Unpacked(path, packed, name, error), PIECE)
+
+
+def inflate(data: bytes, name: str, where: object) -> bytes:
+    """Undo zlib's compression, within a limit.
+
+    >>> inflate(zlib.compress(b"ab"), "json_bytes", "text")
+    b'ab'
+    """
+    most = limit(name)
+    machine = zlib.decompressobj()
+    out = machine.decompress(data, most)
+    if machine.unconsumed_tail and machine.decompress(machine.unconsumed_tail, 1):
+        raise exceeded(name, "more", where)
+    if not machine.eof:
+        raise ValueError("the compressed data ends too early")
+    return out
+
+
+class _Directory(io.RawIOBase):
+    """A file in which zipfile looks for an archive's directory, which may not claim to be of any size."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.most: int | None = None
+
+    def read(self, size: int | None = -1) -> bytes:
+        size = -1 if size is None else size
+        if self.most is None:
+            return self.file.read(size)
+        found = self.file.read(self.most + 1 if size < 0 else min(size, self.most + 1))
+        if len(found) > self.most:
+            raise OverflowError
+        return found
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self.file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.file.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+
+@contextmanager
+def open_archive(
+    file: IO[bytes], where: object, what: str, entries: str, name: str, error: Kind
+) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive after a check of what it claims: entries that are few, apart, and of their true sizes.
+
+    ``what`` is what it should be, for errors; ``entries`` and ``name`` are the limits of the entries' number and of
+    their bytes together.
+    """
+    bounded = _Directory(file)
+    # zipfile reads the end of the file (a comment of up to 64 KiB), then the directory as a whole.
+    bounded.most = max(2**17, _ENTRY * limit(entries))
+    try:
+        archive = zipfile.ZipFile(bounded)
+    except OverflowError:
+        raise exceeded(entries, "a longer directory", where) from None
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as problem:
+        raise error(f"{where}: it cannot be read as {what} ({_reason(problem)}); get an undamaged copy") from None
+    bounded.most = None
+    with archive:
+        _check_entries(archive, file, where, entries, name, error)
+        yield archive
+
+
+def _check_entries(
+    archive: zipfile.ZipFile, file: IO[bytes], where: object, entries: str, name: str, error: Kind
+) -> None:
+    listed = archive.infolist()
+    check(entries, len(listed), where)
+    total = sum(entry.file_size for entry in listed)
+    check(name, total, where)
+    size = file.seek(0, os.SEEK_END)
+    check("unpack_ratio", total // max(size, 1), where, most=max(limit("unpack_ratio"), FREE // max(size, 1)))
+    end = 0
+    for entry in sorted(listed, key=lambda entry: entry.header_offset):
+        # A header has 30 bytes and the name; the directory says nothing of what else is in it.
+        if entry.header_offset < end:
+            raise error(f"{where}: its entry {entry.filename[:60]!r} overlaps another; get an undamaged copy")
+        end = entry.header_offset + 30 + len(entry.orig_filename.encode()) + entry.compress_size
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise error(f"{where}: its entry {entry.filename[:60]!r} is packed in a way that is not read here")
+        if entry.compress_type == zipfile.ZIP_STORED and entry.compress_size != entry.file_size:
+            raise error(f"{where}: its entry {entry.filename[:60]!r} is not as large as it claims")
+    for entry in listed:
+        if entry.compress_type == zipfile.ZIP_DEFLATED:
+            _check_deflated(archive, entry, where, error)
+
+
+def _check_deflated(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: object, error: Kind) -> None:
+    """Unpack an entry piece by piece, to see that it is as large as the directory says: zipfile cuts it off later."""
+    try:
+        with archive.open(entry) as stream:
+            while stream.read(PIECE):
+                pass
+            # zipfile reads to the size that was claimed; whatever is packed beyond it is found here.
+            machine, rest = getattr(stream, "_decompressor", None), getattr(stream, "_compress_left", 0)
+            if rest or (machine is not None and not machine.eof):
+                raise error(f"{where}: its entry {entry.filename[:60]!r} is larger than it claims")
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as problem:
+        raise error(f"{where}: its entry {entry.filename[:60]!r} is damaged ({_reason(problem)})") from None
+
+
+def check_array(stream: IO[bytes], size: int, where: object, error: Kind) -> tuple[tuple[int, ...], Any]:
+    """Return the shape and dtype that the header of a .npy says, after a check that so many values are there."""
+    from numpy.lib import format as npy
+
+    try:
+        version = npy.read_magic(stream)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(stream)
+    except (ValueError, OSError, EOFError, RecursionError, MemoryError) as problem:
+        raise error(f"{where}: it is not a NumPy array ({_reason(problem)})") from None
+    count = math.prod(shape)
+    # Values of no size, such as empty texts, could be claimed in any number.
+    if not 0 <= count * max(dtype.itemsize, 1) <= size or min(shape, default=0) < 0:
+        raise error(f"{where}: it claims {count:,} values of {dtype}, and has {size:,} bytes; save it again")
+    return shape, dtype
+
+
+def _reason(problem: BaseException) -> str:
+    strerror = getattr(problem, "strerror", None)
+    return " ".join(str(strerror or problem).split())[:200] or type(problem).__name__

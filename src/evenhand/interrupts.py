@@ -1,0 +1,124 @@
+"""Ctrl-C is never lost, and never comes in the middle of a booking.
+
+Python raises ``KeyboardInterrupt`` wherever the main thread happens to be. In a finaliser, or in code of others that
+catches everything, it is swallowed, and the program goes on as if nobody had pressed a key. So while evenhand works
+for long, an interrupt that arrived is remembered until somebody has dealt with it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class _State:
+    active = False
+    held = 0
+    arrived: type[KeyboardInterrupt] | None = None
+    said: Callable[[Any], object] = sys.__unraisablehook__
+
+
+_state = _State()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Remember interrupts in here; one that was swallowed is raised by the next ``check``, or at the end.
+
+    Only where the handler of the signal raises ``KeyboardInterrupt``, as Python's own does, and in the main thread.
+    It serves as a decorator, too.
+
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    >>> try:
+    ...     with watched():
+    ...         try:
+    ...             signal.raise_signal(signal.SIGINT)
+    ...         except KeyboardInterrupt:
+    ...             pass  # swallowed
+    ...         check()
+    ... except KeyboardInterrupt:
+    ...     print("not lost")
+    not lost
+    >>> _ = signal.signal(signal.SIGINT, before)
+    """
+    if _state.active or not _in_main():
+        yield
+        return
+    installed: dict[signal.Signals, tuple[Any, Any]] = {}
+    said, sys.unraisablehook = sys.unraisablehook, _quiet
+    _state.said = said
+    try:
+        _state.active = True
+        for number in SIGNALS:
+            before = signal.getsignal(number)
+            if callable(before):
+                ours = _remembering(before)
+                installed[number] = (before, ours)
+                signal.signal(number, ours)
+        yield
+        check()
+    finally:
+        for number, (before, ours) in installed.items():
+            # Whoever has put a handler of their own there meanwhile keeps it.
+            if signal.getsignal(number) is ours:
+                signal.signal(number, before)
+        if sys.unraisablehook is _quiet:
+            sys.unraisablehook = said
+        _state.active, _state.held, _state.arrived = False, 0, None
+
+
+def check() -> None:
+    """Raise the interrupt that has arrived and that nobody has dealt with yet."""
+    if _state.arrived is not None and not _state.held and _in_main():
+        raise _state.arrived
+
+
+def settled() -> None:
+    """Say that an interrupt has been dealt with."""
+    _state.arrived = None
+
+
+class _Held:
+    """Holds interrupts back while something is booked that must be booked wholly, or not at all."""
+
+    def __enter__(self) -> None:
+        if _in_main():
+            _state.held += 1
+
+    def __exit__(self, *_: object) -> None:
+        if _in_main():
+            _state.held = max(0, _state.held - 1)
+            check()
+
+
+held = _Held()
+
+
+def _quiet(unraisable: Any) -> None:
+    """Say nothing of an interrupt in a finaliser: Python would show a traceback and call it ignored; it is not."""
+    if _state.arrived is None or not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        _state.said(unraisable)
+
+
+def _in_main() -> bool:
+    """Whether this is the thread in which Python handles signals."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def _remembering(handler: Any) -> Any:
+    def remember(number: int, frame: FrameType | None) -> None:
+        try:
+            handler(number, frame)
+        except KeyboardInterrupt as interrupt:
+            _state.arrived = type(interrupt)
+            if not _state.held:
+                raise
+
+    return remember

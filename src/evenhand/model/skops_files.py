@@ -1,0 +1,117 @@
+"""Files of skops, checked before skops reads them, and skops itself, imported at half its cost."""
+
+from __future__ import annotations
+
+import io
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from evenhand.bounded import FREE, check_array, open_archive, open_file, parse_json
+from evenhand.errors import MissingExtra, ModelError
+from evenhand.limits import check, limit
+
+_SCHEMA = "schema.json"
+_VALUES = 20
+"""Values in the schema for each object of a model; files that skops writes have about five."""
+_WALKED = "sklearn.externals.array_api_compat.torch"
+
+
+def import_skops(purpose: str) -> Any:
+    """Import skops.io; where torch is installed, without it.
+
+    To list the estimators that may be loaded, skops has scikit-learn import each of its packages. One of them, an
+    adapter that scikit-learn needs for tensors only, imports torch: half of the time and the memory. While skops is
+    imported that package is passed over, as it is where there is no torch.
+    """
+    hidden = _WALKED not in sys.modules and "skops.io" not in sys.modules
+    if hidden:
+        sys.modules[_WALKED] = None  # type: ignore[assignment]
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingExtra("skops", "skops", purpose) from error
+    finally:
+        if hidden:
+            del sys.modules[_WALKED]
+    return skops.io
+
+
+def check_skops(path: Path) -> None:
+    """Raise where reading a file with skops could take more time or memory than a file of its size should.
+
+    skops reads the schema at once, makes an object of a few kilobytes for each of its nodes, follows shared nodes as
+    often as they are used, and reads an array as often as it is named. All of that can be counted from the schema and
+    the archive's directory, so that no process of its own is needed to bound it.
+    """
+    if find_spec("skops") is None:
+        raise MissingExtra("skops", "skops", f"reading {path.name}")
+    with (
+        open_file(path, ModelError) as file,
+        open_archive(file, path, "skops", "archive_entries", "model_bytes", ModelError) as archive,
+    ):
+        entries = {entry.filename: entry.file_size for entry in archive.infolist()}
+        if _SCHEMA not in entries:
+            raise ModelError(f"{path}: it cannot be read as skops (there is no {_SCHEMA} in it). Save the model again.")
+        check("json_bytes", entries[_SCHEMA], path)
+        try:
+            schema = parse_json(archive.read(_SCHEMA), path, _VALUES * limit("model_nodes"))
+        except ValueError as error:
+            raise ModelError(
+                f"{path}: it cannot be read as skops ({str(error)[:200]}). Save the model again."
+            ) from None
+        counted = _Counter(entries)
+        check("model_nodes", counted.nodes(schema), path)
+        most = max(FREE, limit("unpack_ratio") * path.stat().st_size)
+        check("unpack_ratio", counted.bytes, path, most=most)
+        for name in counted.files & entries.keys():
+            _check_content(archive, name, path)
+
+
+class _Counter:
+    """Counts the nodes that skops will visit, and the bytes of the entries that it will read."""
+
+    def __init__(self, entries: dict[str, int]) -> None:
+        self.entries, self.bytes = entries, 0
+        self.files: set[str] = set()
+        self._known: dict[Any, int] = {}
+
+    def nodes(self, value: Any) -> int:
+        """Count a value and all in it; a node that was met before counts with all in it once more."""
+        if isinstance(value, list):
+            return sum(map(self.nodes, value))
+        if not isinstance(value, dict):
+            return 0
+        name = value.get("__id__")
+        known = isinstance(name, int | str | float) and "__loader__" in value
+        if known and name in self._known:
+            return self._known[name]
+        if known:
+            self._known[name] = 1
+        file = value.get("file")
+        if isinstance(file, str):
+            self.files.add(file)
+            self.bytes += self.entries.get(file, 0)
+        count = ("__loader__" in value) + sum(map(self.nodes, value.values()))
+        if known:
+            self._known[name] = count
+        return count
+
+
+def _check_content(archive: zipfile.ZipFile, name: str, path: Path) -> None:
+    """Raise where an array claims more values than it has; sparse matrices are archives of arrays."""
+    where, size = f"{path}: {name[:60]}", archive.getinfo(name).file_size
+    if name.lower().endswith(".npy"):
+        with archive.open(name) as stream:
+            check_array(stream, size, where, ModelError)
+        return
+    with archive.open(name) as stream:
+        if stream.read(4) != b"PK\3\4":
+            return
+    inner = io.BytesIO(archive.read(name))
+    with open_archive(inner, where, "a sparse matrix", "archive_entries", "model_bytes", ModelError) as arrays:
+        for entry in arrays.infolist():
+            with arrays.open(entry) as stream:
+                check_array(stream, entry.file_size, where, ModelError)

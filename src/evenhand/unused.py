@@ -1,0 +1,152 @@
+"""Says of a model in which nothing was found whether it uses what is protected at all.
+
+A model that never receives an attribute has no findings by it, however it treats people. So has one that receives it
+and ignores it. Neither is evidence that groups are treated alike, and whoever reads "none found" must be told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand._format import Figure, Sentence
+from evenhand.errors import ModelError
+from evenhand.space.tabular import Space
+
+if TYPE_CHECKING:
+    from evenhand.asker import Asker
+    from evenhand.space.ground import Kin
+    from evenhand.text.space import TextSpace
+
+SCORED = 256
+"""Families whose scores are compared where nothing was found."""
+NO_GAP = 1e-9
+"""Scores that are no further apart than this are the same but for rounding."""
+BEYOND = "it may still disadvantage a group through other attributes: see eh.groups"
+IN_TEXTS = "it may still disadvantage a group by what else is in the texts"
+
+
+def unread(asker: Asker) -> tuple[str, ...]:
+    """Name the attributes of the space that are known not to reach the model."""
+    if not isinstance(asker.ground, Space):
+        return ()
+    return asker.model.unread(asker.ground.names)
+
+
+def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
+    """Tell whether no protected attribute reaches the model, nor anything that follows one.
+
+    >>> from evenhand.space import Boolean, Integer
+    >>> is_unaware(Space([Integer("age", 1, 9), Boolean("member")], protected="member"), ["member"])
+    True
+    """
+    if not isinstance(space, Space):
+        return False
+    return set(space.protected) <= set(unused) and not any(_followers(space, name, unused) for name in space.protected)
+
+
+def compare_scores(asker: Asker, families: Kin) -> tuple[tuple[int, int] | None, int]:
+    """Ask for the scores of families: of how many, and in how many some score changed; and how many rows that took.
+
+    None where the model has no scores, or returns numbers that may well be labels.
+    """
+    model = asker.model
+    if not model.has_scores:
+        return None, 0
+    if families.testable is not None:
+        families = families[np.flatnonzero(families.testable)]
+    if not len(families):
+        return None, 0
+    scores, rows = None, int(families.places.sum())
+    with suppress(ModelError):
+        scores = asker.scores(families.asked)
+    told = model.threshold is not None or model.classes is not None or model.regression or asker.criterion.needs_scores
+    if scores is None or not (told or scores.shape[1] > 1):
+        return None, rows
+    return (len(families), int(changed(families.spread(scores)).sum())), rows
+
+
+def scores_at_hand(asker: Asker, gaps: Sequence[npt.NDArray[np.float64]]) -> tuple[int, int] | None:
+    """Tell the same of gaps of scores that are known already."""
+    if not asker.scored or not gaps:
+        return None
+    apart = np.concatenate(list(gaps))
+    return len(apart), int((apart > NO_GAP).sum())
+
+
+def changed(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Tell in which families some score differs by more than rounding: (families, places, scores).
+
+    >>> changed(np.array([[[0.2], [0.2]], [[0.2], [0.3]]])).tolist()
+    [False, True]
+    """
+    first = scores[:, :1]
+    return np.asarray(~np.isclose(scores, first, rtol=1e-6, atol=1e-12).all(axis=(1, 2)), dtype=bool)
+
+
+def statement(
+    space: Space | TextSpace, unused: Sequence[str], found: int, families: int, scored: tuple[int, int] | None
+) -> Sentence | None:
+    """Say what is known about attributes that the model does not use; None where there is nothing to say.
+
+    Parameters
+    ----------
+    space
+        The space that was searched or sampled.
+    unused
+        Attributes that are known not to reach the model.
+    found
+        How many families have a changed decision.
+    families
+        How many were judged.
+    scored
+        Of how many families scores were compared, and in how many some score changed.
+
+    >>> from evenhand.space import Boolean, Integer
+    >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
+    >>> str(statement(space, ["member"], 0, 9, None))[:85]
+    "the model does not receive 'member', so it cannot treat anybody differently by it; it"
+    >>> str(statement(space, [], 0, 9, (9, 0)))[:75]
+    'no decision changed in 9 families, and no score in 9 that were asked for th'
+    """
+    said = list[Sentence]()
+    guarded = [name for name in space.protected if name in unused]
+    if guarded and isinstance(space, Space):
+        said.append(_not_received(space, guarded, unused))
+    elif not found and families and (scored is None or not scored[1]):
+        changed = Sentence("no decision changed in {} families", (Figure(families, "count"),))
+        if scored:
+            changed += Sentence(", and no score in {} that were asked for them", (Figure(scored[0], "count"),))
+        beyond = BEYOND if isinstance(space, Space) else IN_TEXTS
+        said.append(changed + Sentence(f": the model may not use {{}}; {beyond}", (_listed(space.protected),)))
+    if left := [name for name in unused if name not in space.protected]:
+        repeats = "tests that differ in nothing else are repeats; leave it out of the space"
+        said.append(Sentence(f"the space has {{}}, which the model does not receive: {repeats}", (_listed(left),)))
+    if not said:
+        return None
+    return Sentence("; ".join(one.text for one in said), sum((one.parts for one in said), ()))
+
+
+def _not_received(space: Space, guarded: list[str], unused: Sequence[str]) -> Sentence:
+    names, others = _listed(guarded), [name for name in space.protected if name not in guarded]
+    followers = list(dict.fromkeys(f for name in guarded for f in _followers(space, name, unused)))
+    if followers:
+        said = Sentence("the model does not receive {} itself, only {}, which follows it", (names, _listed(followers)))
+    else:
+        said = Sentence("the model does not receive {}, so it cannot treat anybody differently by it", (names,))
+    if others:
+        said += Sentence(", and what was found is about {}", (_listed(others),))
+    return said + Sentence(f"; {BEYOND}")
+
+
+def _followers(space: Space, name: str, unused: Sequence[str]) -> list[str]:
+    """Name what the model receives and the space lets follow a protected attribute."""
+    return [free for free in space.links.get(name, {}) if free not in unused]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(map(repr, names))

@@ -1,0 +1,1 @@
+"""Files made to take a machine down."""

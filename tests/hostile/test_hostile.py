@@ -1,0 +1,45 @@
+"""Hostile files are refused in little time and memory, with a reason, and none of them runs code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from evenhand.limits import LIMITS
+from tests.helpers import optional
+from tests.hostile.generator import CANARY, HOSTILE, NAMES, harmless
+from tests.hostile.opener import BYTES, OPENED, REFUSED, SECONDS, open_all
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux does")
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_hostile_files_are_refused_within_limits(tmp_path: Path, kind: str) -> None:
+    hostile = [one for one in HOSTILE if one.kind == kind]
+    for package in sorted({name for one in hostile for name in one.needs}):
+        optional(package)
+    paths = [harmless(kind, tmp_path / "harmless")]
+    paths += [one.write(tmp_path / str(number)) for number, one in enumerate(hostile)]
+    plain, *answers = open_all(kind, paths)
+    # Without trust no pickle is opened, however harmless.
+    assert plain["ended"] == (REFUSED if kind == "pickle" else OPENED), plain["told"]
+    for one, answer in zip(hostile, answers, strict=True):
+        assert answer["ended"] == REFUSED, f"{one.title}: {answer['ended']}, {answer['told']}"
+        assert re.search(one.says, answer["told"]), f"{one.title}: {answer['told']}"
+        assert answer["bytes"] - plain["bytes"] <= BYTES, f"{one.title}: {answer}"
+        assert answer["seconds"] - plain["seconds"] <= SECONDS, f"{one.title}: {answer}"
+    assert not list(tmp_path.rglob(CANARY))
+
+
+def test_there_are_a_hundred_hostile_files_of_every_kind() -> None:
+    assert len(HOSTILE) >= 100
+    assert {one.kind for one in HOSTILE} == set(NAMES)
+    assert len({one.title for one in HOSTILE}) == len(HOSTILE)
+
+
+def test_refusals_name_limits_that_there_are() -> None:
+    named = {part for one in HOSTILE for part in one.says.split("|") if "_" in part and part != "auto_map"}
+    assert {name for name in named if not any(limit.startswith(name) for limit in LIMITS)} == set()

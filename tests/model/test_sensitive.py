@@ -1,0 +1,106 @@
+"""Models that are told protected values apart from the rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import evenhand as eh
+from evenhand.errors import FlakyModel, ModelError
+
+fairlearn = pytest.importorskip("fairlearn.postprocessing")
+
+RNG = np.random.default_rng(0)
+ROWS = pd.DataFrame({"age": RNG.integers(18, 60, 600), "hours": RNG.integers(1, 9, 600)})
+SEX = pd.Series(RNG.choice(["F", "M"], 600), name="sex")
+RACE = pd.Series(RNG.choice(["A", "B"], 600), name="race")
+Y = (ROWS["age"] + 3 * ROWS["hours"] + 10 * (SEX == "M") + RNG.normal(0, 8, 600) > 50).astype(int)
+SPACE = eh.Space.infer(ROWS.assign(sex=SEX), protected="sex")
+
+
+def optimised(rows=ROWS, told=SEX, **settings):
+    model = fairlearn.ThresholdOptimizer(
+        estimator=LogisticRegression(max_iter=500), predict_method="predict_proba", **settings
+    )
+    return model.fit(rows, Y, sensitive_features=told)
+
+
+def everyone(space):
+    individuals = eh.space.individuals.Individuals(space, ids=np.arange(space.coding.total))
+    return space.frame(individuals.rows)
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS.to_numpy(dtype=float)], ids=["frame", "array"])
+def test_findings_are_those_that_the_chances_tell(rows):
+    model = optimised(rows)
+    run = eh.audit(eh.wrap(model, threshold=0.5), SPACE, "themis")
+    people = everyone(SPACE)
+    given = people[["age", "hours"]] if rows is ROWS else people[["age", "hours"]].to_numpy(dtype=float)
+    chances = model._pmf_predict(given, sensitive_features=people["sex"])[:, 1]
+    decided = people.assign(yes=chances >= 0.5).groupby(["age", "hours"])["yes"].nunique()
+    assert run.found == (decided > 1).sum() > 0
+    assert (run.unused, run.unaware) == ((), False)
+    assert eh.estimate(eh.wrap(model, threshold=0.5), SPACE).rate == pytest.approx((decided > 1).mean())
+
+
+def test_columns_can_be_named():
+    space = eh.Space.infer(ROWS.assign(sex=SEX, race=RACE), protected=["sex", "race"])
+    model = optimised()
+    named = eh.audit(eh.wrap(model, sensitive_features="sex", threshold=0.5), space, "themis")
+    assert named.unused == ("race",)
+    assert named.found
+    both = optimised(told=pd.DataFrame({"sex": SEX, "race": RACE}))
+    assert eh.audit(eh.wrap(both, threshold=0.5), space, "themis").unused == ()
+    with pytest.raises(ModelError, match="needs columns that it is not given: job"):
+        eh.audit(eh.wrap(model, sensitive_features="job", threshold=0.5), space, "themis")
+    with pytest.raises(ModelError, match="takes no sensitive_features"):
+        eh.wrap(LogisticRegression().fit(ROWS, Y), sensitive_features="sex")
+
+
+def test_decisions_by_lot_are_no_discrimination():
+    model = optimised()
+    with pytest.raises(FlakyModel, match=r"rows by lot.*threshold=0\.5") as caught:
+        eh.audit(model, SPACE, "themis")
+    assert 0 < caught.value.noise <= 1
+    with pytest.raises(FlakyModel, match="rows by lot"):
+        eh.estimate(model, SPACE)
+
+
+class Fixed:
+    """Decides by a threshold for each group, and never by lot."""
+
+    def predict(self, X, *, sensitive_features):
+        limit = np.where(np.asarray(sensitive_features) == "F", 40, 30)
+        return (np.asarray(X)[:, 0] > limit).astype(int)
+
+
+def test_a_rule_of_ones_own():
+    run = eh.audit(Fixed(), SPACE, "themis")
+    ages = SPACE.frame(run.pairs.rows("individual", np.arange(run.found)))["age"]
+    assert set(ages) == set(range(31, 41))
+    assert eh.groups(Fixed(), SPACE, ROWS.assign(sex=SEX), favourable=1).rows == 600
+
+
+def test_at_the_end_of_a_pipeline():
+    pipe = make_pipeline(
+        StandardScaler(), fairlearn.ThresholdOptimizer(estimator=LogisticRegression(), predict_method="predict_proba")
+    )
+    pipe.fit(ROWS, Y, thresholdoptimizer__sensitive_features=SEX)
+    people = everyone(SPACE)
+    with pytest.raises(FlakyModel):
+        eh.audit(pipe, SPACE, "themis")
+    labels = eh.wrap(pipe, sensitive_features="sex")
+    assert labels.unread(SPACE.names) == ()
+    assert len(people)
+
+
+def test_a_model_that_reads_a_frame_gets_one():
+    class Reads:
+        def predict(self, X, *, sensitive_features):
+            return (X["income"] > 5) & (sensitive_features == "m")
+
+    space = eh.Space([eh.Integer("income", 0, 9), eh.Nominal("sex", ["f", "m"])], protected="sex")
+    for model in (Reads(), eh.wrap(Reads(), input="frame", sensitive_features="sex")):
+        assert eh.audit(model, space, "themis").found == 4

@@ -1,0 +1,417 @@
+"""Answers must depend on the row alone, and findings must hold when they are asked again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import evenhand as eh
+from evenhand.check import in_turn
+from evenhand.errors import BudgetError, FlakyModel, RunError
+from evenhand.search import Problem, Search
+from evenhand.search import test as judge
+from tests.text_worlds import TEAMS, team_space, team_texts
+
+SEEDS = range(20)
+SOME_TEXTS = eh.Budget(tests=400)
+SPACE = eh.Space([eh.Integer("age", 0, 99), eh.Integer("hours", 0, 99), eh.Nominal("sex", [0, 1])], protected="sex")
+SPACE_OF_MANY = eh.Space(
+    [eh.Integer("age", 0, 999), eh.Integer("hours", 0, 999), eh.Nominal("sex", [0, 1])], protected="sex"
+)
+Labels = Callable[[Any], Any]
+
+
+def fair(X: Any) -> Any:
+    return X[:, 0] + X[:, 1] > 100
+
+
+def unfair(X: Any) -> Any:
+    return fair(X) & ~((X[:, 2] == 0) & (X[:, 0] < 30))
+
+
+def shifted(X: Any) -> Any:
+    """A second replica, trained with another seed: another answer to some of the rows."""
+    return X[:, 0] + X[:, 1] > 106
+
+
+def moved(X: Any, base: Labels, by: float) -> Any:
+    return base(X + np.array([by, 0, 0]))
+
+
+def rows_in_turn(base: Labels) -> Labels:
+    return lambda X: np.where(np.arange(len(X)) % 2, shifted(X), base(X))
+
+
+def calls_in_turn(base: Labels) -> Labels:
+    calls = itertools.count()
+    return lambda X: (shifted if next(calls) % 2 else base)(X)
+
+
+def rows_in_turn_across_calls(base: Labels) -> Labels:
+    seen = 0
+
+    def model(X: Any) -> Any:
+        nonlocal seen
+        turn = (seen + np.arange(len(X))) % 2
+        seen += len(X)
+        return np.where(turn, shifted(X), base(X))
+
+    return model
+
+
+def inverted(base: Labels) -> Labels:
+    return lambda X: base(X) ^ (np.arange(len(X)) % 2 == 1)
+
+
+def by_mean(base: Labels) -> Labels:
+    return lambda X: moved(X, base, 0.3 * (X[:, 1].mean() - 49.5))
+
+
+def by_first_row(base: Labels) -> Labels:
+    return lambda X: moved(X, base, 0.3 * (X[0, 1] - 49.5))
+
+
+def by_length(base: Labels) -> Labels:
+    return lambda X: moved(X, base, 8.0 if len(X) > 300 else 0.0)
+
+
+def by_parity_of_length(base: Labels) -> Labels:
+    return lambda X: moved(X, base, 8.0 if len(X) % 2 else 0.0)
+
+
+MISBEHAVING = [
+    rows_in_turn,
+    calls_in_turn,
+    rows_in_turn_across_calls,
+    inverted,
+    by_mean,
+    by_first_row,
+    by_length,
+    by_parity_of_length,
+]
+
+
+@pytest.mark.parametrize("base", [fair, unfair])
+@pytest.mark.parametrize("spoil", MISBEHAVING)
+def test_a_model_that_depends_on_the_batch_is_refused(spoil: Callable[[Labels], Labels], base: Labels) -> None:
+    for seed in SEEDS:
+        for strategy in ("themis", "kosei"):
+            with pytest.raises(FlakyModel):
+                eh.audit(array(spoil(base)), SPACE, strategy, eh.Budget(tests=1_500), seed=seed)
+        with pytest.raises(FlakyModel):
+            eh.estimate(array(spoil(base)), SPACE, exact=False, samples=1_500, seed=seed)
+    with pytest.raises(FlakyModel):
+        eh.estimate(array(spoil(base)), SPACE)
+
+
+@pytest.mark.parametrize("base", [fair, unfair])
+@pytest.mark.parametrize("spoil", MISBEHAVING)
+def test_a_model_of_texts_that_depends_on_the_batch_is_refused(spoil: Callable[[Labels], Labels], base: Labels) -> None:
+    search = eh.TextRandom(phase="global", max_iter=2)
+    for seed in SEEDS:
+        texts = team_texts(seed, 250)
+        with pytest.raises(FlakyModel):
+            eh.audit(reading(spoil(base)), team_space(), search, SOME_TEXTS, data=texts, seed=seed)
+        with pytest.raises(FlakyModel):
+            eh.estimate(reading(spoil(base)), team_space(), "data", data=texts, seed=seed)
+
+
+def array(model: Labels) -> Any:
+    return eh.wrap(model, input="array")
+
+
+def reading(model: Labels) -> Any:
+    """The same model of texts: two numbers that do not depend on the team, and whether it is the first."""
+
+    def classify(texts: list[str]) -> Any:
+        rest = [[word for word in text.strip("!").split() if word.strip(",") not in TEAMS] for text in texts]
+        sums = [zlib.crc32(" ".join(words).encode()) for words in rest]
+        first = [TEAMS[0] not in text for text in texts]
+        return model(np.column_stack([np.array(sums) % 100, np.array(sums) // 100 % 100, first]).astype(float))
+
+    return eh.wrap(classify, input="text")
+
+
+@pytest.fixture(scope="module")
+def learned() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 100, (2_000, 2)), rng.integers(0, 2, 2_000)]).astype(float)
+    return X, fair(X) ^ (rng.random(2_000) < 0.1)
+
+
+def forest(X: Any, y: Any) -> Any:
+    return RandomForestClassifier(20, random_state=0).fit(X, y)
+
+
+def logistic(X: Any, y: Any) -> Any:
+    return make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+
+
+def single_precision(X: Any, y: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    layers = [torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2)]
+    module = torch.nn.Sequential(*layers)
+    optimiser = torch.optim.Adam(module.parameters(), 0.01)
+    inputs, targets = torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.int64)
+    for _ in range(60):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(module(inputs), targets).backward()
+        optimiser.step()
+    return module
+
+
+def single_precision_labels(X: Any, y: Any) -> Any:
+    """Decisions alone, so that no score excuses rounding."""
+    module = single_precision(X, y).eval()
+    torch = pytest.importorskip("torch")
+    return eh.wrap(lambda X: module(torch.tensor(X, dtype=torch.float32)).argmax(1).numpy(), input="array")
+
+
+@pytest.mark.parametrize("make", [forest, logistic, single_precision, single_precision_labels])
+def test_a_steady_model_is_never_accused(make: Callable[[Any, Any], Any], learned: tuple[Any, Any]) -> None:
+    model = make(*learned)
+    for seed in SEEDS:
+        run = eh.audit(model, SPACE, "kosei", eh.Budget(tests=3_000), seed=seed)
+        assert run.unconfirmed == 0
+        assert run.unsteady is None
+        assert eh.estimate(model, SPACE, exact=False, samples=2_000, seed=seed).noise == 0
+
+
+def test_a_model_that_takes_no_single_row_is_asked_in_pairs() -> None:
+    def picky(X: Any) -> Any:
+        if len(X) == 1:
+            raise ValueError("expected more than 1 value per channel")
+        return unfair(X)
+
+    run = eh.audit(array(picky), SPACE, "themis", eh.Budget(tests=500))
+    assert run.confirmed == run.found > 0
+    assert eh.estimate(array(picky), SPACE, exact=False, samples=500).found > 0
+
+
+@dataclass(frozen=True)
+class Growing:
+    """A search that starts with few tests at a time."""
+
+    def search(self, problem: Problem) -> Search:
+        for size in (8, 64, 512, 4_096):
+            yield from judge(problem.sample(size))
+
+
+def test_calls_that_start_small_do_not_hide_a_dependence_on_length() -> None:
+    for seed in SEEDS:
+        for longest in (20, 200, 2_000):
+            model = array(lambda X, n=longest: moved(X, fair, 8.0 * (len(X) > n)))
+            with pytest.raises(FlakyModel, match="other rows in the batch"):
+                eh.audit(model, SPACE, Growing(), seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"), [(rows_in_turn, "position of a row"), (by_mean, "other rows in the batch")]
+)
+def test_the_error_says_what_the_answer_depends_on(spoil: Callable[[Labels], Labels], words: str) -> None:
+    with pytest.raises(FlakyModel, match=words) as caught:
+        eh.audit(array(spoil(fair)), SPACE, "themis", eh.Budget(tests=500))
+    assert 0 < caught.value.noise < 1
+    assert "evaluation mode" in str(caught.value)
+
+
+def test_checks_are_a_small_share_of_a_run() -> None:
+    run = eh.audit(array(fair), SPACE_OF_MANY, "themis", eh.Budget(tests=100_000))
+    assert run.found == 0
+    assert 0 < run.rows_checked < 0.02 * run.rows
+    found = eh.estimate(array(fair), SPACE_OF_MANY)
+    assert 0 < found.rows_checked < 0.02 * found.rows
+
+
+def test_replicas_in_turn_are_told_from_noise() -> None:
+    rng = np.random.default_rng(0)
+    replicas = rng.integers(0, 2, (3, 40))
+    assert in_turn(replicas[np.arange(8) % 3])
+    assert in_turn(replicas[rng.integers(0, 3, 8)])
+    for seed in SEEDS:
+        flips = np.random.default_rng(seed).random((8, 4_000)) < 0.01
+        assert not in_turn(flips ^ (np.arange(4_000) % 2 == 0))
+
+
+# Findings: confirmed, refuted, not asked again.
+
+TESTS = eh.Budget(tests=1_000)
+
+
+class Later:
+    """Answers by one rule, and by another from some call on."""
+
+    def __init__(self, then: Labels, calls: float, first: Labels = unfair) -> None:
+        self.first, self.then, self.calls, self.asked = first, then, calls, 0
+
+    def __call__(self, X: Any) -> Any:
+        self.asked += 1
+        return (self.first if self.asked <= self.calls else self.then)(X)
+
+
+def stop(X: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def half(X: Any) -> Any:
+    """Takes half of the findings back."""
+    return np.where(X[:, 1] % 2 == 0, fair(X), unfair(X))
+
+
+def calls_before_confirming() -> int:
+    model = Later(unfair, np.inf)
+    eh.audit(array(model), SPACE, "themis", TESTS, confirm=0)
+    return model.asked
+
+
+def findings_of(rule: Labels, run: eh.Run) -> npt.NDArray[np.bool_]:
+    """Which findings a rule treats differently, by their columns alone."""
+    found = run.findings
+    one = found[["age", "hours", "sex"]].to_numpy(float)
+    other = found[["age", "hours", "counterpart_sex"]].to_numpy(float)
+    return np.asarray(rule(one) != rule(other))
+
+
+def test_each_finding_is_asked_again() -> None:
+    model = array(unfair)
+    run = eh.audit(model, SPACE_OF_MANY, "kosei", eh.Budget(tests=30_000))
+    assert run.confirmed == run.found > 10_000
+    assert (run.refuted, run.unconfirmed, run.doubts) == (0, 0, [])
+    assert run.findings["confirmed"].all()
+    assert run.rows_checked > 2 * run.found
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_refuted_findings_are_never_reported(tmp_path: Path, keep: bool) -> None:
+    directory = tmp_path / "run" if keep else None
+    with pytest.raises(FlakyModel) as caught:
+        eh.audit(array(Later(half, calls_before_confirming())), SPACE, "themis", TESTS, directory=directory)
+    runs = [caught.value.partial] + ([eh.Run.load(directory)] if directory else [])
+    whole = eh.audit(array(unfair), SPACE, "themis", TESTS)
+    held = findings_of(half, whole)
+    assert 0 < held.sum() < whole.found
+    for run in runs:
+        pd.testing.assert_frame_equal(run.findings, whole.findings[held].reset_index(drop=True))
+        assert (run.found, run.refuted, run.unconfirmed) == (held.sum(), (~held).sum(), 0)
+        assert (run.tests, run.success_rate) == (1_000, held.sum() / 1_000)
+        assert run.curve["findings"].tolist()[-1] == run.found
+        assert findings_of(half, run).all()
+        assert "does not answer steadily" in repr(run)
+        assert f"{run.refuted:,} more refuted" in repr(run)
+        assert run.unsteady == str(caught.value)
+
+
+def test_the_curve_counts_no_refuted_finding(tmp_path: Path) -> None:
+    before = Later(unfair, np.inf)
+    whole = eh.audit(array(before), SPACE, eh.Themis(block=50), TESTS, confirm=0)
+    model = array(Later(half, before.asked))
+    with pytest.raises(FlakyModel) as caught:
+        eh.audit(model, SPACE, eh.Themis(block=50), TESTS, directory=tmp_path / "run")
+    held = np.append(0, np.cumsum(findings_of(half, whole)))
+    for run in (caught.value.partial, eh.Run.load(tmp_path / "run")):
+        assert run.curve["findings"].tolist() == held[whole.curve["findings"]].tolist()
+
+
+@pytest.mark.parametrize("confirm", [0, 1, 7])
+def test_a_number_of_findings_to_confirm_is_stated(tmp_path: Path, confirm: int) -> None:
+    run = eh.audit(array(unfair), SPACE, "themis", TESTS, confirm=confirm, directory=tmp_path / "run")
+    whole = eh.audit(array(unfair), SPACE, "themis", TESTS)
+    assert (run.confirmed, run.unconfirmed, run.refuted) == (confirm, whole.found - confirm, 0)
+    assert run.findings.drop(columns="confirmed").equals(whole.findings.drop(columns="confirmed"))
+    assert f"{run.unconfirmed:,} of {run.found:,} findings not asked again" in repr(run)
+    back = eh.Run.load(tmp_path / "run")
+    pd.testing.assert_frame_equal(back.findings, run.findings)
+    assert repr(back) == repr(run)
+    other = eh.audit(array(unfair), SPACE, "themis", TESTS, confirm=confirm, seed=0)
+    assert other.findings["confirmed"].equals(run.findings["confirmed"])
+    # The same directory, and all of them.
+    again = eh.audit(array(unfair), SPACE, "themis", TESTS, directory=tmp_path / "run")
+    assert again.confirmed == again.found == eh.Run.load(tmp_path / "run").confirmed
+
+
+@pytest.mark.parametrize("confirm", [-1, 1.5, True, "all"])
+def test_confirm_is_a_number_of_findings(confirm: Any) -> None:
+    with pytest.raises(BudgetError, match=r"confirm .*0 or more.*None"):
+        eh.audit(array(unfair), SPACE, confirm=confirm)
+
+
+@pytest.mark.parametrize("early", [0, 10])
+def test_an_interrupted_run_labels_its_findings_and_resuming_confirms_them(tmp_path: Path, early: int) -> None:
+    strategy, directory = eh.Themis(block=50), tmp_path / "run"
+    before = Later(unfair, np.inf)
+    eh.audit(array(before), SPACE, strategy, TESTS, confirm=0)
+    run = eh.audit(array(Later(stop, before.asked - early)), SPACE, strategy, TESTS, directory=directory)
+    assert run.stop is eh.StopReason.INTERRUPTED
+    for one in (run, eh.Run.load(directory)):
+        assert one.unconfirmed == one.found > 0
+        assert not one.findings["confirmed"].any()
+        assert f"{one.found:,} of {one.found:,} findings not asked again" in repr(one)
+    # Killed: no result was written.
+    (directory / "run.json").unlink()
+    assert eh.Run.load(directory).unconfirmed == eh.Run.load(directory).found > 0
+    done = eh.audit(array(Later(unfair, np.inf)), SPACE, strategy, TESTS, directory=directory)
+    assert done.confirmed == done.found == eh.audit(array(unfair), SPACE, strategy, TESTS).found
+
+
+def test_texts_are_confirmed_refuted_and_labelled(tmp_path: Path) -> None:
+    texts, search = team_texts(0, 100), eh.TextRandom(phase="global", max_iter=2)
+    before = Later(unfair, np.inf)
+    whole = eh.audit(reading(before), team_space(), search, SOME_TEXTS, data=texts, confirm=0)
+    calls = before.asked
+    assert whole.unconfirmed == whole.found > 0
+    directory = tmp_path / "run"
+    with pytest.raises(FlakyModel) as caught:
+        eh.audit(reading(Later(half, calls)), team_space(), search, SOME_TEXTS, data=texts, directory=directory)
+    model = reading(half).source
+    held = [model([a])[0] != model([b])[0] for a, b in whole.findings[["text", "counterpart_text"]].to_numpy()]
+    assert 0 < sum(held) < whole.found
+    for run in (caught.value.partial, eh.Run.load(directory)):
+        expected = whole.findings[held].assign(confirmed=True).reset_index(drop=True)
+        pd.testing.assert_frame_equal(run.findings, expected)
+        assert run.refuted == whole.found - sum(held)
+    one = eh.audit(reading(unfair), team_space(), search, SOME_TEXTS, data=texts, confirm=1)
+    assert one.findings["confirmed"].sum() == one.confirmed == 1
+
+
+def test_a_damaged_list_of_refuted_findings_is_refused(tmp_path: Path) -> None:
+    model = array(Later(half, calls_before_confirming()))
+    with pytest.raises(FlakyModel):
+        eh.audit(model, SPACE, "themis", TESTS, directory=tmp_path / "run")
+    file = tmp_path / "run" / "run.json"
+    result = json.loads(file.read_text())
+    for refuted in (result["checked"]["refuted"][1:], [*result["checked"]["refuted"][:-1], 10**6]):
+        file.write_text(json.dumps(result | {"checked": result["checked"] | {"refuted": refuted}}))
+        with pytest.raises(RunError, match="damaged"):
+            eh.Run.load(tmp_path / "run")
+
+
+def test_rounding_at_the_edge_refutes_a_finding_and_accuses_nobody() -> None:
+    """Scores that move by a millionth with the size of the batch, as sums in single precision do."""
+
+    def rounded(X: Any) -> Any:
+        p = 0.5 + 1e-3 * (X[:, 0] - X[:, 1] + 50 * X[:, 2]) + 1e-7 * np.sin(len(X))
+        return np.column_stack([1 - p, p])
+
+    refuted = 0
+    for seed in SEEDS:
+        run = eh.audit(array(rounded), SPACE_OF_MANY, "themis", eh.Budget(tests=5_000), seed=seed)
+        assert run.confirmed == run.found > 0
+        assert run.unsteady is None
+        assert eh.estimate(array(rounded), SPACE_OF_MANY, samples=5_000, seed=seed).noise == 0
+        refuted += run.refuted
+    assert refuted > 0

@@ -1,0 +1,427 @@
+"""Nothing is lost: directories that are disturbed, files that others left there, interrupts that are swallowed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import evenhand as eh
+from evenhand._write import SHARED, leftover, replacing, replacing_synced
+from evenhand.cases import Cases
+from evenhand.errors import ModelError, RunError
+from evenhand.interrupts import check, held, settled, watched
+from evenhand.model.asking import Asking
+
+BUDGET = eh.Budget(tests=600)
+SPACE = eh.Space([eh.Integer("age", 1, 99), eh.Integer("pay", 0, 99), eh.Nominal("sex", ["F", "M"])], protected="sex")
+
+
+def refuse(frame: Any) -> Any:
+    return (frame["age"] < 30) & (frame["sex"] == "F")
+
+
+def acting(at: int, act: Callable[[], object], stored: Path | None = None) -> Any:
+    """A model during whose call number ``at`` something happens, counted from when a run has its first answer."""
+    calls = iter(range(10**6))
+
+    def model(frame: Any) -> Any:
+        if (stored is None or (stored / "answers.log").exists()) and next(calls) == at:
+            act()
+        return refuse(frame)
+
+    model.__name__ = refuse.__name__
+    return eh.wrap(model, input="frame", batch_size=64)
+
+
+def audit(model: Any = refuse, directory: Path | None = None, **settings: Any) -> eh.Run:
+    return eh.audit(model, SPACE, "themis", BUDGET, directory=directory, chunk=64, **settings)
+
+
+WHOLE = audit()
+
+
+# Runs whose directory is disturbed
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        (lambda d: shutil.rmtree(d), "the directory .* was deleted"),
+        (lambda d: d.rename(d.with_name("elsewhere")), "the directory .* was deleted, moved"),
+        (lambda d: (d / "answers.log").unlink(), "answers.log was deleted"),
+        (lambda d: (d / "answers.times").unlink(), "was deleted, moved or replaced"),
+        (lambda d: shutil.copy(d / "answers.log", d / "x") and (d / "x").replace(d / "answers.log"), "or replaced"),
+    ],
+    ids=["directory deleted", "directory moved", "log deleted", "times deleted", "log replaced"],
+)
+@pytest.mark.parametrize("at", [0, 4])
+def test_a_run_whose_files_go_is_an_error_that_carries_the_run(
+    tmp_path: Path, what: Callable[[Path], object], told: str, at: int
+) -> None:
+    directory = tmp_path / "run"
+    with pytest.raises(RunError, match=told) as caught:
+        audit(acting(at, lambda: what(directory), directory), directory)
+    assert "free some space" not in str(caught.value)
+    partial = caught.value.partial
+    assert partial.tests == WHOLE.tests
+    assert partial.findings.equals(WHOLE.findings)
+    assert len(eh.export(partial, tmp_path / "saved.csv").read_text().splitlines()) == WHOLE.found + 1
+    assert "treated differently" in eh.report(partial, tmp_path / "saved.html").read_text()
+
+
+def test_a_directory_that_goes_before_the_first_answer(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    with pytest.raises(RunError, match="was deleted") as caught:
+        audit(acting(1, lambda: shutil.rmtree(directory)), directory)
+    assert caught.value.partial is not None
+
+
+def test_what_a_killed_start_leaves_does_not_make_a_directory_unusable(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    directory.mkdir()
+    for name in ("lock", "identity.tmp", "run.tmp", ".identity.json.0123456789abcdef.tmp"):
+        (directory / name).write_text('{"format"')
+    assert audit(directory=directory).found == WHOLE.found
+    assert names(directory) == ["answers.log", "answers.times", "identity.json", "lock", "run.json"]
+
+
+def test_links_in_a_directory_of_somebody_else_change_nothing_outside(tmp_path: Path) -> None:
+    audit(directory=tmp_path / "run")
+    for name in ("identity.json", "run.json", "answers.log", "answers.times", "coverage.json", "source.json", "lock"):
+        directory, outside = tmp_path / f"run with {name}", tmp_path / f"outside {name}"
+        shutil.copytree(tmp_path / "run", directory)
+        outside.write_bytes((directory / name).read_bytes() if (directory / name).exists() else b"mine")
+        before = outside.read_bytes()
+        (directory / name).unlink(missing_ok=True)
+        (directory / name).symlink_to(outside)
+        for budget in (BUDGET, eh.Budget(tests=900)):
+            with pytest.raises(RunError, match=f"{name} is a symbolic link"):
+                eh.audit(refuse, SPACE, "themis", budget, directory=directory, chunk=64)
+        with pytest.raises(RunError, match=f"{name} is a symbolic link"):
+            eh.bundle(directory, tmp_path / "run.zip")
+        assert outside.read_bytes() == before
+    assert not (tmp_path / "run.zip").exists()
+
+
+@pytest.mark.parametrize("name", ["run.tmp", "identity.tmp", ".run.json.0123456789abcdef.tmp"])
+def test_links_under_temporary_names_change_nothing_outside(tmp_path: Path, name: str) -> None:
+    directory, outside = tmp_path / "run", tmp_path / "outside"
+    outside.write_text("mine")
+    audit(directory=directory)
+    (directory / name).symlink_to(outside)
+    eh.audit(refuse, SPACE, "themis", eh.Budget(tests=900), directory=directory, chunk=64)
+    assert outside.read_text() == "mine"
+
+
+def test_a_second_name_of_the_log_is_refused(tmp_path: Path) -> None:
+    audit(directory=tmp_path / "run")
+    os.link(tmp_path / "run" / "answers.log", tmp_path / "outside")
+    before = (tmp_path / "outside").read_bytes()
+    with pytest.raises(RunError, match="hard link"):
+        eh.audit(refuse, SPACE, "themis", eh.Budget(tests=900), directory=tmp_path / "run", chunk=64)
+    assert (tmp_path / "outside").read_bytes() == before
+
+
+def test_no_right_to_write_is_not_answered_with_free_some_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("evenhand.log.open_plain", refused)
+    with pytest.raises(RunError, match="allow yourself to write there") as caught:
+        audit(directory=tmp_path / "run")
+    assert "space" not in str(caught.value)
+
+
+# Files
+
+
+def fail(file: Any, fault: BaseException) -> None:
+    file.write(b"half of it")
+    file.flush()
+    raise fault
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_files_about_people_are_for_their_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        run = audit(directory=tmp_path / "run")
+        eh.export(run, tmp_path / "findings.csv")
+        eh.report(run, tmp_path / "report.html")
+        eh.bundle(run, tmp_path / "run.zip")
+        cases = Cases(tmp_path / "cases", "test")
+        cases.save([{"age": 20, "pay": 1, "sex": "F"}])
+        SPACE.save(tmp_path / "space.toml")
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "run") == 0o700
+    private = [*(tmp_path / "run").iterdir(), cases.path]
+    private += [tmp_path / name for name in ("findings.csv", "report.html", "run.zip")]
+    assert {path.name: mode(path) for path in private} == {path.name: 0o600 for path in private}
+    assert mode(tmp_path / "space.toml") == 0o666
+
+
+@pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt(), SystemExit()])
+def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path, fault: BaseException) -> None:
+    path = tmp_path / "file"
+    for write in (replacing, replacing_synced):
+        path.write_text("old")
+        with pytest.raises(type(fault)), write(path) as file:
+            fail(file, fault)
+        assert path.read_text() == "old"
+        assert names(tmp_path) == ["file"]
+        with write(path) as file:
+            file.write(b"new")
+        assert path.read_text() == "new"
+        assert names(tmp_path) == ["file"]
+
+
+def test_a_file_that_was_there_keeps_its_mode_and_a_link_stays_one(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    with replacing(link) as file:
+        file.write(b"new")
+    assert link.is_symlink()
+    assert (target.read_text(), mode(target)) == ("new", 0o640)
+
+
+def test_a_link_to_nothing_makes_its_target(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    with replacing(tmp_path / "link", SHARED) as file:
+        file.write(b"new")
+    assert (tmp_path / "target").read_text() == "new"
+
+
+def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    eh.export(WHOLE, pipe, "csv")
+    reader.join()
+    assert len(got[0].splitlines()) == WHOLE.found + 1
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_names_of_any_length_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("ü" * 120 + ".csv")
+    eh.export(WHOLE, path)
+    assert names(tmp_path) == [path.name]
+
+
+def test_temporary_names_are_told_from_names_of_others() -> None:
+    assert leftover(".a.b.0123456789abcdef.tmp") == "a.b"
+    for name in ("run.tmp", ".run.json.tmp", "run.json", ".x.0123456789abcde.tmp", "a.0123456789abcdef.tmp"):
+        assert leftover(name) is None
+
+
+# Interrupts
+
+
+def press() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def swallowed() -> None:
+    """Press Ctrl-C where nobody hears it."""
+
+    class Going:
+        def __del__(self) -> None:
+            press()
+
+    Going()
+
+
+def deaf() -> None:
+    with suppress(BaseException):
+        press()
+
+
+@pytest.fixture
+def ctrl_c() -> Any:
+    """Ctrl-C as Python handles it, whatever the tests were started under."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("way", [press, swallowed, deaf])
+@pytest.mark.parametrize("at", [0, 4])
+def test_ctrl_c_ends_an_audit_whoever_swallows_it(tmp_path: Path, way: Callable[[], None], at: int) -> None:
+    run = audit(acting(at, way, tmp_path / "run"), tmp_path / "run")
+    assert run.stop.value == "interrupted"
+    assert 0 < run.tests < WHOLE.tests
+    # They have not been asked again.
+    assert run.findings.drop(columns="confirmed").equals(WHOLE.findings[: run.found].drop(columns="confirmed"))
+    again = audit(directory=tmp_path / "run")
+    assert again.findings.equals(WHOLE.findings)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("way", [swallowed, deaf])
+def test_ctrl_c_in_the_last_call_or_in_a_callback_counts(way: Callable[[], None]) -> None:
+    calls: list[int] = []
+    audit(acting(-1, lambda: None), progress=lambda _: calls.append(1))
+    marks = iter(range(10**6))
+    run = audit(progress=lambda _: way() if next(marks) == len(calls) - 1 else None)
+    assert run.stop.value == "interrupted"
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("way", [press, swallowed, deaf])
+def test_ctrl_c_ends_an_estimate_whoever_swallows_it(way: Callable[[], None]) -> None:
+    found = eh.estimate(acting(100, way), SPACE, samples=9000, exact=False, chunk=64)
+    assert found.stop == "interrupted"
+    assert 0 < found.samples < 9000
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("way", [press, swallowed, deaf])
+def test_ctrl_c_ends_a_repair_whoever_swallows_it(way: Callable[[], None]) -> None:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    calls = iter(range(10**6))
+
+    class Refusing(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+        def fit(self, X: Any, y: Any) -> Any:
+            self.classes_ = np.array([False, True])
+            return self
+
+        def predict(self, X: Any) -> Any:
+            if next(calls) == 30:
+                way()
+            return refuse(X).to_numpy()
+
+    X = SPACE.frame(SPACE.sampler.deal(eh.run.Stream(0), 0, 300)[0].rows)
+    with pytest.raises(KeyboardInterrupt):
+        eh.repair(Refusing(), X, refuse(X).to_numpy(), SPACE, "retrain", samples=500)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupt_never_parts_findings_from_their_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenhand.findings import Findings
+
+    add, calls = Findings.add, iter(range(10**6))
+
+    def interrupted(self: Findings, *arguments: Any) -> None:
+        add(self, *arguments)
+        if next(calls) == 3:
+            press()
+
+    monkeypatch.setattr(Findings, "add", interrupted)
+    run = audit(directory=tmp_path / "run")
+    assert run.stop.value == "interrupted"
+    monkeypatch.undo()
+    assert eh.Run.load(tmp_path / "run").found == run.found
+    assert audit(directory=tmp_path / "run").findings.equals(WHOLE.findings)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_interrupt_that_is_raised_later_is_not_called_ignored(capsys: pytest.CaptureFixture[str]) -> None:
+    hook = sys.unraisablehook
+    sys.unraisablehook = sys.__unraisablehook__
+    try:
+        audit(acting(4, swallowed))
+        assert capsys.readouterr().err == ""
+        assert sys.unraisablehook is sys.__unraisablehook__
+    finally:
+        sys.unraisablehook = hook
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_second_ctrl_c_works_as_usual() -> None:
+    with watched():
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                press()
+        with pytest.raises(KeyboardInterrupt):
+            check()
+        settled()
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_what_was_dealt_with_is_not_raised_again() -> None:
+    with watched():
+        deaf()
+        settled()
+        check()
+        with pytest.raises(KeyboardInterrupt), held:
+            press()
+        settled()
+
+
+def test_handlers_of_others_are_theirs() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    try:
+        assert audit(acting(4, press)).stop.value == "tests"
+        assert heard == [1]
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert audit(acting(4, press)).stop.value == "tests"
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_an_audit_in_another_thread_changes_no_handler() -> None:
+    runs: list[eh.Run] = []
+    thread = threading.Thread(target=lambda: runs.append(audit()))
+    thread.start()
+    thread.join()
+    assert runs[0].findings.equals(WHOLE.findings)
+
+
+# Models that raise what ends more than a call
+
+
+@pytest.mark.parametrize("fault", [GeneratorExit, SystemExit, BaseException, StopIteration, BaseExceptionGroup])
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_whatever_a_model_raises_is_an_error_in_words(tmp_path: Path, fault: Any, timeout: float | None) -> None:
+    error = fault("two", [KeyError(1)]) if fault is BaseExceptionGroup else fault("out")
+
+    def act() -> None:
+        raise error
+
+    with pytest.raises(ModelError, match=f"raised (Runtime|{type(error).__name__})") as caught:
+        audit(acting(2, act, tmp_path / "run"), tmp_path / "run", timeout=timeout)
+    assert caught.value.partial.tests > 0
+    assert audit(directory=tmp_path / "run").findings.equals(WHOLE.findings)
+
+
+def test_a_gradient_that_ends_a_generator_is_an_error_in_words() -> None:
+    class Leaving(eh.Model):
+        name, input, gradient_source = "leaving", "array", "own"
+
+        def labels(self, X: Any) -> Any:
+            raise NotImplementedError
+
+        def gradients(self, X: Any, classes: Any) -> Any:
+            raise GeneratorExit
+
+    with pytest.raises(ModelError, match="GeneratorExit"):
+        Asking(Leaving()).gradients(np.zeros((2, 3)), np.zeros(2, dtype=np.int64))

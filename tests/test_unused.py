@@ -1,0 +1,238 @@
+"""A model that does not use what is protected never passes silently."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.svm import SVC
+
+import evenhand as eh
+from evenhand.errors import UnusedWarning
+from evenhand.exporting.junit import to_junit
+from evenhand.exporting.markdown import to_markdown
+from evenhand.exporting.sarif import to_sarif
+from evenhand.measuring.limits import Limit, Outcome
+from tests.reporting.page import Page
+
+RNG = np.random.default_rng(0)
+PEOPLE = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 60, 300),
+        "hours": RNG.integers(1, 9, 300),
+        "sex": RNG.choice(["F", "M"], 300),
+        "race": RNG.choice(["A", "B", "C"], 300),
+    }
+)
+Y = (PEOPLE["age"] + 3 * PEOPLE["hours"] > 50).astype(int)
+NUMBERS = ["age", "hours"]
+BY_SEX = eh.Space.infer(PEOPLE[[*NUMBERS, "sex"]], protected="sex")
+BY_BOTH = eh.Space.infer(PEOPLE, protected=["sex", "race"])
+FEW = eh.Budget(tests=200)
+BEYOND = "it may still disadvantage a group through other attributes: see eh.groups"
+
+
+def without_sex():
+    return LogisticRegression(max_iter=500).fit(PEOPLE[NUMBERS], Y)
+
+
+def test_an_audit_says_that_the_column_is_not_received(tmp_path):
+    run = eh.audit(without_sex(), BY_SEX, budget=FEW, directory=tmp_path)
+    assert (run.unused, run.unaware, run.found) == (("sex",), True, 0)
+    assert repr(run).count("the model does not receive 'sex'") == 1
+    assert BEYOND in repr(run)
+    kept = eh.Run.load(tmp_path)
+    assert (kept.unused, kept.note) == (run.unused, run.note)
+    assert json.loads(json.dumps(run.to_dict()))["unused"] == ["sex"]
+
+
+def test_an_estimate_says_it_in_place_of_a_bound():
+    for found in (
+        eh.estimate(without_sex(), BY_SEX, exact=False, samples=50),
+        eh.estimate(without_sex(), BY_SEX),
+        eh.estimate(without_sex(), BY_SEX, "data", data=PEOPLE, favourable=1),
+    ):
+        assert found.verdict == "not received"
+        assert "at most" not in repr(found)
+        assert repr(found).count("the model does not receive 'sex'") == 1
+        assert BEYOND in found.sentence
+        # However few were asked, it cannot be otherwise.
+        assert Limit(share=0.0001).of_estimate(found) is Outcome.PASS
+
+
+def test_of_several_attributes_those_received_go_on_being_judged():
+    encode = make_column_transformer((OneHotEncoder(), ["race"]), remainder="passthrough")
+    model = make_pipeline(encode, LogisticRegression(max_iter=500)).fit(
+        PEOPLE[[*NUMBERS, "race"]], PEOPLE["race"] == "A"
+    )
+    run = eh.audit(model, BY_BOTH, budget=FEW)
+    assert run.found
+    assert (run.unused, run.unaware) == (("sex",), False)
+    assert "does not receive 'sex'" in run.note
+    assert "what was found is about 'race'" in run.note
+    assert eh.estimate(model, BY_BOTH, "data", data=PEOPLE).verdict == "treated differently"
+
+
+PIPELINES = {
+    "names": ColumnTransformer([("n", StandardScaler(), NUMBERS)]),
+    "one name": ColumnTransformer([("n", "passthrough", ["age"]), ("m", StandardScaler(), ["hours"])]),
+    "numbers": ColumnTransformer([("n", StandardScaler(), [0, 1])]),
+    "mask": ColumnTransformer([("n", StandardScaler(), [True, True, False, False])]),
+    "slice": ColumnTransformer([("n", StandardScaler(), slice(0, 2))]),
+    "slice of names": ColumnTransformer([("n", StandardScaler(), slice("age", "hours"))]),
+    "selector": ColumnTransformer([("n", StandardScaler(), make_column_selector(dtype_include="number"))]),
+    "dropped by name": ColumnTransformer([("d", "drop", ["sex", "race"])], remainder=StandardScaler()),
+}
+
+
+@pytest.mark.parametrize("first", PIPELINES.values(), ids=PIPELINES)
+@pytest.mark.parametrize(
+    "around",
+    [lambda m: m, lambda m: GridSearchCV(m, {"logisticregression__C": [1.0]}, cv=2), FixedThresholdClassifier],
+    ids=["pipeline", "search", "threshold"],
+)
+def test_a_column_that_the_first_step_drops_is_not_received(first, around):
+    model = around(make_pipeline(first, LogisticRegression(max_iter=500))).fit(PEOPLE, Y)
+    assert eh.audit(model, BY_BOTH, budget=FEW).unused == ("sex", "race")
+
+
+def test_columns_dropped_from_arrays():
+    space = eh.Space([eh.Integer("age", 18, 60), eh.Integer("hours", 1, 8), eh.Integer("sex", 0, 1)], protected="sex")
+    rows = PEOPLE[NUMBERS].assign(sex=PEOPLE["sex"] == "F").to_numpy(dtype=float)
+    first = ColumnTransformer([("n", StandardScaler(), [0, 1])])
+    assert eh.audit(make_pipeline(first, LogisticRegression()).fit(rows, Y), space, budget=FEW).unused == ("sex",)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        ColumnTransformer([("n", StandardScaler(), NUMBERS)], remainder=OrdinalEncoder()),
+        ColumnTransformer([("n", StandardScaler(), NUMBERS), ("o", OrdinalEncoder(), ["race", "sex"])]),
+        ColumnTransformer([("d", "drop", ["sex", "race"]), ("o", OrdinalEncoder(), ["race", "sex"])]),
+    ],
+)
+def test_a_column_that_is_kept_somewhere_is_received(first):
+    model = make_pipeline(first, LogisticRegression(max_iter=500)).fit(PEOPLE, Y)
+    assert not {"sex", "race"} & set(eh.wrap(model).unread(BY_BOTH.names))
+
+
+def test_boosters_tell_by_their_columns():
+    xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
+    rows = PEOPLE[NUMBERS].rename(columns={"hours": "hours a day"})
+    for booster in (xgboost.XGBClassifier(n_estimators=3), lightgbm.LGBMClassifier(n_estimators=3, verbose=-1)):
+        model = eh.wrap(booster.fit(rows, Y))
+        assert model.unread(["age", "hours a day", "sex"]) == ("sex",)
+
+
+def scores_of_age(frame):
+    share = frame["age"].to_numpy() / 100
+    return np.column_stack([1 - share, share])
+
+
+def test_where_only_answers_tell_families_are_counted():
+    run = eh.audit(scores_of_age, BY_SEX, "themis")
+    families = len(set(zip(PEOPLE["age"], PEOPLE["hours"], strict=True)))
+    assert run.tests == BY_SEX.tests >= families
+    assert f"no decision changed in {run.tests:,} families, and no score in 256" in repr(run)
+    assert run.scored == (256, 0)
+    found = eh.estimate(scores_of_age, BY_SEX)
+    # Every family once, though two individuals stand in each.
+    assert (found.families, found.samples) == (BY_SEX.tests, 2 * BY_SEX.tests)
+    assert f"no decision changed in {BY_SEX.tests:,} families, and no score in {BY_SEX.tests:,}" in repr(found)
+
+
+def test_labels_alone():
+    run = eh.audit(lambda frame: frame["age"] > 30, BY_SEX, "themis")
+    assert run.scored is None
+    assert f"no decision changed in {run.tests:,} families: the model may not use 'sex'; {BEYOND}" in repr(run)
+
+
+def test_scores_that_move_without_a_changed_decision_are_no_reason_for_a_note():
+    def moved(frame):
+        share = 0.2 + 0.1 * (frame["sex"] == "F")
+        return np.column_stack([1 - share, share])
+
+    run = eh.audit(moved, BY_SEX, "themis")
+    assert (run.found, run.scored, run.note) == (0, (256, 256), None)
+    assert eh.estimate(moved, BY_SEX).note is None
+
+
+@pytest.mark.parametrize(
+    "model",
+    [RandomForestClassifier(5, random_state=0), SVC(kernel="linear"), LinearRegression()],
+    ids=lambda model: type(model).__name__,
+)
+def test_estimators_that_ignore_a_column_they_receive(model):
+    rows = PEOPLE[NUMBERS].assign(sex=0)
+    space = eh.Space([eh.Integer("age", 18, 60), eh.Integer("hours", 1, 8), eh.Integer("sex", 0, 1)], protected="sex")
+    criterion = eh.Gap(0.1) if isinstance(model, LinearRegression) else None
+    run = eh.audit(model.fit(rows, Y), space, budget=FEW, criterion=criterion)
+    assert (run.unused, run.scored) == ((), (256, 0))
+    # What that took is counted apart: families of two.
+    assert run.rows_checked >= 2 * 256
+    assert run.rows == 2 * run.tests
+
+
+def test_texts_are_always_received():
+    texts = ["A Sikh came.", "A Jew is bad.", "Nobody."]
+    space = eh.TextSpace("religion")
+    run = eh.audit(lambda said: ["bad" in text for text in said], space, "text-random", data=texts)
+    assert "no decision changed in 2 families: the model may not use 'religion'" in repr(run)
+    found = eh.estimate(lambda said: [[0.5, 0.5] for _ in said], space, "data", data=texts)
+    assert "no decision changed in 2 families, and no score in 2" in repr(found)
+
+
+def test_what_follows_a_protected_attribute_is_told_apart():
+    space = eh.Space(
+        [eh.Integer("age", 18, 60), eh.Nominal("kin", ["wife", "husband", "none"]), eh.Nominal("sex", ["F", "M"])],
+        protected="sex",
+        links={"sex": {"kin": {"M": {"wife": "husband"}, "F": {"husband": "wife"}}}},
+    )
+    model = eh.wrap(lambda frame: frame["kin"] == "wife")
+    model.columns = ("age", "kin")
+    run = eh.audit(model, space, "themis")
+    assert run.found
+    assert (run.unused, run.unaware) == (("sex",), False)
+    assert "does not receive 'sex' itself, only 'kin', which follows it" in run.note
+    assert eh.estimate(model, space).verdict == "treated differently"
+
+
+def test_a_target_left_in_the_space_is_named():
+    space = eh.Space.infer(PEOPLE[[*NUMBERS, "sex"]].assign(paid=Y), protected="sex")
+    model = make_pipeline(
+        make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough"), LogisticRegression(max_iter=500)
+    ).fit(PEOPLE[[*NUMBERS, "sex"]], PEOPLE["sex"] == "F")
+    run = eh.audit(model, space, budget=FEW)
+    assert (run.unused, run.unaware) == (("paid",), False)
+    assert "the space has 'paid', which the model does not receive" in repr(run)
+
+
+def test_a_report_says_it_first(tmp_path):
+    run = eh.audit(without_sex(), BY_SEX, budget=FEW)
+    eh.report(run, tmp_path / "r.html", data=PEOPLE, favourable=1)
+    page = Page((tmp_path / "r.html").read_text())
+    assert "The model does not receive 'sex'" in page.text
+    assert "None found" not in page.html.split('class="verdict"')[1].split("</p>")[0]
+
+
+def test_nothing_is_said_of_a_model_that_uses_it():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnusedWarning)
+        run = eh.audit(lambda frame: frame["sex"] == "F", BY_SEX, "themis")
+    assert (run.note, run.unused, run.scored) == (None, (), None)
+    assert eh.estimate(lambda frame: frame["sex"] == "F", BY_SEX).note is None
+
+
+def test_files_for_pull_requests_and_ci_carry_the_note():
+    space = eh.Space([eh.Integer("age", 0, 9), eh.Nominal("sex", ["f", "m"])], protected="sex")
+    run = eh.audit(lambda frame: frame["age"] > 3, space, "themis")
+    assert run.note is not None
+    for text in (to_markdown(run), to_junit(run, 10), to_sarif(run, 10)):
+        assert "the model may not use" in text

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 LAYERS = [
     {"errors", "_version", "_format", "visible", "budget", "stream", "clock", "heap", "limits", "bounded", "trial"}
     | {"_write", "interrupts"},
-    {"space", "text", "criterion", "memo", "log", "directory"},
+    {"space", "text", "criterion", "identity", "memo", "log", "directory"},
     {"search", "model", "findings", "text_findings"},
     {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
     {"unused", "ledger", "questions", "oracle", "check", "trail", "starting"},

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.criterion import Both, Either
-from evenhand.errors import EvenhandError, ModelError, RunError
-from evenhand.replaying import criterion_of, replay
+from evenhand.errors import ModelError, RunError
+from evenhand.replaying import replay
 from evenhand.sources import Source
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -75,36 +74,6 @@ def test_wrong_input(tmp_path: Path) -> None:
     eh.audit(score, SPACE, "themis", criterion=eh.Gap(0.05), directory=tmp_path)
     with pytest.raises(ModelError):
         replay(tmp_path, lambda frame: np.full(len(frame), "no"))
-
-
-@pytest.mark.parametrize(
-    "criterion",
-    [eh.Flip(), eh.Gap(0.2), eh.Gap(3), Both(eh.Flip(), eh.Gap(0.2)), Either(Both(eh.Gap(1.5), eh.Flip()), eh.Flip())],
-)
-def test_criteria_are_read_back(criterion: Any) -> None:
-    assert criterion_of(repr(criterion)) == criterion
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Flip",
-        "Flip(",
-        "open('x')",
-        "Gap(gamma=open('x'))",
-        "Gap(**{'gamma': 1})",
-        "Gap()",
-        "Flip(3)",
-        "eh.Flip()",
-        "Flip() and Flip()",
-        "Gap(gamma=[1, 2])",
-        "(" * 5000,
-    ],
-)
-def test_other_texts_are_no_criteria(text: str) -> None:
-    with pytest.raises(EvenhandError):
-        criterion_of(text)
 
 
 def test_the_threshold_that_was_noted_is_used(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_keys_give_every_member_back(world: World) -> None:
     assert run.origin.trail is not None
     families = world.families()
     for block in run.origin.trail:
-        asked = world.space.families(block, run.identity["seed"])
+        asked = world.space.families(block, run.identity.seed)
         for key, rows, legal in zip(
             block.keys.tolist(), asked.rows, np.ones(len(block)) if asked.legal is None else asked.legal, strict=True
         ):

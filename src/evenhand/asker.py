@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand import heap
-from evenhand.criterion import Criterion, Outputs
+from evenhand.criterion import Criterion, Outputs, UnknownCriterion
 from evenhand.errors import DataError, ModelError
 from evenhand.model import Model, reading
 from evenhand.model.answers import SCORES
@@ -32,6 +32,8 @@ class Asker:
         timeout: float | None = None,
         gradient: Source | None = None,
     ) -> None:
+        if isinstance(criterion, UnknownCriterion):
+            raise criterion.error
         heap.keep()
         model = reading(model, texts=not isinstance(ground, Space))
         if isinstance(model, SensitiveModel) and model.sensitive is None:

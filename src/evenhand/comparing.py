@@ -20,7 +20,6 @@ from evenhand.measuring.populations import Everyone
 from evenhand.measuring.subject import subject_of
 from evenhand.measuring.survey import UNTESTABLE, nobody
 from evenhand.rejudging import check_model
-from evenhand.replaying import criterion_of
 from evenhand.run import Run, check_arguments
 from evenhand.sources import model_of
 from evenhand.space.counterparts import Families
@@ -176,12 +175,12 @@ def _check_runs(run_a: Any, run_b: Any) -> Criterion:
             f"the runs are about different spaces: {_differing(run_a.space, run_b.space)}; audit both models with one "
             "space, saved as TOML"
         )
-    criteria = [run.identity["criterion"] for run in (run_a, run_b)]
+    criteria: list[Criterion] = [run.identity.criterion for run in (run_a, run_b)]
     if criteria[0] != criteria[1]:
         raise RunError(
             f"the runs were judged by {criteria[0]} and by {criteria[1]}; audit both models with one criterion"
         )
-    return criterion_of(criteria[0])
+    return criteria[0]
 
 
 def _differing(first: Space, second: Space) -> str:
@@ -201,7 +200,7 @@ def _differing(first: Space, second: Space) -> str:
 
 def _unfair(asker: Asker, run: Run) -> npt.NDArray[np.bool_]:
     """Judge every finding of a run by a model: whether anybody of the family is treated differently."""
-    judge, size = Judge(asker, run.identity["seed"]), _size(asker)
+    judge, size = Judge(asker, run.identity.seed), _size(asker)
     out = np.zeros(run.found, dtype=bool)
     for start in range(0, run.found, size):
         people = run.pairs.individuals("individual", slice(start, start + size))

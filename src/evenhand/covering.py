@@ -120,10 +120,10 @@ def coverage(
     asker = asker_of(run, model, "eh.coverage", Flip())
     tests = retrace(run, data)
     people, complete = _people(run, samples, seed)
-    tree = imitate(run.space, people.rows, _decisions(asker, people, run.identity["chunk"]), complete)
+    tree = imitate(run.space, people.rows, _decisions(asker, people, run.identity.chunk), complete)
     met = np.zeros(tree.nodes, dtype=bool)
     for block in tests:
-        met[tree.leaf(run.space.families(block, run.identity["seed"]).asked)] = True
+        met[tree.leaf(run.space.families(block, run.identity.seed).asked)] = True
         if met.sum() == tree.leaves:
             break
     return Coverage(int(met.sum()), tree.leaves, run.tests, tree.accuracy, float(accuracy), len(people))
@@ -136,7 +136,7 @@ def _people(run: Run, samples: int, seed: int) -> tuple[Individuals, bool]:
     stream = Stream(int(Stream(seed).bits("coverage", 0, 0)[0] >> np.uint64(1)))
     drawn, end = space.sampler.deal(stream, 0, samples)
     complete = space.sampler.deck and end >= space.sampler.count
-    people = drawn if not space.constraints else drawn[_testable(space, drawn, run.identity["seed"])]
+    people = drawn if not space.constraints else drawn[_testable(space, drawn, run.identity.seed)]
     if len(people) < (1 if complete else FOLDS):
         raise SpaceError(
             f"{len(people)} of {len(drawn):,} individuals that were drawn have two counterparts that the constraints "

@@ -7,14 +7,15 @@ A criterion looks at the outputs of whole families at once. Criteria compose: ``
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.budget import number
-from evenhand.errors import StrategyError
+from evenhand.errors import RunError, StrategyError
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
@@ -66,6 +67,18 @@ class Criterion(ABC):
     @abstractmethod
     def judge(self, outputs: Outputs) -> Judgement:
         """Judge whole families."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the criterion in plain values; ``from_dict`` reads them.
+
+        >>> Gap(0.2).to_dict()
+        {'kind': 'Gap', 'gamma': 0.2}
+        """
+        kind = {"kind": type(self).__name__}
+        if not is_dataclass(self):
+            return {**kind, "settings": repr(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return kind | {name: v.to_dict() if isinstance(v, Criterion) else v for name, v in values.items()}
 
 
 class Pairwise(Criterion):
@@ -181,6 +194,49 @@ class Either(Pairwise):
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses of both."""
         return self.left.clauses + self.right.clauses
+
+
+@dataclass(frozen=True)
+class UnknownCriterion(Criterion):
+    """A criterion that a stored run names and evenhand does not have: the run can be read, but not judged again.
+
+    >>> from_dict({"kind": "Mine", "settings": "Mine(3)"})
+    UnknownCriterion(kind='Mine', settings={'settings': 'Mine(3)'})
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the criterion as it was stored."""
+        return {"kind": self.kind, **self.settings}
+
+    def judge(self, _: Outputs) -> Judgement:
+        """Raise: only the program that defines this criterion can judge by it."""
+        raise self.error
+
+    @property
+    def error(self) -> RunError:
+        """What to raise where the run is to be judged again."""
+        return RunError(
+            f"the run was judged by the criterion {self.kind!r}, which cannot be read back; known: {', '.join(KINDS)}"
+        )
+
+
+KINDS: dict[str, type[Criterion]] = {kind.__name__: kind for kind in (Flip, Gap, Both, Either)}
+"""The criteria that can be read back, by name."""
+
+
+def from_dict(stored: Mapping[str, Any]) -> Criterion:
+    """Return the criterion that ``Criterion.to_dict`` described.
+
+    >>> from_dict((Flip() & Gap(0.2)).to_dict())
+    Both(left=Flip(), right=Gap(gamma=0.2))
+    """
+    kind, settings = str(stored["kind"]), {name: value for name, value in stored.items() if name != "kind"}
+    if kind not in KINDS:
+        return UnknownCriterion(kind, settings)
+    return KINDS[kind](**{name: from_dict(v) if isinstance(v, Mapping) else v for name, v in settings.items()})
 
 
 def _judge(clause: Clause, outputs: Outputs) -> Judgement:

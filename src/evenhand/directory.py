@@ -11,13 +11,13 @@ from typing import Any
 from evenhand._write import advice, leftover, open_plain, reason, replacing_synced
 from evenhand.bounded import parse_json, read_bytes
 from evenhand.errors import RunError
+from evenhand.identity import FORMAT, READABLE, RunIdentity
 
 try:
     import fcntl
 except ImportError:  # Windows has no such locks; two processes on one directory are then the user's own care.
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = 1
 IDENTITY, RESULT, ANSWERS, TIMES, LOCK = "identity.json", "run.json", "answers.log", "answers.times", "lock"
 COVERAGE, SOURCE = "coverage.json", "source.json"
 WRITTEN_ALONE = (IDENTITY, RESULT)
@@ -35,10 +35,10 @@ class Directory:
     it came. A directory that holds anything else is refused.
     """
 
-    def __init__(self, path: str | Path, identity: dict[str, Any]) -> None:
+    def __init__(self, path: str | Path, identity: RunIdentity) -> None:
         if not isinstance(path, str | os.PathLike):
             raise RunError(f"directory must be a path, got {path!r}")
-        identity = _plain(identity)
+        wanted = _plain(identity.to_dict())
         self.path = Path(path)
         try:
             self.path.mkdir(0o700, parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ class Directory:
             ) from error
         try:
             self._take_lock()
-            self._claim({"format": FORMAT, **identity})
+            self._claim(wanted)
         except BaseException:
             self.close()
             raise
@@ -81,7 +81,7 @@ class Directory:
         except OSError:
             raise RunError(f"{self.path} is in use by another process; wait for it or choose another") from None
 
-    def _claim(self, identity: dict[str, Any]) -> None:
+    def _claim(self, wanted: dict[str, Any]) -> None:
         file = self.path / IDENTITY
         self._tidy()
         if not file.exists():
@@ -90,19 +90,25 @@ class Directory:
                 raise RunError(
                     f"{self.path} holds files that are no run ({', '.join(foreign[:3])}); choose an empty directory"
                 )
-            write_json(file, identity)
+            write_json(file, {"format": FORMAT, **wanted})
             return
         stored = read_json(file)
-        now, then = identity.get(MODEL_FILE), stored.get(MODEL_FILE)
+        if stored.get("format") not in READABLE:
+            raise RunError(f"{self.path} was written by another version of evenhand; choose another directory")
+        try:
+            stored = RunIdentity.from_dict(stored).to_dict()
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{file} cannot be read ({error!r}); restore it from a copy or start a new run") from None
+        now, then = wanted.get(MODEL_FILE), stored.get(MODEL_FILE)
         if now is not None and then is not None and now != then:
             raise RunError(
                 f"the model file has changed since the run in {self.path} was made; choose another directory, or use "
                 "the file as it was"
             )
-        differing = [k for k in {**identity, **stored} if k != MODEL_FILE and identity.get(k) != stored.get(k)]
+        differing = [k for k in {**wanted, **stored} if k != MODEL_FILE and wanted.get(k) != stored.get(k)]
         if differing:
             raise RunError(
-                f"{self.path} holds another run: {', '.join(_difference(k, stored, identity) for k in differing[:3])}; "
+                f"{self.path} holds another run: {', '.join(_difference(k, stored, wanted) for k in differing[:3])}; "
                 "choose another directory, or repeat the run with what it was made with"
             )
 

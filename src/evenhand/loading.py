@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from evenhand.budget import Budget, StopReason
 from evenhand.check import Checked
-from evenhand.directory import ANSWERS, FORMAT, IDENTITY, RESULT, read_json
+from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_json
 from evenhand.errors import RunError
 from evenhand.findings import Decisions, Findings
+from evenhand.identity import READABLE, RunIdentity
 from evenhand.ledger import QUESTIONS
 from evenhand.log import frames
 from evenhand.run import COUNTS, Run
@@ -24,19 +25,20 @@ from evenhand.text_findings import findings_of
 
 def load(path: Path) -> Run:
     """Read a run; one that was killed is read as far as its answers reach."""
-    identity = read_json(path / IDENTITY)
-    if identity.pop("format", None) != FORMAT:
+    stored = read_json(path / IDENTITY)
+    if stored.get("format") not in READABLE:
         raise RunError(f"{path} was written by another version of evenhand; read it with that one")
     result = read_json(path / RESULT) if (path / RESULT).exists() else None
     try:
-        space = space_from(identity["space"])
+        identity = RunIdentity.from_dict(stored)
+        space = space_from(identity.space)
         pairs, counted, unfair = _pairs(space, path / ANSWERS)
         if result is None:
             return _killed(space, identity, pairs, counted, path)
         checked = _check_result(path / RESULT, result, unfair)
         # A run cut by its budget has stored a few more.
         pairs.cut(result["findings"] + len(checked.refuted))
-        checked.settle(pairs, identity["seed"])
+        checked.settle(pairs, identity.seed)
         return Run(
             space,
             identity,
@@ -84,7 +86,7 @@ def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.boo
 
 
 def _killed(
-    space: Space | TextSpace, identity: dict[str, Any], pairs: Findings, counted: dict[str, int], path: Path
+    space: Space | TextSpace, identity: RunIdentity, pairs: Findings, counted: dict[str, int], path: Path
 ) -> Run:
     """A run that never came to write its result: what its answers tell."""
     asked = {question: counted.get(question, 0) for question in QUESTIONS}

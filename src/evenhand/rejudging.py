@@ -10,7 +10,7 @@ import numpy.typing as npt
 from evenhand.asker import Asker
 from evenhand.criterion import Criterion, Judgement, Outputs
 from evenhand.errors import ModelError, RunError, SpaceError
-from evenhand.replaying import criterion_of, same_answers
+from evenhand.replaying import same_answers
 from evenhand.run import Run
 from evenhand.sources import deciding, threshold_of
 from evenhand.space.counterparts import Families
@@ -37,7 +37,7 @@ class Examiner:
 
     def __init__(self, run: Run, asker: Asker, limit: int | None = None) -> None:
         self.space, self.asker, self.limit = run.space, asker, limit
-        self.seed, self.chunk = int(run.identity["seed"]), int(run.identity["chunk"])
+        self.seed, self.chunk = run.identity.seed, int(run.identity.chunk)
         self.rows = 0
 
     @property
@@ -84,12 +84,12 @@ def asker_of(run: Run, model: Any, call: str, criterion: Criterion | None = None
             "replaced, and the row of the data that each comes from"
         )
     if model is not None:
-        asker = Asker(deciding(run, model), run.space, criterion or criterion_of(str(run.identity["criterion"])))
+        asker = Asker(deciding(run, model), run.space, criterion or run.identity.criterion)
         check_model(run, asker)
         return asker
     if run.origin is None:
         raise ModelError(
-            f"a run that was read from its directory does not have its model ({run.identity['model']}) with it; "
+            f"a run that was read from its directory does not have its model ({run.identity.model}) with it; "
             f"give it: {call}(run, model)"
         )
     own = run.origin.asker
@@ -103,6 +103,6 @@ def check_model(run: Run, asker: Asker) -> None:
         noted = threshold_of(run)
         by = "the decision threshold that it had" if noted is None else f"its decision threshold of {noted:g}"
         raise ModelError(
-            f"{asker.model.name} is not the model that the run was made with ({run.identity['model']}): it gives other "
+            f"{asker.model.name} is not the model that the run was made with ({run.identity.model}): it gives other "
             f"answers to the same individuals; give the run's own, with {by}"
         )

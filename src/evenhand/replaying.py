@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,16 +12,13 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.check import holds
-from evenhand.criterion import Both, Criterion, Either, Flip, Gap
 from evenhand.directory import as_path
-from evenhand.errors import ModelError, ReplayError, RunError, SpaceError
+from evenhand.errors import ModelError, ReplayError, SpaceError
 from evenhand.model.answers import DECIDE
 from evenhand.model.files import load_model
-from evenhand.run import CHUNK, Run, digest_of_answers, fixed_individuals
+from evenhand.run import Run, digest_of_answers, fixed_individuals
 from evenhand.sources import SAFE, model_of
 from evenhand.text.space import TextSpace
-
-CRITERIA: dict[str, type[Criterion]] = {kind.__name__: kind for kind in (Flip, Gap, Both, Either)}
 
 
 @dataclass(frozen=True)
@@ -96,15 +92,14 @@ def replay(
 
 def again(run: Run, model: Any, threshold: float | None = None, timeout: float | None = None) -> Replay:
     """Ask a model about every finding of a run; without one, the run's own."""
-    criterion = criterion_of(str(run.identity.get("criterion")))
-    asker = Asker(model_of(run, model, threshold), run.space, criterion, timeout)
-    held = holds(asker, run.pairs, np.arange(run.found), run.identity.get("chunk", CHUNK))
+    asker = Asker(model_of(run, model, threshold), run.space, run.identity.criterion, timeout)
+    held = holds(asker, run.pairs, np.arange(run.found), run.identity.chunk)
     return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held), held, _recognised(run, asker))
 
 
 def same_answers(run: Run, asker: Asker) -> bool:
     """Tell whether a model gives the answers by which the run knows its own."""
-    rows, known = fixed_individuals(run.space).rows, run.identity["answers"]
+    rows, known = fixed_individuals(run.space).rows, run.identity.answers
     # A run keeps scores or decisions, by a criterion that is known by name alone; labels are not always scores as well.
     with suppress(ModelError):
         if digest_of_answers(asker.scores(rows)) == known:
@@ -122,31 +117,3 @@ def _recognised(run: Run, asker: Asker) -> bool | None:
         return None
     except ModelError:
         return False
-
-
-def criterion_of(text: str) -> Criterion:
-    """Read a criterion back from how it prints; the text is parsed, never executed.
-
-    >>> criterion_of("Both(left=Flip(), right=Gap(gamma=0.2))")
-    Both(left=Flip(), right=Gap(gamma=0.2))
-    """
-    try:
-        return _build(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        raise RunError(
-            f"the run was judged by {text[:80]!r}, which cannot be read back; known: {', '.join(CRITERIA)}"
-        ) from None
-
-
-def _build(node: ast.expr) -> Criterion:
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in CRITERIA:
-        raise ValueError("no criterion")
-    if any(keyword.arg is None for keyword in node.keywords):
-        raise ValueError("no criterion")
-    args = [_argument(value) for value in node.args]
-    named = {str(keyword.arg): _argument(keyword.value) for keyword in node.keywords}
-    return CRITERIA[node.func.id](*args, **named)
-
-
-def _argument(node: ast.expr) -> Any:
-    return _build(node) if isinstance(node, ast.Call) else ast.literal_eval(node)

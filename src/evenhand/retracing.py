@@ -65,10 +65,10 @@ def _repeated(run: Run, strategy: Strategy, data: Individuals | None) -> Iterato
     identity, log = run.identity, Stored(run.directory / ANSWERS)
     asker = Asker(Absent(run.gradient), run.space, Flip(), gradient=None if run.gradient is None else "auto")
     # Whatever ended the run: its tests are the first so many, because a budget never changes what a search asks.
-    oracle = Oracle(asker, Budget(tests=run.tests), identity["seed"], identity["chunk"], log, Clock(log.times))
+    oracle = Oracle(asker, Budget(tests=run.tests), identity.seed, identity.chunk, log, Clock(log.times))
     answer: Any = None
     going = True
-    with closing(strategy.search(Problem(run.space, Stream(identity["seed"]), data))) as search:
+    with closing(strategy.search(Problem(run.space, Stream(identity.seed), data))) as search:
         while going:
             oracle.trail = Trail(run.space)
             try:
@@ -85,19 +85,18 @@ def _repeated(run: Run, strategy: Strategy, data: Individuals | None) -> Iterato
 
 def _made_with(run: Run, data: Any) -> tuple[Strategy, Individuals | None]:
     """Make the search of a run that was read from its directory, and what it starts from."""
-    settings = dict(run.identity["strategy"])
-    name = settings.pop("strategy")
+    name, settings = run.identity.search, run.identity.settings
     if name not in STRATEGIES:
         raise RunError(
             f"{run.directory} was made by {name}, a search that evenhand does not have, so its tests cannot be told "
             "from the directory alone; take the run that eh.audit returns for that directory"
         )
     people = None
-    if run.identity["data"] is not None:
+    if run.identity.data is not None:
         if data is None:
             raise RunError(f"the tests of {name} depend on the data that it started from; give them: data=...")
         people = run.space.encode(data).individuals
-        if digest_of_data(people) != run.identity["data"]:
+        if digest_of_data(people) != run.identity.data:
             raise RunError(f"these are not the data that the run in {run.directory} was made with; give those")
     return make(name, **settings), people
 

@@ -21,9 +21,10 @@ from evenhand.budget import Budget, StopReason, number, whole
 from evenhand.check import Checked, changed, check_kept, confirm
 from evenhand.clock import Clock
 from evenhand.criterion import Criterion, Flip
-from evenhand.directory import MODEL_FILE, Directory, as_path
+from evenhand.directory import Directory, as_path
 from evenhand.errors import BudgetError, EvenhandError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Findings
+from evenhand.identity import RunIdentity
 from evenhand.interrupts import check, settled, watched
 from evenhand.ledger import Status, Stop, Stored
 from evenhand.log import Log
@@ -59,7 +60,7 @@ class Run:
 
     space: Any
     """An ``eh.Space`` or an ``eh.TextSpace``."""
-    identity: dict[str, Any]
+    identity: RunIdentity
     budget: Budget
     stop: StopReason
     tests: int
@@ -145,8 +146,7 @@ class Run:
     @property
     def gradient(self) -> str | None:
         """How the gradients of a search that asks for them came about; None for other searches."""
-        source = self.identity.get("gradient")
-        return None if source is None else str(source)
+        return self.identity.gradient
 
     @property
     def remarks(self) -> list[tuple[str, int]]:
@@ -186,7 +186,7 @@ class Run:
     def to_dict(self) -> dict[str, Any]:
         """Give the run in plain values, findings not included."""
         return {
-            "identity": self.identity,
+            "identity": self.identity.to_dict(),
             "budget": vars(self.budget),
             "stop": self.stop.value,
             "tests": self.tests,
@@ -211,7 +211,7 @@ class Run:
     def __repr__(self) -> str:
         return (
             f"Run: {self.found:,} of {self.tests:,} tests are treated differently ({percent(self.success_rate)}), "
-            f"{self.identity['strategy']['strategy']}"
+            f"{self.identity.search}"
             + (f" by {self.gradient}" if self.gradient else "")
             + f", {self.rows:,} model rows, {self.seconds:.1f} s; "
             f"{self.stop.words}"
@@ -361,7 +361,7 @@ def _drive(
     strategy: Strategy,
     problem: Problem,
     oracle: Oracle,
-    identity: dict[str, Any],
+    identity: RunIdentity,
     start: Start,
     place: Directory | None,
     most: int | None,
@@ -468,7 +468,7 @@ def _run(
     oracle: Oracle,
     problem: Problem,
     stop: StopReason,
-    identity: dict[str, Any],
+    identity: RunIdentity,
     start: Start,
     place: Directory | None,
     strategy: Strategy,
@@ -514,8 +514,8 @@ def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | No
 
 def _identity(
     asker: Asker, strategy: Strategy, seed: int, chunk: int, people: Block | None, fixed: Block
-) -> dict[str, Any]:
-    """Everything that makes a run what it is; its budget is not part of it."""
+) -> RunIdentity:
+    """Identify a run."""
     data = None
     if people is not None and getattr(strategy, "uses_data", True):
         data = digest_of_data(people)
@@ -524,19 +524,18 @@ def _identity(
         asker.slopes.check(scores)
     if scores is not None and asker.word_slopes is not None:
         asker.word_slopes.check(asker, scores)
-    identity = {
-        "space": asker.ground.describe(),
-        "strategy": describe(strategy),
-        "seed": seed,
-        "criterion": repr(asker.criterion),
-        "chunk": chunk,
-        "data": data,
-        "model": asker.model.name,
-        "answers": digest_of_answers(labels if scores is None else scores),
-    }
-    if asker.model.sha256 is not None:
-        identity[MODEL_FILE] = asker.model.sha256
-    return identity if asker.gradient is None else {**identity, "gradient": asker.gradient}
+    return RunIdentity(
+        space=asker.ground.describe(),
+        strategy=describe(strategy),
+        seed=seed,
+        criterion=asker.criterion,
+        chunk=chunk,
+        data=data,
+        model=asker.model.name,
+        answers=digest_of_answers(labels if scores is None else scores),
+        model_sha256=asker.model.sha256,
+        gradient=asker.gradient,
+    )
 
 
 def digest_of_data(people: Block) -> str:

@@ -134,7 +134,7 @@ def model_of(
         return run.origin.asker.model
     if source.model is None:
         raise ModelError(
-            f"the run in {run.directory} does not have its model ({run.identity['model']}) with it; give it: {name}=..."
+            f"the run in {run.directory} does not have its model ({run.identity.model}) with it; give it: {name}=..."
         )
     if not source.model.lower().endswith(SAFE):
         raise ModelError(

@@ -88,7 +88,7 @@ def test_held_out_rows_and_training_rows_are_different_rows() -> None:
 def test_what_selected_the_model_is_not_what_is_reported() -> None:
     """The luckiest of several estimates is too low: rounds decide by other individuals than those reported."""
     done = repaired(eh.Retrain(voters=CODED, samples=300), samples=1000, budget=eh.Budget(tests=300))
-    seeds = {done.before.uniform.seed, done.before.data.seed, done.before.audit.identity["seed"]}  # type: ignore[union-attr]
+    seeds = {done.before.uniform.seed, done.before.data.seed, done.before.audit.identity.seed}  # type: ignore[union-attr]
     assert len(seeds) == 3
     from evenhand.repairing.workshop import seed_of
 

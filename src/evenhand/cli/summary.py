@@ -60,7 +60,7 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     rows = [
         (
             "search",
-            f"{run.identity['strategy']['strategy']}, seed {run.identity['seed']}, by {', '.join(space.protected)}",
+            f"{run.identity.search}, seed {run.identity.seed}, by {', '.join(space.protected)}",
         ),
         ("tests", f"{run.tests:,}"),
         ("findings", confirmation(run)),

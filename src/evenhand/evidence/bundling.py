@@ -146,15 +146,15 @@ def _manifest(run: Run, parts: dict[str, Part], left_out: dict[str, Part]) -> di
 def facts(run: Run) -> dict[str, Any]:
     """Give what the manifest tells of a run."""
     identity, source = run.identity, Source.stored(run)
-    kept = {key: value for key, value in identity.items() if key != "space"}
+    kept = identity.to_dict() | {"criterion": repr(identity.criterion), "space": run.space.digest}
     return {
-        "run": {**kept, "space": run.space.digest, "budget": vars(run.budget), "stop": run.stop.value},
+        "run": {**kept, "budget": vars(run.budget), "stop": run.stop.value},
         "tests": run.tests,
         "findings": run.found,
         "confirmed": run.confirmed,
         "refuted": run.refuted,
         "unsteady": run.unsteady,
-        "model": source.model or identity["model"],
+        "model": source.model or identity.model,
         "threshold": source.threshold,
         "versions": run.versions,
     }

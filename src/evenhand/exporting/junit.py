@@ -25,13 +25,13 @@ def to_junit(run: Run, most: int) -> str:
     >>> 'tests="1" failures="0"' in to_junit(eh.audit(lambda f: f["age"] > 3, space, strategy="themis"), 10)
     True
     """
-    name = plain(f"{run.identity['model']} by {', '.join(run.space.protected)}")
+    name = plain(f"{run.identity.model} by {', '.join(run.space.protected)}")
     pairs = pairs_at(run, np.arange(min(run.found, most)))
     cases = [_case(number, pair, name) for number, pair in enumerate(pairs, 1)] or [_passed(run, name)]
     facts = {
-        "strategy": run.identity["strategy"]["strategy"],
-        "seed": run.identity["seed"],
-        "criterion": run.identity["criterion"],
+        "strategy": run.identity.search,
+        "seed": run.identity.seed,
+        "criterion": run.identity.criterion,
         "tests judged": run.tests,
         "findings": run.found,
         "findings confirmed": run.confirmed,

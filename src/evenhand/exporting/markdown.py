@@ -29,11 +29,10 @@ def to_markdown(run: Run) -> str:
     >>> print(to_markdown(eh.audit(lambda f: f["age"] > 3, space, strategy="themis")).splitlines()[0])
     ### evenhand: nobody was found to be treated differently
     """
-    identity = run.identity
     facts = {
-        "model": identity["model"],
+        "model": run.identity.model,
         "protected": ", ".join(run.space.protected),
-        "search": f"{identity['strategy']['strategy']}, seed {identity['seed']}, {identity['criterion']}",
+        "search": f"{run.identity.search}, seed {run.identity.seed}, {run.identity.criterion}",
         "tests": f"{run.tests:,}",
         "findings": confirmation(run),
         "ended": f"because {run.stop.words}",
@@ -57,7 +56,7 @@ def _head(run: Run) -> str:
     found = "1 finding" if run.found == 1 else f"{run.found:,} findings"
     one = "a text" if texts else "an individual"
     who = f"{one} that the search made up" if run.found == 1 else f"{one.split()[1]}s that the search made up"
-    if run.identity.get("data"):
+    if run.identity.data:
         # Searches that start from data come by some of its rows as they are.
         who += ", or took from the data"
     return f"{found} ({who}) in {run.tests:,} {'test' if run.tests == 1 else 'tests'}"

@@ -111,9 +111,9 @@ def remaining(estimate: Estimate, run: Run | None = None) -> Remaining:
         raise EstimateError("regions are counted in spaces of attributes, and this is an estimate of texts")
     if run is not None and (not isinstance(run, Run) or run.space != estimate.space):
         raise EstimateError("run must be a run of eh.audit on the very space of the estimate")
-    if run is not None and run.identity["criterion"] != estimate.criterion:
+    if run is not None and run.identity.criterion != estimate.criterion:
         raise EstimateError(
-            f"run and estimate must have one criterion; the run has {run.identity['criterion']}, the estimate "
+            f"run and estimate must have one criterion; the run has {run.identity.criterion}, the estimate "
             f"{estimate.criterion}"
         )
     if estimate.kept.weights:

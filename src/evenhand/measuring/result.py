@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.criterion import Criterion
 from evenhand.measuring.bounds import UNFINISHED, Aim, bounds
 from evenhand.measuring.comparisons import Comparison, Sureness, compare, count, summary
 from evenhand.measuring.favour import wish_json
@@ -85,7 +86,7 @@ class Estimate:
     sampled: bool
     """Whether individuals were compared with a sample of their counterparts, so that the share may be higher."""
     model: str
-    criterion: str
+    criterion: Criterion
     favourable: Any
     tolerance: float
     space: Space | TextSpace = field(repr=False)
@@ -187,9 +188,10 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values."""
-        skipped = ("space", "kept", "shares", "comparisons", "points", "favourable", "gaps", "terms")
+        skipped = ("space", "criterion", "kept", "shares", "comparisons", "points", "favourable", "gaps", "terms")
         out = {
             **{name: value for name, value in vars(self).items() if name not in skipped},
+            "criterion": self.criterion.to_dict(),
             "exact": self.exact,
             "verdict": self.verdict,
             "sentence": self.sentence,
@@ -271,7 +273,7 @@ def make(plan: Plan, subject: Subject, survey: Survey, stop: str, watch: Watch, 
         misjudged=found.noise,
         sampled=survey.sampled,
         model=asker.model.name,
-        criterion=repr(asker.criterion),
+        criterion=asker.criterion,
         favourable=survey.favour.favourable,
         tolerance=float(plan.tolerance),
         space=survey.space,

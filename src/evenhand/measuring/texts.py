@@ -282,7 +282,7 @@ def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like:
         misjudged=0.0,
         sampled=survey.sampled,
         model=asker.model.name,
-        criterion=repr(asker.criterion),
+        criterion=asker.criterion,
         favourable=None,
         tolerance=float(plan.tolerance),
         space=ground.space,

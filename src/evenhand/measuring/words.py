@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evenhand._format import Figure, Sentence, estimated, high, interval, level, percent
+from evenhand.criterion import Criterion, Flip
 from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
@@ -33,19 +34,20 @@ def listed(values: dict[str, object]) -> str:
     return ", ".join(phrase(name, value) for name, value in values.items())
 
 
-def treated(space: Space | TextSpace, criterion: str) -> str:
+def treated(space: Space | TextSpace, criterion: Criterion) -> str:
     """Say what is counted of people, after "are".
 
     Whoever sees two decisions in a family differs from one of them. Scores are compared of any two of a family, and of
     more than two values those farthest apart need not be anybody's own.
 
+    >>> from evenhand.criterion import Gap
     >>> from evenhand.space import Integer, Nominal, Space
     >>> space = Space([Integer("age", 1, 9), Nominal("race", ["A", "B", "C"])], protected="race")
-    >>> treated(space, "Flip()"), treated(space, "Gap(gamma=0.2)")
+    >>> treated(space, Flip()), treated(space, Gap(0.2))
     ('treated differently', 'such that some two values of race are treated differently')
     """
     texts = isinstance(space, TextSpace)
-    if criterion == "Flip()" or (not isinstance(space, TextSpace) and space.combinations <= 2):
+    if criterion == Flip() or (not isinstance(space, TextSpace) and space.combinations <= 2):
         return "treated differently"
     from evenhand.words import plain
 

@@ -123,7 +123,7 @@ def _removed(r: Repair) -> str:
 
 def _check(r: Repair) -> str:
     first, second = r.before.audit, r.after.audit
-    name = second.identity["strategy"]["strategy"]
+    name = second.identity.search
     other = "from the held-out texts" if isinstance(second.space, TextSpace) else "which the repair did not use"
     return (
         f"{name}, {other}, finds {second.found:,} in {second.tests:,} tests, and found "

@@ -79,14 +79,14 @@ def check_others(run: Run, others: Sequence[Run], asker: Asker | None) -> None:
             raise RunError("others has a run of another space; give runs of the same model and the same space")
         if not _same_model(run, other, asker):
             raise RunError(
-                f"others has a run of another model ({other.identity['model']}, and this one is of "
-                f"{run.identity['model']}); give runs of the same model and the same space"
+                f"others has a run of another model ({other.identity.model}, and this one is of "
+                f"{run.identity.model}); give runs of the same model and the same space"
             )
 
 
 def _same_model(run: Run, other: Run, asker: Asker | None) -> bool:
     one, two = run.identity, other.identity
-    if one["answers"] == two["answers"]:
+    if one.answers == two.answers:
         return True
     if asker is not None and not isinstance(run.space, TextSpace):
         try:
@@ -95,9 +95,9 @@ def _same_model(run: Run, other: Run, asker: Asker | None) -> bool:
             return False
         return True
     # Scores and decisions, or the answers to other texts, cannot be compared.
-    alike_asked = all(one.get(name) == two.get(name) for name in ("criterion", "gradient"))
+    alike_asked = (one.criterion, one.gradient) == (two.criterion, two.gradient)
     known = alike_asked and not isinstance(run.space, TextSpace)
-    return not known and bool(one["model"] == two["model"])
+    return not known and bool(one.model == two.model)
 
 
 def check_texts(run: Run, favourable: Any, y: Any) -> None:

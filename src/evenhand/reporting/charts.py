@@ -94,7 +94,7 @@ def thinned(run: Run) -> list[tuple[int, int]]:
 
 def name_of(run: Run) -> str:
     """Name a run's search."""
-    return str(run.identity["strategy"]["strategy"]) + (f" by {run.gradient}" if run.gradient else "")
+    return run.identity.search + (f" by {run.gradient}" if run.gradient else "")
 
 
 def _n(number: float) -> str:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenhand._format import number
-from evenhand.criterion import Pairwise
-from evenhand.errors import RunError
-from evenhand.replaying import criterion_of
+from evenhand.criterion import Criterion, Pairwise
 
 if TYPE_CHECKING:
     from evenhand.run import Run
@@ -18,7 +16,8 @@ if TYPE_CHECKING:
 class Counted:
     """The words for one criterion, for each place in a sentence.
 
-    >>> said = Counted.by("Gap(gamma=0.05)")
+    >>> from evenhand.criterion import Gap
+    >>> said = Counted.by(Gap(0.05))
     >>> f"People who would {said.would}; nobody {said.nobody}; {said.heading}; {said.told}."
     'People who would be scored more than 0.05 apart; nobody is scored more than 0.05 apart; Scores more than 0.05 apart; scored differently.'
     """  # noqa: E501
@@ -37,16 +36,12 @@ class Counted:
     @classmethod
     def of(cls, run: Run) -> Counted:
         """Give the words for a run."""
-        return cls.by(str(run.identity["criterion"]))
+        return cls.by(run.identity.criterion)
 
     @classmethod
-    def by(cls, criterion: str) -> Counted:
-        """Give the words for a criterion, as a run writes it down."""
-        try:
-            judge = criterion_of(criterion)
-        except RunError:
-            judge = None
-        clauses = {(c.flip, c.gamma) for c in judge.clauses} if isinstance(judge, Pairwise) else set()
+    def by(cls, criterion: Criterion) -> Counted:
+        """Give the words for a criterion."""
+        clauses = {(c.flip, c.gamma) for c in criterion.clauses} if isinstance(criterion, Pairwise) else set()
         kind = {flip for flip, _ in clauses}, {gamma is None for _, gamma in clauses}
         least = min((gamma for _, gamma in clauses if gamma is not None), default=0.0)
         apart = f"more than {number(least, 6)} apart"

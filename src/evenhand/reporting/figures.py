@@ -14,6 +14,7 @@ import numpy as np
 
 from evenhand import _format
 from evenhand._format import Figure, Sentence
+from evenhand.criterion import Criterion
 from evenhand.reporting.cutting import words
 from evenhand.visible import visible
 
@@ -86,6 +87,8 @@ def sourced(value: T, source: str = "") -> T:
     elif isinstance(value, float | np.floating):
         out = Number(value)
         out.source = source
+    elif isinstance(value, Criterion):
+        pass  # A criterion is compared as a whole.
     elif isinstance(value, list | tuple | Mapping) or (is_dataclass(value) and not isinstance(value, type)):
         out = Sourced(value, source)
     return cast(T, out)

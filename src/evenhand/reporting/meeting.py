@@ -37,11 +37,11 @@ def pairs_met(run: Run, asker: Asker, estimates: Sequence[Estimate], count: int)
         people = _found(e)[:count]
         if not len(people):
             continue
-        families = run.space.families(people, int(run.identity["seed"]))
+        families = run.space.families(people, run.identity.seed)
         if families.legal is not None:
             # Where everyone was judged, a family may be dealt as one of its members whom the constraints forbid.
             people = families.members(np.arange(len(people)), families.legal.argmax(axis=1))
-            families = run.space.families(people, int(run.identity["seed"]))
+            families = run.space.families(people, run.identity.seed)
         outputs, judged = Examiner(run, asker).judge(families)
         here = np.flatnonzero(judged.unfair)
         first, second = judged.first[here], judged.second[here]

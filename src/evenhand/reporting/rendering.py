@@ -162,15 +162,15 @@ def _findings(run: Run) -> Markup:
 def facts(content: Content) -> dict[str, Markup]:
     """List how the run was made."""
     run, counts = content.run, content.run.counts
-    identity, spent = run.identity, run.budget
+    spent = run.budget
     limits = [(key, getattr(spent, key)) for key in ("tests", "rows", "findings", "seconds") if getattr(spent, key)]
     out = {
         "Model": say("{}", wording.named(run)),
         "Protected": say("{}", ", ".join(map(plain, run.space.protected))),
         "Data": data_of(content),
         "Counts as different": say("{}", Counted.of(run).fact),
-        "Search": say("{}", plain(identity["strategy"]["strategy"])),
-        "Seed": say("<code>{}</code>", int(identity["seed"])),
+        "Search": say("{}", plain(run.identity.search)),
+        "Seed": say("<code>{}</code>", run.identity.seed),
         "Budget": say(", ".join(["{} {}"] * len(limits)), *(part for key, n in limits for part in (count(n), key))),
         "Tests": count(run.tests),
         "Findings": _findings(run),
@@ -208,9 +208,9 @@ def replay(content: Content) -> dict[str, Any]:
     place = None if run.directory is None else shlex.quote(str(run.directory))
     identity = run.identity
     who = "the first texts of the data" if subject.texts else "64 individuals, the same whenever this space is searched"
-    digests = {f"the model's answers to {who}": identity["answers"]}
-    if identity.get("data"):
-        digests["the data that the search started from"] = identity["data"]
+    digests = {f"the model's answers to {who}": identity.answers}
+    if identity.data:
+        digests["the data that the search started from"] = identity.data
     if hasattr(run.space, "digest"):
         digests["the space"] = run.space.digest
     threshold = threshold_of(run) if subject.asker is None else subject.asker.model.threshold

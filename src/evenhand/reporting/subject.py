@@ -15,7 +15,6 @@ from evenhand.errors import DataError, EvenhandError, ModelError
 from evenhand.measuring.favour import normal
 from evenhand.model import Model, wrap
 from evenhand.rejudging import asker_of
-from evenhand.replaying import criterion_of
 from evenhand.reporting.arguments import check_favourable, check_texts, check_truth, decides
 from evenhand.run import Run
 from evenhand.sources import Changed, Source, model_of, unchanged
@@ -209,11 +208,11 @@ def _asker_of_texts(run: Run, model: Any, texts: Any, ask: bool, lost: list[str]
     own, no_model = (wrap(model), "") if model is not None else _own(run, lost)
     if own is None or texts is None:
         return None, no_model
-    asker = Asker(own, run.space.begin(texts), criterion_of(str(run.identity["criterion"])))
+    asker = Asker(own, run.space.begin(texts), run.identity.criterion)
     known = np.arange(min(run.found, CHECKED))
     if not holds(asker, run.pairs, known, len(known) or 1).all():
         raise ModelError(
-            f"{own.name} is not the model that the run was made with ({run.identity['model']}): it gives other answers "
+            f"{own.name} is not the model that the run was made with ({run.identity.model}): it gives other answers "
             "to texts that the run found; give the run's own"
         )
     return asker, ""

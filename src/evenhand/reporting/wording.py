@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenhand.budget import StopReason
+from evenhand.criterion import KINDS, Criterion, Flip
 from evenhand.errors import EvenhandError
 from evenhand.measuring.favour import directs
 from evenhand.measuring.tables import ALL_VALUES, spread
@@ -55,9 +56,9 @@ def condition(run: Run) -> str:
     """
     what = protected_of(run)
     if isinstance(run.space, TextSpace):
-        alone = str(run.identity["criterion"]) == "Flip()"
+        alone = run.identity.criterion == Flip()
         return f"if only a word of {what} were swapped" if alone else f"for some two words of {what}, all else equal"
-    if str(run.identity["criterion"]) != "Flip()" and run.space.combinations > 2:
+    if run.identity.criterion != Flip() and run.space.combinations > 2:
         return f"for some two values of {what}, all else equal"
     return f"if only their {what} were different"
 
@@ -295,7 +296,7 @@ def named(run: Run) -> str:
     >>> named(eh.audit(lambda f: f["age"] > 3, space, strategy="themis"))
     'A function without a name'
     """
-    name = plain(run.identity["model"])
+    name = plain(run.identity.model)
     return "A function without a name" if name == "<lambda>" else name
 
 
@@ -308,22 +309,30 @@ def call_of(run: Run, threshold: float | None = None) -> str:
     'eh.audit(model, space, eh.Themis'
     """
     limits = ", ".join(f"{name}={value!r}" for name, value in vars(run.budget).items() if value is not None)
-    criterion = str(run.identity["criterion"])
-    for kind in ("Flip", "Gap", "Both", "Either"):
-        criterion = criterion.replace(f"{kind}(", f"eh.{kind}(")
-    data = ", data=data" if run.identity.get("data") else ""
+    data = ", data=data" if run.identity.data else ""
     model = "model" if threshold is None else f"eh.wrap(model, threshold={threshold!r})"
     return (
-        f"eh.audit({model}, space, {_strategy(run)}, eh.Budget({limits}), seed={run.identity['seed']}, "
-        f"criterion={criterion}{data})"
+        f"eh.audit({model}, space, {_strategy(run)}, eh.Budget({limits}), seed={run.identity.seed}, "
+        f"criterion={_call(run.identity.criterion)}{data})"
     )
+
+
+def _call(criterion: Criterion) -> str:
+    """Write a criterion as a program does.
+
+    >>> from evenhand.criterion import Gap
+    >>> _call(Flip() & Gap(0.2))
+    'eh.Both(left=eh.Flip(), right=eh.Gap(gamma=0.2))'
+    """
+    settings = vars(criterion)
+    parts = [f"{name}={_call(v) if isinstance(v, Criterion) else repr(v)}" for name, v in settings.items()]
+    return f"{'eh.' * (type(criterion).__name__ in KINDS)}{type(criterion).__name__}({', '.join(parts)})"
 
 
 def _strategy(run: Run) -> str:
     from evenhand.strategies import STRATEGIES, make
 
-    settings: dict[str, Any] = dict(run.identity["strategy"])
-    name = settings.pop("strategy")
+    name, settings = run.identity.search, run.identity.settings
     if name not in STRATEGIES:
         return f"{name}(...)"
     try:

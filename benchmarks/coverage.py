@@ -22,10 +22,10 @@ from scipy.special import bdtr, bdtrc, betaln, xlog1py, xlogy
 import evenhand as eh
 from benchmarks.machine import facts, parser, save, short
 from evenhand.asker import Asker
+from evenhand.judge import Judge
 from evenhand.measuring.comparisons import Sureness
 from evenhand.measuring.impact import ratio_ends
 from evenhand.measuring.intervals import at_most, clopper_pearson, hypergeometric, lln, weighted
-from evenhand.measuring.judging import Judge
 from evenhand.measuring.populations import Uniform
 from evenhand.measuring.remaining import bounded
 from evenhand.measuring.sequences import LOW_RATES, anytime, anytime_of_rows, spent

@@ -17,7 +17,7 @@ LAYERS = [
     {"space", "text", "criterion", "identity", "memo", "log", "directory"},
     {"search", "model", "findings", "text_findings"},
     {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
-    {"unused", "ledger", "questions", "oracle", "check", "trail", "starting"},
+    {"unused", "ledger", "questions", "oracle", "check", "judge", "trail", "starting"},
     {"run", "loading", "retracing", "sources", "text_quality"},
     {"words", "text_words", "reporting", "demo", "measuring", "repairing", "locating", "shrinking"}
     | {"exporting", "comparing", "evidence", "cases", "replaying", "rejudging", "covering"},

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 
 import evenhand as eh
 from evenhand.errors import SpaceError
-from evenhand.rejudging import Examiner, Spent, asker_of
+from evenhand.judge import RowLimitReached
+from evenhand.rejudging import asker_of, judge_of
 from tests.worlds import World, worlds
 
 
@@ -20,25 +21,25 @@ def test_verdicts_are_those_of_enumeration(world: World) -> None:
     run = eh.audit(world.model, world.space, "themis", eh.Budget(tests=5))
     rows = world.space.coding.rows(np.arange(world.space.coding.total))
     people = world.space.individuals(np.repeat(rows[world.space.legal(rows)], 2, axis=0))
-    examiner, before = Examiner(run, asker_of(run, None, "")), world.rows
-    able, unfair = examiner.judged(people)
+    judge, before = judge_of(run, asker_of(run, None, "")), world.rows
+    able, unfair = judge.judged(people)
     tests, found = world.families(), world.unfair_keys()
     assert able.tolist() == [key in tests for key in people.keys.tolist()]
     assert unfair.tolist() == [key in found for key in people.keys.tolist()]
     # Each test once, however often it comes.
-    assert examiner.rows == world.rows - before == sum(map(len, tests.values()))
+    assert judge.rows == world.rows - before == sum(map(len, tests.values()))
 
 
 def test_nothing_is_asked_beyond_the_limit() -> None:
     space = eh.Space([eh.Integer("age", 0, 9), eh.Boolean("sex")], protected="sex")
     run = eh.audit(lambda frame: frame["age"] > 3, space, "themis")
-    examiner = Examiner(run, asker_of(run, None, ""), limit=5)
+    judge = judge_of(run, asker_of(run, None, ""), limit=5)
     people = space.individuals([[1, 0], [2, 0], [3, 0]])
-    with pytest.raises(Spent):
-        examiner.unfair(people)
-    assert examiner.rows == 0
-    examiner.unfair(people[:2])
-    assert examiner.rows == 4
+    with pytest.raises(RowLimitReached):
+        judge.unfair(people)
+    assert judge.rows == 0
+    judge.unfair(people[:2])
+    assert judge.rows == 4
 
 
 @pytest.mark.parametrize("call", [eh.regions, eh.telling, lambda run: eh.compare(run, run)])

@@ -15,6 +15,7 @@ from evenhand.asker import Asker
 from evenhand.bounded import parse_json, read_bytes, size_of
 from evenhand.criterion import Criterion, Flip
 from evenhand.errors import DataError, EvenhandError
+from evenhand.judge import Judge, ask
 from evenhand.model import wrap
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
@@ -92,15 +93,12 @@ class Cases:
         if not len(people):
             return []
         asker = Asker(wrap(model), ground, criterion or Flip(), timeout)
-        families = ground.families(people, seed)
-        if families.testable is not None:
-            families = families[np.flatnonzero(families.testable)]
+        families = Judge(asker, seed).families(people)
         if not len(families):
             return []
-        outputs = asker.outputs(families)
-        judged = asker.criterion.judge(outputs)
-        at = np.flatnonzero(judged.unfair)
-        first, second = judged.first[at], judged.second[at]
+        judged = ask(asker, families)
+        outputs, at = judged.outputs, np.flatnonzero(judged.unfair)
+        first, second = judged.verdicts.first[at], judged.verdicts.second[at]
         found = findings_of(ground)
         assert outputs.labels is not None
         answer = {
@@ -108,7 +106,7 @@ class Cases:
             "decision": found.decisions.encode(outputs.labels[at, first]),
             "counterpart_decision": found.decisions.encode(outputs.labels[at, second]),
         }
-        found.add(answer if outputs.scores is None else {**answer, "gap": judged.gap[at]}, len(at))
+        found.add(answer if outputs.scores is None else {**answer, "gap": judged.verdicts.gap[at]}, len(at))
         # An earlier run found them: this was the second time that they were asked.
         found.mark(np.ones(len(at), dtype=bool))
         return pairs_in(found, np.arange(len(at)))

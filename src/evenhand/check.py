@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from evenhand.criterion import Criterion, Judgement, Outputs
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout, RunError
 from evenhand.findings import Findings
 from evenhand.space.ground import Block, Kin
+
+if TYPE_CHECKING:
+    from evenhand.judge import Judge
 
 OF_BLOCK, BLOCKS, AT_MOST = 8, 1024, 512
 """Tests that are noted of a stored block, blocks, and tests of each kind that are asked again."""
@@ -579,20 +582,16 @@ class StoredTests:
                 # Every other one, so that what is left is spread over all blocks.
                 del parts[1::2]
 
-    def check(self, asker: Asker, seed: int, where: Path | None) -> int:
-        """Judge them again; raise where a verdict is another one. Return how many rows that took."""
-        rows = 0
+    def check(self, judge: Judge, where: Path | None) -> None:
+        """Judge them again; raise where a verdict is another one."""
         for parts in self._parts.values():
             chosen = [parts[i] for i in _spread(len(parts), AT_MOST // OF_BLOCK)]
             for block, before in chosen:
-                families = asker.ground.families(block, seed)
-                judgement = asker.criterion.judge(asker.outputs(families))
-                rows += int(families.places.sum()) * asker.cost
-                unlike = (judgement.unfair != before) & ~_at_the_edge(asker.criterion, judgement)
+                judged = judge.judge(judge.families(block))
+                unlike = (judged.unfair != before) & ~_at_the_edge(judge.asker.criterion, judged.verdicts)
                 if unlike.any():
                     raise changed(where)
             parts.clear()
-        return rows
 
 
 def check_kept(asker: Asker, findings: Findings, chunk: int, where: Path | None) -> int:

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from evenhand._format import level, percent, points, points_interval
 from evenhand.asker import Asker
-from evenhand.check import noisy
+from evenhand.check import Steadiness, noisy
 from evenhand.criterion import Criterion
 from evenhand.errors import RunError, SpaceError
+from evenhand.judge import Judge
 from evenhand.measuring.comparisons import Sureness, mcnemar
-from evenhand.measuring.judging import Judge
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Everyone
 from evenhand.measuring.subject import subject_of
@@ -22,7 +22,7 @@ from evenhand.measuring.survey import UNTESTABLE, nobody
 from evenhand.rejudging import check_model
 from evenhand.run import Run, check_arguments
 from evenhand.sources import model_of
-from evenhand.space.counterparts import Families
+from evenhand.space.ground import Kin
 from evenhand.space.tabular import Space
 from evenhand.text.space import TextSpace
 
@@ -236,9 +236,9 @@ def _rates(askers: list[Asker], space: Space, criterion: Criterion, plan: Plan, 
     return _counted(counts, plan.confidence, isinstance(population, Everyone))
 
 
-def _check_steady(judges: list[Judge], families: Families) -> None:
+def _check_steady(judges: list[Judge], families: Kin) -> None:
     for judge in judges:
-        waver, rows = judge.steadiness.check_rows(families.asked)
+        waver, rows = Steadiness(judge.asker, judge.seed, judge.chunk).check_rows(families.asked)
         if waver:
             raise noisy(waver, rows, judge.asker.model.name)
 
@@ -270,4 +270,4 @@ def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> R
 
 
 def _size(asker: Asker) -> int:
-    return max(1, CHUNK // min(asker.space.combinations, asker.space.limit))
+    return max(1, CHUNK // asker.space.width)

@@ -1,7 +1,9 @@
 """The oracle judges blocks of individuals.
 
-It tells repeats from fresh tests, charges the budget, looks up stored answers, builds counterparts, calls the model
-once, applies the criterion and logs the answer. The ledger keeps the books; ``questions`` asks what is no test.
+A query is answered block by block. ``_plan`` tells repeats from fresh tests and cuts what fits the budget,
+``judge.ask`` asks the model and applies the criterion, and ``record`` and ``book`` write the answer down in the order
+of the search. Asking is pure, so a block may be asked anywhere. The ledger keeps the books; ``questions`` asks what is
+not a test.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from evenhand.check import Steadiness, StoredTests, noisy
 from evenhand.clock import Clock
 from evenhand.criterion import Outputs
 from evenhand.interrupts import held
+from evenhand.judge import Judge, Judged, ask
 from evenhand.ledger import Arrays, Ledger, Status, Stop
 from evenhand.log import Frame, Log
 from evenhand.memo import Memo
@@ -34,7 +37,18 @@ STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
 
 
 @dataclass(frozen=True)
-class Judged:
+class Request:
+    """The next block of fresh tests: where they stand in the query, and where to go on behind them."""
+
+    positions: npt.NDArray[np.int64]
+    behind: int
+    block: Block
+    families: Kin | None
+    """None where the answer is stored, so that the model is not asked."""
+
+
+@dataclass(frozen=True)
+class Booked:
     """A block of fresh tests, their verdicts, and what was stored with them."""
 
     positions: npt.NDArray[np.int64]
@@ -54,10 +68,10 @@ class Oracle(Ledger):
         log: Log,
         clock: Clock,
         progress: Callable[[Status], None] | None = None,
-        barred: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
+        exclude: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
     ) -> None:
         super().__init__(asker.ground, budget, chunk, log, clock, progress)
-        self.asker, self.seed, self._barred = asker, seed, barred
+        self.asker, self.seed, self._exclude = asker, seed, exclude
         self.questions = Questions(asker, self)
         self.steadiness = Steadiness(asker, seed, chunk)
         self.memo = Memo()
@@ -97,24 +111,24 @@ class Oracle(Ledger):
         judged = self._blocks(query.individuals, query.limit)
         return self._verdicts(query.individuals, judged)
 
-    def _verdicts(self, individuals: Block, judged: list[Judged]) -> Verdicts:
+    def _verdicts(self, individuals: Block, judged: list[Booked]) -> Verdicts:
         positions = np.concatenate([block.positions for block in judged]) if judged else np.zeros(0, dtype=np.int64)
         unfair = np.concatenate([block.unfair for block in judged]) if judged else np.zeros(0, dtype=bool)
         return Verdicts(individuals, positions, unfair, self.memo)
 
-    def _blocks(self, individuals: Block, limit: int | None) -> list[Judged]:
+    def _blocks(self, individuals: Block, limit: int | None) -> list[Booked]:
         """Judge the fresh ones among individuals, block by block."""
         self.check_budget()
         fresh = self.memo.fresh(individuals.keys)
-        if self._barred is not None:
-            fresh = fresh[~self._barred(individuals[fresh])]
+        if self._exclude is not None:
+            fresh = fresh[~self._exclude(individuals[fresh])]
         self.repeats += len(individuals) - len(fresh)
-        judged: list[Judged] = []
+        judged: list[Booked] = []
         at = tests = 0
         while at < len(fresh) and tests != limit:
-            block, at = self._chunk(individuals, fresh, at, None if limit is None else limit - tests)
-            judged.append(block)
-            tests += len(block.positions)
+            request = self._plan(individuals, fresh, at, None if limit is None else limit - tests)
+            judged.append(self._answered(request))
+            at, tests = request.behind, tests + len(request.positions)
         self._watch_stall(0 if tests else len(individuals))
         return judged
 
@@ -180,8 +194,8 @@ class Oracle(Ledger):
         if self._idle[0] >= STALL_BLOCKS and self._idle[1] >= STALL_REPEATS:
             raise Stop(StopReason.STALLED)
 
-    def _chunk(self, individuals: Block, fresh: npt.NDArray[np.int64], at: int, left: int | None) -> tuple[Judged, int]:
-        """Judge the next block of fresh tests; return them and where to go on."""
+    def _plan(self, individuals: Block, fresh: npt.NDArray[np.int64], at: int, left: int | None) -> Request:
+        """Choose the next block of fresh tests: as many as fit a block and the budget."""
         positions = fresh[at : at + self.ground.fitting(individuals, fresh[at:], self.room)]
         behind = at + len(positions)
         block = individuals[positions]
@@ -197,11 +211,21 @@ class Oracle(Ledger):
             positions, block = positions[:take], block[:take]
             families = None if families is None else families[np.arange(take)]
         self.untestable += behind - at - len(positions)
-        if not len(positions):
-            return Judged(positions, np.zeros(0, dtype=bool), {}), behind
-        stored = self.log.upcoming is not None
-        frame = self._frame(block, families)
-        return Judged(positions, self._account(block, frame, stored), frame.arrays), behind
+        return Request(positions, behind, block, families)
+
+    def _answered(self, request: Request) -> Booked:
+        """Take the answer to a block from the log, or ask the model; then book it."""
+        if not len(request.positions):
+            return Booked(request.positions, np.zeros(0, dtype=bool), {})
+        digest = self.digest(request.block)
+        frame = self.log.take("test", digest)
+        if frame is None:
+            assert request.families is not None
+            return self.book(request, self.record(ask(self.asker, request.families), digest), stored=False)
+        self.clock.replayed()
+        self.replayed_rows += int(frame.header["rows"])
+        self.findings.decisions = type(self.findings.decisions)(frame.header["decisions"])
+        return self.book(request, frame, stored=True)
 
     def _affordable(self, families: Kin | None, most: int, left: int | None) -> int:
         """How many of the next tests may be judged; a stored block is taken as it was."""
@@ -218,27 +242,13 @@ class Oracle(Ledger):
             raise Stop(StopReason.ROWS)
         return take
 
-    def _frame(self, block: Block, families: Kin | None) -> Frame:
-        """Return the stored answer to a block, or ask the model and store it."""
-        digest = self.digest(block)
-        frame = self.log.take("test", digest)
-        if frame is not None:
-            self.clock.replayed()
-            self.replayed_rows += int(frame.header["rows"])
-            self.findings.decisions = type(self.findings.decisions)(frame.header["decisions"])
-            return frame
-        assert families is not None
-        frame = self._ask_families(block, families, digest)
-        self.store(frame)
-        return frame
-
-    def _ask_families(self, block: Block, families: Kin, digest: str) -> Frame:
-        outputs = self.asker.outputs(families)
-        judgement = self.asker.criterion.judge(outputs)
+    def record(self, judged: Judged, digest: str) -> Frame:
+        """Check that the model answers steadily, and write down what it said of a block."""
+        families, outputs, judgement = judged.families, judged.outputs, judged.verdicts
         with self.clock.paused():
-            waver, rows = self.steadiness.check(families, outputs)
-        if waver:
-            raise noisy(waver, rows)
+            unlike, rows = self.steadiness.check(families, outputs)
+        if unlike:
+            raise noisy(unlike, rows)
         found = np.flatnonzero(judgement.unfair)
         first, second = judgement.first[found], judgement.second[found]
         assert outputs.labels is not None
@@ -256,16 +266,18 @@ class Oracle(Ledger):
         if families.legal is not None:
             arrays["places"] = families.places * self.asker.cost
         header = {
-            "tests": len(block),
+            "tests": len(families),
             "rows": int(families.places.sum()) * self.asker.cost,
             "digest": digest,
             "decisions": list(decisions.values),
         }
-        return Frame("test", header, arrays)
+        frame = Frame("test", header, arrays)
+        self.store(frame)
+        return frame
 
-    def _account(self, block: Block, frame: Frame, stored: bool) -> npt.NDArray[np.bool_]:
-        """Book a judged block: memo, findings, counts, budgets."""
-        tests = int(frame.header["tests"])
+    def book(self, request: Request, frame: Frame, stored: bool) -> Booked:
+        """Book a judged block, in the order of the search: memo, findings, counts, budgets."""
+        block, tests = request.block, int(frame.header["tests"])
         unfair = np.unpackbits(frame.arrays["unfair"], count=tests).astype(bool)
         if stored:
             self.stored_tests.add(block, unfair)
@@ -290,12 +302,15 @@ class Oracle(Ledger):
         self.check_budget()
         if self.cut:
             raise Stop(reason)
-        return unfair
+        return Booked(request.positions, unfair, frame.arrays)
 
     def recognise(self) -> None:
         """Raise where the model answers otherwise than the log says."""
-        path = self.log.path
-        self.rows_apart += self.stored_tests.check(self.asker, self.seed, None if path is None else path.parent)
+        path, judge = self.log.path, Judge(self.asker, self.seed)
+        try:
+            self.stored_tests.check(judge, None if path is None else path.parent)
+        finally:
+            self.rows_apart += judge.rows
 
     def _within(self, frame: Frame, tests: int) -> tuple[int, int, StopReason]:
         """How many tests and rows of a block fit the budget, and what ends it if not all do.

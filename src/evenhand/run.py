@@ -26,6 +26,7 @@ from evenhand.errors import BudgetError, EvenhandError, FlakyModel, ModelError, 
 from evenhand.findings import Findings
 from evenhand.identity import RunIdentity
 from evenhand.interrupts import check, settled, watched
+from evenhand.judge import CHUNK as CHUNK
 from evenhand.ledger import Status, Stop, Stored
 from evenhand.log import Log
 from evenhand.model import wrap
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_TESTS = 100_000
-CHUNK = 32_768
 FIXED_ROWS = 64
 UNTESTABLE = 1000
 RETRACED = 2**16
@@ -324,10 +324,10 @@ def conduct(
     chunk: int = CHUNK,
     timeout: float | None = None,
     progress: Callable[[Status], None] | None = None,
-    barred: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
+    exclude: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
     confirm: int | None = None,
 ) -> Run:
-    """Do what ``audit`` says; those whom ``barred`` names are not judged, as if they had been judged before."""
+    """Do what ``audit`` says; those whom ``exclude`` names are not judged, as if they had been judged before."""
     chosen = make(strategy)
     check_kind(space, chosen)
     seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
@@ -343,7 +343,7 @@ def conduct(
     try:
         known = None if place is None else _finished(place, budget, confirm)
         log = (Log if known is None else Stored)(None if place is None else place.answers)
-        oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, barred)
+        oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, exclude)
         oracle.rows_apart += len(fixed) * asker.cost
         problem = Problem(start.ground, Stream(seed), start.people)
         if known is not None:

@@ -105,4 +105,4 @@ def trail_of(space: Ground) -> Trail | None:
 
 def block_size(space: Space) -> int:
     """Return how many families make a block of moderate size."""
-    return max(1, ROWS // min(space.combinations, space.limit))
+    return max(1, ROWS // space.width)

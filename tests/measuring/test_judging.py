@@ -9,7 +9,8 @@ from scipy import stats
 import evenhand as eh
 from evenhand.asker import Asker
 from evenhand.errors import FlakyModel
-from evenhand.measuring.judging import HOPELESS, MOST_HALF, RESIDUE, Judge, repeats_for
+from evenhand.judge import Judge
+from evenhand.measuring.noise import HOPELESS, MOST_HALF, RESIDUE, repeats_for
 
 SPACE = eh.Space(
     [eh.Integer("age", 0, 9), eh.Nominal("sex", ["F", "M"])], protected="sex", constraints=["age < 5 or sex == 'F'"]
@@ -38,7 +39,7 @@ def test_hopeless_noise_is_an_error() -> None:
 
 
 def test_those_without_counterparts_are_counted() -> None:
-    judge = Judge(Asker(eh.wrap(lambda f: f["sex"] == "F"), SPACE, eh.Flip()), 0)
+    judge = Judge(Asker(eh.wrap(lambda f: f["sex"] == "F"), SPACE, eh.Flip()), 0, chunk=100)
     block = judge.judge(judge.families(everyone()))
     assert (len(block), judge.untestable, judge.rows) == (10, 5, 20)
     assert block.unfair.all()
@@ -62,7 +63,7 @@ def test_the_most_frequent_answer_counts() -> None:
         lies = turns.next(len(frame)) == 0
         return (frame["age"] < 3) ^ lies
 
-    judge = Judge(Asker(eh.wrap(model, batch_size=100), SPACE, eh.Flip()), 0, half=3)
+    judge = Judge(Asker(eh.wrap(model, batch_size=100), SPACE, eh.Flip()), 0, chunk=100, half=3)
     block = judge.judge(judge.families(everyone()))
     assert not block.unfair.any()
     assert not block.unsure.any()
@@ -73,6 +74,6 @@ def test_the_most_frequent_answer_counts() -> None:
 def test_halves_that_disagree_are_unsure() -> None:
     turns = Turns([0, 0, 0, 1, 1, 1])
     model = eh.wrap(lambda frame: np.full(len(frame), turns.next(len(frame))), batch_size=100)
-    judge = Judge(Asker(model, SPACE, eh.Flip()), 0, half=3)
+    judge = Judge(Asker(model, SPACE, eh.Flip()), 0, chunk=100, half=3)
     block = judge.judge(judge.families(everyone()))
     assert block.unsure.all()

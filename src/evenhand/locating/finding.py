@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from evenhand.budget import number, whole
 from evenhand.errors import StrategyError
+from evenhand.judge import Judge, RowLimitReached
 from evenhand.locating.drawing import Source, within
 from evenhand.locating.interacting import interactions
 from evenhand.locating.learning import information, propose
@@ -17,7 +18,7 @@ from evenhand.locating.refining import Refiner
 from evenhand.locating.result import Interaction, Rate, Region, Regions
 from evenhand.locating.rules import Rule
 from evenhand.measuring.intervals import clopper_pearson
-from evenhand.rejudging import Examiner, Spent, asker_of
+from evenhand.rejudging import asker_of, judge_of
 from evenhand.run import Run
 from evenhand.space.individuals import Individuals
 
@@ -81,7 +82,7 @@ def regions(
     asker = asker_of(run, model, "eh.regions")
     _check(seed, confidence, most, samples, rows)
     real = None if data is None else run.space.encode(data).individuals
-    search = Search(run, Examiner(run, asker, int(rows)), Source(run.space, int(seed)), float(confidence), int(most))
+    search = Search(run, judge_of(run, asker, int(rows)), Source(run.space, int(seed)), float(confidence), int(most))
     return search.result(int(samples), real)
 
 
@@ -90,7 +91,7 @@ class Search:
     """The search for regions of one model."""
 
     run: Run
-    examiner: Examiner
+    judge: Judge
     source: Source
     confidence: float
     most: int
@@ -100,37 +101,37 @@ class Search:
 
     def result(self, samples: int, real: Individuals | None) -> Regions:
         """Look for regions until none is left, or the rows are spent."""
-        affordable = (self.examiner.limit or 0) // (3 * self.examiner.width)
+        affordable = (self.judge.limit or 0) // (3 * self.judge.cost)
         if affordable < LEAST:
             raise StrategyError(
-                f"rows={self.examiner.limit:,} are too few: a test asks up to {self.examiner.width:,} rows, and at "
-                f"least {LEAST} tests are needed three times over; allow {3 * LEAST * self.examiner.width:,}"
+                f"rows={self.judge.limit:,} are too few: a test asks up to {self.judge.cost:,} rows, and at "
+                f"least {LEAST} tests are needed three times over; allow {3 * LEAST * self.judge.cost:,}"
             )
         people, unfair = self._judged(self.source.everybody(min(samples, affordable)))
         mattering = list[Interaction]()
         everybody = self._rate(unfair)
         try:
             self._cover(people, unfair)
-            mattering = interactions(self.examiner, self.source, self._unfair(people, unfair), self.confidence)
-        except Spent:
+            mattering = interactions(self.judge, self.source, self._unfair(people, unfair), self.confidence)
+        except RowLimitReached:
             self.complete = False
         beyond, found = self._report(everybody, real)
-        return Regions(found, everybody, beyond, mattering, self.confidence, self.examiner.rows, self.complete)
+        return Regions(found, everybody, beyond, mattering, self.confidence, self.judge.rows, self.complete)
 
     def _cover(self, people: Individuals, unfair: npt.NDArray[np.bool_]) -> None:
         """Find rules one after the other, each among the individuals that no earlier one covers."""
-        found, total = self._findings(), self.examiner.limit or 0
+        found, total = self._findings(), self.judge.limit or 0
         while len(self.rules) < self.most:
             # An equal part of the rows for each region, so that none is made exact at the cost of the others' check.
-            left = total - self.examiner.rows
-            self.examiner.limit = self.examiner.rows + left // (self.most - len(self.rules) + 1)
+            left = total - self.judge.rows
+            self.judge.limit = self.judge.rows + left // (self.most - len(self.rules) + 1)
             rest = ~within(self.rules, people)
             outside = float(unfair[rest].mean()) if rest.any() else 0.0
-            refiner = Refiner(self.examiner, self.source, self.rules, outside)
+            refiner = Refiner(self.judge, self.source, self.rules, outside)
             proposals = self._proposals(people[rest], unfair[rest], found[~within(self.rules, found)])
             exact = [rule for proposal in proposals if (rule := refiner.refine(proposal)) is not None]
             refined = [self._purer(refiner, rule) for rule in exact]
-            self.examiner.limit, self.complete = total, self.complete and refiner.complete
+            self.judge.limit, self.complete = total, self.complete and refiner.complete
             told = [self._told(rule, refiner.rate(rule), outside) for rule in refined]
             if not told or not self._checked(refined[int(np.argmax(told))]):
                 return
@@ -164,7 +165,7 @@ class Search:
             try:
                 people, unfair = self._judged(self.source.inside(rule, 2 * CHECKED, self.rules))
                 whole_told = self._told(rule, refiner.rate(rule), refiner.outside)
-            except Spent:
+            except RowLimitReached:
                 break
             proposal = propose(self.run.space, people.rows, unfair)
             part = None if proposal is None else refiner.refine(rule.both(proposal))
@@ -201,7 +202,7 @@ class Search:
         rules = self.rules
         # Outside of these fresh ones nothing was chosen: they are asked about whatever the rules are.
         people = self.source.everybody(2 * CHECKED)
-        self.examiner.limit = None
+        self.judge.limit = None
         fresh, unfair = self._judged(people)
         out = []
         for rule, (inside, p_value) in zip(rules, self.checks, strict=True):
@@ -220,7 +221,7 @@ class Search:
         return inside[verdicts]
 
     def _judged(self, people: Individuals) -> tuple[Individuals, npt.NDArray[np.bool_]]:
-        able, unfair = self.examiner.judged(people)
+        able, unfair = self.judge.judged(people)
         return people[able], unfair[able]
 
     def _rate(self, unfair: npt.NDArray[np.bool_]) -> Rate:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from evenhand.judge import Judge, RowLimitReached
 from evenhand.locating.drawing import Source
 from evenhand.locating.result import Interaction, Rate
 from evenhand.measuring.intervals import clopper_pearson
-from evenhand.rejudging import Examiner, Spent
 from evenhand.space.individuals import Individuals
 
 MOST, FEWEST = 500, 20
@@ -16,7 +16,7 @@ CELLS = 2**23
 """Codes of individuals who are asked about together."""
 
 
-def interactions(examiner: Examiner, source: Source, unfair: Individuals, confidence: float) -> list[Interaction]:
+def interactions(judge: Judge, source: Source, unfair: Individuals, confidence: float) -> list[Interaction]:
     """Tell for each free attribute how often drawing it anew ends a difference, most often first.
 
     Of uniform individuals this is the total effect of the attribute on the verdict (Sobol's index, in the form of
@@ -25,7 +25,7 @@ def interactions(examiner: Examiner, source: Source, unfair: Individuals, confid
 
     Parameters
     ----------
-    examiner
+    judge
         Judges.
     source
         Where new values are drawn from.
@@ -34,8 +34,8 @@ def interactions(examiner: Examiner, source: Source, unfair: Individuals, confid
     confidence
         Of the intervals.
     """
-    space, out = examiner.space, []
-    people = unfair[: _affordable(examiner)]
+    space, out = judge.space, []
+    people = unfair[: _affordable(judge)]
     if not len(people):
         return []
     step = max(1, CELLS // (len(people) * len(space.names)))
@@ -45,7 +45,7 @@ def interactions(examiner: Examiner, source: Source, unfair: Individuals, confid
         for i, j in enumerate(columns):
             rows[i, :, j] = source.stream().below(int(space.sizes[j]), "anew", np.arange(len(people)), 0)
         legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
-        able, still = examiner.judged(space.individuals(rows[legal]))
+        able, still = judge.judged(space.individuals(rows[legal]))
         of = np.nonzero(legal)[0]
         ended = np.bincount(of[able & ~still], minlength=len(columns))
         asked = np.bincount(of[able], minlength=len(columns))
@@ -56,11 +56,11 @@ def interactions(examiner: Examiner, source: Source, unfair: Individuals, confid
     return sorted(out, key=lambda it: -it.ends.rate)
 
 
-def _affordable(examiner: Examiner) -> int:
+def _affordable(judge: Judge) -> int:
     """How many individuals can be asked about all attributes."""
-    if examiner.limit is None:
+    if judge.limit is None:
         return MOST
-    left = (examiner.limit - examiner.rows) // (examiner.width * len(examiner.space.free_columns))
+    left = (judge.limit - judge.rows) // (judge.cost * len(judge.space.free_columns))
     if left < FEWEST:
-        raise Spent
+        raise RowLimitReached
     return min(MOST, left)

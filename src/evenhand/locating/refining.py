@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.judge import Judge, RowLimitReached
 from evenhand.locating.drawing import Source
 from evenhand.locating.learning import PRICE, price
 from evenhand.locating.rules import Codes, Rule
-from evenhand.rejudging import Examiner, Spent
 from evenhand.space.individuals import Rows
 
 ROUNDS = 3
@@ -40,7 +40,7 @@ Asked = tuple[Rows, npt.NDArray[np.bool_]]
 class Refiner:
     """Asks about individuals of a rule and around it; those in earlier regions are left out."""
 
-    examiner: Examiner
+    judge: Judge
     source: Source
     earlier: list[Rule]
     outside: float
@@ -64,13 +64,13 @@ class Refiner:
                 rule = self._narrowed(rule, scale)
                 if rule == before:
                     break
-        except Spent:
+        except RowLimitReached:
             self.complete = False
         return rule if rule.conditions else None
 
     def rate(self, rule: Rule) -> float:
         """Ask for the share of a rule's individuals who are treated differently."""
-        able, unfair = self.examiner.judged(self.source.inside(rule, SAMPLE, self.earlier))
+        able, unfair = self.judge.judged(self.source.inside(rule, SAMPLE, self.earlier))
         return float(unfair.sum() / max(able.sum(), 1))
 
     def _narrowed(self, rule: Rule, scale: Scale) -> Rule:
@@ -150,7 +150,7 @@ class Refiner:
     def _asked(self, rule: Rule, wanted: int) -> Asked:
         """Ask about some individuals of a rule; give the rows of who can be compared, and their verdicts."""
         people = self.source.inside(rule, wanted, self.earlier)
-        able, unfair = self.examiner.judged(people)
+        able, unfair = self.judge.judged(people)
         return people.rows[able], unfair[able]
 
     def _scores(

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.errors import DataError
+from evenhand.judge import Mask
 from evenhand.measuring.favour import LOWER, Favour, alike, look_for
 from evenhand.measuring.intervals import Numbers
-from evenhand.measuring.judging import Mask
 from evenhand.space.attributes import Integer, Real
 from evenhand.space.frames import columns_of
 from evenhand.space.individuals import Rows

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.judge import Mask
 from evenhand.measuring.intervals import Ends, Numbers, Sums
-from evenhand.measuring.judging import Mask
 
 ROUNDING = 1e-9
 """Two numbers are the same where they differ by less than this part of them."""

@@ -12,8 +12,8 @@ from evenhand.check import TRIED, scores_come_along
 from evenhand.criterion import Criterion, Flip
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel
 from evenhand.interrupts import watched
+from evenhand.judge import Exclude, Judge
 from evenhand.measuring.favour import Favour, look_for
-from evenhand.measuring.judging import Barred, Judge
 from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
 from evenhand.measuring.result import Estimate, make
 from evenhand.measuring.subject import Subject, subject_of
@@ -164,20 +164,20 @@ def estimate(
 
 @watched()
 def measured(
-    plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch, barred: Barred | None = None
+    plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch, exclude: Exclude | None = None
 ) -> tuple[Estimate, Survey]:
-    """Survey a population and make an estimate of it; those whom ``barred`` names are not asked."""
+    """Survey a population and make an estimate of it; those whom ``exclude`` names are not asked."""
     tried = subject.population.take(0, min(TRIED, watch.chunk))[0].rows
     asker.scored, spent = scores_come_along(asker, tried)
     watch.begin(subject.aim)
     try:
-        survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, barred, spent)
+        survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, exclude, spent)
     except Broken as end:
         end.error.add_note(f"{end.survey.samples:,} individuals had been judged")
         end.error.partial = make(plan, subject, end.survey, "interrupted", watch, seed)
         raise end.error from None
     if asker.criterion.needs_decisions:
-        survey.judge.apart += look_for(favour, asker)
+        survey.apart += look_for(favour, asker)
     favour.check()
     scored = None if survey.found else _compare_scores(survey, subject)
     found = make(plan, subject, survey, stop, watch, seed)
@@ -193,7 +193,7 @@ def _compare_scores(survey: Survey, subject: Subject) -> tuple[int, int] | None:
         return scores_at_hand(judge.asker, survey.kept.gaps)
     families = judge.asker.space.families(subject.population.take(0, SCORED)[0], judge.seed)
     scored, rows = compare_scores(judge.asker, families)
-    judge.apart += rows
+    survey.apart += rows
     return scored
 
 
@@ -212,22 +212,22 @@ def _surveyed(
     favour: Favour,
     seed: int,
     watch: Watch,
-    barred: Barred | None,
+    exclude: Exclude | None,
     spent: int,
 ) -> tuple[Survey, str]:
     """Survey the population; once more, with repeats, where the model turns out to be noisy."""
     half, noise = (plan.repeats or 0) // 2, 0.0
-    keeps_all = plan.interval == "lln" or subject.aim.weights is not None or barred is not None
+    keeps_all = plan.interval == "lln" or subject.aim.weights is not None or exclude is not None
     while True:
-        judge = Judge(asker, seed, half, spent, barred, watch.chunk)
-        survey = Survey(judge, subject.population, favour, keeps_all, subject.aim.weights)
+        judge = Judge(asker, seed, chunk=watch.chunk, half=half, exclude=exclude)
+        survey = Survey(judge, subject.population, favour, keeps_all, subject.aim.weights, spent)
         survey.noise = noise
         try:
             return survey, watch.run(survey)
         except Wavering as wavering:
             if plan.repeats == 1:
                 raise FlakyModel(*_flaky(wavering.noise)) from None
-            half, noise, spent = wavering.half, wavering.noise, judge.rows + judge.checked
+            half, noise, spent = wavering.half, wavering.noise, judge.rows + survey.checked
         except EvenhandError as error:
             # Of a model whose answers depend on chance or company, no verdict so far is worth keeping.
             if survey.samples and not isinstance(error, FlakyModel):

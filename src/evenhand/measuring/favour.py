@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.errors import ModelError, SpaceError
-from evenhand.measuring.judging import Mask
+from evenhand.judge import Mask
 from evenhand.model import Model
 from evenhand.stream import Stream
 from evenhand.words import native, plain, plain_json

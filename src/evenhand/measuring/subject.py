@@ -86,6 +86,6 @@ def _testable(space: Space, people: Individuals, seed: int, chunk: int) -> npt.N
     """Find the rows that have a counterpart."""
     if not space.constraints:
         return np.arange(len(people))
-    size = max(1, chunk // min(space.combinations, space.limit))
+    size = max(1, chunk // space.width)
     parts = [space.families(people[i : i + size], seed).places for i in range(0, len(people), size)]
     return np.flatnonzero(np.concatenate([np.zeros(0), *parts]) >= 2)

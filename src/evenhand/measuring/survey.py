@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.check import ALONE, STEADY
+from evenhand.check import ALONE, STEADY, Steadiness, rounding_alone
 from evenhand.criterion import Outputs
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError
 from evenhand.findings import Decisions
+from evenhand.judge import Judge, Judged, Mask, ask_mixed
 from evenhand.measuring.favour import Favour
-from evenhand.measuring.judging import AGAIN, MEASURED, Block, Judge, Mask, repeats_for
+from evenhand.measuring.noise import MEASURED, measure_noise, repeats_for
 from evenhand.measuring.populations import Everyone, Population
 from evenhand.measuring.tables import KEPT, Table, View, tables_of
-from evenhand.space.counterparts import Families
+from evenhand.space.ground import Kin
 from evenhand.space.individuals import Individuals
 
 UNTESTABLE = 100_000
+AGAIN = 1_000
+"""Findings that are asked again in the end."""
 
 
 class Wavering(Exception):
@@ -46,7 +49,7 @@ class Kept:
     """Findings that there was no room for."""
     count: int = 0
 
-    def add(self, block: Block, weights: npt.NDArray[np.float64] | None) -> None:
+    def add(self, block: Judged, weights: npt.NDArray[np.float64] | None) -> None:
         """Keep what there is room for."""
         room = slice(0, max(0, KEPT - self.count))
         if room.stop < len(block):
@@ -87,8 +90,11 @@ class Survey:
         favour: Favour,
         keep_all: bool = False,
         weights: npt.NDArray[np.float64] | None = None,
+        checked: int = 0,
     ) -> None:
         self.judge, self.population, self.favour = judge, population, favour
+        self.steadiness = Steadiness(judge.asker, judge.seed, judge.chunk)
+        self.apart = checked
         # Scaled so that they add up to as many individuals of equal weight as say as much (Kish).
         self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()
         self.space = judge.asker.space
@@ -105,6 +111,11 @@ class Survey:
         self._examples: list[tuple[Individuals, int, int, Mask]] = []
         """Findings, the part of the population in whose company they were asked, and its verdicts."""
         self._at = self._drawn = 0
+
+    @property
+    def checked(self) -> int:
+        """Rows asked to check the model and what it says."""
+        return self.apart + self.steadiness.rows
 
     @property
     def complete(self) -> bool:
@@ -146,18 +157,19 @@ class Survey:
         self._at = end
         return True
 
-    def _check_steady(self, block: Block) -> None:
+    def _check_steady(self, block: Judged) -> None:
         """Ask some rows again; of a noisy model some more, to know how noisy it is."""
-        waver, asked = self.judge.steadiness.check(block.families, block.outputs)
+        waver, asked = self.steadiness.check(block.families, block.outputs)
         if waver:
             self._measure(block.families, waver, asked)
 
-    def _measure(self, families: Families, waver: int, asked: int) -> None:
+    def _measure(self, families: Kin, waver: int, asked: int) -> None:
         most = min(len(families), max(1, MEASURED // self.judge.width))
-        more, here = self.judge.wavers(families[np.arange(most)], waver)
+        more, here, rows = measure_noise(self.judge.asker, families[np.arange(most)], waver)
+        self.apart += rows
         self._note(max(1, waver + more), asked + here)
 
-    def _count(self, block: Block, wanted: int) -> None:
+    def _count(self, block: Judged, wanted: int) -> None:
         members = self._members(block)
         weights = None if self._weights is None else self._weights[self.samples : self.samples + len(block)]
         self._tabulate(block, weights)
@@ -176,11 +188,11 @@ class Survey:
             found = block.families.individuals[np.flatnonzero(block.unfair)[:AGAIN]]
             self._examples.append((found, self._at, wanted, block.unfair))
 
-    def _members(self, block: Block) -> npt.NDArray[np.int64] | None:
+    def _members(self, block: Judged) -> npt.NDArray[np.int64] | None:
         """How many individuals each family stands for; None: one each."""
         return block.families.places if self.whole_families else None
 
-    def _tabulate(self, block: Block, weights: npt.NDArray[np.float64] | None) -> None:
+    def _tabulate(self, block: Judged, weights: npt.NDArray[np.float64] | None) -> None:
         outputs = block.outputs
         assert outputs.labels is not None
         criterion, ranks = self.judge.asker.criterion, self.favour.ranks(outputs.labels)
@@ -202,7 +214,7 @@ class Survey:
             return
         every = Individuals.join([found for found, *_ in self._examples])
         some = every[np.arange(min(len(every), AGAIN))]
-        families, unfair = self.judge.judge_again(some, mixed=True)
+        families, unfair = self.judge_again(some, mixed=True)
         lost = np.flatnonzero(~unfair)
         if not len(lost):
             return
@@ -218,11 +230,30 @@ class Survey:
                 f"{ALONE}",
                 len(lost) / len(families),
             )
-        self._measure(self.judge.judge_again(company)[0], 0, 0)
+        self._measure(self.judge_again(company)[0], 0, 0)
+
+    def judge_again(self, people: Individuals, mixed: bool = False) -> tuple[Kin, Mask]:
+        """Judge individuals once more, outside the counts of the survey.
+
+        ``mixed``: in another order, the same each time, and in batches of other sizes.
+        """
+        asker = self.judge.asker
+        # What it counts is counted apart.
+        judge = Judge(asker, self.judge.seed, chunk=self.judge.chunk, half=self.judge.half, exclude=self.judge.exclude)
+        families = judge.families(people)
+        if not mixed:
+            unfair = judge.judge(families).unfair
+            self.apart += judge.rows
+            return families, unfair
+        again, asked = ask_mixed(asker, families, judge.seed, judge.chunk)
+        self.apart += asked
+        if rounding_alone(asker, again.outputs, np.flatnonzero(~again.unfair), len(again)):
+            return families, np.ones(len(again), dtype=bool)
+        return families, again.unfair
 
     def _steadily(self, people: Individuals, before: Mask, mixed: bool) -> bool:
         """Whether the same individuals, asked in the same batches, get the same verdicts time after time."""
-        return all(bool((self.judge.judge_again(people, mixed)[1] == before).all()) for _ in range(STEADY))
+        return all(bool((self.judge_again(people, mixed)[1] == before).all()) for _ in range(STEADY))
 
     def _note(self, waver: int, rows: int) -> None:
         """Note how often the model wavers; raise where it does and is asked only once."""

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criterion import Criterion, Outputs
+from evenhand.judge import Mask
 from evenhand.measuring.differences import Differences
 from evenhand.measuring.intervals import Sums
-from evenhand.measuring.judging import Mask
 from evenhand.space.tabular import Space
 
 ALL_VALUES, SPREAD = 12, 5

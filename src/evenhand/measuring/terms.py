@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from evenhand.criterion import Outputs
 from evenhand.findings import Decisions
-from evenhand.text.families import TextFamilies
 from evenhand.text.ground import TextGround
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class TermCounts:
         self._ground = ground
         self._counts = np.zeros((len(self.names), 0), dtype=np.int64)
 
-    def add(self, families: TextFamilies, outputs: Outputs) -> None:
+    def add(self, families: Any, outputs: Outputs) -> None:
         """Count a block; numbers are no decisions, and not counted."""
         assert outputs.labels is not None
         if outputs.labels.dtype.kind == "f":

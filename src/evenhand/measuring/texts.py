@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,20 @@ import numpy.typing as npt
 from evenhand import interrupts
 from evenhand.asker import Asker
 from evenhand.check import ALONE, RANDOM, ROUNDING, TRIED, Steadiness, noisy, rounding_alone, same, scores_come_along
-from evenhand.criterion import Criterion, Judgement, Outputs
+from evenhand.criterion import Criterion
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel
+from evenhand.judge import Judge, Judged, Mask, ask_mixed, blocks
 from evenhand.measuring.bounds import of_counts
-from evenhand.measuring.judging import AGAIN, Mask, mixed_outputs
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.result import Estimate
-from evenhand.measuring.survey import Kept, widest
+from evenhand.measuring.survey import AGAIN, Kept, widest
 from evenhand.measuring.tables import KEPT
 from evenhand.measuring.terms import TermCounts
 from evenhand.measuring.words import ALL_ROWS
 from evenhand.model import Model
 from evenhand.run import CHUNK
+from evenhand.space.ground import Block
 from evenhand.stream import Stream
-from evenhand.text.families import TextFamilies
-from evenhand.text.ground import TextGround
 from evenhand.text.individuals import TextIndividuals
 from evenhand.text.space import TextSpace
 from evenhand.unused import SCORED, compare_scores, scores_at_hand
@@ -67,27 +66,18 @@ def judged(
     """
     ground = space.begin(list(texts))
     asker = Asker(model, ground, criterion)
-    cut = blocks(ground, ground.seeds)
-    unfair = [criterion.judge(asker.outputs(ground.families(block, seed))).unfair for block in cut]
+    judge = Judge(asker, seed, chunk=CHUNK)
+    unfair = [judge.judge(judge.families(block)).unfair for block in blocks(ground, ground.seeds)]
     return ground.positions, np.concatenate(unfair)
-
-
-def blocks(ground: TextGround, people: TextIndividuals, rows: int = CHUNK) -> Iterator[TextIndividuals]:
-    """Cut texts into blocks whose families fit one model call."""
-    at = 0
-    while at < len(people):
-        size = ground.fitting(people, np.arange(at, len(people)), rows)
-        yield people[at : at + size]
-        at += size
 
 
 class TextSurvey:
     """Judges texts as they are, block by block; counts, and asks what it finds again."""
 
     def __init__(self, asker: Asker, people: TextIndividuals, seed: int, chunk: int) -> None:
-        self.asker, self.people, self.seed, self.chunk = asker, people, seed, chunk
-        self.ground = people.ground
-        self.rows = self.apart = self._again = 0
+        self.judge, self.people = Judge(asker, seed, chunk=chunk), people
+        self.asker, self.ground = asker, people.ground
+        self.apart = self._again = 0
         self.steadiness = Steadiness(asker, seed, chunk)
         self.points: list[tuple[int, int]] = []
         self.kept, self.terms = Kept(), TermCounts(self.ground)
@@ -127,10 +117,10 @@ class TextSurvey:
 
     def run(self) -> bool:
         """Judge all of them; return whether that came to its end."""
-        first = self.people[: min(TRIED, self.chunk)].rows
+        first = self.people[: min(TRIED, self.judge.chunk)].rows
         self.asker.scored, self.apart = scores_come_along(self.asker, first)
         try:
-            for block in blocks(self.ground, self.people, self.chunk):
+            for block in blocks(self.ground, self.people, self.judge.chunk):
                 self._judge(block)
         except KeyboardInterrupt:
             if not self.samples:
@@ -139,17 +129,14 @@ class TextSurvey:
             return False
         return True
 
-    def _judge(self, block: TextIndividuals) -> None:
-        families = self.ground.families(block, self.seed)
-        outputs = self.asker.outputs(families)
-        judgement = self.asker.criterion.judge(outputs)
-        waver, rows = self.steadiness.check(families, outputs)
+    def _judge(self, block: Block) -> None:
+        judged = self.judge.judge(self.judge.families(block))
+        outputs, unfair = judged.outputs, judged.unfair
+        waver, rows = self.steadiness.check(judged.families, outputs)
         if waver:
             raise noisy(waver, rows)
-        self._ask_again(families, outputs, judgement)
-        unfair = judgement.unfair
-        self.rows += int(families.places.sum()) * self.asker.cost
-        self.terms.add(families, outputs)
+        self._ask_again(judged)
+        self.terms.add(judged.families, outputs)
         room = slice(max(0, KEPT - self.samples))
         self.kept.unfair.append(unfair[room])
         if outputs.scores is not None:
@@ -157,13 +144,13 @@ class TextSurvey:
         self.points.append((self.samples + len(unfair), self.found + int(unfair.sum())))
         self._unfair.append(unfair)
 
-    def _ask_again(self, families: TextFamilies, outputs: Outputs, judgement: Judgement) -> None:
+    def _ask_again(self, judged: Judged) -> None:
         """Ask findings again, in another order and in other batches; raise where the model answers otherwise."""
-        found = np.flatnonzero(judgement.unfair)[: AGAIN - self._again]
+        found = np.flatnonzero(judged.unfair)[: AGAIN - self._again]
         if not len(found):
             return
-        some = families[found]
-        again, rows = mixed_outputs(self.asker, some, self.seed, self.chunk)
+        anew, rows = ask_mixed(self.asker, judged.families[found], self.judge.seed, self.judge.chunk)
+        again, outputs = anew.outputs, judged.outputs
         self._again += len(found)
         self.apart += rows
         assert outputs.labels is not None
@@ -171,8 +158,8 @@ class TextSurvey:
         # Wider families beside them had more places, which hold no answers of these.
         held = same(again.labels, outputs.labels[found, : again.labels.shape[1]], ROUNDING).all(axis=1)
         if self.asker.criterion.needs_scores:
-            anew = self.asker.criterion.judge(again)
-            held &= anew.unfair | np.isclose(anew.gap, judgement.gap[found], rtol=ROUNDING, atol=ROUNDING)
+            gaps = anew.verdicts.gap, judged.verdicts.gap[found]
+            held &= anew.unfair | np.isclose(*gaps, rtol=ROUNDING, atol=ROUNDING)
         lost = np.flatnonzero(~held)
         if len(lost) and not rounding_alone(self.asker, again, lost, len(found)):
             raise FlakyModel(
@@ -192,12 +179,12 @@ def measured_texts(
     seed: int,
     chunk: int = CHUNK,
     timeout: float | None = None,
-    barred: Callable[[TextIndividuals], Mask] | None = None,
+    exclude: Callable[[TextIndividuals], Mask] | None = None,
     like: str = "those given",
 ) -> tuple[Estimate, Mask]:
     """Estimate how common it is that texts, as they are, are treated differently; also return each one's verdict.
 
-    Verdicts are in the order of the data. Those that ``barred`` names are not asked; ``like`` says which texts the
+    Verdicts are in the order of the data. Those that ``exclude`` names are not asked; ``like`` says which texts the
     interval is for.
 
     >>> from evenhand.criterion import Flip
@@ -210,15 +197,15 @@ def measured_texts(
     ground = space.begin(data)
     asker = Asker(model, ground, criterion, timeout)
     people = ground.seeds
-    if barred is not None:
-        people = people[~barred(people)]
+    if exclude is not None:
+        people = people[~exclude(people)]
         if not len(people):
             raise EstimateError(f"no text is left to ask: all of {len(ground.seeds):,} are among those left out")
     order = _order(seed, len(people), plan.samples)
     survey = TextSurvey(asker, people[order], seed, chunk)
 
     def made(stop: str) -> Estimate:
-        return _made(plan, survey, len(people), stop, seed, like, barred is not None)
+        return _made(plan, survey, len(people), stop, seed, like, exclude is not None)
 
     try:
         ended = "exhausted" if len(order) == len(people) else "samples"
@@ -267,7 +254,7 @@ def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like:
         population=plan.population,
         about=f"{whose} with a protected term",
         stop=stop,
-        rows=survey.rows,
+        rows=survey.judge.rows,
         rows_checked=survey.checked,
         seconds=survey.seconds,
         seed=seed,

@@ -154,7 +154,7 @@ class Inquiry:
         return evidence.uniform.counts["left_out"] > 0 and left < min(FEW, self.samples)
 
     def _watched(self, space: Space) -> tuple[str, Plan, Space]:
-        enough = max(FEWEST, WATCHED // min(space.combinations, space.limit))
+        enough = max(FEWEST, WATCHED // space.width)
         return space.protected[0], Plan(samples=min(self.samples, enough), confidence=self.confidence), space
 
     def _estimate(self, model: Model, space: Space, plan: Plan, number: int) -> tuple[Estimate, Mask]:
@@ -170,7 +170,7 @@ class Inquiry:
 
     def _audit(self, model: Model) -> Run:
         space, seed = self.held.space, seed_of(self.seed, "audit")
-        run = conduct(model, space, self.check, self.budget, seed, self.criterion, self.held.frame, barred=self.used)
+        run = conduct(model, space, self.check, self.budget, seed, self.criterion, self.held.frame, exclude=self.used)
         if run.stop is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
         return run

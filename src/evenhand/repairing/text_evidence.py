@@ -80,7 +80,7 @@ class TextInquiry:
         plan, held, seed = Plan("data", confidence=self.confidence), self.held, seed_of(self.seed, "final")
         try:
             result, verdicts = measured_texts(
-                plan, model, held.space, held.X, self.criterion, seed, barred=self.used, like="the held-out ones"
+                plan, model, held.space, held.X, self.criterion, seed, exclude=self.used, like="the held-out ones"
             )
         except EstimateError:
             # No text is left to ask: there is nothing to say.
@@ -91,7 +91,7 @@ class TextInquiry:
 
     def _audit(self, model: Model) -> Run:
         space, seed = self.held.space, seed_of(self.seed, "audit")
-        run = conduct(model, space, self.check, self.budget, seed, self.criterion, self.held.X, barred=self.used)
+        run = conduct(model, space, self.check, self.budget, seed, self.criterion, self.held.X, exclude=self.used)
         if run.stop is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
         return run

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.budget import StopReason
-from evenhand.measuring.texts import blocks, judged
+from evenhand.judge import blocks
+from evenhand.measuring.texts import judged
 from evenhand.model import Model, reading
 from evenhand.repairing.text_rows import LabelledTexts, ground_of
 from evenhand.repairing.training import Trainer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.measuring.judging import Barred
+from evenhand.judge import Exclude
 from evenhand.space.individuals import Individuals, Keys, Rows
 from evenhand.space.tabular import Space
 
@@ -54,7 +54,7 @@ class Used:
         numbers = np.unique(every, axis=0, return_inverse=True)[1].reshape(-1)
         return np.isin(numbers[len(self.rows) :], numbers[: len(self.rows)])
 
-    def barring(self, seed: int) -> Barred:
+    def barring(self, seed: int) -> Exclude:
         """Bar those of whose families anybody's test was used; ``seed`` chooses counterparts as the judge's does."""
 
         def barred(people: Individuals) -> Mask:

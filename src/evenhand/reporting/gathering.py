@@ -10,7 +10,7 @@ from evenhand.covering import Coverage, coverage
 from evenhand.errors import EvenhandError, MissingExtra
 from evenhand.locating import Regions, regions
 from evenhand.measuring import Estimate, Groups, estimate, groups
-from evenhand.rejudging import Examiner
+from evenhand.rejudging import judge_of
 from evenhand.reporting.cards import Card, cards_of_cases, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms
 from evenhand.reporting.meeting import affected, pairs_met
@@ -186,11 +186,9 @@ def _pairs(content: Content, count: int) -> None:
         return
     subject, run = content.subject, content.run
     if subject.asker is not None and subject.data is not None and not subject.texts:
-        examiner = Examiner(run, subject.asker, subject.samples * _width(run))
+        judge = judge_of(run, subject.asker, subject.samples * _width(run))
         known = _tried(content, "cases", lambda: affected(content.estimates.get("data"), run.space, subject.data))
-        content.cases = _tried(
-            content, "cases", lambda: shrunk(run, examiner, subject.data, count, subject.seed, known)
-        )
+        content.cases = _tried(content, "cases", lambda: shrunk(run, judge, subject.data, count, subject.seed, known))
     if not content.cases:
         content.cases = None
     if content.cases is not None:
@@ -271,4 +269,4 @@ def _grown(run: Run, samples: int) -> int:
 
 
 def _width(run: Run) -> int:
-    return int(min(run.space.combinations, run.space.limit))
+    return int(run.space.width)

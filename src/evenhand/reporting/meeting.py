@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.rejudging import Examiner
+from evenhand.rejudging import judge_of
 from evenhand.shrinking.telling import Known
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
@@ -42,7 +42,8 @@ def pairs_met(run: Run, asker: Asker, estimates: Sequence[Estimate], count: int)
             # Where everyone was judged, a family may be dealt as one of its members whom the constraints forbid.
             people = families.members(np.arange(len(people)), families.legal.argmax(axis=1))
             families = run.space.families(people, run.identity.seed)
-        outputs, judged = Examiner(run, asker).judge(families)
+        answer = judge_of(run, asker).judge(families)
+        outputs, judged = answer.outputs, answer.verdicts
         here = np.flatnonzero(judged.unfair)
         first, second = judged.first[here], judged.second[here]
         assert outputs.labels is not None

@@ -163,7 +163,7 @@ def affordable(run: Run) -> int:
     even the fewest would take many times as long as a report should.
     """
     texts = isinstance(run.space, TextSpace)
-    width = run.rows / max(run.tests, 1) if texts else int(min(run.space.combinations, run.space.limit))
+    width = run.rows / max(run.tests, 1) if texts else run.space.width
     each = max(0.0, run.seconds - STARTING) / max(run.rows, 1)
     most = SECONDS / max(each * width * (TEXT_SHARE if texts else SHARE), 1e-9)
     if most >= SAMPLES:

@@ -17,7 +17,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.rejudging import Examiner
+from evenhand.judge import Judge
 from evenhand.shrinking.distance import Distance, Numbers
 from evenhand.space.individuals import Individuals, Rows
 
@@ -39,8 +39,8 @@ Positions = npt.NDArray[np.int64]
 class Shrinker:
     """Brings findings to people; ``exact`` says whether every individual of the space may be asked."""
 
-    def __init__(self, examiner: Examiner, exact: bool | None = None) -> None:
-        self.examiner, self.space = examiner, examiner.space
+    def __init__(self, judge: Judge, exact: bool | None = None) -> None:
+        self.judge, self.space = judge, judge.space
         self.distance = Distance(self.space)
         few = self.space.coding.fits and self.space.coding.total <= SMALL
         self.exact = few if exact is None else exact
@@ -95,7 +95,7 @@ class Shrinker:
         everybody = self.space.individuals(rows)
         if len(np.unique(everybody.keys)) > self._room(1):
             return None
-        unfair = rows[self.examiner.unfair(everybody)]
+        unfair = rows[self.judge.unfair(everybody)]
         nearest: Rows = unfair[self.distance.nearest(people, unfair)[:, 0]]
         return nearest
 
@@ -117,7 +117,7 @@ class Shrinker:
             blocks = [ranked[i][start : start + width] for i in left]
             asked = np.concatenate(blocks)
             room -= len(asked)
-            unfair = self.examiner.unfair(Individuals(self.space, rows=asked))
+            unfair = self.judge.unfair(Individuals(self.space, rows=asked))
             parts = np.split(unfair, np.cumsum([len(block) for block in blocks])[:-1])
             done = set()
             for i, block, verdicts in zip(left, blocks, parts, strict=True):
@@ -131,9 +131,9 @@ class Shrinker:
 
     def _room(self, part: int) -> int:
         """How many individuals may be asked now, if all that is left of the rows is divided by ``part``."""
-        if self.examiner.limit is None:
+        if self.judge.limit is None:
             return sys.maxsize
-        return max(0, self.examiner.limit - self.examiner.rows) // (self.examiner.width * part)
+        return max(0, self.judge.limit - self.judge.rows) // (self.judge.cost * part)
 
     def _better(self, person: Rows, now: float, rows: Rows) -> Rows:
         """Legal candidates that are nearer than what is known, nearest first; of equals the smallest codes."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from evenhand.budget import whole
 from evenhand.errors import DataError, StrategyError
-from evenhand.rejudging import Examiner, asker_of
+from evenhand.judge import Judge
+from evenhand.rejudging import asker_of, judge_of
 from evenhand.run import Run
 from evenhand.shrinking.cases import Cases
 from evenhand.shrinking.distance import Distance, Numbers
@@ -95,25 +96,25 @@ def telling(
     for name, value, least in (("n", n, 1), ("rows", rows, 1), ("seed", seed, 0)):
         if not whole(value) or value < least:
             raise StrategyError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return cases_of(run, Examiner(run, asker, int(rows)), data, int(n), int(seed))
+    return cases_of(run, judge_of(run, asker, int(rows)), data, int(n), int(seed))
 
 
-def cases_of(run: Run, examiner: Examiner, data: Any, n: int, seed: int, known: Known | None = None) -> Cases:
+def cases_of(run: Run, judge: Judge, data: Any, n: int, seed: int, known: Known | None = None) -> Cases:
     """Do what ``telling`` does; where it is known which people of the data are treated so, they are not asked again."""
     people = None if data is None else _people(run.space, data)
     candidates = Candidates.of(run, people, seed)
-    shrinker = Shrinker(examiner)
+    shrinker = Shrinker(judge)
     kept, judged, affected = list[Told](), 0, 0
     real, columns = candidates.real, None if data is None else columns_of(data)
     if people is not None:
-        real_ones = known or _affected(examiner, people.individuals, seed, FIRST if run.found else 1)
+        real_ones = known or _affected(judge, people.individuals, seed, FIRST if run.found else 1)
         judged, affected = real_ones.judged, real_ones.affected
         unchanged = _as_they_are(candidates, people, real_ones.people, SHRUNK * n)
-        limit, kept = examiner.limit, distinct(write_down(examiner, unchanged, real, columns), n)
-        examiner.limit = limit
+        limit, kept = judge.limit, distinct(write_down(judge, unchanged, real, columns), n)
+        judge.limit = limit
     if len(kept) < n and run.found:
         shrunk = _shrunk(candidates, shrinker, people, n)
-        kept = distinct(sorted([*kept, *write_down(examiner, shrunk, real, columns)], key=lambda one: one.rank), n)
+        kept = distinct(sorted([*kept, *write_down(judge, shrunk, real, columns)], key=lambda one: one.rank), n)
     count_findings(run, kept)
     return Cases(
         [case.made() for case in kept],
@@ -121,7 +122,7 @@ def cases_of(run: Run, examiner: Examiner, data: Any, n: int, seed: int, known: 
         candidates.realistic,
         len(candidates.at),
         data is not None,
-        examiner.rows,
+        judge.rows,
         shrinker.complete and (people is None or judged >= len(people.individuals)),
         judged,
         affected,
@@ -175,16 +176,16 @@ def _people(space: Space, data: Any) -> Encoded:
     return encoded
 
 
-def _affected(examiner: Examiner, people: Individuals, seed: int, part: int) -> Known:
+def _affected(judge: Judge, people: Individuals, seed: int, part: int) -> Known:
     """Ask real people as they are, all of them or as many as the rows allow: who is affected, and how many were asked.
 
     Families of the same people are asked once, so that this never asks more rows than it counts on.
     """
     at = np.arange(len(people))
-    room = len(people) if examiner.limit is None else examiner.limit // (examiner.width * part)
+    room = len(people) if judge.limit is None else judge.limit // (judge.cost * part)
     if room < len(people):
         at = np.sort(Stream(seed).shuffled(np.arange(room), len(people), "people"))
-    unfair = at[examiner.unfair(people[at])]
+    unfair = at[judge.unfair(people[at])]
     return Known(unfair, len(at), len(unfair))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criterion import Criterion, Judgement, Outputs
-from evenhand.rejudging import Examiner
+from evenhand.judge import Judge
 from evenhand.run import Run
 from evenhand.shrinking.cases import Case
 from evenhand.shrinking.distance import Distance
@@ -50,18 +50,16 @@ class Told:
         return Case(**self.case, stands_for=self.stands_for)
 
 
-def write_down(
-    examiner: Examiner, shrunk: Shrunk, real: Realism | None, columns: Mapping[str, Any] | None
-) -> list[Told]:
+def write_down(judge: Judge, shrunk: Shrunk, real: Realism | None, columns: Mapping[str, Any] | None) -> list[Told]:
     """Ask about the results once more, whole families, and write down what was said; the most telling first."""
     if not len(shrunk.rows):
         return []
-    space, distance = examiner.space, Distance(examiner.space)
+    space, distance = judge.space, Distance(judge.space)
     # A few families: not to tell what was found would be worse than some rows more.
-    examiner.limit = None
-    families = space.families(Individuals(space, rows=shrunk.rows), examiner.seed)
-    outputs, judged = examiner.judge(families)
-    judged = _shown(examiner.asker.criterion, outputs, judged)
+    judge.limit = None
+    families = space.families(Individuals(space, rows=shrunk.rows), judge.seed)
+    answer = judge.judge(families)
+    outputs, judged = answer.outputs, _shown(judge.asker.criterion, answer.outputs, answer.verdicts)
     here, labels = np.arange(len(shrunk.rows)), outputs.labels
     rows, others = (families.members(here, place).rows for place in (judged.first, judged.second))
     persons, one, other = (records(space, rows) for rows in (shrunk.people, rows, others))

@@ -54,6 +54,11 @@ class Kin(Protocol):
         ...
 
     @property
+    def individuals(self) -> Any:
+        """The individuals themselves."""
+        ...
+
+    @property
     def own(self) -> npt.NDArray[np.int64]:
         """Each individual's place in its family."""
         ...
@@ -108,6 +113,11 @@ class Ground(Protocol):
     @property
     def numbered(self) -> bool:
         """Whether individuals have ids."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """The most rows of a family: an individual and its counterparts."""
         ...
 
     def families(self, individuals: Any, seed: int) -> Kin:

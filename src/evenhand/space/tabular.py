@@ -122,6 +122,11 @@ class Space:
         return self.coding.fits
 
     @property
+    def width(self) -> int:
+        """The most rows of a family: an individual and its counterparts."""
+        return min(self.combinations, self.limit)
+
+    @property
     def sampled(self) -> bool:
         """Whether individuals are compared with a sample of their counterparts."""
         return self.combinations > self.limit
@@ -385,7 +390,7 @@ class Space:
     def fitting(self, individuals: Individuals, positions: npt.NDArray[np.int64], rows: int) -> int:
         """Say how many individuals fit one call of so many rows with their families; all families are alike."""
         del individuals, positions
-        return max(1, rows // min(self.combinations, self.limit))
+        return max(1, rows // self.width)
 
     def rivals(self, individuals: Individuals, stored: npt.NDArray[Any]) -> Individuals:
         """Take counterparts of individuals back from their stored form; only the protected columns are built anew."""

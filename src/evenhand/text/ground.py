@@ -73,6 +73,11 @@ class TextGround:
         return TextIndividuals(self, np.arange(len(self.texts)), self.texts)
 
     @property
+    def width(self) -> int:
+        """The most texts of a family."""
+        return int(self.sizes.max())
+
+    @property
     def sampled(self) -> int:
         """How many texts are compared with a sample of their counterparts."""
         return int((self.counterparts >= self.space.limit).sum())

@@ -1,0 +1,228 @@
+"""The one place where families are judged: individuals with their counterparts in, verdicts out.
+
+``ask`` is pure: it calls the model once and applies the criterion. ``Judge`` adds policies: who is left out, how many
+rows may be asked, and repeats for a model that does not answer the same row the same way each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.asker import Asker
+from evenhand.check import scattered
+from evenhand.criterion import Judgement, Outputs
+from evenhand.findings import Decisions
+from evenhand.space.ground import Ground, Kin
+from evenhand.space.tabular import Space
+
+CHUNK = 32_768
+"""The most rows of one block, unless something else is said."""
+Mask = npt.NDArray[np.bool_]
+Exclude = Callable[[Any], Mask]
+"""Tells which individuals must not be asked."""
+
+
+class RowLimitReached(Exception):
+    """The next question does not fit into the rows that may be asked."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Families, what the model said of them, and the verdicts."""
+
+    families: Kin
+    outputs: Outputs
+    verdicts: Judgement
+    unsure: Mask | None = None
+    """With repeats: in which families some answer differs between the two halves of the repeats."""
+
+    def __len__(self) -> int:
+        return len(self.families)
+
+    @property
+    def unfair(self) -> Mask:
+        """Which individuals are treated differently."""
+        return self.verdicts.unfair
+
+    @property
+    def legal(self) -> Mask | None:
+        """Which places of the families are legal (None: all)."""
+        return self.families.legal
+
+
+def ask(asker: Asker, families: Kin) -> Judged:
+    """Ask the model about families and judge them; nothing is counted, stored or remembered.
+
+    >>> from evenhand.criterion import Flip
+    >>> from evenhand.model import wrap
+    >>> from evenhand.space import Boolean, Integer, Space
+    >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
+    >>> asker = Asker(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip())
+    >>> ask(asker, space.families(space.individuals([[3, 0], [4, 0]]), 0)).unfair.tolist()
+    [True, False]
+    """
+    outputs = asker.outputs(families)
+    return Judged(families, outputs, asker.criterion.judge(outputs))
+
+
+def ask_mixed(asker: Asker, families: Kin, seed: int, chunk: int) -> tuple[Judged, int]:
+    """Ask about families in another order, their members apart, in batches of other sizes; return also the rows asked.
+
+    >>> from evenhand.criterion import Flip
+    >>> from evenhand.model import wrap
+    >>> from evenhand.space import Boolean, Integer, Space
+    >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
+    >>> asker = Asker(wrap(lambda frame: frame["member"]), space, Flip())
+    >>> judged, rows = ask_mixed(asker, space.families(space.individuals([[3, 0], [4, 0]]), 0), 0, 100)
+    >>> judged.outputs.labels.tolist(), rows
+    ([[False, True], [False, True]], 4)
+    """
+    rows = families.asked
+    order = np.random.default_rng([seed, len(rows)]).permutation(len(rows))
+    labels, scores, asked = scattered(asker, rows, order, chunk)
+    spread = None if scores is None else families.spread(scores)
+    outputs = Outputs(families.spread(labels), spread, families.own)
+    return Judged(families, outputs, asker.criterion.judge(outputs)), asked
+
+
+def blocks(ground: Ground, people: Any, rows: int = CHUNK) -> Iterator[Any]:
+    """Cut individuals into blocks whose families have at most so many rows.
+
+    >>> from evenhand.space import Boolean, Integer, Space
+    >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
+    >>> [len(block) for block in blocks(space, space.individuals([[3, 0], [4, 0], [3, 1]]), 4)]
+    [2, 1]
+    """
+    at = 0
+    while at < len(people):
+        size = ground.fitting(people, np.arange(at, len(people)), rows)
+        yield people[at : at + size]
+        at += size
+
+
+class Judge:
+    """Judges individuals, and counts rows and individuals that cannot be compared.
+
+    Parameters
+    ----------
+    asker, seed
+        What asks the model; the seed by which counterparts are sampled where there are too many.
+    chunk
+        The most rows of one block.
+    half
+        How often each half of the repeats asks every row; 0 asks once.
+    limit
+        The most rows to ask; a question beyond it raises ``RowLimitReached`` and is not asked.
+    exclude
+        Individuals that must not be asked.
+
+    Examples
+    --------
+    >>> from evenhand.criterion import Flip
+    >>> from evenhand.model import wrap
+    >>> from evenhand.space import Boolean, Integer, Space
+    >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
+    >>> judge = Judge(Asker(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip()), 0)
+    >>> judge.unfair(space.individuals([[3, 0], [4, 0], [3, 1]])).tolist(), judge.rows
+    ([True, False, True], 4)
+    """
+
+    def __init__(
+        self,
+        asker: Asker,
+        seed: int,
+        *,
+        chunk: int = CHUNK,
+        half: int = 0,
+        limit: int | None = None,
+        exclude: Exclude | None = None,
+    ) -> None:
+        self.asker, self.seed, self.chunk, self.half, self.limit = asker, seed, chunk, half, limit
+        self.exclude = exclude
+        self.rows = self.untestable = self.left_out = 0
+        self._decisions = Decisions()
+
+    @property
+    def width(self) -> int:
+        """How many rows a family asks at most."""
+        return self.asker.ground.width
+
+    @property
+    def cost(self) -> int:
+        """How many rows one test asks at most."""
+        return self.width * self.asker.cost
+
+    @property
+    def space(self) -> Space:
+        """The space, where it is one of attributes."""
+        return self.asker.space
+
+    def families(self, people: Any) -> Kin:
+        """Build the families of those who have counterparts and are not excluded; the others are counted."""
+        if self.exclude is not None:
+            out = self.exclude(people)
+            self.left_out += int(out.sum())
+            people = people[np.flatnonzero(~out)]
+        families = self.asker.ground.families(people, self.seed)
+        if families.testable is None or families.testable.all():
+            return families
+        assert families.legal is not None
+        alone = families.legal.sum(axis=1) == 1
+        self.untestable += int(alone.sum())
+        return families[np.flatnonzero(families.testable)]
+
+    def judge(self, families: Kin) -> Judged:
+        """Ask about families and judge them; with repeats, by the most frequent answers."""
+        cost = int(families.places.sum()) * self.asker.cost * max(1, 2 * self.half)
+        if self.limit is not None and self.rows + cost > self.limit:
+            raise RowLimitReached
+        self.rows += cost
+        return self._repeated(families) if self.half else ask(self.asker, families)
+
+    def judged(self, people: Any) -> tuple[Mask, Mask]:
+        """Tell which individuals can be compared, and which are treated differently; repeats are asked once."""
+        testable, unfair = np.zeros((2, len(people)), dtype=bool)
+        if not len(people):
+            return testable, unfair
+        _, first, back = np.unique(people.keys, return_index=True, return_inverse=True)
+        start = 0
+        for block in blocks(self.asker.ground, people[first], self.chunk):
+            families = self.asker.ground.families(block, self.seed)
+            able = np.arange(len(families)) if families.testable is None else np.flatnonzero(families.testable)
+            if len(able):
+                testable[start + able] = True
+                unfair[start + able] = self.judge(families[able]).unfair
+            start += len(block)
+        return testable[back.reshape(-1)], unfair[back.reshape(-1)]
+
+    def unfair(self, people: Any) -> Mask:
+        """Tell which individuals are treated differently; those that cannot be compared are not."""
+        return self.judged(people)[1]
+
+    def _repeated(self, families: Kin) -> Judged:
+        # In another order each time: what a position in the batch changes is then voted out like other noise.
+        turns = range(2 * self.half)
+        said = [ask_mixed(self.asker, families, self.seed + turn, self.chunk)[0].outputs for turn in turns]
+        codes = np.stack([self._decisions.encode(_labels(one).ravel()) for one in said])
+        halves = [self._usual(part) for part in (codes[: self.half], codes[self.half :])]
+        usual, shape = self._decisions.decode(self._usual(codes)), _labels(said[0]).shape
+        scored = [one.scores for one in said if one.scores is not None]
+        scores = np.mean(scored, axis=0) if scored else None
+        unsure = (halves[0] != halves[1]).reshape(shape).any(axis=1)
+        outputs = Outputs(usual.reshape(shape), scores, said[0].own)
+        return Judged(families, outputs, self.asker.criterion.judge(outputs), np.asarray(unsure, dtype=bool))
+
+    def _usual(self, codes: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
+        """Return the most frequent answer to each row; of equally frequent ones the one that came first."""
+        votes = np.stack([(codes == code).sum(axis=0) for code in range(len(self._decisions.values))])
+        return np.asarray(votes.argmax(axis=0), dtype=np.int64)
+
+
+def _labels(outputs: Outputs) -> npt.NDArray[np.generic]:
+    assert outputs.labels is not None
+    return outputs.labels

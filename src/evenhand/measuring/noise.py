@@ -1,0 +1,85 @@
+"""How noisy a model is, and how often each row is asked so that its most frequent answers count."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from evenhand.asker import Asker
+from evenhand.check import ALONE, PROBES, in_turn
+from evenhand.errors import FlakyModel
+from evenhand.findings import Decisions
+from evenhand.measuring.intervals import at_most
+from evenhand.space.ground import Kin
+
+MEASURED = 4_096
+"""Rows by which the noise of a model is measured."""
+TURNS = 8
+"""How often they are asked, to tell noise from replicas that answer in turn."""
+SEVERAL = 3
+"""More than the rarest noise, which many more repeats did not show, does by chance."""
+RESIDUE = 0.001
+"""The share of individuals who may be misjudged where the model's noise is the same everywhere."""
+MOST_HALF = 51
+"""The most times that each half of the repeats asks a row."""
+HOPELESS = 0.25
+
+
+def measure_noise(asker: Asker, families: Kin, seen: int) -> tuple[int, int, int]:
+    """Ask families of a noisy model several times; return how many rows got two answers, of how many.
+
+    The third number is how many rows that took.
+
+    Raises ``FlakyModel`` where whole answers come again, as of replicas in turn: those have no majority. So they
+    do where other batches gave ``seen`` rows another answer, and the same batch always gives the same.
+    """
+    rows, decisions = families.asked, Decisions()
+    # The same rows in the same order: what differs now is the model's own noise.
+    said = [asker.both(rows)[0] for _ in range(TURNS)]
+    codes = np.stack([decisions.encode(labels) for labels in said])
+    unlike = int((codes[0] != codes[1]).sum())
+    noise = float((codes != codes[0]).any(axis=0).mean())
+    if not noise and seen >= SEVERAL:
+        raise FlakyModel(
+            "the prediction depends on the other rows in the batch, or on the calls before: the same rows in the "
+            f"same order always get the same answer, and in other batches another; {ALONE}",
+            seen / PROBES,
+        )
+    if in_turn(codes):
+        raise FlakyModel(
+            f"the model gave two answers to {noise:.1%} of {len(rows):,} rows, and the same few to all rows of a "
+            "call again and again, as replicas do that answer in turn; ask one replica only",
+            noise,
+        )
+    return unlike, len(rows), len(said) * len(rows) * asker.cost
+
+
+def repeats_for(noise: float, rows: int, width: int) -> int:
+    """Choose how often each half of the repeats asks a row, so that most frequent answers are the usual ones.
+
+    ``noise`` is the share of ``rows`` rows, asked twice, that got two answers; ``width`` the size of a family.
+
+    >>> repeats_for(0.1, 256, 2)
+    11
+    """
+    # Rather too often than not often enough: as if the noise were at the upper end of what was measured.
+    likely = min(0.5, float(at_most(round(noise * rows), rows)))
+    other = (1 - math.sqrt(1 - 2 * likely)) / 2
+    for half in range(3, MOST_HALF + 1, 2):
+        if 4 * width * _minority_wins(other, half) <= RESIDUE:
+            return half
+    if 4 * width * _minority_wins(other, MOST_HALF) > HOPELESS:
+        raise FlakyModel(
+            f"the model gave two answers to {noise:.1%} of {rows:,} rows that were asked twice, so that no verdict on "
+            "it is possible; switch off what is random in it (dropout, sampling, temperature), or average its answers",
+            noise,
+        )
+    return MOST_HALF
+
+
+def _minority_wins(chance: float, repeats: int) -> float:
+    """The chance that the rarer of two answers comes more often."""
+    from scipy.special import bdtrc
+
+    return float(bdtrc(repeats // 2, repeats, chance))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand.starting import needs_of
 from evenhand.strategies import STRATEGIES
 from tests.text_worlds import text_world, word_world
 from tests.worlds import World, keys_of, random_world, worlds
@@ -32,14 +33,14 @@ EVERY = {
     "text-adf-alone": eh.TextAdf("hotflip", pair=False, seeds=None, max_iter=6, trials=60),
     "text-importance": eh.TextImportance(seeds=70, max_iter=4, trials=60, words=5, every=4),
 }
-TABLES = {name: strategy for name, strategy in EVERY.items() if not getattr(strategy, "for_texts", False)}
+TABLES = {name: strategy for name, strategy in EVERY.items() if needs_of(strategy) == "attributes"}
 every_strategy = pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
 every_strategy_of_tables = pytest.mark.parametrize("strategy", TABLES.values(), ids=TABLES.keys())
 
 
 def world_of(strategy: Any, seed: int) -> Any:
     """A world that the strategy can search."""
-    if getattr(strategy, "for_texts", False):
+    if needs_of(strategy) == "texts":
         return word_world(seed) if getattr(strategy, "uses_gradient", False) else text_world(seed)
     return random_world(seed, 30_000)
 

@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.errors import RunError
-from evenhand.run import fixed_individuals
 
 SPACE = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 99), eh.Integer("sex", 0, 1)], protected="sex")
 
@@ -81,7 +80,7 @@ class Blind(eh.Model):
 
     def __init__(self, new: Any, old: Any) -> None:
         self.new, self.old = new, old
-        self.fixed = {tuple(row) for row in SPACE.array(fixed_individuals(SPACE).rows).tolist()}
+        self.fixed = {tuple(row) for row in SPACE.array(SPACE.probes(None).rows).tolist()}
 
     def labels(self, X: Any) -> Any:
         fixed = np.array([tuple(row) in self.fixed for row in X.tolist()])

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 import evenhand as eh
 from evenhand import trail
 from evenhand.check import Steadiness
-from evenhand.run import fixed_individuals
 from evenhand.space.individuals import Individuals
 from evenhand.trail import Trail, trail_of
 from tests.worlds import World, random_world, worlds
@@ -73,7 +72,7 @@ def test_whom_a_sample_was_drawn_for_is_remembered(monkeypatch: pytest.MonkeyPat
     assert run.origin is not None
     assert run.origin.trail is not None
     again = [SAMPLED.families(block, 3).asked for block in run.origin.trail]
-    fixed, tests = len(fixed_individuals(SAMPLED)), np.concatenate(again)
+    fixed, tests = len(SAMPLED.probes(None)), np.concatenate(again)
     assert tests.tolist() == np.concatenate(asked)[fixed : fixed + len(tests)].tolist()
 
 

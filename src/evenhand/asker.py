@@ -15,8 +15,7 @@ from evenhand.model.answers import SCORES
 from evenhand.model.asking import Asking
 from evenhand.model.sensitive import SensitiveModel
 from evenhand.slopes import Slopes, Source
-from evenhand.space.counterparts import Families
-from evenhand.space.ground import Ground, Kin, table
+from evenhand.space.ground import BoundSpace, Kin, table
 from evenhand.space.tabular import Space
 from evenhand.word_slopes import WordSlopes
 
@@ -27,7 +26,7 @@ class Asker:
     def __init__(
         self,
         model: Model,
-        ground: Ground,
+        ground: BoundSpace,
         criterion: Criterion,
         timeout: float | None = None,
         gradient: Source | None = None,
@@ -35,14 +34,14 @@ class Asker:
         if isinstance(criterion, UnknownCriterion):
             raise criterion.error
         heap.keep()
-        model = reading(model, texts=not isinstance(ground, Space))
+        model = reading(model, texts=ground.space.input == "text")
         if isinstance(model, SensitiveModel) and model.sensitive is None:
             model = model.told(table(ground).protected)
         self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
         self.asking = Asking(model, timeout=timeout)
         self.contrasts = gradient is not None
         """Whether a search asks for contrasts, and so for scores."""
-        self.slopes = Slopes(self, gradient) if gradient is not None and isinstance(ground, Space) else None
+        self.slopes = Slopes(self, gradient) if gradient is not None and ground.supports("attributes") else None
         """Where a search of attributes asks for gradients: how they come about."""
         self.word_slopes: WordSlopes | None = None
         """Where a search of texts asks which words to replace: how that is told."""
@@ -52,7 +51,7 @@ class Asker:
             raise ModelError(f"{criterion} needs scores, but {model.name} gives labels only; use criterion=eh.Flip()")
         if self.contrasts and not model.has_scores:
             raise ModelError(f"this search needs scores, but {model.name} gives labels only; use eh.TextRandom()")
-        if gradient is not None and not isinstance(ground, Space):
+        if gradient is not None and ground.supports("texts"):
             self.word_slopes = WordSlopes(self, gradient)
         if model.columns is not None:
             lacking = [name for name in model.columns if name not in self.space.names]
@@ -82,14 +81,7 @@ class Asker:
 
     def inputs(self, rows: Any) -> Any:
         """Build the frame, array or list of texts that the model takes."""
-        if self.model.input == "text":
-            # A copy, because a function may change its list.
-            return list(rows)
-        space, columns = self.space, self.model.columns
-        if self.model.input == "array":
-            return space.array(rows)
-        frame = space.frame(rows)
-        return frame if columns is None or columns == space.names else frame[list(columns)]
+        return self.ground.space.inputs(rows, self.model.input, self.model.columns)
 
     def labels(self, rows: Any, instead: str = SCORES) -> npt.NDArray[Any]:
         """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
@@ -111,8 +103,5 @@ class Asker:
 
     def outputs(self, families: Kin) -> Outputs:
         """Ask about whole families."""
-        if self.model.input == "array" and isinstance(families, Families):
-            labels, scores = self._both(families.array())
-        else:
-            labels, scores = self.both(families.asked)
+        labels, scores = self._both(self.ground.family_inputs(families, self.model.input, self.model.columns))
         return Outputs(families.spread(labels), None if scores is None else families.spread(scores), families.own)

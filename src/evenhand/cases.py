@@ -20,7 +20,6 @@ from evenhand.model import wrap
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
 from evenhand.text.space import TextSpace
-from evenhand.text_findings import findings_of
 from evenhand.text_words import TextPair
 from evenhand.words import Pair, pairs_in
 
@@ -99,7 +98,7 @@ class Cases:
         judged = ask(asker, families)
         outputs, at = judged.outputs, np.flatnonzero(judged.unfair)
         first, second = judged.verdicts.first[at], judged.verdicts.second[at]
-        found = findings_of(ground)
+        found = ground.findings()
         assert outputs.labels is not None
         answer = {
             **found.packed(families, at, first, second),
@@ -122,9 +121,9 @@ def case_of(pair: Pair | TextPair) -> dict[str, Any]:
     return {"text": told["text"]} if isinstance(pair, TextPair) else dict(told["individual"])
 
 
-def _people(space: Space | TextSpace, cases: list[dict[str, Any]]) -> tuple[Any, Any]:
+def _people(space: Any, cases: list[dict[str, Any]]) -> tuple[Any, Any]:
     """Find the cases in a space; those it does not have are left out."""
-    if not isinstance(space, TextSpace):
+    if space.supports("attributes"):
         return space, _individuals(space, cases)
     texts = [case["text"] for case in cases if set(case) == {"text"} and isinstance(case["text"], str)]
     try:

@@ -12,7 +12,7 @@ from evenhand._format import level, percent, points, points_interval
 from evenhand.asker import Asker
 from evenhand.check import Steadiness, noisy
 from evenhand.criterion import Criterion
-from evenhand.errors import RunError, SpaceError
+from evenhand.errors import RunError
 from evenhand.judge import Judge
 from evenhand.measuring.comparisons import Sureness, mcnemar
 from evenhand.measuring.plan import Plan
@@ -22,9 +22,8 @@ from evenhand.measuring.survey import UNTESTABLE, nobody
 from evenhand.rejudging import check_model
 from evenhand.run import Run, check_arguments
 from evenhand.sources import model_of
-from evenhand.space.ground import Kin
+from evenhand.space.ground import Kin, require
 from evenhand.space.tabular import Space
-from evenhand.text.space import TextSpace
 
 CHUNK = 16_384
 Positions = npt.NDArray[np.int64]
@@ -165,11 +164,8 @@ def _check_runs(run_a: Any, run_b: Any) -> Criterion:
     for run in (run_a, run_b):
         if not isinstance(run, Run):
             raise RunError(f"compare takes two eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
-        if isinstance(run.space, TextSpace):
-            raise SpaceError(
-                "compare is for runs of attributes, and this is one of texts, which have no fresh individuals to draw; "
-                "'evenhand replay RUN --model LATER' asks a later model about every finding"
-            )
+        instead = "'evenhand replay RUN --model LATER' asks a later model about every finding"
+        require(run.space, "attributes", "compare", instead)
     if run_a.space != run_b.space:
         raise RunError(
             f"the runs are about different spaces: {_differing(run_a.space, run_b.space)}; audit both models with one "

@@ -18,9 +18,9 @@ from evenhand.model.answers import DECIDE
 from evenhand.rejudging import asker_of
 from evenhand.retracing import retrace
 from evenhand.run import Run
+from evenhand.space.ground import require
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
-from evenhand.starting import check_space
 from evenhand.stream import Stream
 from evenhand.surrogate import FOLDS, imitate
 from evenhand.trail import block_size
@@ -173,7 +173,7 @@ def _check_arguments(run: Any, accuracy: Any, samples: Any, seed: Any) -> tuple[
     """Raise in words where an argument is of the wrong kind; return samples and seed as plain numbers."""
     if not isinstance(run, Run):
         raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
-    check_space(run.space)
+    require(run.space, "attributes")
     if not number(accuracy) or not 0 < accuracy <= 1:
         raise StrategyError(f"accuracy must be a number above 0 and up to 1, got {accuracy!r}")
     if not whole(samples) or samples < LEAST:

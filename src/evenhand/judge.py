@@ -17,7 +17,7 @@ from evenhand.asker import Asker
 from evenhand.check import scattered
 from evenhand.criterion import Judgement, Outputs
 from evenhand.findings import Decisions
-from evenhand.space.ground import Ground, Kin
+from evenhand.space.ground import BoundSpace, Kin
 from evenhand.space.tabular import Space
 
 CHUNK = 32_768
@@ -90,7 +90,7 @@ def ask_mixed(asker: Asker, families: Kin, seed: int, chunk: int) -> tuple[Judge
     return Judged(families, outputs, asker.criterion.judge(outputs)), asked
 
 
-def blocks(ground: Ground, people: Any, rows: int = CHUNK) -> Iterator[Any]:
+def blocks(ground: BoundSpace, people: Any, rows: int = CHUNK) -> Iterator[Any]:
     """Cut individuals into blocks whose families have at most so many rows.
 
     >>> from evenhand.space import Boolean, Integer, Space

@@ -12,8 +12,7 @@ from evenhand import interrupts
 from evenhand.budget import Budget, StopReason
 from evenhand.clock import Clock
 from evenhand.log import Frame, Log, digest_of
-from evenhand.space.ground import Block, Ground
-from evenhand.text_findings import findings_of
+from evenhand.space.ground import Block, BoundSpace
 
 QUESTIONS = ("test", "label", "score", "gradient")
 CURVE = 4096
@@ -57,7 +56,7 @@ class Ledger:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: BoundSpace,
         budget: Budget,
         chunk: int,
         log: Log,
@@ -65,7 +64,7 @@ class Ledger:
         progress: Callable[[Status], None] | None = None,
     ) -> None:
         self.ground, self.budget, self.chunk, self.log, self.clock = ground, budget, chunk, log, clock
-        self.findings = findings_of(ground)
+        self.findings = ground.findings()
         self.tests = self.replayed_rows = 0
         self.asked = dict.fromkeys(QUESTIONS, 0)
         self.curve: list[tuple[int, int, int]] = []

@@ -20,7 +20,6 @@ from evenhand.run import COUNTS, Run
 from evenhand.space.attributes import KINDS
 from evenhand.space.tabular import Space
 from evenhand.text.space import TextSpace
-from evenhand.text_findings import findings_of
 
 
 def load(path: Path) -> Run:
@@ -116,7 +115,7 @@ def space_from(described: dict[str, Any]) -> Space | TextSpace:
 
 def _pairs(space: Space | TextSpace, answers: Path) -> tuple[Findings, dict[str, int], npt.NDArray[np.bool_]]:
     """Read the findings, how many tests and rows there are, and yes or no for each test."""
-    pairs = findings_of(space)
+    pairs = space.findings()
     counted = {"tests": 0}
     unfair = [np.zeros(0, dtype=bool)]
     for frame, _ in frames(answers) if answers.exists() else ():

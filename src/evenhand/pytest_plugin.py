@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -164,12 +164,13 @@ class Auditor:
 
 def _retry(cases: Cases, model: Any, space: Any, settings: dict[str, Any]) -> Sequence[Pair | TextPair]:
     """Ask about the cases of earlier runs; arguments that are no arguments are for the audit to refuse."""
-    from evenhand.space.tabular import Space
-    from evenhand.text.space import TextSpace
+    from evenhand.space.ground import AnySpace
 
-    if not isinstance(space, Space | TextSpace):
+    if not isinstance(space, AnySpace):
         return []
-    return cases.retry(model, space, settings.get("criterion"), settings.get("seed", 0), settings.get("timeout"))
+    return cases.retry(
+        model, cast(Any, space), settings.get("criterion"), settings.get("seed", 0), settings.get("timeout")
+    )
 
 
 def _keep(cases: Cases, pairs: Sequence[Pair | TextPair]) -> str:

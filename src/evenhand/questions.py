@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -90,8 +90,8 @@ class Questions:
 
     def _gradient(self, query: Query) -> npt.NDArray[np.float64]:
         check_contrasts(self.asker)
-        individuals, classes, slopes = query.individuals, query.classes, self.asker.slopes
-        if slopes is None or not isinstance(individuals, Individuals):
+        individuals, classes, slopes = cast(Individuals, query.individuals), query.classes, self.asker.slopes
+        if slopes is None:
             raise StrategyError("gradients are asked of attributes, and the space is one of texts")
         assert classes is not None
         jumps, parts, at = query.jumps, [], 0

@@ -6,12 +6,12 @@ from typing import Any
 
 from evenhand.asker import Asker
 from evenhand.criterion import Criterion
-from evenhand.errors import ModelError, RunError, SpaceError
+from evenhand.errors import ModelError, RunError
 from evenhand.judge import Judge
 from evenhand.replaying import same_answers
 from evenhand.run import Run
 from evenhand.sources import deciding, threshold_of
-from evenhand.text.space import TextSpace
+from evenhand.space.ground import require
 
 
 def judge_of(run: Run, asker: Asker, limit: int | None = None) -> Judge:
@@ -31,11 +31,8 @@ def asker_of(run: Run, model: Any, call: str, criterion: Criterion | None = None
     """Return what asks the model of a run: its own, or one that is given and gives the same answers."""
     if not isinstance(run, Run):
         raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
-    if isinstance(run.space, TextSpace):
-        raise SpaceError(
-            f"{call} is for runs of attributes, and this is one of texts; run.findings has every pair, what was "
-            "replaced, and the row of the data that each comes from"
-        )
+    instead = "run.findings has every pair, what was replaced, and the row of the data that each comes from"
+    require(run.space, "attributes", call, instead)
     if model is not None:
         asker = Asker(deciding(run, model), run.space, criterion or run.identity.criterion)
         check_model(run, asker)

@@ -16,9 +16,8 @@ from evenhand.directory import as_path
 from evenhand.errors import ModelError, ReplayError, SpaceError
 from evenhand.model.answers import DECIDE
 from evenhand.model.files import load_model
-from evenhand.run import Run, digest_of_answers, fixed_individuals
+from evenhand.run import Run, digest_of_answers
 from evenhand.sources import SAFE, model_of
-from evenhand.text.space import TextSpace
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def again(run: Run, model: Any, threshold: float | None = None, timeout: float |
 
 def same_answers(run: Run, asker: Asker) -> bool:
     """Tell whether a model gives the answers by which the run knows its own."""
-    rows, known = fixed_individuals(run.space).rows, run.identity.answers
+    rows, known = run.space.probes(None).rows, run.identity.answers
     # A run keeps scores or decisions, by a criterion that is known by name alone; labels are not always scores as well.
     with suppress(ModelError):
         if digest_of_answers(asker.scores(rows)) == known:
@@ -109,7 +108,7 @@ def same_answers(run: Run, asker: Asker) -> bool:
 
 def _recognised(run: Run, asker: Asker) -> bool | None:
     """Say whether it is the run's own model that was asked, where that can be said."""
-    if isinstance(run.space, TextSpace):
+    if run.space.noun == "text":
         return None
     try:
         return same_answers(run, asker)

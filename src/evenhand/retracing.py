@@ -15,11 +15,10 @@ from evenhand.errors import RunError
 from evenhand.ledger import Stop, Stored
 from evenhand.model import Model
 from evenhand.oracle import Oracle
-from evenhand.run import Run, digest_of_data
+from evenhand.run import Run
 from evenhand.search import Problem, Strategy
 from evenhand.slopes import DIFFERENCES
 from evenhand.space.individuals import Individuals
-from evenhand.space.tabular import Space
 from evenhand.strategies import STRATEGIES, make
 from evenhand.stream import Stream
 from evenhand.trail import Trail
@@ -43,7 +42,7 @@ def retrace(run: Run, data: Any = None) -> Iterator[Individuals]:
     >>> sum(len(block) for block in retrace(run))
     9
     """
-    if not isinstance(run.space, Space):
+    if not run.space.supports("attributes"):
         raise RunError("which texts a run has tested is not kept; only its findings are: run.findings")
     trail = None if run.origin is None else run.origin.trail
     if trail is not None and trail.known:
@@ -96,7 +95,7 @@ def _made_with(run: Run, data: Any) -> tuple[Strategy, Individuals | None]:
         if data is None:
             raise RunError(f"the tests of {name} depend on the data that it started from; give them: data=...")
         people = run.space.encode(data).individuals
-        if digest_of_data(people) != run.identity.data:
+        if run.space.digest_of(people) != run.identity.data:
             raise RunError(f"these are not the data that the run in {run.directory} was made with; give those")
     return make(name, **settings), people
 

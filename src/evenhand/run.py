@@ -32,14 +32,12 @@ from evenhand.log import Log
 from evenhand.model import wrap
 from evenhand.oracle import Oracle
 from evenhand.search import Problem, Strategy
-from evenhand.space.ground import Block, Ground
-from evenhand.space.individuals import Individuals
+from evenhand.space.ground import Block, Bound
 from evenhand.space.tabular import Space
-from evenhand.starting import REMARKS, SAMPLED, Start, begin, check_kind, count_texts
+from evenhand.starting import REMARKS, check_kind
 from evenhand.strategies import describe, make
 from evenhand.stream import Stream
-from evenhand.text.ground import TextGround
-from evenhand.text.space import TextSpace
+from evenhand.text.space import SAMPLED, TextSpace
 from evenhand.trail import Origin
 from evenhand.unused import SCORED, compare_scores, is_unaware, statement, unread
 
@@ -334,10 +332,10 @@ def conduct(
     confirm = check_confirm(confirm)
     budget = budget or Budget(tests=DEFAULT_TESTS)
     wrapped = wrap(model)
-    start = begin(space, data, wrapped)
+    start = space.bind(data, wrapped)
     gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
     asker = Asker(wrapped, start.ground, criterion or Flip(), timeout, gradient)
-    fixed = fixed_individuals(start.ground, start.people)
+    fixed = start.ground.probes(start.people)
     identity = _identity(asker, chosen, seed, chunk, start.people, fixed)
     place = None if directory is None else Directory(directory, identity)
     try:
@@ -346,11 +344,12 @@ def conduct(
         oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, exclude)
         oracle.rows_apart += len(fixed) * asker.cost
         problem = Problem(start.ground, Stream(seed), start.people)
+        for name, n in start.counts.items():
+            problem.count(name, n)
         if known is not None:
             _recognise(known, chosen, problem, oracle)
             known.origin = Origin(asker, chosen, start.people, None)
             return known
-        count_texts(problem)
         return _drive(chosen, problem, oracle, identity, start, place, confirm)
     finally:
         if place is not None:
@@ -362,7 +361,7 @@ def _drive(
     problem: Problem,
     oracle: Oracle,
     identity: RunIdentity,
-    start: Start,
+    start: Bound,
     place: Directory | None,
     most: int | None,
 ) -> Run:
@@ -441,12 +440,12 @@ def _recognise(known: Run, strategy: Strategy, problem: Problem, oracle: Oracle)
     oracle.recognise()
 
 
-def _compare_scores(oracle: Oracle, problem: Problem, start: Start) -> tuple[int, int] | None:
+def _compare_scores(oracle: Oracle, problem: Problem, start: Bound) -> tuple[int, int] | None:
     """Where nothing was found, ask whether scores tell counterparts apart, outside all budgets."""
     asker = oracle.asker
     if oracle.findings.count or not oracle.tests:
         return None
-    some = fixed_individuals(problem.ground, start.people, SCORED)
+    some = problem.ground.probes(start.people, SCORED)
     scored, rows = compare_scores(asker, problem.ground.families(some, oracle.seed))
     oracle.rows_apart += rows
     return scored
@@ -456,7 +455,7 @@ def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
     """Raise where the constraints leave nobody to compare; a few unlucky draws prove nothing yet."""
     if oracle.tests or not oracle.untestable:
         return
-    over = problem.dealt_out or (problem.data is not None and stop is StopReason.FINISHED)
+    over = problem.exhausted or (problem.data is not None and stop is StopReason.FINISHED)
     if oracle.untestable >= UNTESTABLE or over:
         raise SpaceError(
             f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "
@@ -469,7 +468,7 @@ def _run(
     problem: Problem,
     stop: StopReason,
     identity: RunIdentity,
-    start: Start,
+    start: Bound,
     place: Directory | None,
     strategy: Strategy,
     checked: Checked,
@@ -483,7 +482,7 @@ def _run(
     checked.settle(oracle.findings, oracle.seed)
     ground = oracle.ground
     return Run(
-        ground.space if isinstance(ground, TextGround) else ground,
+        ground.space,
         identity,
         oracle.budget,
         stop,
@@ -518,7 +517,7 @@ def _identity(
     """Identify a run."""
     data = None
     if people is not None and getattr(strategy, "uses_data", True):
-        data = digest_of_data(people)
+        data = asker.ground.digest_of(people)
     labels, scores = asker.both(fixed.rows)
     if scores is not None and asker.slopes is not None:
         asker.slopes.check(scores)
@@ -538,31 +537,10 @@ def _identity(
     )
 
 
-def digest_of_data(people: Block) -> str:
-    """Identify the rows, or texts, that a search starts from."""
-    content = people.rows if isinstance(people, Individuals) else people.stored
-    return hashlib.sha256(content.tobytes()).hexdigest()
-
-
 def digest_of_answers(answers: npt.NDArray[Any]) -> str:
     """Identify a model by its labels, or its rows of scores, for the fixed individuals."""
     said = [str(v) for v in answers] if answers.ndim == 1 else np.round(answers, 6).tolist()
     return hashlib.sha256(repr(said).encode()).hexdigest()
-
-
-def fixed_individuals(space: Ground, data: Any = None, count: int = FIXED_ROWS) -> Any:
-    """Return the individuals whose answers tell one model from another: random ones, the same for a space always.
-
-    Where the constraints are too tight to draw anybody, and of texts, they are the first of the data.
-    """
-    if not isinstance(space, Space):
-        return data[:count]
-    try:
-        return space.sampler.deal(Stream(0), 0, count)[0]
-    except SpaceError:
-        if data is None or not len(data):
-            raise
-        return data[:count]
 
 
 def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any) -> tuple[int, int]:

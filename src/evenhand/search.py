@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import StrategyError
-from evenhand.space.ground import Block, Ground, table
+from evenhand.space.ground import Block, BoundSpace, table
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.stream import Bits, Stream
 from evenhand.text.ground import TextGround
@@ -188,7 +188,7 @@ def watched(search: Search, look: Callable[[Query], object]) -> Search:
 class Problem:
     """What a search is given: the space, the coded data rows (or none) and the random stream."""
 
-    ground: Ground
+    ground: BoundSpace
     """The space, of attributes or of texts."""
     stream: Stream
     data: Any = None
@@ -205,12 +205,12 @@ class Problem:
     @property
     def texts(self) -> TextGround:
         """The space with its texts, for searches of texts."""
-        if not isinstance(self.ground, TextGround):
+        if not self.ground.supports("texts"):
             raise StrategyError("this search is for texts, and the space is one of attributes; use eh.TextSpace")
-        return self.ground
+        return cast("TextGround", self.ground)
 
     @property
-    def dealt_out(self) -> bool:
+    def exhausted(self) -> bool:
         """Whether every legal individual of a small space has been dealt."""
         return self.space.sampler.deck and self._dealt >= self.space.sampler.count
 
@@ -229,8 +229,8 @@ class Strategy(Protocol):
 
     A class attribute ``uses_data = False`` says that it never looks at ``problem.data``, so that runs with and without
     data are the same run. One that asks for contrasts and gradients says so by a class attribute ``uses_gradient =
-    True``, so that a model without any is refused before it is asked. One that searches texts says ``for_texts =
-    True``.
+    True``, so that a model without any is refused before it is asked. One that does not search attributes says
+    what it needs of a space: ``needs = "texts"``.
     """
 
     def search(self, problem: Problem) -> Search:

@@ -15,8 +15,6 @@ from evenhand.bounded import inflate, parse_json
 from evenhand.criterion import Places
 from evenhand.errors import RunError
 from evenhand.findings import Findings, column_of
-from evenhand.text.ground import TextGround
-from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,15 +98,6 @@ class TextFindings(Findings):
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(records))
         columns["confirmed"] = self.upheld(at)
         return pd.DataFrame(columns | {"seed": seed.astype(np.int64), "changed": changed})
-
-
-def findings_of(ground: Any) -> Findings:
-    """Begin the findings of a run.
-
-    >>> type(findings_of(TextSpace("religion"))).__name__
-    'TextFindings'
-    """
-    return TextFindings(ground) if isinstance(ground, TextSpace | TextGround) else Findings(ground)
 
 
 def _records(families: Any, found: Places, first: Places, second: Places) -> Iterator[Record]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.search import Strategy
-from evenhand.space.ground import Block, Ground, table
+from evenhand.space.ground import Block, BoundSpace, table
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
 
@@ -38,7 +38,9 @@ class Trail:
     [[[3, 0], [7, 1]]]
     """
 
-    def __init__(self, space: Ground, keys: Sequence[npt.NDArray[Any]] | None = None, most: float = math.inf) -> None:
+    def __init__(
+        self, space: BoundSpace, keys: Sequence[npt.NDArray[Any]] | None = None, most: float = math.inf
+    ) -> None:
         self.space, self._keys, self._most = space, keys, most
         self._blocks: list[npt.NDArray[Any]] = []
         self._bytes = 0
@@ -86,7 +88,7 @@ class Origin:
         return type(None), ()
 
 
-def trail_of(space: Ground) -> Trail | None:
+def trail_of(space: BoundSpace) -> Trail | None:
     """Begin the trail that a run keeps; None where the memo's keys tell whom its tests are about.
 
     They do not where they are hashes, nor with links, nor where a family is a sample that depends on who was asked.
@@ -96,11 +98,12 @@ def trail_of(space: Ground) -> Trail | None:
     >>> trail_of(Space([Integer("age", 1, 9), Boolean("member")], protected="member")) is None
     True
     """
-    if not isinstance(space, Space):
+    if not space.supports("attributes"):
         return Trail(space, most=-1)
-    if not space.coding.fits:
+    attributes = table(space)
+    if not attributes.coding.fits:
         return Trail(space, most=MOST)
-    return Trail(space) if space.links or space.sampled else None
+    return Trail(space) if attributes.links or attributes.sampled else None
 
 
 def block_size(space: Space) -> int:

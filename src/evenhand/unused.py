@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
 from evenhand.errors import ModelError
+from evenhand.space.ground import table
 from evenhand.space.tabular import Space
 
 if TYPE_CHECKING:
@@ -32,9 +33,7 @@ IN_TEXTS = "it may still disadvantage a group by what else is in the texts"
 
 def unread(asker: Asker) -> tuple[str, ...]:
     """Name the attributes of the space that are known not to reach the model."""
-    if not isinstance(asker.ground, Space):
-        return ()
-    return asker.model.unread(asker.ground.names)
+    return asker.model.unread(asker.space.names) if asker.ground.supports("attributes") else ()
 
 
 def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
@@ -44,9 +43,10 @@ def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
     >>> is_unaware(Space([Integer("age", 1, 9), Boolean("member")], protected="member"), ["member"])
     True
     """
-    if not isinstance(space, Space):
+    if not space.supports("attributes"):
         return False
-    return set(space.protected) <= set(unused) and not any(_followers(space, name, unused) for name in space.protected)
+    links = [_followers(table(space), name, unused) for name in space.protected]
+    return set(space.protected) <= set(unused) and not any(links)
 
 
 def compare_scores(asker: Asker, families: Kin) -> tuple[tuple[int, int] | None, int]:
@@ -115,13 +115,13 @@ def statement(
     """
     said = list[Sentence]()
     guarded = [name for name in space.protected if name in unused]
-    if guarded and isinstance(space, Space):
-        said.append(_not_received(space, guarded, unused))
+    if guarded and space.supports("attributes"):
+        said.append(_not_received(table(space), guarded, unused))
     elif not found and families and (scored is None or not scored[1]):
         changed = Sentence("no decision changed in {} families", (Figure(families, "count"),))
         if scored:
             changed += Sentence(", and no score in {} that were asked for them", (Figure(scored[0], "count"),))
-        beyond = BEYOND if isinstance(space, Space) else IN_TEXTS
+        beyond = IN_TEXTS if space.noun == "text" else BEYOND
         said.append(changed + Sentence(f": the model may not use {{}}; {beyond}", (_listed(space.protected),)))
     if left := [name for name in unused if name not in space.protected]:
         repeats = "tests that differ in nothing else are repeats; leave it out of the space"

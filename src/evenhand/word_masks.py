@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.search import of_class
 from evenhand.stream import mix
-from evenhand.text.ground import WORDS, TextGround
+from evenhand.text.ground import WORDS
 from evenhand.text.pairs import TextPairs
 from evenhand.text.texts import Positions, Texts
 
 if TYPE_CHECKING:
     from evenhand.asker import Asker
+    from evenhand.text.ground import TextGround
 
 Slope = npt.NDArray[np.float64]
 
@@ -66,8 +67,8 @@ class Masks:
         return flat, effects[0][:, None], other[:, None]
 
     def _tried(self, pairs: TextPairs, most: int | None) -> Positions:
-        assert isinstance(self._asker.ground, TextGround)
-        flat = np.flatnonzero(self._asker.ground.movable(pairs.individuals))
+        ground = cast("TextGround", self._asker.ground)
+        flat = np.flatnonzero(ground.movable(pairs.individuals))
         rows = pairs.individuals.texts.rows[flat]
         counts = np.bincount(rows, minlength=len(pairs))
         if most is None or counts.max(initial=0) <= most:

@@ -7,7 +7,7 @@ words where it has any, else from what its scores say once the word is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,7 @@ class WordSlopes:
     """
 
     def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
-        assert isinstance(asker.ground, TextGround)
-        model, self.ground = asker.model, asker.ground
+        model, self.ground = asker.model, cast("TextGround", asker.ground)
         if wanted == "model" and not model.has_words:
             raise ModelError(f"{model.name} gives no gradients of words, which this search follows;\n{FOR_TEXTS}")
         by_gradient = wanted != "scores" and model.has_words

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import number
-from evenhand.starting import check_space
-from evenhand.text.space import TextSpace
+from evenhand.space.ground import require
 from evenhand.text_findings import TextFindings
 from evenhand.visible import visible as visible
 
@@ -102,11 +101,11 @@ def telling(run: Run, count: int = 3, data: Any = None) -> Sequence[Pair | TextP
     >>> [pair.sentence for pair in telling(run, 1)]
     ['age 3, sex F: True. The same person with sex M: False.']
     """
-    if isinstance(run.space, TextSpace):
+    if run.space.noun == "text":
         from evenhand.text_words import telling_texts
 
         return telling_texts(run, count)
-    check_space(run.space)
+    require(run.space, "attributes")
     found = min(run.found, CANDIDATES)
     if found == 0 or count < 1:
         return []

@@ -24,7 +24,7 @@ class Watched:
 
     inner: Any
     visits: list[str] = field(default_factory=list)
-    for_texts: ClassVar[bool] = True
+    needs: ClassVar[str] = "texts"
     uses_gradient: ClassVar[bool] = True
 
     @property

@@ -306,7 +306,7 @@ def test_texts_that_no_file_likes_survive(tmp_path: Path) -> None:
 class Contrasting:
     """Asks everything that can be asked about texts."""
 
-    for_texts: ClassVar[bool] = True
+    needs: ClassVar[str] = "texts"
     uses_gradient: ClassVar[bool] = True
 
     def search(self, problem: eh.Problem) -> Search:
@@ -334,7 +334,7 @@ def probabilities(texts: list[str]) -> Any:
 class Steep:
     """Asks for what texts do not have."""
 
-    for_texts: ClassVar[bool] = True
+    needs: ClassVar[str] = "texts"
     uses_gradient: ClassVar[bool] = True
 
     def search(self, problem: eh.Problem) -> Search:
@@ -345,7 +345,7 @@ class Steep:
 class Sampling:
     """Wants random individuals, which texts are not."""
 
-    for_texts: ClassVar[bool] = True
+    needs: ClassVar[str] = "texts"
 
     def search(self, problem: eh.Problem) -> Search:
         yield from eh.test(problem.sample(3))

@@ -98,9 +98,9 @@ def audit(
 def _search(plan: Plan, shown: bool) -> Run:
     from evenhand.cli.progress import progress
     from evenhand.run import audit as search
-    from evenhand.space.tabular import Space
 
-    most = plan.space.tests if isinstance(plan.space, Space) and plan.space.countable else None
+    space: Any = plan.space
+    most = space.tests if getattr(space, "countable", False) else None
     with progress(shown, most) as show:
         return search(
             plan.model,
@@ -200,11 +200,10 @@ def _write_page(run: Run, path: Path, plan: Plan, quiet: bool, **settings: Any) 
     from evenhand.budget import StopReason
     from evenhand.cli.report import reported
     from evenhand.errors import ModelError
-    from evenhand.space.tabular import Space
 
     # Whoever pressed Ctrl-C does not want the model to be asked on.
     settings["ask"] = run.stop is not StopReason.INTERRUPTED
-    if not isinstance(run.space, Space):
+    if not run.space.supports("attributes"):
         return reported(run, path, quiet, **settings | {"favourable": None})
     if settings["ask"] and plan.data is not None:
         settings["data"] = plan.data

@@ -119,7 +119,6 @@ def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
     from evenhand.measuring import Reading
     from evenhand.measuring import estimate as measure
     from evenhand.measuring.watching import Onlooker
-    from evenhand.text.space import TextSpace
 
     others = {"groups", "plots", "fail_above", "favourable", "order"}
     settings: dict[str, Any] = chosen.estimate.model_dump(exclude_none=True, exclude=others)
@@ -128,7 +127,7 @@ def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
     if chosen.audit.chunk is not None:
         settings["chunk"] = chosen.audit.chunk
     population = settings.get("population", "uniform")
-    texts = isinstance(plan.space, TextSpace)
+    texts = plan.space.noun == "text"
     with progress(shown and not texts) as show:
 
         def watch(reading: Reading) -> None:
@@ -158,14 +157,13 @@ def _check_groups(plan: Plan, chosen: Config) -> None:
 
 def _groups(plan: Plan, chosen: Config) -> Groups:
     from evenhand.measuring import groups
-    from evenhand.space.tabular import Space
+    from evenhand.space.ground import table
 
-    assert isinstance(plan.space, Space)
     wanted = chosen.estimate
     target = chosen.data.target
     return groups(
         plan.model,
-        plan.space,
+        table(plan.space),
         plan.data,
         wanted.wish,
         y=None if plan.model.regression else target,

@@ -114,9 +114,8 @@ def _data(run: Run, chosen: Config) -> Any:
     from evenhand.errors import ConfigError
     from evenhand.space.frames import read_frame
     from evenhand.text.files import read_texts
-    from evenhand.text.space import TextSpace
 
-    texts = isinstance(run.space, TextSpace)
+    texts = run.space.noun == "text"
     if chosen.text is not None and not texts:
         raise ConfigError("--texts is for runs of texts, and this is one of rows; give --data FILE")
     if chosen.data.path is not None and texts:

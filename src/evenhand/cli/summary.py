@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand._format import count, percent, seconds
-from evenhand.space.tabular import Space
 from evenhand.visible import visible, visible_json
 from evenhand.words import confirmation
 
@@ -79,12 +78,12 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
         rows.insert(1, ("gradient", run.gradient))
     if counts.get("untestable"):
         rows.append(("no test", f"{counts['untestable']:,} individuals with fewer than two legal counterparts"))
-    if not isinstance(space, Space) and counts.get("dropped"):
+    if space.noun == "text" and counts.get("dropped"):
         rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
     elif counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
-    if isinstance(space, Space) and space.sampled:
+    if space.sampled:
         text = f"{space.limit:,} of {count(space.combinations)} for each individual, sampled: some pairs may be missed"
         rows.append(("counterparts", text))
     rows += [(words, f"{n:,}") for words, n in run.remarks]

@@ -17,7 +17,6 @@ from evenhand.exporting.formats import write
 from evenhand.run import Run
 from evenhand.sources import Source, unchanged
 from evenhand.space.toml import dumps
-from evenhand.text.space import TextSpace
 
 VERSION = 1
 
@@ -101,7 +100,7 @@ def told(run: Run) -> dict[str, Part]:
 
 
 def _space(space: Any) -> dict[str, Part]:
-    if not isinstance(space, TextSpace):
+    if space.supports("attributes"):
         try:
             return {SPACE: dumps(space).encode()}
         except ConfigError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from evenhand.text.space import TextSpace
 from evenhand.text_words import TextPair
 from evenhand.words import Pair, confirmation, outcome, plain, telling
 
@@ -41,7 +40,7 @@ def to_markdown(run: Run) -> str:
         facts["note"] = run.note
     parts = [f"### evenhand: {_head(run)}"]
     if run.found:
-        how = "" if isinstance(run.space, TextSpace) else ": `evenhand estimate` measures that"
+        how = "" if run.space.noun == "text" else ": `evenhand estimate` measures that"
         parts.append(f"Findings per test say how well a search aims, not how common this is{how}.")
     parts.append(_table([[name, value] for name, value in facts.items()]))
     parts += [_pair(pair) for pair in telling(run, SHOWN)]
@@ -50,7 +49,7 @@ def to_markdown(run: Run) -> str:
 
 def _head(run: Run) -> str:
     """Say what was found, and that it is not people."""
-    texts = isinstance(run.space, TextSpace)
+    texts = run.space.noun == "text"
     if not run.found:
         return f"{'no text' if texts else 'nobody'} was found to be treated differently"
     found = "1 finding" if run.found == 1 else f"{run.found:,} findings"

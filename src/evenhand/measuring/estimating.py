@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from evenhand._format import percent
 from evenhand.asker import Asker
@@ -22,8 +22,8 @@ from evenhand.measuring.texts import measured_texts, refuse
 from evenhand.measuring.watching import Reading, Watch
 from evenhand.model import wrap
 from evenhand.run import check_arguments
+from evenhand.space.ground import require, table
 from evenhand.space.tabular import Space
-from evenhand.starting import check_space
 from evenhand.text.space import TextSpace
 from evenhand.unused import SCORED, compare_scores, scores_at_hand
 
@@ -126,7 +126,8 @@ def estimate(
     >>> result.low < 1 / 3 < result.high
     True
     """
-    if isinstance(space, TextSpace):
+    texts = getattr(space, "noun", "") == "text"
+    if texts:
         refuse(
             population,
             weights=weights,
@@ -143,9 +144,12 @@ def estimate(
     plan = Plan(population, about, interval, confidence, samples, half_width, seconds, exact, experiments, steps,
                 tolerance, repeats)  # fmt: skip
     seed, chunk = check_arguments(seed, chunk, None, criterion, timeout, None)
-    if isinstance(space, TextSpace):
-        return measured_texts(plan, wrap(model), space, data, criterion or Flip(), seed, chunk, timeout)[0]
-    check_space(space)
+    if space.noun == "text":
+        return measured_texts(
+            plan, wrap(model), cast(TextSpace, space), data, criterion or Flip(), seed, chunk, timeout
+        )[0]
+    require(space, "attributes", instead="eh.audit takes it")
+    attributes = table(space)
     if progress is not None and not callable(progress):
         raise EstimateError(f"progress must be a function of a Reading, got {progress!r}")
     watch = Watch(plan, chunk, progress)
@@ -156,9 +160,9 @@ def estimate(
             f"repeats={repeats} takes the most frequent decision, and {criterion!r} looks at scores, which have none; "
             "leave repeats out, and average the scores of a model that wavers before evenhand sees them"
         )
-    asker = Asker(wrap(model), space, criterion, timeout)
+    asker = Asker(wrap(model), attributes, criterion, timeout)
     favour = Favour(asker.model, favourable)
-    subject = subject_of(plan, space, criterion, data, weights, seed, chunk)
+    subject = subject_of(plan, attributes, criterion, data, weights, seed, chunk)
     return measured(plan, subject, asker, favour, seed, watch)[0]
 
 

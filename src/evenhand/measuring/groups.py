@@ -24,9 +24,9 @@ from evenhand.measuring.result import plain
 from evenhand.measuring.words import listed
 from evenhand.model import Model, wrap
 from evenhand.run import CHUNK, check_arguments
+from evenhand.space.ground import require
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
-from evenhand.starting import check_space
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +146,7 @@ def groups(
     >>> [(group.values["sex"], group.rate, group.impact_ratio) for group in figures.groups]
     [('F', 0.5, 0.6666666666666666), ('M', 0.75, 1.0)]
     """
-    check_space(space)
+    require(space, "attributes")
     check_arguments(0, chunk, None, None, timeout, None)
     numbers_given = is_number(confidence) and is_number(smallest)
     if not numbers_given or not 0.5 < confidence < 1 or not 0 <= smallest < 1:

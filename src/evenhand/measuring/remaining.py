@@ -13,9 +13,8 @@ from evenhand.errors import EstimateError
 from evenhand.measuring.intervals import at_most, clopper_pearson
 from evenhand.measuring.result import Estimate, plain
 from evenhand.run import Run
+from evenhand.space.ground import require, table
 from evenhand.space.individuals import Individuals, Rows
-from evenhand.space.tabular import Space
-from evenhand.text.space import TextSpace
 
 LEAVES, LEAF = 256, 20
 """The most leaves of the tree, and the fewest individuals in one."""
@@ -107,8 +106,7 @@ def remaining(estimate: Estimate, run: Run | None = None) -> Remaining:
         )
     if not isinstance(estimate, Estimate):
         raise EstimateError(f"remaining needs what eh.estimate returned, got {type(estimate).__name__}")
-    if isinstance(estimate.space, TextSpace):
-        raise EstimateError("regions are counted in spaces of attributes, and this is an estimate of texts")
+    require(estimate.space, "attributes", "eh.remaining")
     if run is not None and (not isinstance(run, Run) or run.space != estimate.space):
         raise EstimateError("run must be a run of eh.audit on the very space of the estimate")
     if run is not None and run.identity.criterion != estimate.criterion:
@@ -150,8 +148,7 @@ def _tree(estimate: Estimate, people: Individuals, unfair: npt.NDArray[np.bool_]
 
 
 def _features(estimate: Estimate, rows: Rows) -> npt.NDArray[np.float32]:
-    assert isinstance(estimate.space, Space)
-    return rows[:, estimate.space.free_columns].astype(np.float32)
+    return rows[:, table(estimate.space).free_columns].astype(np.float32)
 
 
 def _regions_of(tree: Any, estimate: Estimate, run: Run) -> npt.NDArray[np.int64]:

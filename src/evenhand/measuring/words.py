@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand._format import Figure, Sentence, estimated, high, interval, level, percent
 from evenhand.criterion import Criterion, Flip
+from evenhand.space.ground import table
 from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def treated(space: Space | TextSpace, criterion: Criterion) -> str:
     >>> treated(space, Flip()), treated(space, Gap(0.2))
     ('treated differently', 'such that some two values of race are treated differently')
     """
-    texts = isinstance(space, TextSpace)
-    if criterion == Flip() or (not isinstance(space, TextSpace) and space.combinations <= 2):
+    texts = space.noun == "text"
+    if criterion == Flip() or (space.noun != "text" and table(space).combinations <= 2):
         return "treated differently"
     from evenhand.words import plain
 
@@ -61,13 +62,13 @@ def noun(space: Space | TextSpace) -> str:
     >>> noun(TextSpace("religion"))
     'texts'
     """
-    return "texts" if isinstance(space, TextSpace) else "individuals"
+    return "texts" if space.noun == "text" else "individuals"
 
 
 def sentence(e: Estimate) -> str:
     """Say the share, what it is of, and how sure it is."""
     sure, of, how = level(e.confidence), e.about, treated(e.space, e.criterion)
-    texts = isinstance(e.space, TextSpace)
+    texts = e.space.noun == "text"
     none, each = ("none", "some were compared with a sample of their") if texts else ("nobody", ALL_SAMPLED)
     more = f"; {each} counterparts only, so the share may be higher" if e.sampled else ""
     if e.repeats > 1:

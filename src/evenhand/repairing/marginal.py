@@ -15,9 +15,9 @@ from evenhand.repairing.averaging import scoring_of
 from evenhand.repairing.kin import Kin, Shares, as_shares, kin_of
 from evenhand.repairing.marginal_model import MarginalModel
 from evenhand.space.frames import columns_of
+from evenhand.space.ground import require
 from evenhand.space.tabular import Space
 from evenhand.space.toml import dumps, loads
-from evenhand.starting import check_space
 from evenhand.visible import visible
 
 Weights = Mapping[Any, float] | Literal["data"] | None
@@ -69,7 +69,7 @@ class Marginal:
     """
 
     def __init__(self, model: Any, space: Space, weights: Weights = None, threshold: float | None = None) -> None:
-        check_space(space)
+        require(space, "attributes")
         self.model, self.space, self.weights, self.threshold = model, space, weights, threshold
 
     def fit(self, X: Any, y: Any, **options: Any) -> Marginal:
@@ -173,7 +173,7 @@ class Marginal:
                 inner[rest] = value
             else:
                 if name == "space":
-                    check_space(value)
+                    require(value, "attributes")
                 setattr(self, name, value)
         if inner:
             self.model.set_params(**inner)

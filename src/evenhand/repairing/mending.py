@@ -25,8 +25,8 @@ from evenhand.repairing.text_evidence import TextInquiry
 from evenhand.repairing.workshop import Method, Workshop
 from evenhand.run import CHUNK, check_arguments
 from evenhand.search import Strategy
+from evenhand.space.ground import require
 from evenhand.space.tabular import Space
-from evenhand.starting import check_space
 from evenhand.strategies import describe
 from evenhand.text.space import TextSpace
 
@@ -115,9 +115,9 @@ def repair(
     (True, True)
     """
     start = time.monotonic()
-    texts = isinstance(space, TextSpace)
+    texts = getattr(space, "noun", "") == "text"
     if not texts:
-        check_space(space)
+        require(space, "attributes")
     _check_progress(progress)
     check_arguments(seed, CHUNK, budget, criterion, None, None)
     chosen = made(method, TEXT_METHODS if texts else METHODS)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from evenhand._format import estimated, percent, points, points_interval
 from evenhand.repairing.scoring import Interval
-from evenhand.text.space import TextSpace
 from evenhand.visible import visible
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def verdict(r: Repair) -> str:
     """Say what a repair changed, or why it changed nothing."""
     if not r.changed:
         return visible(f"{r.reason}; the original model is handed back")
-    first = "data" if isinstance(r.after.audit.space, TextSpace) else "uniform"
+    first = "data" if r.after.audit.space.noun == "text" else "uniform"
     parts = [
         change("discrimination", first, r.before, r.after, r.differences[first]),
         _removed(r) if first == "data" else change("it", "data", r.before, r.after, r.differences["data"]),
@@ -86,7 +85,7 @@ def not_shown(evidence: Evidence, name: str = "uniform") -> str:
 
 
 def _population(name: str, evidence: Evidence) -> str:
-    return "texts" if isinstance(evidence.audit.space, TextSpace) else name
+    return "texts" if evidence.audit.space.noun == "text" else name
 
 
 def rate(e: Estimate) -> str:
@@ -124,7 +123,7 @@ def _removed(r: Repair) -> str:
 def _check(r: Repair) -> str:
     first, second = r.before.audit, r.after.audit
     name = second.identity.search
-    other = "from the held-out texts" if isinstance(second.space, TextSpace) else "which the repair did not use"
+    other = "from the held-out texts" if second.space.noun == "text" else "which the repair did not use"
     return (
         f"{name}, {other}, finds {second.found:,} in {second.tests:,} tests, and found "
         f"{first.found:,} in {first.tests:,} before"

@@ -19,7 +19,7 @@ from evenhand.repairing.rows import Labelled
 from evenhand.repairing.training import Trainer, check_classes
 from evenhand.repairing.used import Used
 from evenhand.repairing.voting import Voters, Whose
-from evenhand.run import Run, audit, digest_of_answers, fixed_individuals
+from evenhand.run import Run, audit, digest_of_answers
 from evenhand.search import Strategy
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
@@ -178,5 +178,5 @@ class Workshop:
 
     def _digest(self, model: Any) -> str:
         asker = Asker(self.trainer.wrap(model), self.space, self.criterion)
-        labels, scores = asker.both(fixed_individuals(self.space, self.rows.encoded.individuals).rows)
+        labels, scores = asker.both(self.space.probes(self.rows.encoded.individuals).rows)
         return digest_of_answers(labels if scores is None else scores)

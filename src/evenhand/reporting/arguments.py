@@ -13,9 +13,8 @@ from evenhand.covering import Coverage
 from evenhand.errors import DataError, ModelError, RunError
 from evenhand.measuring.favour import Favour, look_for
 from evenhand.rejudging import check_model
-from evenhand.run import Run, fixed_individuals
+from evenhand.run import Run
 from evenhand.space.frames import columns_of
-from evenhand.text.space import TextSpace
 
 LEAST = 100
 """The fewest samples."""
@@ -88,7 +87,7 @@ def _same_model(run: Run, other: Run, asker: Asker | None) -> bool:
     one, two = run.identity, other.identity
     if one.answers == two.answers:
         return True
-    if asker is not None and not isinstance(run.space, TextSpace):
+    if asker is not None and run.space.noun != "text":
         try:
             check_model(other, asker)
         except ModelError:
@@ -96,13 +95,13 @@ def _same_model(run: Run, other: Run, asker: Asker | None) -> bool:
         return True
     # Scores and decisions, or the answers to other texts, cannot be compared.
     alike_asked = (one.criterion, one.gradient) == (two.criterion, two.gradient)
-    known = alike_asked and not isinstance(run.space, TextSpace)
+    known = alike_asked and run.space.noun != "text"
     return not known and bool(one.model == two.model)
 
 
 def check_texts(run: Run, favourable: Any, y: Any) -> None:
     """Raise where a report of texts is given what only rows have."""
-    if not isinstance(run.space, TextSpace):
+    if run.space.noun != "text":
         return
     for name, value in (("favourable", favourable), ("y", y)):
         if value is not None:
@@ -121,7 +120,7 @@ def decides(run: Run, asker: Asker) -> bool:
         return True
     try:
         # One number that no threshold cuts is an amount, also where all of them happen to be whole.
-        return bool(asker.scores(fixed_individuals(run.space).rows).shape[1] > 1)
+        return bool(asker.scores(run.space.probes(None).rows).shape[1] > 1)
     except ModelError:
         return False
 

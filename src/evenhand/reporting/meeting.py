@@ -9,6 +9,7 @@ import numpy as np
 
 from evenhand.rejudging import judge_of
 from evenhand.shrinking.telling import Known
+from evenhand.space.ground import table
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
 from evenhand.words import Pair, pairs_of
@@ -60,8 +61,7 @@ def pairs_met(run: Run, asker: Asker, estimates: Sequence[Estimate], count: int)
 
 def _found(e: Estimate) -> Individuals:
     """Those whom an estimate found, as far as it kept them."""
-    kept, space = e.kept, e.space
-    assert isinstance(space, Space)
+    kept, space = e.kept, table(e.space)
     parts = [people[np.flatnonzero(unfair)] for people, unfair in zip(kept.people, kept.unfair, strict=True)]
     return Individuals.join([*parts, *kept.later]) if parts or kept.later else Individuals(space, rows=_none(space))
 

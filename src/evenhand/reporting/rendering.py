@@ -14,7 +14,6 @@ from evenhand.reporting.cutting import listed, short, words
 from evenhand.reporting.directions import DECISIONS
 from evenhand.reporting.figures import count, say, sourced
 from evenhand.sources import threshold_of
-from evenhand.text.space import TextSpace
 from evenhand.words import plain, visible
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ def facts(content: Content) -> dict[str, Markup]:
         out["Not testable"] = say(
             "{} individuals with fewer than two counterparts that the constraints allow", count(untestable)
         )
-    if isinstance(run.space, TextSpace) and lost:
+    if run.space.noun == "text" and lost:
         out["Rows without a text"] = say("{}, left out", count(lost))
     elif moved or lost:
         out["Data rows"] = say("{} moved to the nearest bound of the space, {} left out", count(moved), count(lost))

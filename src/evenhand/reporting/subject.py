@@ -21,7 +21,6 @@ from evenhand.sources import Changed, Source, model_of, unchanged
 from evenhand.space.frames import columns_of, read_frame
 from evenhand.text.data import strings_of
 from evenhand.text.files import read_texts
-from evenhand.text.space import TextSpace
 
 SAMPLES, FEWEST = 20_000, 200
 """Individuals whom the estimates ask, and how few where the model is slow."""
@@ -85,7 +84,7 @@ class Subject:
     @property
     def texts(self) -> bool:
         """Whether the run is one of texts."""
-        return isinstance(self.run.space, TextSpace)
+        return bool(self.run.space.noun == "text")
 
 
 def subject_of(
@@ -111,13 +110,13 @@ def subject_of(
     check_texts(run, favourable, y)
     lost: list[str] = []
     noted = ""
-    if isinstance(run.space, TextSpace):
+    if run.space.noun == "text":
         found, no_data, numbered = _texts(run, data, lost)
         asker, no_model = _asker_of_texts(run, model, found, ask, lost)
     else:
         asker, no_model = _asker(run, model, ask, lost)
         found, no_data, numbered, noted = _data(run, data, lost)
-    deciding = asker is None or isinstance(run.space, TextSpace) or decides(run, asker)
+    deciding = asker is None or run.space.noun == "text" or decides(run, asker)
     favourable = normal(favourable)
     named = favourable is not None
     if not named:
@@ -162,7 +161,7 @@ def affordable(run: Run) -> int:
     It depends on what the run has written down alone, so that the same run gives the same report. 0: none, because
     even the fewest would take many times as long as a report should.
     """
-    texts = isinstance(run.space, TextSpace)
+    texts = run.space.noun == "text"
     width = run.rows / max(run.tests, 1) if texts else run.space.width
     each = max(0.0, run.seconds - STARTING) / max(run.rows, 1)
     most = SECONDS / max(each * width * (TEXT_SHARE if texts else SHARE), 1e-9)
@@ -286,7 +285,7 @@ def _reason(error: EvenhandError) -> str:
 
 def _one_of_two(run: Run, asker: Asker | None) -> Any:
     """Choose the decision to speak of, where there are two: the second, as 1 of 0 and 1."""
-    if isinstance(run.space, TextSpace) or (asker is not None and asker.model.regression):
+    if run.space.noun == "text" or (asker is not None and asker.model.regression):
         return None
     classes = None if asker is None or asker.model.classes is None else asker.model.classes.tolist()
     values = run.pairs.decisions.values if classes is None else classes

@@ -17,7 +17,6 @@ from evenhand.measuring.words import more
 from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short
 from evenhand.reporting.figures import count, given, high, interval, level, percent, say, told
-from evenhand.text.space import TextSpace
 from evenhand.unused import statement
 from evenhand.words import native, plain
 
@@ -55,7 +54,7 @@ def condition(run: Run) -> str:
     'for some two values of race, all else equal'
     """
     what = protected_of(run)
-    if isinstance(run.space, TextSpace):
+    if run.space.noun == "text":
         alone = run.identity.criterion == Flip()
         return f"if only a word of {what} were swapped" if alone else f"for some two words of {what}, all else equal"
     if run.identity.criterion != Flip() and run.space.combinations > 2:
@@ -92,7 +91,7 @@ def _answer(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
             "asked again. Whether {} matters to it cannot be told.",
             count(run.refuted), what,
         )  # fmt: skip
-    if isinstance(run.space, TextSpace):
+    if run.space.noun == "text":
         return _of_texts(run, data)
     if data is not None and uniform is not None and not data.found and uniform.found and uniform.low > 0:
         bound = say("every row was judged")
@@ -236,10 +235,10 @@ def remarks(e: Estimate) -> list[Markup]:
         were = "was" if clipped == 1 else "were"
         moved = "{} of the {} rows of the data {} moved to the nearest bound of the space."
         out.append(say(moved, count(clipped), count(rows), were))
-    if isinstance(e.space, TextSpace) and alone:
+    if e.space.noun == "text" and alone:
         out.append(say("{} of the {} texts have no term that can be swapped: left out.", count(alone), count(rows)))
     if e.sampled:
-        whose = "Some were compared with a sample of their" if isinstance(e.space, TextSpace) else EACH
+        whose = "Some were compared with a sample of their" if e.space.noun == "text" else EACH
         out.append(say("{} counterparts only, so the shares may be higher.", whose))
     if e.repeats > 1:
         noise = (
@@ -252,7 +251,7 @@ def remarks(e: Estimate) -> list[Markup]:
 
 def asked(e: Estimate) -> Markup:
     """Say how many were asked, of how many where they are rows, and how many of them are affected."""
-    texts = isinstance(e.space, TextSpace)
+    texts = e.space.noun == "text"
     of = say("")
     if e.population == "data" and "rows" in e.counts and e.counts["rows"] >= e.samples:
         of = say(" of {} {}", count(e.counts["rows"]), "texts" if texts else "rows")

@@ -1,19 +1,24 @@
-"""What oracle, search and run need of a space, whether its individuals are rows of a table or texts.
+"""What everything above the space packages needs of a space, whatever its individuals are.
 
-A ``Space`` is ground itself. A ``TextSpace`` becomes ground with the texts that a run starts from (``text.ground``).
+``AnySpace`` is what a user names: a table's attributes, or the terms of texts. ``bind`` makes it a ``BoundSpace``, with
+the data and the model of a run. A ``Space`` of attributes is bound as it is; a ``TextSpace`` becomes a ``TextGround``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import StrategyError
+from evenhand.errors import SpaceError, StrategyError
 from evenhand.space.individuals import Ids, Keys
 from evenhand.space.tabular import Space
+
+if TYPE_CHECKING:
+    from evenhand.findings import Findings
 
 
 class Block(Protocol):
@@ -88,12 +93,37 @@ class Kin(Protocol):
         ...
 
     def rivals(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Name one member of each family so that ``Ground.rivals`` can take it back."""
+        """Name one member of each family so that ``BoundSpace.rivals`` can take it back."""
         ...
 
 
-class Ground(Protocol):
-    """Individuals and their counterparts."""
+class BoundSpace(Protocol):
+    """A space with the data and the model of a run: individuals and their counterparts."""
+
+    @property
+    def space(self) -> Any:
+        """The space as the user named it."""
+        ...
+
+    def supports(self, feature: str) -> bool:
+        """Whether searches and results that need a feature work here."""
+        ...
+
+    def family_inputs(self, families: Any, kind: str, columns: Sequence[str] | None = None) -> Any:
+        """Build what a model takes of whole families."""
+        ...
+
+    def probes(self, people: Any, count: int = 64) -> Any:
+        """Return the fixed individuals whose answers tell one model from another."""
+        ...
+
+    def digest_of(self, people: Any) -> str:
+        """Identify the individuals that a search starts from."""
+        ...
+
+    def findings(self) -> Findings:
+        """Return an empty table of findings."""
+        ...
 
     @property
     def constraints(self) -> Sequence[Any]:
@@ -137,7 +167,66 @@ class Ground(Protocol):
         ...
 
 
-def table(ground: Ground) -> Space:
+@dataclass(frozen=True)
+class Bound:
+    """A space bound to the data and the model of a run."""
+
+    ground: BoundSpace
+    people: Any = None
+    """The data as individuals, or None."""
+    clipped: int = 0
+    """Rows with a value outside the bounds, moved to the nearest bound."""
+    dropped: int = 0
+    """Rows left out: outside the space, or without a text."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What else there is to say about the data, by name."""
+
+
+@runtime_checkable
+class AnySpace(Protocol):
+    """The inputs that may be asked, and which part of them must not matter."""
+
+    noun: str
+    """What one input is called: "individual", "text"."""
+    input: str
+    """What models take: "text", or "rows" for frames and arrays."""
+    default_strategy: str
+    protected: tuple[str, ...]
+
+    def supports(self, feature: str) -> bool:
+        """Whether searches and results that need a feature work: "attributes", "texts", or one of your own."""
+        ...
+
+    def bind(self, data: Any, model: Any) -> Bound:
+        """Bind the space to the data and the model of a run."""
+        ...
+
+    def inputs(self, rows: Any, kind: str, columns: Sequence[str] | None = None) -> Any:
+        """Build what a model takes: a frame, an array, or a list of texts."""
+        ...
+
+    def findings(self) -> Findings:
+        """Return an empty table of findings."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that makes this space, in plain values; ``kind`` tells one kind of space from another."""
+        ...
+
+
+def require(space: Any, feature: str, call: str = "this", instead: str = "eh.audit and eh.estimate take both") -> None:
+    """Raise where a space does not support what a call needs; the one place that refuses a kind of space.
+
+    >>> from evenhand.space import Boolean, Integer
+    >>> require(Space([Integer("age", 1, 9), Boolean("member")], protected="member"), "attributes", "eh.regions")
+    """
+    if not isinstance(space, AnySpace):
+        raise SpaceError(f"space must be an eh.Space, got {type(space).__name__}; eh.Space.infer(frame, ...) makes one")
+    if not space.supports(feature):
+        raise SpaceError(f"{call} is for {feature}, and this is one of {space.noun}s; {instead}")
+
+
+def table(ground: Any) -> Space:
     """Return ground as the space of a table; raise where it is of texts.
 
     >>> from evenhand.space import Boolean, Integer
@@ -147,6 +236,7 @@ def table(ground: Ground) -> Space:
     """
     if not isinstance(ground, Space):
         raise StrategyError(
-            "this is for spaces of attributes, and the space is one of texts; use strategy='text-random'"
+            f"this is for spaces of attributes, and the space is one of {ground.space.noun}s; use a search of its own, "
+            f"such as strategy={ground.space.default_strategy!r}"
         )
     return ground

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,13 @@ from evenhand.space.links import Links, link_tables
 from evenhand.space.moves import Moves, neighbours
 from evenhand.space.names import suggest
 from evenhand.space.sampling import Sampler
+from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evenhand.findings import Findings
+    from evenhand.space.ground import Bound
     from evenhand.space.infer import Note
 
 
@@ -100,6 +103,62 @@ class Space:
         self.constraints: tuple[Constraint, ...] = parse_all(constraints, self.attributes)
         self.link_tables = link_tables(self)
         self.sampler = Sampler(self)
+
+    noun, input, default_strategy = "individual", "rows", "kosei"
+
+    def supports(self, feature: str) -> bool:
+        """Whether searches and results that need a feature work.
+
+        >>> from evenhand.space import Boolean
+        >>> Space([Boolean("member"), Boolean("sex")], protected="sex").supports("texts")
+        False
+        """
+        return feature == "attributes"
+
+    @property
+    def space(self) -> Self:
+        """The space itself: one of attributes is bound as it is."""
+        return self
+
+    def bind(self, data: Any, model: Any) -> Bound:
+        """Bind the space to the data of a run."""
+        from evenhand.space.ground import Bound
+
+        del model
+        if data is None:
+            return Bound(self)
+        encoded = self.encode(data)
+        return Bound(self, encoded.individuals, encoded.clipped, encoded.dropped)
+
+    def findings(self) -> Findings:
+        """Return an empty table of findings."""
+        from evenhand.findings import Findings
+
+        return Findings(self)
+
+    def inputs(self, rows: Any, kind: str, columns: Sequence[str] | None = None) -> Any:
+        """Build the frame or array that a model takes."""
+        if kind == "array":
+            return self.array(rows)
+        frame = self.frame(rows)
+        return frame if columns is None or columns == self.names else frame[list(columns)]
+
+    def family_inputs(self, families: Families, kind: str, columns: Sequence[str] | None = None) -> Any:
+        """Build the frame or array that a model takes of whole families."""
+        return families.array() if kind == "array" else self.inputs(families.asked, kind, columns)
+
+    def probes(self, people: Any, count: int = 64) -> Any:
+        """Return random individuals, the same for a space always; the first of the data where none can be drawn."""
+        try:
+            return self.sampler.deal(Stream(0), 0, count)[0]
+        except SpaceError:
+            if people is None or not len(people):
+                raise
+            return people[:count]
+
+    def digest_of(self, people: Individuals) -> str:
+        """Identify the rows that a search starts from."""
+        return hashlib.sha256(people.rows.tobytes()).hexdigest()
 
     @property
     def combinations(self) -> int:

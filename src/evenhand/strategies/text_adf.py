@@ -45,7 +45,7 @@ class TextAdf:
     rounds: int | None = None
     """How often to take texts; None: until the budget ends or nothing new comes up, and once for a single phase."""
 
-    for_texts: ClassVar[bool] = True
+    needs: ClassVar[str] = "texts"
     uses_gradient: ClassVar[bool] = True
     gradient: ClassVar[str] = "model"
 

@@ -41,7 +41,7 @@ class TextRandom:
     rounds: int | None = None
     """How often to take texts; None: until the budget ends or nothing new comes up, and once for a single phase."""
 
-    for_texts: ClassVar[bool] = True
+    needs: ClassVar[str] = "texts"
 
     def __post_init__(self) -> None:
         if self.seeds is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from evenhand.text.swaps import Counterparts, Options, Swaps
 from evenhand.text.texts import Positions, Texts, Vocabulary, ranges
 
 if TYPE_CHECKING:
+    from evenhand.findings import Findings
     from evenhand.text.space import TextSpace
 
 WORDS = 2**23
@@ -66,6 +69,28 @@ class TextGround:
         self.moves = None if similar is None else Moves(similar, vocabulary, self.swaps.fixed)
         # Where what the reading looked at stays, texts that are made of seeds have the terms of their seeds.
         self._free = ~(self.found.covered(self.texts) | seen[ranges(texts.starts[kept], texts.lengths[kept])])
+
+    def supports(self, feature: str) -> bool:
+        """Whether searches and results that need a feature work here."""
+        return self.space.supports(feature)
+
+    def family_inputs(self, families: TextFamilies, kind: str, columns: Sequence[str] | None = None) -> list[str]:
+        """Build the list of texts that a model takes of whole families."""
+        return self.space.inputs(families.asked, kind, columns)
+
+    def probes(self, people: Any, count: int = 64) -> Any:
+        """Return the first texts of the data."""
+        return people[:count]
+
+    def digest_of(self, people: TextIndividuals) -> str:
+        """Identify the texts that a search starts from."""
+        return hashlib.sha256(people.stored.tobytes()).hexdigest()
+
+    def findings(self) -> Findings:
+        """Return an empty table of findings."""
+        from evenhand.text_findings import TextFindings
+
+        return TextFindings(self)
 
     @property
     def seeds(self) -> TextIndividuals:

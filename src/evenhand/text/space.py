@@ -6,13 +6,14 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.budget import whole
 from evenhand.errors import DataError, SpaceError
+from evenhand.space.ground import Bound
 from evenhand.text.data import strings_of
 from evenhand.text.finding import AMBIGUOUS
 from evenhand.text.ground import TextGround
@@ -21,8 +22,13 @@ from evenhand.text.similar import Similar
 from evenhand.text.tokens import split
 from evenhand.visible import visible
 
+if TYPE_CHECKING:
+    from evenhand.findings import Findings
+
 Embed = Callable[[Sequence[str]], Any]
 OCCURRENCES = ("each", "together")
+SAMPLED = "texts_compared_with_a_sample"
+BORROWED = "words_of_the_texts_among_which_similar_ones_are"
 
 
 class TextSpace:
@@ -89,6 +95,7 @@ class TextSpace:
         if not isinstance(column, str):
             raise SpaceError(f"column must be the name of a column, got {column!r}")
 
+    noun, input, default_strategy = "text", "text", "text-random"
     sampled = False
     """Whether texts are compared with a sample of their counterparts depends on the texts; the run says so."""
 
@@ -102,6 +109,38 @@ class TextSpace:
             return source
         avoid = protected_words(self.lexicons) if self.avoid_protected else ()
         return Similar(source, self.k, avoid=avoid, agree=self.agree)
+
+    def supports(self, feature: str) -> bool:
+        """Whether searches and results that need a feature work.
+
+        >>> TextSpace("religion").supports("texts")
+        True
+        """
+        return feature == "texts"
+
+    @property
+    def space(self) -> Self:
+        """The space itself: texts that are given one by one need no data to be asked about."""
+        return self
+
+    def inputs(self, rows: Any, kind: str, columns: Sequence[str] | None = None) -> list[str]:
+        """Build the list of texts that a model takes: a copy, because a function may change its list."""
+        del kind, columns
+        return list(rows)
+
+    def bind(self, data: Any, model: Any) -> Bound:
+        """Bind the space to the texts and the model of a run."""
+        knows = self.source is None and getattr(model, "has_words", False)
+        ground = self.begin(data, *((model.word_vectors, getattr(model, "words", None)) if knows else ()))
+        counts = {"texts_without_a_term": ground.without, "texts_without_a_counterpart": ground.alone,
+                  SAMPLED: ground.sampled, BORROWED: ground.borrowed}  # fmt: skip
+        return Bound(ground, ground.seeds, dropped=ground.missing, counts=counts)
+
+    def findings(self) -> Findings:
+        """Return an empty table of findings."""
+        from evenhand.text_findings import TextFindings
+
+        return TextFindings(self)
 
     def begin(self, data: Any, embed: Embed | None = None, words: Sequence[str] | None = None) -> TextGround:
         """Read the texts that a run starts from; ``embed`` gives the vectors of the ``words`` that a model knows.

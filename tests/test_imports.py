@@ -14,8 +14,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 LAYERS = [
     {"errors", "_version", "_format", "visible", "budget", "stream", "clock", "heap", "limits", "bounded", "trial"}
     | {"_write", "interrupts"},
-    {"space", "text", "criterion", "identity", "memo", "log", "directory"},
-    {"search", "model", "findings", "text_findings"},
+    {"space", "text", "criterion", "identity", "memo", "log", "directory", "findings", "text_findings"},
+    {"search", "model"},
     {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
     {"unused", "ledger", "questions", "oracle", "check", "judge", "trail", "starting"},
     {"run", "loading", "retracing", "sources", "text_quality"},

@@ -11,7 +11,6 @@ from evenhand import heap
 from evenhand.criterion import Criterion, Outputs, UnknownCriterion
 from evenhand.errors import DataError, ModelError
 from evenhand.model import Model, reading
-from evenhand.model.answers import SCORES
 from evenhand.model.asking import Asking
 from evenhand.model.sensitive import SensitiveModel
 from evenhand.slopes import Slopes, Source
@@ -48,9 +47,9 @@ class Asker:
         self.scored = criterion.needs_scores or self.contrasts
         """Whether scores are asked, not decisions alone."""
         if criterion.needs_scores and not model.has_scores:
-            raise ModelError(f"{criterion} needs scores, but {model.name} gives labels only; use criterion=eh.Flip()")
+            raise ModelError(f"{criterion} needs scores, but {model.name} gives labels only", remedy=("use ", FLIP))
         if self.contrasts and not model.has_scores:
-            raise ModelError(f"this search needs scores, but {model.name} gives labels only; use eh.TextRandom()")
+            raise ModelError(f"this search needs scores, but {model.name} gives labels only", remedy=("use ", TEXT_RANDOM))
         if gradient is not None and ground.supports("texts"):
             self.word_slopes = WordSlopes(self, gradient)
         if model.columns is not None:
@@ -83,7 +82,7 @@ class Asker:
         """Build the frame, array or list of texts that the model takes."""
         return self.ground.space.inputs(rows, self.model.input, self.model.columns)
 
-    def labels(self, rows: Any, instead: str = SCORES) -> npt.NDArray[Any]:
+    def labels(self, rows: Any, instead: Words = COMPARE) -> npt.NDArray[Any]:
         """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
         return self.asking.labels(self.inputs(rows), len(rows), instead)
 

@@ -14,7 +14,6 @@ from evenhand.budget import number, whole
 from evenhand.criterion import Flip
 from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Decisions
-from evenhand.model.answers import DECIDE
 from evenhand.rejudging import asker_of
 from evenhand.retracing import retrace
 from evenhand.run import Run
@@ -164,8 +163,8 @@ def _decisions(asker: Asker, people: Individuals, chunk: int) -> npt.NDArray[Any
 
 def _no_decisions(got: str) -> ModelError:
     return ModelError(
-        f"{got}, but coverage wants decisions, at most {DECISIONS} different ones; "
-        "make numbers decisions with eh.wrap(model, threshold=...)"
+        f"{got}, but coverage wants decisions, at most {DECISIONS} different ones",
+        remedy=("make numbers decisions with ", THRESHOLD),
     )
 
 

@@ -1,29 +1,112 @@
 """Every exception that evenhand raises on purpose, under one base class.
 
-Messages say what was got, what is allowed and what to do. The command line prints them without a traceback.
+Errors are data: what is wrong, which parameter has which value, and what to do about it. ``str(error)`` writes that for
+Python; the command line and the configuration file write the same in their own words, without reading the message.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from evenhand.visible import visible
 
 
+UNSET: Final[Any] = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
+"""Stands for a value that was not given."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """A setting in a message, as Python writes it; other front ends write the same setting their own way.
+
+    >>> str(Use("criterion=eh.Flip()", "audit.criterion", "flip"))
+    'criterion=eh.Flip()'
+    """
+
+    python: str
+    setting: str
+    """The table and key of the setting; ``wrap.`` and a name for what only ``eh.wrap`` takes."""
+    value: Any = UNSET
+
+    def __str__(self) -> str:
+        return self.python
+
+
+Words = str | Use | Sequence["str | Use"]
+"""A text, a setting, or several of them in a row."""
+
+
 class EvenhandError(Exception):
-    """Base of all errors that a user can cause and mend.
+    """Base of all errors that a user can cause and correct.
+
+    Parameters
+    ----------
+    problem
+        What is wrong. With a parameter, what must be true of it: "must be at least 0".
+    parameter
+        The parameter that has a wrong value, by its name in Python.
+    value
+        The value.
+    remedy
+        What to do.
 
     Where one ends an audit, ``partial`` is the run as far as it came, so that nothing found is lost.
 
-    >>> issubclass(SpaceError, EvenhandError)
-    True
+    >>> error = BudgetError("must be at least 1", parameter="tests", value=0, remedy="leave it out for no limit")
+    >>> str(error)
+    'tests must be at least 1, got 0; leave it out for no limit'
+    >>> error.parameter, error.value, error.remedy
+    ('tests', 0, 'leave it out for no limit')
     """
 
     partial: Any = None
 
+    def __init__(
+        self, problem: Words = "", *, parameter: str | None = None, value: Any = UNSET, remedy: Words = ""
+    ) -> None:
+        self.problem, self.parameter, self.value, self.suggestion = problem, parameter, value, remedy
+        super().__init__(self.render())
+
+    @property
+    def remedy(self) -> str:
+        """What to do, as Python writes it; empty where the problem says it all."""
+        return _joined(self.suggestion, str)
+
+    def render(self, spell: Callable[[Use], str] = str, name: str | None = None) -> str:
+        """Write the message; ``spell`` writes settings, and ``name`` is what the parameter is called.
+
+        >>> error = ModelError("no scores", remedy=("use ", Use("criterion=eh.Flip()", "audit.criterion", "flip")))
+        >>> error.render(lambda use: "no --gamma")
+        'no scores; use no --gamma'
+        """
+        out = _joined(self.problem, spell)
+        if self.parameter is not None:
+            out = f"{name or self.parameter} {out}"
+            if self.value is not UNSET:
+                out += f", got {shortened(self.value)}"
+        remedy = _joined(self.suggestion, spell)
+        return f"{out}; {remedy}" if remedy else out
+
     def __str__(self) -> str:
-        """Give the message; what a name or value holds that is not seen, or that a terminal would obey, is escaped."""
+        """Return the message; characters that are not seen, or that a terminal would obey, are escaped."""
         return visible(super().__str__(), keep="\n")
+
+
+def _joined(words: Words, spell: Callable[[Use], str]) -> str:
+    parts = [words] if isinstance(words, str | Use) else words
+    return "".join(spell(part) if isinstance(part, Use) else part for part in parts)
+
+
+def shortened(value: Any, most: int = 80) -> str:
+    """Write a value that a user gave, cut where it is long.
+
+    >>> shortened("a" * 100)
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
+    """
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 class SpaceError(EvenhandError):
@@ -56,8 +139,8 @@ class FlakyModel(ModelError):
     ``noise`` is the share of rows that were asked twice and got two answers.
     """
 
-    def __init__(self, message: str, noise: float) -> None:
-        super().__init__(message)
+    def __init__(self, problem: Words, noise: float, remedy: Words = "") -> None:
+        super().__init__(problem, remedy=remedy)
         self.noise = noise
 
 

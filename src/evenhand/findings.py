@@ -53,7 +53,7 @@ class Decisions:
                 self._small[value] = self._codes[_identity(value)]
         if len(self.values) > 2**15:
             raise ModelError(
-                "the model gave over 32,768 different labels; it looks like a regression: use eh.Gap(gamma)"
+                "the model gave over 32,768 different labels", remedy=("it looks like a regression: use ", GAP)
             )
         table = np.array([self._codes[_identity(value)] for value in plain], dtype=np.int16)
         return table[inverse] if len(inverse) else np.zeros(0, dtype=np.int16)

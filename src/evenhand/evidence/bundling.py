@@ -61,7 +61,7 @@ def bundle(
     """
     directory = run.directory if isinstance(run, Run) else run
     if directory is None:
-        raise RunError("only a run that is kept can be bundled; audit with directory=...")
+        raise RunError("only a run that is kept can be bundled", remedy=("audit with ", DIRECTORY))
     # A link could bring any file of this machine into an archive for others.
     refuse_links(as_path(directory, "a run's directory"))
     # From its files, even where it is at hand, so that all of the bundle says what they say.

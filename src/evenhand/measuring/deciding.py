@@ -143,7 +143,7 @@ def _beside_truth(said: npt.NDArray[Any], truth: Truth) -> tuple[Codes, Codes]:
             f"y must be one true decision for each of the {truth.rows:,} rows of the data, got {right.shape}"
         )
     if said.ndim == 2:
-        raise DataError("y: accuracy is of decisions; make numbers decisions with eh.wrap(model, threshold=...)")
+        raise DataError("y: accuracy is of decisions", remedy=("make numbers decisions with ", THRESHOLD))
     decisions, names = pd.factorize(said)
     truths, others = pd.factorize(right[truth.positions])  # What is missing gets -1.
     known, right_ones = names.tolist(), others.tolist()

@@ -230,7 +230,7 @@ def _surveyed(
             return survey, watch.run(survey)
         except Wavering as wavering:
             if plan.repeats == 1:
-                raise FlakyModel(*_flaky(wavering.noise)) from None
+                raise _flaky(wavering.noise) from None
             half, noise, spent = wavering.half, wavering.noise, judge.rows + survey.checked
         except EvenhandError as error:
             # Of a model whose answers depend on chance or company, no verdict so far is worth keeping.
@@ -239,9 +239,9 @@ def _surveyed(
             raise
 
 
-def _flaky(noise: float) -> tuple[str, float]:
-    return (
-        f"the model gave two answers to {percent(noise)} of the rows that were asked twice; switch off what is random "
-        "in it (dropout, sampling, temperature), or leave out repeats=1 to have its noise measured and taken out",
+def _flaky(noise: float) -> FlakyModel:
+    return FlakyModel(
+        f"the model gave two answers to {percent(noise)} of the rows that were asked twice",
         noise,
+        (f"{RANDOM}; or leave out ", Use("repeats=1", "estimate.repeats", 1), ", and its noise is measured"),
     )

@@ -73,18 +73,17 @@ class Favour:
             return
         if model.regression:
             if not directs(self.favourable):
-                raise ModelError(
-                    f'{model.name} returns numbers: favourable must be "higher" or "lower", got {favourable!r}; '
-                    "or make them decisions with eh.wrap(model, threshold=...)"
-                )
+                raise self._directed(model, favourable)
         elif model.classes is not None:
             self._meet(model.classes.tolist())
             if not self.complete:
-                raise ModelError(self._unknown())
+                raise self._unknown()
             if isinstance(self.favourable, tuple) and len(self._found) == len(self._seen):
                 raise ModelError(
-                    f"favourable={self._shown} names every decision of {model.name}, so nobody can be favoured; leave "
-                    "some out, or give their order: eh.Order([...])"
+                    f"must leave some decision of {model.name} out",
+                    parameter="favourable",
+                    value=self._given,
+                    remedy=("name fewer, or give their order: ", ORDER),
                 )
 
     def of(self, labels: npt.NDArray[Any]) -> Mask | None:
@@ -128,10 +127,7 @@ class Favour:
         classes = self._classes(2)
         if not any(alike(value, one) for value in classes for one in self._named):
             # A number speaks for the second of two decisions, and for nothing else.
-            raise ModelError(
-                f'{self.model.name} returns numbers: favourable must be "higher" or "lower", got {self.favourable!r}; '
-                "or make them decisions with eh.wrap(model, threshold=...)"
-            )
+            raise self._directed(self.model, self.favourable)
         return not self._wants(classes[-1])
 
     def scored(self, width: int) -> tuple[Any, ...]:
@@ -149,7 +145,7 @@ class Favour:
     def check(self) -> None:
         """Raise where the model decided this and that but never what people are said to want."""
         if self.favourable is not None and not self.complete and len(self._seen) > 1:
-            raise ModelError(self._unknown())
+            raise self._unknown()
 
     @property
     def _ordered(self) -> bool:
@@ -179,16 +175,31 @@ class Favour:
                 self._found.setdefault(place, value)
             elif self._ordered:
                 raise ModelError(
-                    f"favourable={self._shown} does not say how good {value!r} is, which {self.model.name} decides "
-                    "too; name every outcome in the order"
+                    f"must say how good {value!r} is, which {self.model.name} decides too",
+                    parameter="favourable",
+                    value=self._given,
+                    remedy="name every outcome in the order",
                 )
 
-    def _unknown(self) -> str:
+    @staticmethod
+    def _directed(model: Model, favourable: Any) -> ModelError:
+        return ModelError(
+            f'must be "higher" or "lower", because {model.name} returns numbers',
+            parameter="favourable",
+            value=favourable,
+            remedy=("or make them decisions with ", THRESHOLD),
+        )
+
+    def _unknown(self) -> ModelError:
         lost = next(one for i, one in enumerate(self._named) if i not in self._found)
         which = "" if lost is self.favourable else f": {lost!r}"
         shown = ", ".join(repr(value) for value in self._seen[:SHOWN])
-        no_such = f"favourable={self._shown}{which} is no decision of {self.model.name}"
-        return f"{no_such}; it decides {shown}; name some of these"
+        return ModelError(
+            f"must be a decision of {self.model.name}{which}",
+            parameter="favourable",
+            value=self._given,
+            remedy=f"it decides {shown}; name some of these",
+        )
 
 
 def look_for(favour: Favour, asker: Asker) -> int:
@@ -220,7 +231,7 @@ def normal(favourable: Any) -> Wanted:
     if listed is None:
         if not _single(favourable):
             raise ModelError(
-                f"favourable must be an outcome, a list of outcomes or eh.Order([...]), got {favourable!r}"
+                ("must be an outcome, a list of outcomes or ", ORDER), parameter="favourable", value=favourable
             )
         return favourable
     if not listed:

@@ -155,7 +155,7 @@ def groups(
         )
     wrapped = wrap(model)
     if favourable is None and not wrapped.regression:
-        raise EstimateError("group figures need favourable=, the decision that people want")
+        raise EstimateError("must be the decision that people want: group figures need it", parameter="favourable")
     asker = Asker(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
     favour = Favour(wrapped, favourable)
     encoded = space.encode(data)

@@ -45,15 +45,19 @@ class Plan:
             value, allowed = getattr(self, name), get_args(kinds)
             named = isinstance(value, str) and value in allowed
             if not named and (value is not None or name == "population"):
-                raise EstimateError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+                raise EstimateError(f"must be one of {', '.join(map(repr, allowed))}", parameter=name, value=value)
         self._check_numbers()
         if self.half_width is not None and self.interval not in (None, "anytime"):
             raise EstimateError(
-                f"half_width stops by what the sample shows, and {self.interval!r} does not hold then; leave interval "
-                "out, or fix the number of samples instead"
+                "must be 'anytime' where half_width stops by what the sample shows",
+                parameter="interval",
+                value=self.interval,
+                remedy="leave it out, or fix the number of samples instead",
             )
         if self.about is not None and self.population != "data":
-            raise EstimateError(f'about={self.about!r} is for population="data"; leave it out for {self.population!r}')
+            raise EstimateError(
+                f'is for population="data"; leave it out for {self.population!r}', parameter="about", value=self.about
+            )
         if self.exact:
             self._check_exact()
         if self.interval == "lln":
@@ -63,31 +67,41 @@ class Plan:
         for name, least in (("samples", 1), ("experiments", 2), ("steps", 1), ("repeats", 1)):
             value = getattr(self, name)
             if value is not None and (not whole(value) or value < least):
-                raise BudgetError(f"{name} must be a whole number of at least {least}, got {value!r}")
+                raise BudgetError(f"must be a whole number of at least {least}", parameter=name, value=value)
         if self.repeats is not None and self.repeats > 1 and self.repeats % 2:
-            raise BudgetError(f"repeats must be 1 or even, to be split in two halves; got {self.repeats!r}")
+            raise BudgetError("must be 1 or even, to be split in two halves", parameter="repeats", value=self.repeats)
         if self.exact is not None and not isinstance(self.exact, bool | np.bool_):
-            raise EstimateError(f"exact must be True, False or None, got {self.exact!r}")
+            raise EstimateError("must be True, False or None", parameter="exact", value=self.exact)
         if self.seconds is not None and not (number(self.seconds) and self.seconds > 0):
-            raise BudgetError(f"seconds must be a number above 0, got {self.seconds!r}")
+            raise BudgetError("must be a number above 0", parameter="seconds", value=self.seconds)
         if self.half_width is not None and not (number(self.half_width) and 0 < self.half_width < 0.5):
             raise BudgetError(
-                f"half_width must be a share above 0 and below 0.5, such as 0.01, got {self.half_width!r}"
+                "must be a share above 0 and below 0.5, such as 0.01", parameter="half_width", value=self.half_width
             )
         if not number(self.confidence) or not 0.5 < self.confidence < 1:
-            raise EstimateError(f"confidence must be above 0.5 and below 1, such as 0.95, got {self.confidence!r}")
+            raise EstimateError(
+                "must be above 0.5 and below 1, such as 0.95", parameter="confidence", value=self.confidence
+            )
         if not number(self.tolerance) or not 0 <= self.tolerance < 1:
-            raise EstimateError(f"tolerance must be a share from 0 to below 1, such as 0.01, got {self.tolerance!r}")
+            raise EstimateError(
+                "must be a share from 0 to below 1, such as 0.01", parameter="tolerance", value=self.tolerance
+            )
 
     def _check_exact(self) -> None:
         if self.population != "uniform":
             raise EstimateError(
-                f'exact=True is for population="uniform", got {self.population!r}; of data all rows are asked anyway'
+                f'is for population="uniform", not {self.population!r}',
+                parameter="exact",
+                value=self.exact,
+                remedy="leave it out; of data all rows are asked anyway",
             )
         for name in ("samples", "half_width", "seconds", "interval"):
             if getattr(self, name) is not None:
                 raise EstimateError(
-                    f"exact=True asks everyone, so {name}={getattr(self, name)!r} ends nothing; leave one out"
+                    "ends nothing where exact=True asks everyone",
+                    parameter=name,
+                    value=getattr(self, name),
+                    remedy="leave one of the two out",
                 )
 
     def _check_lln(self) -> None:
@@ -150,9 +164,14 @@ def check_data(plan: Plan, data: Any, weights: Any) -> None:
     """Raise where a population needs rows and has none, or has what it does not look at."""
     if plan.population == "uniform":
         if weights is not None:
-            raise DataError('weights belong to data rows; choose population="data" or "near", or leave them out')
+            raise DataError(
+                "weights belong to data rows",
+                remedy=("choose ", Use('population="data"', "estimate.population", "data"), ', or "near", or leave them out'),
+            )
     elif data is None:
-        raise DataError(f"population={plan.population!r} needs data=: rows with the space's columns")
+        raise DataError(
+            f"needs rows with the space's columns for population={plan.population!r}", parameter="data", remedy=("give ", DATA)
+        )
 
 
 def _too_large(space: Space, tests: int) -> str:

@@ -76,8 +76,10 @@ def _of_data(plan: Plan, space: Space, data: Any, weights: Any, stream: Stream, 
         return Subject(every, Aim(numbers[order], plan.about == "rows"), counts)
     if plan.about == "population":
         raise DataError(
-            'with weights, about="population" asks every row; leave out samples, half_width, seconds and interval, or '
-            'choose about="rows"'
+            'must be "rows" where weighted rows are sampled',
+            parameter="about",
+            value="population",
+            remedy="or leave out samples, half_width, seconds and interval to ask every row",
         )
     return Subject(Drawn(people, stream, numbers), Aim(None, True), counts)
 

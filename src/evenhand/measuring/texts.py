@@ -40,16 +40,20 @@ def refuse(population: Any, **given: Any) -> None:
     """
     if not isinstance(population, str) or population != "data":
         raise EstimateError(
-            f"there is no drawing from all legal texts, so population={population!r} is for spaces of attributes; "
-            'texts are measured as they are: population="data", data=texts'
+            'must be "data" for texts, which are measured as they are',
+            parameter="population",
+            value=population,
+            remedy=("give ", Use('population="data"', "estimate.population", "data"), " and ", TEXTS),
         )
     if isinstance(given.get("interval"), str) and given["interval"] == "clopper-pearson":
         del given["interval"]
     for name, value in given.items():
         if value is not None:
             raise EstimateError(
-                f"{name} is not for texts, which are asked as they are, each once; leave it out: an estimate of texts "
-                f"takes {ALLOWED}"
+                "is not for texts, which are asked as they are, each once",
+                parameter=name,
+                value=value,
+                remedy=f"leave it out: an estimate of texts takes {ALLOWED}",
             )
 
 

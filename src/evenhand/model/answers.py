@@ -14,10 +14,6 @@ from evenhand.model.protocol import Array, Floats, some
 PLAIN = frozenset("iubUS")
 NUMERIC = (numbers.Real, np.bool)
 WHOLE = (numbers.Integral, np.bool)
-INSTEAD = "Differences of scores do without: eh.Adf(gradient='scores'); strategy='kosei' needs labels only"
-FOR_TEXTS = "strategy='text-importance' does with scores, strategy='text-random' with labels"
-DECIDE = "decide with eh.wrap(model, threshold=0.5)"
-SCORES = f"use criterion=eh.Gap(0.1), or {DECIDE}"
 
 
 def to_array(answer: Any, name: str) -> Array:
@@ -58,7 +54,7 @@ def _convert(answer: Any, name: str) -> Array:
         ) from error
 
 
-def as_labels(answer: Any, n: int, name: str, instead: str = SCORES) -> Array:
+def as_labels(answer: Any, n: int, name: str, instead: Words = COMPARE) -> Array:
     """Return the answer as n labels, or raise ModelError; ``instead`` is what to do about scores.
 
     >>> as_labels([[1.0], [0.0]], 2, "f")
@@ -115,7 +111,7 @@ def _check_objects(array: Array, name: str) -> Array:
     return np.asarray(values) if types and all(issubclass(kind, NUMERIC) for kind in types) else array
 
 
-def _check_whole(array: Array, name: str, instead: str) -> None:
+def _check_whole(array: Array, name: str, instead: Words) -> None:
     if not np.isfinite(array).all():
         raise ModelError(f"{name} returned NaN or infinity as a label{_where(array)}. Return a label for every row.")
     fractions = array[array != np.rint(array)]
@@ -137,9 +133,8 @@ def as_scores(answer: Any, n: int, name: str) -> Floats:
     if array.dtype.kind not in "biuf":
         example = array.flat[0] if array.size else None
         raise ModelError(
-            f"{name} was asked for scores and returned {array.dtype} values such as {example!r}.\n"
-            "Return numbers, or use what needs labels only: criterion=eh.Flip() and strategy='kosei', or for texts\n"
-            "strategy='text-random'."
+            f"{name} was asked for scores and returned {array.dtype} values such as {example!r}",
+            remedy=("return numbers, or use what needs labels only: ", FLIP, " and ", KOSEI, ", or for texts ", TEXT_RANDOM),
         )
     if array.ndim == 1:
         array = array[:, np.newaxis]
@@ -157,11 +152,9 @@ def refuse_labels(answer: Array, name: str) -> None:
 
     Whoever returns floats, several columns, or said that the numbers are amounts, returns scores.
 
-    >>> refuse_labels(np.array([0, 2]), "f")
+    >>> refuse_labels(np.array([0, 2]), "f")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    evenhand.errors.ModelError: f was asked for scores and returned labels, whole numbers such as 0.
-    Labels do for criterion=eh.Flip() with strategy='kosei', or 'text-random' for texts. If they are amounts:
-    eh.wrap(model, regression=True).
+    evenhand.errors.ModelError: f was asked for scores and returned labels, whole numbers such as 0; ...
     >>> refuse_labels(np.array([0.0, 2.0]), "f")
     """
     if answer.ndim > 1 and answer.shape[1:] != (1,):
@@ -174,13 +167,12 @@ def refuse_labels(answer: Array, name: str) -> None:
     if kind in "biu" and answer.size:
         what = "True and False" if kind == "b" else f"whole numbers such as {answer.flat[0]}"
         raise ModelError(
-            f"{name} was asked for scores and returned labels, {what}.\n"
-            "Labels do for criterion=eh.Flip() with strategy='kosei', or 'text-random' for texts. If they are amounts:"
-            "\neh.wrap(model, regression=True)."
+            f"{name} was asked for scores and returned labels, {what}",
+            remedy=("use ", FLIP, " and ", KOSEI, ", or for texts ", TEXT_RANDOM, "; if they are amounts: ", REGRESSION),
         )
 
 
-def as_gradients(answer: Any, shape: tuple[int, ...], name: str, instead: str = INSTEAD) -> Floats:
+def as_gradients(answer: Any, shape: tuple[int, ...], name: str, instead: Words = WITHOUT_GRADIENTS) -> Floats:
     """Return the answer as finite gradients of the given shape, or raise ModelError.
 
     >>> as_gradients([[0.5, -1.0]], (1, 2), "f")

@@ -1,0 +1,35 @@
+"""Settings that several errors recommend, as Python writes them and as other front ends know them."""
+
+from __future__ import annotations
+
+from evenhand.errors import Use, Words
+
+FLIP = Use("criterion=eh.Flip()", "audit.criterion", "flip")
+GAP = Use("criterion=eh.Gap(0.1)", "audit.criterion", 0.1)
+THRESHOLD = Use("eh.wrap(model, threshold=0.5)", "model.threshold", 0.5)
+TIMEOUT = Use("eh.wrap(model, timeout=...)", "model.timeout")
+REGRESSION = Use("eh.wrap(model, regression=True)", "wrap.regression", True)
+FRAME = Use('eh.wrap(model, input="frame")', "wrap.input", "frame")
+SCORE_DIFFERENCES = Use("eh.Adf(gradient='scores')", "audit.settings", {"gradient": "scores"})
+ORDER = Use("eh.Order([...])", "estimate.order")
+DATA = Use("data=...", "data.path")
+TEXTS = Use("data=[...]", "text.path")
+DIRECTORY = Use("directory=...", "audit.directory")
+
+
+def search(name: str) -> Use:
+    """Name a search.
+
+    >>> str(search("kosei"))
+    "strategy='kosei'"
+    """
+    return Use(f"strategy={name!r}", "audit.strategy", name)
+
+
+KOSEI, TEXT_RANDOM, TEXT_IMPORTANCE = search("kosei"), search("text-random"), search("text-importance")
+DECIDE: Words = ("decide with ", THRESHOLD)
+COMPARE: Words = ("use ", GAP, ", or decide with ", THRESHOLD)
+WITHOUT_GRADIENTS: Words = (
+    "differences of scores do without: ", SCORE_DIFFERENCES, "; ", KOSEI, " needs labels only",
+)  # fmt: skip
+FOR_TEXTS: Words = (TEXT_IMPORTANCE, " does with scores, ", TEXT_RANDOM, " with labels")

@@ -258,7 +258,7 @@ def test_init_overwrites_nothing(evenhand: Command, refused: Command, people: Pa
     output = people.parent / "evenhand.toml"
     arguments = ["init", people, "--protected", "sex", "--output", output]
     (people.parent / "evenhand.space.toml").write_text("mine")
-    refused(evenhand(*arguments), "evenhand.space.toml is there already", "--force")
+    refused(evenhand(*arguments), "evenhand.space.toml already exists", "--force")
     assert not output.exists()
     assert evenhand(*arguments, "--force").exit_code == 0
     refused(evenhand(*arguments[:-1], people.parent / "none" / "e.toml"), "cannot write")

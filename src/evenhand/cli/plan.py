@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.budget import Budget
-from evenhand.cli.config import Config
 from evenhand.cli.faults import tell
-from evenhand.cli.tables import SpaceTable, TextTable
+from evenhand.config.file import Config
+from evenhand.config.schema import CallTable, SpaceTable, TextTable
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.directory import IDENTITY
 from evenhand.errors import ConfigError, RunError
@@ -40,6 +40,11 @@ class Trust:
     pickle: bool = False
     types: Sequence[str] = ()
 
+    @classmethod
+    def of(cls, call: CallTable) -> Trust:
+        """Read it from the flags."""
+        return cls(call.trust_pickle, call.trust)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -62,7 +67,7 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
     """Check and load everything that an audit needs, what is quick to check first."""
     audit = config.audit
     chunk = CHUNK if audit.chunk is None else audit.chunk
-    limits = config.budget.model_dump(exclude_none=True)
+    limits = config.budget.given()
     with config.blamed("audit"):
         strategy = make(audit.strategy, **audit.settings)
         criterion = Flip() if audit.criterion == "flip" else Gap(float(audit.criterion))
@@ -205,7 +210,7 @@ def get_texts(config: Config) -> tuple[TextSpace, list[str | None]]:
 
 def text_space(table: TextTable, config: Config) -> TextSpace:
     """Make the space that a table describes; an error names the key."""
-    settings = table.model_dump(exclude_none=True, exclude={"path", "column", "encoding"})
+    settings = {key: value for key, value in table.given().items() if key not in ("path", "column", "encoding")}
     with config.named("text.protected"):
         space = TextSpace(**settings)
     with config.named("text.similar"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def audit(config: Config) -> None:
     """Search, and report what was found."""
-    from evenhand.cli.plan import Trust, make_plan
+    from evenhand.cli.plan import make_plan
     from evenhand.cli.report import settings_of
 
     call = config.call
@@ -28,7 +28,7 @@ def audit(config: Config) -> None:
 
         raise ConfigError("--favourable and --order are for the report: name its file with --page FILE")
     page_settings = {} if config.audit.page is None else settings_of(config)
-    plan = make_plan(config, Trust.of(call), call.resume, call.quiet)
+    plan = make_plan(config)
     run = _search(plan, shown=not (call.quiet or call.json))
     if run.directory is not None and config.model.path is not None:
         from evenhand.sources import Source

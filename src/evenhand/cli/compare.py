@@ -20,7 +20,7 @@ SHOWN = 3
 def compare(config: Config) -> None:
     """Compare two runs, and report what was fixed and what is new."""
     from evenhand.cli import summary
-    from evenhand.cli.plan import Trust, get_model
+    from evenhand.cli.plan import get_model
     from evenhand.comparing import compare as judge
     from evenhand.measuring.plan import Plan
     from evenhand.run import Run
@@ -35,7 +35,7 @@ def compare(config: Config) -> None:
     models = []
     for run, (key, spec, threshold) in zip(runs, sides, strict=True):
         with config.named(f"compare.{key}"):
-            model = None if spec is None else get_model(spec, Trust.of(call), quiet=call.quiet)
+            model = None if spec is None else get_model(spec, call)
         models.append(model_of(run, model, threshold, trust=call.trust, name=spell(f"compare.{key}")))
     found = judge(*runs, *models, **settings, seed=config.audit.seed, timeout=config.model.timeout)
     if call.json:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def estimate(config: Config) -> None:
     """Measure, and report what was measured."""
-    from evenhand.cli.plan import Trust, make_plan
+    from evenhand.cli.plan import make_plan
 
     call, wanted = config.call, config.estimate
     if config.text is not None and wanted.population is None:
@@ -29,7 +29,7 @@ def estimate(config: Config) -> None:
     with config.blamed("estimate"):
         limit = _limit(wanted.fail_above)
         _check(config)
-    plan = make_plan(config, Trust.of(call), quiet=call.quiet)
+    plan = make_plan(config)
     if wanted.groups:
         _check_groups(plan, config)
     with (

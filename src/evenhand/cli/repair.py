@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 
 def repair(config: Config) -> None:
     """Repair by each method, and report what each changes and costs."""
-    from evenhand.cli.plan import Trust
     from evenhand.cli.workbench import set_up
 
     call = config.call
     config.refuse_texts("repair")
-    bench = set_up(config, Trust.of(call), call.quiet)
+    bench = set_up(config)
     with config.named("repair.favourable", "favourable"), config.named("repair.order", "favourable"):
         done, failed = _compare(bench, shown=not (call.quiet or call.json))
     _report(done, failed, config.repair, bench, call.json, call.quiet)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ import typer
 from evenhand.cli.faults import FOUND, say, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.plan import Trust
     from evenhand.config.file import Config
+    from evenhand.config.schema import CallTable
     from evenhand.evidence import Checked
     from evenhand.model import Model
     from evenhand.replaying import Replay
@@ -19,35 +20,35 @@ if TYPE_CHECKING:
 
 def replay(config: Config) -> None:
     """Ask the model again about the findings of a run or a bundle."""
-    from evenhand.cli.plan import Trust, get_model
+    from evenhand.cli.plan import get_model
     from evenhand.errors import ConfigError
     from evenhand.replaying import again
     from evenhand.run import Run
     from evenhand.sources import model_of
 
-    path, trust = Path(config.call.run), Trust.of(config.call)
+    call, path = config.call, Path(config.call.run)
     if path.is_file():
-        _bundle(path, config, trust)
+        _bundle(path, config)
         return
     if "data" in config.by_flag or ("replay" in config.by_flag and "digest" in config.by_flag["replay"]):
         raise ConfigError("--data and --digest are for bundles; RUN is a directory here")
-    kept, wanted, quiet = Run.load(path), config.model, config.call.quiet
-    given_model = None if wanted.path is None else get_model(wanted.path, trust, quiet=quiet)
-    asked = model_of(kept, given_model, wanted.threshold, trust=trust.types, name="--model")
+    kept, wanted = Run.load(path), config.model
+    given_model = None if wanted.path is None else get_model(wanted.path, call)
+    asked = model_of(kept, given_model, wanted.threshold, trust=call.trust, name="--model")
     done = again(kept, asked, timeout=wanted.timeout)
     _say(done, {"directory": str(path)}, config)
     if not done.holds:
         raise typer.Exit(FOUND)
 
 
-def _bundle(path: Path, config: Config, trust: Trust) -> None:
+def _bundle(path: Path, config: Config) -> None:
     from evenhand.cli.plan import get_model
     from evenhand.evidence import opened
     from evenhand.evidence.checking import compare_file
     from evenhand.replaying import again
     from evenhand.run import Run
 
-    model, digest, quiet = config.model.path, config.replay.digest, config.call.quiet
+    call, model, digest = config.call, config.model.path, config.replay.digest
     data = config.data.path if config.text is None else config.text.path
     with opened(path) as (checked, directory):
         if digest is not None and digest.lower() != checked.digest:
@@ -56,13 +57,13 @@ def _bundle(path: Path, config: Config, trust: Trust) -> None:
             compare_file(checked, "data", Path(data))
         if model is not None and Path(model).is_file():
             compare_file(checked, "model", Path(model))
-        if not quiet and not config.call.json:
+        if not (call.quiet or call.json):
             _say_parts(path, checked)
         done, usable = None, model is not None or not any(name.startswith("model/") for name in checked.problems)
         if checked.replayable and usable:
-            asked = _own(checked, directory, trust, quiet) if model is None else get_model(model, trust, quiet=quiet)
+            asked = _own(checked, directory, call) if model is None else get_model(model, call)
             done = again(Run.load(directory), asked, config.model.threshold, config.model.timeout)
-        elif not quiet:
+        elif not call.quiet:
             what = "the bundle's own model" if checked.replayable else "the run itself"
             other = "; name the right one: --model SPEC" if checked.replayable else ""
             tell(f"evenhand: {what} was tampered with, so its findings are not asked about{other}")
@@ -71,15 +72,15 @@ def _bundle(path: Path, config: Config, trust: Trust) -> None:
         raise typer.Exit(FOUND)
 
 
-def _own(checked: Checked, directory: Path, trust: Trust, quiet: bool) -> Model:
+def _own(checked: Checked, directory: Path, call: CallTable) -> Model:
     """Load the bundle's own model."""
     from evenhand.cli.plan import get_model, warn
     from evenhand.evidence.checking import bundled_model, known_as
 
     name, path = bundled_model(checked, directory)
-    warn(name, trust, quiet)
+    warn(name, call)
     with known_as(name, path):
-        return get_model(str(path), trust, quiet=True)
+        return get_model(str(path), replace(call, quiet=True))
 
 
 def _say_parts(path: Path, checked: Checked) -> None:

@@ -10,21 +10,18 @@ import typer
 from evenhand.cli.faults import FOUND, say, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.plan import Trust
     from evenhand.config.file import Config
     from evenhand.run import Run
 
 
 def report(config: Config) -> None:
     """Write the report of a run."""
-    from evenhand.cli.plan import Trust
     from evenhand.run import Run
 
-    call, model = config.call, config.model
     settings = settings_of(config)
-    loaded = Run.load(Path(call.run))
+    loaded = Run.load(Path(config.call.run))
     with config.named("model.path"):
-        settings["model"] = _model(loaded, model.path, model.threshold, Trust.of(call), call.quiet)
+        settings["model"] = _model(loaded, config)
     with config.named("data.path"):
         settings["data"] = _data(loaded, config)
     path = Path(config.report.output or "report.html")
@@ -33,7 +30,7 @@ def report(config: Config) -> None:
         config.named("estimate.order", "favourable"),
         config.named("data.target", "y"),
     ):
-        whole = reported(loaded, path, call.quiet, y=config.data.target, **settings)
+        whole = reported(loaded, path, config.call.quiet, y=config.data.target, **settings)
     if not whole:
         raise typer.Exit(FOUND)
 
@@ -95,16 +92,17 @@ def _data(run: Run, config: Config) -> Any:
     return None if config.data.path is None else read_frame(Path(config.data.path))
 
 
-def _model(run: Run, spec: str | None, threshold: float | None, trust: Trust, quiet: bool) -> Any:
+def _model(run: Run, config: Config) -> Any:
     """Load the model that is named, or the run's own where that runs no code; None where it is not to be had."""
     from evenhand.cli.plan import get_model
     from evenhand.errors import EvenhandError
     from evenhand.sources import Changed, model_of
 
+    spec, threshold = config.model.path, config.model.threshold
     if spec is not None:
-        return model_of(run, get_model(spec, trust, quiet=quiet), threshold)
+        return model_of(run, get_model(spec, config.call), threshold)
     try:
-        return model_of(run, None, threshold, trust=trust.types)
+        return model_of(run, None, threshold, trust=config.call.trust)
     except Changed:
         raise
     except EvenhandError:

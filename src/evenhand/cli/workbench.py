@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.budget import Budget
-from evenhand.cli.plan import Trust, get_object, get_space
+from evenhand.cli.plan import get_object, get_space
 from evenhand.cli.saving import check_writable
 from evenhand.cli.writing import check_place
 from evenhand.config.file import Config, wish
@@ -69,7 +69,7 @@ class Workbench:
         )
 
 
-def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
+def set_up(config: Config) -> Workbench:
     """Check and load everything that a repair needs, what is quick to check first."""
     table, audit = config.repair, config.audit
     methods = list(dict.fromkeys(table.methods)) or list(METHODS)
@@ -101,7 +101,7 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
         if config.data.target not in data.columns:
             raise ConfigError(f"no column {config.data.target!r}; {suggest(config.data.target, list(data.columns))}")
     with config.named("model.path"):
-        estimator = get_object(config.model.path, trust, quiet)
+        estimator = get_object(config.model.path, config.call)
     names = getattr(estimator, "feature_names_in_", None)
     space = get_space(config, data, None if names is None else tuple(map(str, names)))
     lacking = [name for name in space.names if name not in data.columns]

@@ -10,6 +10,8 @@ from evenhand.config.schema import SETTINGS, Setting
 MOST_USED, LAST = "Most used", "Output"
 BOTH = "Use a configuration file, flags, or both: flags override the file."
 STATUS = "Exit status: 0 done, "
+NOTED = "Model; the one noted in the run by default, if it runs no code"
+SAMPLE = "Same seed, same sample; 0 by default"
 PANELS = (
     MOST_USED, "Model", "Data", "Texts", "Decisions", "Search", "Budget", "Estimate", "Repair", "Comparison", "Report",
     "Export", "Bundle", "Replay", LAST,
@@ -82,116 +84,52 @@ class Command:
         return [one for one in self.settings if one.table not in (self.name, "call")]
 
 
-_NOTED = "Model; the one noted in the run by default, if it runs no code"
-_SAMPLE = "Same seed, same sample; 0 by default"
-COMMANDS: dict[str, Command] = {
-    one.name: one
-    for one in (
-        Command(
-            "demo",
-            "Start",
-            "Audit models of two public data sets, end to end",
-            ("Trains the models, searches, prints pairs of people who are treated differently, and writes reports.",),
-        ),
-        Command(
-            "init",
-            "Start",
-            "Write an editable configuration for your data",
-            (
-                "It says how to audit; a second file beside it has the valid individuals, as inferred from the data. "
-                "With --text, one file has everything.",
-            ),
-            words={"data.path": "Real rows or, with --text, texts", "text.encoding": "Encoding of the texts"},
-        ),
-        Command(
-            "audit",
-            "Audit",
-            "Search for people or texts that a model treats differently",
-            (
-                BOTH,
-                STATUS + "1 more findings than --fail-above allows or parts of the page failed, 2 wrong usage or "
-                "input, 130 interrupted.",
-            ),
-            "model.path data.path data.target space.protected audit.strategy budget.tests audit.seed audit.directory "
-            "audit.page audit.fail_above",
-        ),
-        Command(
-            "estimate",
-            "Audit",
-            "Measure how common discrimination is, and who is favoured",
-            (
-                BOTH,
-                STATUS + "1 a larger share than --fail-above allows, 2 wrong usage or input, 3 too few tests to say "
-                "whether it is larger, 130 interrupted.",
-            ),
-            "model.path data.path data.target space.protected estimate.population estimate.samples "
-            "estimate.favourable estimate.groups estimate.fail_above audit.seed",
-            {"audit.seed": _SAMPLE},
-        ),
-        Command(
-            "repair",
-            "Audit",
-            "Make a model fairer in several ways, and compare the results",
-            (
-                "The model is an estimator, which is trained again on a part of the data, or a function train(X, y).",
-                BOTH,
-                STATUS + "2 wrong usage or input, or every method failed, 130 interrupted.",
-            ),
-            "model.path data.path data.target space.protected repair.methods repair.save repair.plot repair.tolerate "
-            "budget.tests audit.seed",
-            {"model.path": "An estimator's .skops, .joblib or .pkl file, or module:attribute"},
-        ),
-        Command(
-            "compare",
-            "Runs",
-            "Show what a later model has fixed and what is new",
-            (
-                "Each run's findings are judged by the other model, and both judge the same new individuals.",
-                STATUS + "1 new findings with --fail-on-new, 2 wrong usage or input.",
-            ),
-            words={"audit.seed": _SAMPLE},
-        ),
-        Command(
-            "report",
-            "Runs",
-            "Write the report of a run, one HTML file",
-            (
-                "Without the model and the data, the parts that need them are left out, and the report says so.",
-                STATUS + "1 written, but parts of it failed, 2 wrong usage or input.",
-            ),
-            "report.output model.path data.path data.target estimate.favourable report.title report.cases "
-            "report.samples report.no_rows audit.seed",
-            {
-                "model.path": _NOTED,
-                "data.path": "Real rows; those noted in the run by default",
-                "text.path": "Texts of a run of texts; those noted in the run by default",
-            },
-        ),
-        Command(
-            "export",
-            "Runs",
-            "Write a run as JSON, CSV, Parquet, JUnit XML, SARIF or Markdown",
-            ("The ending of each file names its format.",),
-        ),
-        Command(
-            "bundle",
-            "Runs",
-            "Write a run as one archive that can be checked and replayed",
-            ("It prints a digest that identifies this archive: note it elsewhere.",),
-        ),
-        Command(
-            "replay",
-            "Runs",
-            "Ask the model again about every finding of a run or bundle",
-            (
-                "Without --model it asks the run's own model, if its file still exists and runs no code when it is "
-                "loaded; for a bundle, the one in it. A bundle is first checked against its manifest.",
-                STATUS + "1 a finding does not hold or a part does not match, 2 wrong usage or input.",
-            ),
-            words={"model.path": _NOTED, "data.path": "Data rows, to compare with a bundle that left them out"},
-        ),
-        Command("strategies", "Lists", "List the searches with their papers and settings"),
-        Command("datasets", "Lists", "List the data sets of the package"),
-    )
-}
+# fmt: off
+COMMANDS: dict[str, Command] = {one.name: one for one in (
+    Command("demo", "Start", "Audit models of two public data sets, end to end",
+        ("Trains the models, searches, prints pairs of people who are treated differently, and writes reports.",)),
+    Command("init", "Start", "Write an editable configuration for your data",
+        ("It says how to audit; a second file beside it has the valid individuals, as inferred from the data. "
+         "With --text, one file has everything.",),
+        words={"data.path": "Real rows or, with --text, texts"}),
+    Command("audit", "Audit", "Search for people or texts that a model treats differently",
+        (BOTH, STATUS + "1 more findings than --fail-above allows or parts of the page failed, 2 wrong usage or input, "
+         "130 interrupted."),
+        "model.path data.path data.target space.protected audit.strategy budget.tests audit.seed audit.directory "
+        "audit.page audit.fail_above"),
+    Command("estimate", "Audit", "Measure how common discrimination is, and who is favoured",
+        (BOTH, STATUS + "1 a larger share than --fail-above allows, 2 wrong usage or input, 3 too few tests to say "
+         "whether it is larger, 130 interrupted."),
+        "model.path data.path data.target space.protected estimate.population estimate.samples estimate.favourable "
+        "estimate.groups estimate.fail_above audit.seed",
+        {"audit.seed": SAMPLE}),
+    Command("repair", "Audit", "Make a model fairer in several ways, and compare the results",
+        ("The model is an estimator, which is trained again on a part of the data, or a function train(X, y).",
+         BOTH, STATUS + "2 wrong usage or input, or every method failed, 130 interrupted."),
+        "model.path data.path data.target space.protected repair.methods repair.save repair.plot repair.tolerate "
+        "budget.tests audit.seed",
+        {"model.path": "An estimator's .skops, .joblib or .pkl file, or module:attribute"}),
+    Command("compare", "Runs", "Show what a later model has fixed and what is new",
+        ("Each run's findings are judged by the other model, and both judge the same new individuals.",
+         STATUS + "1 new findings with --fail-on-new, 2 wrong usage or input."),
+        words={"audit.seed": SAMPLE}),
+    Command("report", "Runs", "Write the report of a run, one HTML file",
+        ("Without the model and the data, the parts that need them are left out, and the report says so.",
+         STATUS + "1 written, but parts of it failed, 2 wrong usage or input."),
+        "report.output model.path data.path data.target estimate.favourable report.title report.cases report.samples "
+        "report.no_rows audit.seed",
+        {"model.path": NOTED, "data.path": "Real rows; those noted in the run by default",
+         "text.path": "Texts of a run of texts; those noted in the run by default"}),
+    Command("export", "Runs", "Write a run as JSON, CSV, Parquet, JUnit XML, SARIF or Markdown",
+        ("The ending of each file names its format.",)),
+    Command("bundle", "Runs", "Write a run as one archive that can be checked and replayed",
+        ("It prints a digest that identifies this archive: note it elsewhere.",)),
+    Command("replay", "Runs", "Ask the model again about every finding of a run or bundle",
+        ("Without --model it asks the run's own model, if its file still exists and runs no code when it is loaded; "
+         "for a bundle, the one in it. A bundle is first checked against its manifest.",
+         STATUS + "1 a finding does not hold or a part does not match, 2 wrong usage or input."),
+        words={"model.path": NOTED, "data.path": "Data rows, to compare with a bundle that left them out"}),
+    Command("strategies", "Lists", "List the searches with their papers and settings"),
+    Command("datasets", "Lists", "List the data sets of the package"),
+)}
 """Every command by its name."""

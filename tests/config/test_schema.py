@@ -58,9 +58,8 @@ def test_a_new_setting_is_everywhere(louder: Setting, monkeypatch: pytest.Monkey
     assert seen == [3, 7, None]
     assert "--loudness N" in CliRunner().invoke(app, ["audit", "--help"]).stdout
     # Errors.
-    assert "--loudness must be greater than or equal to 1, got '0'" in CliRunner().invoke(
-        app, ["audit", "--loudness", "0"]
-    ).stderr.replace("got 0", "got '0'")
+    told = CliRunner().invoke(app, ["audit", "--loudness", "0"]).stderr
+    assert "--loudness must be greater than or equal to 1, got 0\n" in told
     path.write_text("[audit]\nloudness = 'x'\n")
     assert "e.toml: audit.loudness must be" in CliRunner().invoke(app, ["audit", str(path)]).stderr
     # The template and the reference.

@@ -34,7 +34,7 @@ def init(config: Config) -> None:
     files[output] = template(visible(str(output)), tables, texts)
     for path, content in files.items():
         _write(path, content)
-    edit = "Now" if config.model.path else f"Put your model's path into {output}, then"
+    edit = "Now" if config.model.path else f"Put your model's path into {'it' if texts else 'the first'}, then"
     wrote = " and ".join(map(str, reversed(files)))
     say(f"{described}\n\nWrote {wrote}. {edit}: evenhand audit {output}")
 

@@ -290,14 +290,16 @@ class BudgetTable(
 
     tests: Annotated[int | None, Setting(
         "Stop after this many tests; 100000 if no budget is given", "N", 100000, flag="--budget-tests",
-        on="audit repair", python="eh.Budget(tests={})")] = None
+        on="audit repair", python="budget=eh.Budget(tests={})")] = None
     rows: Annotated[int | None, Setting(
-        "Ask the model at most this many rows", "N", 1000000, flag="--budget-rows", python="eh.Budget(rows={})")] = None
+        "Ask the model at most this many rows", "N", 1000000, flag="--budget-rows",
+        python="budget=eh.Budget(rows={})")] = None
     findings: Annotated[int | None, Setting(
-        "Stop after this many findings", "N", 1000, flag="--budget-findings", python="eh.Budget(findings={})")] = None
+        "Stop after this many findings", "N", 1000, flag="--budget-findings",
+        python="budget=eh.Budget(findings={})")] = None
     seconds: Annotated[float | None, Setting(
         "Stop after this many seconds", "S", 60.0, flag="--budget-seconds", on="audit repair",
-        python="eh.Budget(seconds={})")] = None
+        python="budget=eh.Budget(seconds={})")] = None
 
 
 @dataclass

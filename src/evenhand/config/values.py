@@ -72,6 +72,9 @@ def checked(setting: Setting, value: Any, where: Where = "flag") -> Any:
 
     >>> checked(SETTINGS["audit.seed"], "3"), checked(SETTINGS["audit.criterion"], "0.1")
     (3, 0.1)
+    >>> checked(SETTINGS["audit.seed"], "x")
+    Traceback (most recent call last):
+    evenhand.errors.ConfigError: --seed must be a whole number, got 'x'
     """
     from pydantic import Field, TypeAdapter, ValidationError
 
@@ -85,10 +88,12 @@ def checked(setting: Setting, value: Any, where: Where = "flag") -> Any:
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         name = setting.place if where == "file" else spell(setting)
-        got = repr(value if setting.wants else wrong["input"])
+        limit = wrong["type"] in ("greater_than", "greater_than_equal", "less_than")
+        wants = wrong["msg"].removeprefix("Input should be ") if limit else kind_of(setting.type)
+        wants = worded(setting.wants, where, setting.table) or wants
+        got = value if limit and isinstance(value, str) else repr(value)
         got = got if len(got) <= 60 else got[:57] + "..."
-        wants = f"must be {setting.wants}" if setting.wants else wrong["msg"].replace("Input should", "must", 1)
-        raise ConfigError(worded(f"{name} {wants}, got {got}", where, setting.table)) from None
+        raise ConfigError(f"{name} must be {wants}, got {got}") from None
 
 
 def unknown(table: str, key: str) -> str:
@@ -109,6 +114,18 @@ def unknown(table: str, key: str) -> str:
     if others and not close(key, own):
         return f"{key} is in {' and '.join(others)}"
     return allowed(key, own)
+
+
+def in_python(name: str) -> str:
+    """Say how Python writes what a flag or a key calls otherwise; empty where there is no such flag or key.
+
+    >>> in_python("budget_tests"), in_python("gamma"), in_python("sede")
+    ('in Python: budget=eh.Budget(tests=...)', 'in Python: criterion=eh.Gap(...)', '')
+    """
+    for one in SETTINGS.values():
+        if one.python and one.flags == f"--{name.replace('_', '-')}":
+            return f"in Python: {spell(one, where='python')}"
+    return ""
 
 
 def allowed(name: str, names: Iterable[str]) -> str:

@@ -77,14 +77,18 @@ def _line(code: str, comment: str) -> list[str]:
 
 
 def _also(command: str, without: Iterable[str] = ()) -> str:
-    """Name what a command reads from tables of others: single keys, or [whole] tables."""
+    """Name what a command reads from other tables: keys, or a [table] where there are more.
+
+    >>> _also("compare"), _also("export")
+    ('timeout in [model], seed in [audit]', '')
+    """
     if command not in COMMANDS or command == "audit":
         return ""
     found: dict[str, list[str]] = {}
     for setting in COMMANDS[command].reads:
         found.setdefault(setting.table, []).append(setting.key)
     return ", ".join(
-        f"{' and '.join(keys)} in [{table}]" if len(keys) < 3 < len(_of(table)) else f"[{table}]"
+        f"{' and '.join(keys)} in [{table}]" if len(keys) < min(3, len(_of(table))) else f"[{table}]"
         for table, keys in found.items()
         if table not in without
     )

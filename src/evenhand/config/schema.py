@@ -106,7 +106,7 @@ class Table:
     purpose: ClassVar[str] = ""
 
     def __init_subclass__(
-        cls, name: str = "", purpose: str = "", panel: str = "", on: str | None = None, rows: bool = False
+        cls, *, name: str, purpose: str = "", panel: str = "", on: str | None = None, rows: bool = False
     ) -> None:
         cls.purpose = purpose
         TABLES[name] = cls

@@ -222,6 +222,9 @@ def test_the_reference_of_commands_shows_every_option() -> None:
     group: Any = get_command(app)
     assert set(shown) == {f"evenhand {name}" for name in group.commands}
     for name, command in group.commands.items():
-        options = {o for p in command.params if p.param_type_name == "option" for o in p.opts} - {"--help", "-h"}
+        options = {o for p in command.params if p.param_type_name == "option" for o in (*p.opts, *p.secondary_opts)} - {
+            "--help",
+            "-h",
+        }
         listed = re.findall(r"^\| (`-.*?) \|", shown[f"evenhand {name}"], re.MULTILINE)
         assert {o for cell in listed for o in re.findall(r"`(-[\w-]+)", cell)} == options, name

@@ -21,6 +21,7 @@ LAYERS = [
     {"run", "loading", "retracing", "sources", "text_quality"},
     {"words", "text_words", "reporting", "demo", "measuring", "repairing", "locating", "shrinking"}
     | {"exporting", "comparing", "evidence", "cases", "replaying", "rejudging", "covering"},
+    {"config"},
     {"cli", "pytest_plugin", "__init__", "__main__"},
 ]
 """From the ground up; a module imports from its own layer and those before it."""

@@ -223,7 +223,11 @@ def test_a_mark_takes_names_only(project: Project) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "words"),
-    [("limt=3", "*no setting 'limt'; did you mean limit?*"), ("qqq=3", "*'qqq'; allowed: limit, retry, strategy,*")],
+    [
+        ("limt=3", "*no setting 'limt'; did you mean 'limit'?*"),
+        ("gamma=0.1", "*in Python: criterion=eh.Gap(...)*"),
+        ("qqq=3", "*'qqq'; allowed: limit, retry, strategy,*"),
+    ],
 )
 def test_a_mark_takes_known_settings_only(project: Project, setting: str, words: str) -> None:
     project.test(SIX_LINES.replace("def test", f"import pytest\n@pytest.mark.fairness({setting})\ndef test"))

@@ -84,13 +84,12 @@ def _arguments(call: str) -> list[str]:
 
 def _check_mark(settings: dict[str, Any]) -> None:
     """Raise where a mark has a setting that there is not."""
-    from evenhand.space.names import close
+    from evenhand.config.values import allowed, in_python
 
-    allowed = list(dict.fromkeys(["limit", "retry", *_arguments("audit"), *_arguments("estimate")]))
+    names = list(dict.fromkeys(["limit", "retry", *_arguments("audit"), *_arguments("estimate")]))
     for name in settings:
-        if name not in allowed:
-            near = close(name, allowed)
-            hint = f"did you mean {', '.join(near)}?" if near else f"allowed: {', '.join(allowed)}"
+        if name not in names:
+            hint = in_python(name) or allowed(name, names)
             raise pytest.UsageError(f"@pytest.mark.fairness has no setting {name!r}; {hint}")
 
 

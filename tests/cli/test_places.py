@@ -1,101 +1,17 @@
-"""The file can say what the options can: every option has a key, every key is checked, and ``init`` shows them all."""
+"""A wrong value is refused by its flag or by its key in the file, and what a file says is done."""
 
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import typer
 
-from evenhand.cli.app import app
-from evenhand.cli.config import Config, read
-from evenhand.cli.estimate import TAKEN
-from evenhand.cli.places import NO_FILE, OWN, PLACES, said
-from evenhand.cli.tables import MODELS as MODEL_KEYS
-from evenhand.cli.tables import PATHS, TABLES
+from evenhand.config.file import read
 from tests.cli.conftest import MODELS, Command
-
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-KEYS = {f"{name}.{key}" for name, table in TABLES.items() for key in table.model_fields}
-ONLY_IN_FILES = {
-    "space.constraints", "space.limit", "text.protected", "text.avoid_protected", "text.agree",
-    "text.limit",
-}  # fmt: skip
-
-
-def test_every_command_reads_a_file_or_says_why_not() -> None:
-    assert set(PLACES) | set(NO_FILE) == set(COMMANDS)
-    assert not set(PLACES) & set(NO_FILE)
-
-
-@pytest.mark.parametrize("command", PLACES)
-def test_every_option_has_a_key_or_a_reason_to_have_none(command: str) -> None:
-    options = {option.name for option in COMMANDS[command].params} - {"help"}
-    assert "config" in options
-    assert options == set(PLACES[command]) | (options & set(OWN))
-    assert not set(PLACES[command]) & set(OWN)
-    assert set(PLACES[command].values()) <= KEYS
-
-
-def test_every_key_is_of_use() -> None:
-    assert {place for places in PLACES.values() for place in places.values()} | ONLY_IN_FILES == KEYS
-    assert {*PATHS, *MODEL_KEYS} <= KEYS
-    assert set(Config.model_fields) == set(TABLES)
-    assert not [key for key in KEYS if "trust" in key or "pickle" in key]
-
-
-def test_what_is_not_said_says_nothing() -> None:
-    values = dict.fromkeys(PLACES["estimate"])
-    assert said("estimate", values) == {}
-    given = values | {"seed": 0, "exact": False, "groups": False, "plots": Path("p"), "protected": []}
-    assert said("estimate", given) == {"audit": {"seed": 0}, "estimate": {"exact": False, "plots": "p"}}
-
-
-def shown(text: str) -> dict[str, Any]:
-    """What a file says with everything that is commented out."""
-    lines = [re.sub(r"^# (?=[a-z_]+ = )", "", line) for line in text.splitlines()]
-    return tomllib.loads("\n".join(lines))
-
-
-def keys_of(tables: dict[str, Any]) -> set[str]:
-    return {f"{name}.{key}" for name, table in tables.items() for key in table}
-
-
-def test_init_shows_every_key_and_runs_as_it_is(evenhand: Command, people: Path, tmp_path: Path) -> None:
-    output = tmp_path / "e.toml"
-    given = ["init", people, "--protected", "sex", "--target", "paid", "--model", f"{MODELS}:refuse"]
-    assert "evenhand audit" in evenhand(*given, "--output", output).stdout
-    tables = shown(output.read_text())
-    assert keys_of(tables) == {key for key in KEYS if not key.startswith("text.")}
-    Config.model_validate(tables)
-    for command, runs in (("audit", True), ("estimate", True)):
-        done = evenhand(command, output, "--json")
-        assert (done.exit_code == 0) is runs, done.output
-
-
-def test_init_of_texts_shows_every_key_and_runs_as_it_is(evenhand: Command, tmp_path: Path) -> None:
-    output, rows = tmp_path / "conf" / "e.toml", ("data.", "space.", "estimate.", "repair.", "compare.")
-    output.parent.mkdir()
-    (tmp_path / "said.txt").write_text("The Muslim family is loud.\nA Jew.\n")
-    given = ["init", tmp_path / "said.txt", "--text", "--protected", "religion", "--model", f"{MODELS}:classify"]
-    assert evenhand(*given, "--output", output).exit_code == 0
-    tables = shown(output.read_text())
-    texts = {key for key in KEYS if not key.startswith(rows)} | {f"estimate.{key}" for key in TAKEN}
-    assert keys_of(tables) == texts - {"audit.coverage"}
-    Config.model_validate(tables)
-    assert json.loads(evenhand("audit", output, "--json").stdout)["findings"] == 1
-
-
-def test_a_models_path_is_seen_from_the_file(evenhand: Command, people: Path, tmp_path: Path) -> None:
-    output = tmp_path / "conf" / "e.toml"
-    output.parent.mkdir()
-    evenhand("init", people, "--protected", "sex", "--model", tmp_path / "m.onnx", "--output", output)
-    assert tomllib.loads(output.read_text())["model"]["path"] == "../m.onnx"
 
 
 @pytest.fixture

@@ -177,13 +177,13 @@ CONFIGS = {
     "no TOML": ("[audit", "not valid TOML"),
     "an unknown key": ("[audit]\nsed = 3", "unknown key 'audit.sed'; did you mean 'seed'?"),
     "an unknown table": ("[audits]\nseed = 3", "unknown table [audits]; did you mean 'audit'"),
-    "a text for a number": ('[audit]\nseed = "3"', "audit.seed must be a valid integer, got '3'"),
-    "truth for a number": ("[budget]\ntests = true", "budget.tests must be a valid integer, got True"),
+    "a text for a number": ('[audit]\nseed = "3"', "audit.seed must be a whole number, got '3'"),
+    "truth for a number": ("[budget]\ntests = true", "budget.tests must be a whole number, got True"),
     "no table": ("audit = 3", "[audit] must be a table, got 3"),
     "an unknown criterion": ('[audit]\ncriterion = "parity"', 'audit.criterion must be "flip" or a number'),
     "an unknown setting": ("[audit.settings]\ndepth = 3", "kosei has no setting 'depth'"),
     "a wrong setting": ('[audit.settings]\nsamples = "3"', "samples must be a whole number"),
-    "one text for a list": ('[space]\nprotected = "sex"', "space.protected must be a valid list"),
+    "one text for a list": ('[space]\nprotected = "sex"', "space.protected must be a list of texts"),
 }
 
 
@@ -258,7 +258,7 @@ def test_init_overwrites_nothing(evenhand: Command, refused: Command, people: Pa
     output = people.parent / "evenhand.toml"
     arguments = ["init", people, "--protected", "sex", "--output", output]
     (people.parent / "evenhand.space.toml").write_text("mine")
-    refused(evenhand(*arguments), "evenhand.space.toml is there already", "--force")
+    refused(evenhand(*arguments), "evenhand.space.toml already exists", "--force")
     assert not output.exists()
     assert evenhand(*arguments, "--force").exit_code == 0
     refused(evenhand(*arguments[:-1], people.parent / "none" / "e.toml"), "cannot write")

@@ -21,7 +21,7 @@ SAFETY = 4 * 2**30
 """Memory that not even a file that is let through may take: a machine has others to serve."""
 REFUSED, OPENED, BROKEN = "refused", "opened", "broken"
 IMPORTS = {
-    "space": "evenhand.space.tabular", "config": "evenhand.cli.config", "lexicon": "evenhand.text.space",
+    "space": "evenhand.space.tabular", "config": "evenhand.config.file", "lexicon": "evenhand.text.space",
     "csv": "pandas", "json": "pandas", "jsonl": "pandas", "parquet": "pyarrow.parquet", "texts": "pandas",
     "vectors": "evenhand.text.vectors", "skops": "evenhand.model.files", "onnx": "evenhand.model.onnx",
     "pickle": "joblib", "folder": "transformers.models.bert.modeling_bert", "run": "pandas", "bundle": "pandas",
@@ -38,7 +38,7 @@ def open_file(kind: str, path: Path) -> None:
     if kind == "space":
         eh.Space.load(path)
     elif kind == "config":
-        from evenhand.cli.config import read
+        from evenhand.config.file import read
 
         read(path, {})
     elif kind == "lexicon":

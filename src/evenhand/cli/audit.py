@@ -7,92 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from evenhand.cli import options
 from evenhand.cli.faults import FOUND, INTERRUPTED, message, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.config import Config
     from evenhand.cli.plan import Plan
+    from evenhand.config.file import Config
     from evenhand.covering import Coverage
     from evenhand.run import Run
 
 
-def audit(
-    config: options.ConfigFile = None,
-    model: options.Model = None,
-    data: options.Data = None,
-    target: options.Target = None,
-    protected: options.ProtectedTerms = None,
-    exclude: options.Exclude = None,
-    missing: options.Missing = None,
-    space: options.Space = None,
-    texts: options.TextFile = None,
-    column: options.Column = None,
-    encoding: options.Encoding = None,
-    similar: options.Similar = None,
-    k: options.K = None,
-    occurrences: options.Occurrences = None,
-    ambiguous: options.Ambiguous = None,
-    strategy: options.Strategy = None,
-    settings: options.Settings = None,
-    budget_tests: options.Tests = None,
-    budget_rows: options.Rows = None,
-    budget_seconds: options.Seconds = None,
-    budget_findings: options.Wanted = None,
-    seed: options.Seed = None,
-    gamma: options.Gamma = None,
-    threshold: options.Threshold = None,
-    timeout: options.Timeout = None,
-    chunk: options.Chunk = None,
-    confirm: options.Confirm = None,
-    trust_pickle: options.TrustPickle = False,
-    trust: options.Trust = None,
-    directory: options.Directory = None,
-    resume: options.Resume = False,
-    fail_above: options.FailAbove = None,
-    coverage: options.Coverage = False,
-    as_json: options.Json = False,
-    findings: options.FindingsFile = None,
-    page: options.Page = None,
-    no_rows: options.NoPairsOnPage = False,
-    favourable: options.Favourable = None,
-    order: options.Order = None,
-    quiet: options.Quiet = False,
-) -> None:
-    """Search for people, or texts about people, whom a model treats differently.
-
-    With a configuration file, with options alone, or with both: options override the file.
-
-    Exit status: 0 done, 1 more findings than --fail-above allows or parts of the page failed, 2 wrong usage or input,
-    130 interrupted.
-    """
-    given = {**locals(), "fail_above": _limit(fail_above), "settings": None}
-    from evenhand.cli.config import read
-    from evenhand.cli.places import said
-    from evenhand.cli.plan import Trust, make_plan
+def audit(config: Config) -> None:
+    """Search, and report what was found."""
+    from evenhand.cli.plan import make_plan
     from evenhand.cli.report import settings_of
-    from evenhand.cli.settings import parse
 
-    flags = said("audit", given)
-    chosen = read(config, flags)
-    if settings:
-        flags.setdefault("audit", {})["settings"] = parse(chosen.audit.strategy, settings)
-        chosen = read(config, flags)
-    _check_writable(chosen)
-    if (favourable or order) and chosen.audit.page is None:
+    call = config.call
+    _check_writable(config)
+    if {"favourable", "order"} & config.by_flag.get("estimate", {}).keys() and config.audit.page is None:
         from evenhand.errors import ConfigError
 
         raise ConfigError("--favourable and --order are for the report: name its file with --page FILE")
-    page_settings = {} if chosen.audit.page is None else settings_of(chosen)
-    plan = make_plan(chosen, Trust(trust_pickle, trust or ()), resume, quiet)
-    run = _search(plan, shown=not (quiet or as_json))
-    if run.directory is not None and chosen.model.path is not None:
+    page_settings = {} if config.audit.page is None else settings_of(config)
+    plan = make_plan(config)
+    run = _search(plan, shown=not (call.quiet or call.json))
+    if run.directory is not None and config.model.path is not None:
         from evenhand.sources import Source
 
-        start = chosen.data.path if chosen.text is None else chosen.text.path
-        Source.of(chosen.model.path, chosen.model.threshold, start).keep(run)
-    covered = _cover(run) if chosen.audit.coverage else None
-    _report(run, covered, plan, as_json, quiet, chosen, page_settings)
+        start = config.data.path if config.text is None else config.text.path
+        Source.of(config.model.path, config.model.threshold, start).keep(run)
+    covered = _cover(run) if config.audit.coverage else None
+    _report(run, covered, plan, config, page_settings)
 
 
 def _search(plan: Plan, shown: bool) -> Run:
@@ -142,21 +86,14 @@ def _cover(run: Run) -> Coverage | None:
     return None
 
 
-def _report(
-    run: Run,
-    covered: Coverage | None,
-    plan: Plan,
-    as_json: bool,
-    quiet: bool,
-    chosen: Config,
-    page_settings: dict[str, Any],
-) -> None:
+def _report(run: Run, covered: Coverage | None, plan: Plan, config: Config, page_settings: dict[str, Any]) -> None:
     """Say what was found, write the files that were asked for, and end with the status that fits."""
     from evenhand.budget import StopReason
     from evenhand.cli import summary
     from evenhand.words import telling
 
-    wanted, fail_above = chosen.audit, chosen.audit.fail_above
+    wanted, fail_above = config.audit, config.audit.fail_above
+    as_json, quiet = config.call.json, config.call.quiet
     pairs = telling(run, data=plan.data)
     exceeded = fail_above is not None and run.found > fail_above
     if as_json:
@@ -228,30 +165,17 @@ def write_findings(run: Run, path: Path) -> None:
         raise
 
 
-def _limit(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if text.endswith("%"):
-        raise typer.BadParameter(
-            "give a number of findings; how common they are says 'evenhand estimate', with a --fail-above of its own",
-            param_hint="--fail-above",
-        )
-    if not (text.isascii() and text.isdigit()):
-        raise typer.BadParameter(f"give a number of findings, 0 or more, got {text!r}", param_hint="--fail-above")
-    return int(text)
-
-
-def _check_writable(chosen: Config) -> None:
+def _check_writable(config: Config) -> None:
     """Find out before the search, not after it, that a file has no place or format, or a format no package."""
     from evenhand.cli.writing import check_place
     from evenhand.exporting.formats import format_of
     from evenhand.exporting.parquet import check_pyarrow
 
-    for key, name in (("findings", chosen.audit.findings), ("page", chosen.audit.page)):
+    for key, name in (("findings", config.audit.findings), ("page", config.audit.page)):
         if name is None:
             continue
         path = Path(name)
-        with chosen.named(f"audit.{key}"):
+        with config.named(f"audit.{key}"):
             check_place(path)
             # A pipe, such as /dev/stdout, gets CSV as a name without ending does.
             if key == "findings" and path.suffix and format_of(path, "") == "parquet":

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evenhand.cli import options
 from evenhand.cli.faults import say
 
+if TYPE_CHECKING:
+    from evenhand.config.file import Config
 
-def bundle(
-    run: options.RunDirectory,
-    output: options.BundleFile = None,
-    model: options.BundleModel = None,
-    data: options.BundleData = None,
-    no_rows: options.NoRows = False,
-    config: options.ConfigOption = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Write a kept run as one archive, with everything it takes to check and to replay it.
 
-    The digest that is printed tells this archive from any other: write it down elsewhere.
-    """
-    given = locals()
+def bundle(config: Config) -> None:
+    """Write a run as one archive, and print its digest."""
     from evenhand.cli import summary
-    from evenhand.cli.config import read
-    from evenhand.cli.places import said
     from evenhand.evidence import bundle as pack
     from evenhand.evidence import verify
 
-    wanted = read(config, said("bundle", given)).bundle
+    call, wanted, run = config.call, config.bundle, Path(config.call.run)
     path = Path(wanted.output or f"{run.resolve().name}.zip")
     digest = pack(run, path, wanted.model, wanted.data, rows=not wanted.no_rows)
-    if quiet:
+    if call.quiet:
         return
     manifest = verify(path).manifest
-    if as_json:
+    if call.json:
         summary.emit({"bundle": str(path), "sha256": digest, "manifest": manifest})
         return
     for name, entry in sorted(manifest["members"].items()):

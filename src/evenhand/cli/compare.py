@@ -2,69 +2,45 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from evenhand.cli import options
 from evenhand.cli.faults import FOUND
+from evenhand.config.values import spell
 
 if TYPE_CHECKING:
     from evenhand.comparing import Compared
+    from evenhand.config.file import Config
 
 SHOWN = 3
 
 
-def compare(
-    run_a: options.EarlierRun,
-    run_b: options.LaterRun,
-    model_a: options.ModelA = None,
-    model_b: options.ModelB = None,
-    threshold_a: options.ThresholdA = None,
-    threshold_b: options.ThresholdB = None,
-    samples: options.Samples = None,
-    confidence: options.Confidence = None,
-    seed: options.Seed = None,
-    timeout: options.Timeout = None,
-    trust_pickle: options.TrustPickle = False,
-    trust: options.Trust = None,
-    fail_on_new: options.FailOnNew = False,
-    config: options.ConfigOption = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Say what a later model has fixed and what is new, by a kept run of each.
-
-    Each run's findings are judged by the other model, and both judge the same fresh individuals.
-
-    Exit status: 0 done, 1 new findings with --fail-on-new, 2 wrong usage or input.
-    """
-    given = locals()
+def compare(config: Config) -> None:
+    """Compare two runs, and report what was fixed and what is new."""
     from evenhand.cli import summary
-    from evenhand.cli.config import read
-    from evenhand.cli.places import said
-    from evenhand.cli.plan import Trust, get_model
+    from evenhand.cli.plan import get_model
     from evenhand.comparing import compare as judge
     from evenhand.measuring.plan import Plan
     from evenhand.run import Run
     from evenhand.sources import model_of
 
-    chosen = read(config, said("compare", given))
-    wanted = chosen.compare
-    settings = wanted.model_dump(exclude_none=True, include={"samples", "confidence"})
-    with chosen.blamed("compare"):
+    call, wanted = config.call, config.compare
+    settings = wanted.given("samples", "confidence")
+    with config.blamed("compare"):
         Plan(**settings)
-    runs = [Run.load(run_a), Run.load(run_b)]
-    sides = ((wanted.model_a, wanted.threshold_a, "--model-a"), (wanted.model_b, wanted.threshold_b, "--model-b"))
+    runs = [Run.load(Path(call.run_a)), Run.load(Path(call.run_b))]
+    sides = (("model_a", wanted.model_a, wanted.threshold_a), ("model_b", wanted.model_b, wanted.threshold_b))
     models = []
-    for run, (spec, threshold, name) in zip(runs, sides, strict=True):
-        with chosen.named(f"compare.{name[2:].replace('-', '_')}"):
-            model = None if spec is None else get_model(spec, Trust(trust_pickle, trust or ()), quiet=quiet)
-        models.append(model_of(run, model, threshold, trust=trust or (), name=name))
-    found = judge(*runs, *models, **settings, seed=chosen.audit.seed, timeout=chosen.model.timeout)
-    if as_json:
+    for run, (key, spec, threshold) in zip(runs, sides, strict=True):
+        with config.named(f"compare.{key}"):
+            model = None if spec is None else get_model(spec, call)
+        models.append(model_of(run, model, threshold, trust=call.trust, name=spell(f"compare.{key}")))
+    found = judge(*runs, *models, **settings, seed=config.audit.seed, timeout=config.model.timeout)
+    if call.json:
         summary.emit({**_told(found), "fail_on_new": wanted.fail_on_new})
-    elif not quiet:
+    elif not call.quiet:
         _show(found)
     if wanted.fail_on_new and len(found.new):
         raise typer.Exit(FOUND)

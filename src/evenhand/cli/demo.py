@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from evenhand._format import percent
 from evenhand.cli.faults import say
+
+if TYPE_CHECKING:
+    from evenhand.config.file import Config
 
 SAMPLES = 10_000
 """Of each report's estimates: half of what a report asks by itself, so that the demo is quick."""
 
 
-def demo(
-    directory: Annotated[Path, typer.Option(metavar="DIR", help="Where the reports go.")] = Path("evenhand-demo"),
-    seed: Annotated[int, typer.Option(metavar="N", help="Same seed, same findings.")] = 0,
-    no_page: Annotated[bool, typer.Option("--no-page", help="Write no reports.")] = False,
-    text: Annotated[
-        bool, typer.Option("--text", help="A net that reads comments instead; needs the extra text.")
-    ] = False,
-) -> None:
-    """Audit models of two public data sets, end to end; or with --text a net that reads comments.
-
-    Trains them, searches, prints who is treated differently, and writes reports about it. The net is also repaired.
-    """
-    for path in _texts(seed, directory, no_page) if text else _people(seed, directory, no_page):
+def demo(config: Config) -> None:
+    """Show an audit, end to end."""
+    seed, wanted = config.audit.seed, config.demo
+    for path in (_texts if wanted.text else _people)(seed, Path(wanted.directory), wanted.no_page):
         say(f"The whole report: {path}")
 
 

@@ -3,129 +3,78 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from evenhand.cli import options
 from evenhand.cli.faults import FOUND, INTERRUPTED, UNDECIDED, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.config import Config
     from evenhand.cli.plan import Plan
+    from evenhand.config.file import Config
     from evenhand.measuring import Estimate, Groups
 
-TAKEN = {"samples", "confidence", "about", "tolerance", "plots", "fail_above"}
-"""What an estimate of texts takes, beside the population."""
 
+def estimate(config: Config) -> None:
+    """Measure, and report what was measured."""
+    from evenhand.cli.plan import make_plan
 
-def estimate(
-    config: options.ConfigFile = None,
-    model: options.Model = None,
-    data: options.Data = None,
-    target: options.Target = None,
-    protected: options.ProtectedTerms = None,
-    exclude: options.Exclude = None,
-    missing: options.Missing = None,
-    space: options.Space = None,
-    texts: options.TextFile = None,
-    column: options.Column = None,
-    encoding: options.Encoding = None,
-    occurrences: options.Occurrences = None,
-    ambiguous: options.Ambiguous = None,
-    population: options.Population = None,
-    samples: options.Samples = None,
-    half_width: options.HalfWidth = None,
-    seconds: options.StopSeconds = None,
-    confidence: options.Confidence = None,
-    interval: options.Interval = None,
-    experiments: options.Experiments = None,
-    exact: options.Exact = None,
-    about: options.About = None,
-    steps: options.Steps = None,
-    weights: options.Weights = None,
-    favourable: options.Favourable = None,
-    order: options.Order = None,
-    tolerance: options.Tolerance = None,
-    repeats: options.Repeats = None,
-    seed: options.Seed = None,
-    gamma: options.Gamma = None,
-    threshold: options.Threshold = None,
-    timeout: options.Timeout = None,
-    chunk: options.Chunk = None,
-    trust_pickle: options.TrustPickle = False,
-    trust: options.Trust = None,
-    groups: options.GroupFigures = False,
-    plots: options.Plots = None,
-    fail_above: options.FailAboveRate = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Measure how common it is that a model treats people, or texts about people, differently, and who is favoured.
-
-    With a configuration file, with options alone, or with both: options override the file.
-
-    Exit status: 0 done, 1 a larger share than --fail-above allows, 2 wrong usage or input, 3 too few tests to say
-    whether it is larger, 130 interrupted.
-    """
-    given = locals()
-    _limit(fail_above)
-    from evenhand.cli.config import read
-    from evenhand.cli.places import said
-    from evenhand.cli.plan import Trust, make_plan
-
-    chosen = read(config, said("estimate", given))
-    if chosen.text is not None and chosen.estimate.population is None:
+    call, wanted = config.call, config.estimate
+    if config.text is not None and wanted.population is None:
         # Of texts there is no other.
-        chosen.estimate.population = "data"
-    if chosen.estimate.weights is not None and chosen.space.path is None:
+        wanted.population = "data"
+    if wanted.weights is not None and config.space.path is None:
         # What a row counts is no attribute of the person.
-        chosen.space.exclude.append(chosen.estimate.weights)
-    with chosen.blamed("estimate"):
-        limit = _limit(chosen.estimate.fail_above)
-        _check(chosen)
-    plan = make_plan(chosen, Trust(trust_pickle, trust or ()), quiet=quiet)
-    if chosen.estimate.groups:
-        _check_groups(plan, chosen)
+        config.space.exclude = [*config.space.exclude, wanted.weights]
+    with config.blamed("estimate"):
+        limit = _limit(wanted.fail_above)
+        _check(config)
+    plan = make_plan(config)
+    if wanted.groups:
+        _check_groups(plan, config)
     with (
-        chosen.named("estimate.favourable", "favourable"),
-        chosen.named("estimate.order", "favourable"),
-        chosen.named("estimate.weights", "weights"),
+        config.named("estimate.favourable", "favourable"),
+        config.named("estimate.order", "favourable"),
+        config.named("estimate.weights", "weights"),
     ):
-        found = _measure(plan, chosen, shown=not (quiet or as_json))
-        figures = _groups(plan, chosen) if chosen.estimate.groups else None
-    _report(found, figures, chosen.estimate.plots, limit, as_json, quiet)
+        found = _measure(plan, config, shown=not (call.quiet or call.json))
+        figures = _groups(plan, config) if wanted.groups else None
+    _report(found, figures, wanted.plots, limit, call.json, call.quiet)
 
 
-def _check(chosen: Config) -> None:
+def _check(config: Config) -> None:
     """Find out before anything is read what cannot be measured, or written."""
+    from evenhand.config.schema import SETTINGS
     from evenhand.errors import ConfigError
     from evenhand.measuring.plan import Plan as Measures
 
-    wanted = chosen.estimate
+    wanted = config.estimate
     if wanted.plots is not None and Path(wanted.plots).is_file():
         raise ConfigError(f"plots: {wanted.plots} is a file; name a folder")
-    if chosen.text is not None:
+    if config.text is not None:
         from evenhand.measuring.texts import refuse
 
-        refuse(**wanted.model_dump(exclude=TAKEN) | {"groups": wanted.groups or None})
-    Measures(**wanted.model_dump(exclude_none=True, include=set(Measures.__dataclass_fields__)))
+        rows = [one.key for one in SETTINGS.values() if one.table == "estimate" and not one.texts]
+        refuse(**{key: getattr(wanted, key) for key in rows} | {"groups": wanted.groups or None})
+    Measures(**wanted.given(*Measures.__dataclass_fields__))
 
 
-def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
+def _measure(plan: Plan, config: Config, shown: bool) -> Estimate:
     from evenhand.budget import Budget
     from evenhand.cli.progress import progress
+    from evenhand.config.file import wish
     from evenhand.ledger import Status
     from evenhand.measuring import Reading
     from evenhand.measuring import estimate as measure
     from evenhand.measuring.watching import Onlooker
 
-    others = {"groups", "plots", "fail_above", "favourable", "order"}
-    settings: dict[str, Any] = chosen.estimate.model_dump(exclude_none=True, exclude=others)
-    if chosen.estimate.wish is not None:
-        settings["favourable"] = chosen.estimate.wish
-    if chosen.audit.chunk is not None:
-        settings["chunk"] = chosen.audit.chunk
+    settings = config.estimate.given()
+    for other in ("groups", "plots", "fail_above", "favourable", "order"):
+        settings.pop(other, None)
+    if (wanted := wish(config.estimate)) is not None:
+        settings["favourable"] = wanted
+    if config.audit.chunk is not None:
+        settings["chunk"] = config.audit.chunk
     population = settings.get("population", "uniform")
     texts = plan.space.noun == "text"
     with progress(shown and not texts) as show:
@@ -147,25 +96,27 @@ def _measure(plan: Plan, chosen: Config, shown: bool) -> Estimate:
         )
 
 
-def _check_groups(plan: Plan, chosen: Config) -> None:
+def _check_groups(plan: Plan, config: Config) -> None:
+    from evenhand.config.file import wish
     from evenhand.errors import ConfigError
 
-    wished = chosen.estimate.wish is not None or plan.model.regression
+    wished = wish(config.estimate) is not None or plan.model.regression
     if plan.data is None or not wished:
         raise ConfigError("--groups needs rows and the decision that people want: --data FILE --favourable DECISION")
 
 
-def _groups(plan: Plan, chosen: Config) -> Groups:
+def _groups(plan: Plan, config: Config) -> Groups:
+    from evenhand.config.file import wish
     from evenhand.measuring import groups
     from evenhand.space.ground import table
 
-    wanted = chosen.estimate
-    target = chosen.data.target
+    wanted = config.estimate
+    target = config.data.target
     return groups(
         plan.model,
         table(plan.space),
         plan.data,
-        wanted.wish,
+        wish(wanted),
         y=None if plan.model.regression else target,
         weights=wanted.weights,
         confidence=0.95 if wanted.confidence is None else wanted.confidence,

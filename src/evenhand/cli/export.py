@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from evenhand.cli import options
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from evenhand.cli.faults import say
 
+if TYPE_CHECKING:
+    from evenhand.config.file import Config
 
-def export(
-    run: options.RunDirectory,
-    out: options.Outputs,
-    format: options.Format = None,
-    most: options.Most = None,
-    raw: options.Raw = False,
-    artifact: options.Artifact = None,
-    config: options.ConfigOption = None,
-    quiet: options.Quiet = False,
-) -> None:
-    """Write a kept run for other programs: JSON, CSV, Parquet, JUnit XML, SARIF, Markdown.
 
-    The ending of each file says in which format.
-    """
-    given = locals()
-    from evenhand.cli.config import read
-    from evenhand.cli.places import said
+def export(config: Config) -> None:
+    """Write a run into files."""
     from evenhand.exporting import export as write
     from evenhand.exporting.formats import check_format, format_of
     from evenhand.run import Run
 
-    chosen = read(config, said("export", given))
-    wanted = chosen.export
-    with chosen.blamed("export"):
+    wanted, files = config.export, [Path(name) for name in config.call.out]
+    with config.blamed("export"):
         check_format(wanted.format)
-    for path in out:
+    for path in files:
         # Before anything is written: a list with one wrong name writes nothing.
         if wanted.format is None:
             format_of(path)
-    settings = wanted.model_dump(exclude_none=True)
-    loaded = Run.load(run)
-    for path in out:
+    settings = wanted.given()
+    loaded = Run.load(Path(config.call.run))
+    for path in files:
         write(loaded, path, **settings)
-        if not quiet:
+        if not config.call.quiet:
             say(f"Wrote {path}")

@@ -19,7 +19,7 @@ FOUND, WRONG, UNDECIDED, INTERRUPTED, PIPE = 1, 2, 3, 130, 141
 MOST_LINES = 3
 
 
-class Group(TyperGroup):
+class Guarded(TyperGroup):
     """Commands whose errors become messages and exit states."""
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.budget import Budget
-from evenhand.cli.config import Config
 from evenhand.cli.faults import tell
-from evenhand.cli.tables import SpaceTable, TextTable
+from evenhand.config.file import Config
+from evenhand.config.schema import CallTable, SpaceTable, TextTable
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.directory import IDENTITY
 from evenhand.errors import ConfigError, RunError
@@ -34,14 +34,6 @@ PICKLES = (".joblib", ".pkl", ".pickle")
 
 
 @dataclass(frozen=True)
-class Trust:
-    """What the user trusts; said on the command line, never in a file."""
-
-    pickle: bool = False
-    types: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Plan:
     """The arguments of an audit."""
 
@@ -58,11 +50,11 @@ class Plan:
     confirm: int | None
 
 
-def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = False) -> Plan:
+def make_plan(config: Config) -> Plan:
     """Check and load everything that an audit needs, what is quick to check first."""
     audit = config.audit
     chunk = CHUNK if audit.chunk is None else audit.chunk
-    limits = config.budget.model_dump(exclude_none=True)
+    limits = config.budget.given()
     with config.blamed("audit"):
         strategy = make(audit.strategy, **audit.settings)
         criterion = Flip() if audit.criterion == "flip" else Gap(float(audit.criterion))
@@ -72,7 +64,7 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
     with config.blamed("model"):
         check_arguments(audit.seed, chunk, None, None, config.model.timeout, None)
     directory = None if audit.directory is None else Path(audit.directory)
-    if resume:
+    if config.call.resume:
         check_resumable(directory)
     if config.model.path is None:
         raise ConfigError("no model; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
@@ -81,11 +73,11 @@ def make_plan(config: Config, trust: Trust, resume: bool = False, quiet: bool = 
     if config.text is not None:
         space, data = get_texts(config)
         check_kind(space, strategy)
-        model = _model(config, config.model.path, trust, quiet)
+        model = _model(config, config.model.path)
     else:
         with config.named("data.path"):
             data = None if config.data.path is None else read_frame(config.data.path)
-        model = _model(config, config.model.path, trust, quiet)
+        model = _model(config, config.model.path)
         space = get_space(config, data, model.columns)
     return Plan(
         model,
@@ -110,31 +102,31 @@ def check_resumable(directory: Path | None) -> None:
         raise RunError(f"{directory} holds no run to resume; leave --resume out to start one there")
 
 
-def get_model(spec: str, trust: Trust, threshold: float | None = None, quiet: bool = False) -> Model:
+def get_model(spec: str, call: CallTable) -> Model:
     """Load a model, with a warning where that runs code."""
-    warn(spec, trust, quiet)
-    return wrap(load_model(spec, trust_pickle=trust.pickle, trust=trust.types), threshold=threshold)
+    warn(spec, call)
+    return wrap(load_model(spec, trust_pickle=call.trust_pickle, trust=call.trust))
 
 
-def _model(config: Config, spec: str, trust: Trust, quiet: bool) -> Model:
+def _model(config: Config, spec: str) -> Model:
     """Load the model that the configuration names, by its threshold."""
     threshold = config.model.threshold
     with config.named("model.path"):
-        warn(spec, trust, quiet)
-        loaded = load_model(spec, trust_pickle=trust.pickle, trust=trust.types)
+        warn(spec, config.call)
+        loaded = load_model(spec, trust_pickle=config.call.trust_pickle, trust=config.call.trust)
     with config.named("model.path" if threshold is None else "model.threshold"):
         return wrap(loaded, threshold=threshold)
 
 
-def get_object(spec: str, trust: Trust, quiet: bool = False) -> Any:
+def get_object(spec: str, call: CallTable) -> Any:
     """Load what can be trained, as it is, with a warning where that runs code."""
-    warn(spec, trust, quiet)
-    return load_object(spec, trust_pickle=trust.pickle, trust=trust.types)
+    warn(spec, call)
+    return load_object(spec, trust_pickle=call.trust_pickle, trust=call.trust)
 
 
-def warn(spec: str, trust: Trust, quiet: bool) -> None:
+def warn(spec: str, call: CallTable) -> None:
     """Warn where loading a model runs code."""
-    if trust.pickle and spec.lower().endswith(PICKLES) and not quiet:
+    if call.trust_pickle and spec.lower().endswith(PICKLES) and not call.quiet:
         tell(f"evenhand: warning: unpickling {spec} runs whatever code is in it, because of --trust-pickle")
 
 
@@ -205,7 +197,7 @@ def get_texts(config: Config) -> tuple[TextSpace, list[str | None]]:
 
 def text_space(table: TextTable, config: Config) -> TextSpace:
     """Make the space that a table describes; an error names the key."""
-    settings = table.model_dump(exclude_none=True, exclude={"path", "column", "encoding"})
+    settings = {key: value for key, value in table.given().items() if key not in ("path", "column", "encoding")}
     with config.named("text.protected"):
         space = TextSpace(**settings)
     with config.named("text.similar"):

@@ -6,66 +6,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.cli import options
 from evenhand.cli.faults import message, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.tables import RepairTable
     from evenhand.cli.workbench import Workbench
+    from evenhand.config.file import Config
+    from evenhand.config.schema import RepairTable
     from evenhand.errors import EvenhandError
     from evenhand.repairing import Repair
 
 
-def repair(
-    config: options.ConfigFile = None,
-    model: options.Trainable = None,
-    data: options.Data = None,
-    target: options.Target = None,
-    protected: options.Protected = None,
-    exclude: options.Exclude = None,
-    missing: options.Missing = None,
-    space: options.Space = None,
-    method: options.Method = None,
-    strategy: options.RepairStrategy = None,
-    check: options.Check = None,
-    watch: options.Watch = None,
-    held_out: options.HeldOut = None,
-    samples: options.RepairSamples = None,
-    budget_tests: options.Tests = None,
-    budget_seconds: options.Seconds = None,
-    confidence: options.Confidence = None,
-    favourable: options.Favourable = None,
-    order: options.Order = None,
-    tolerate: options.Tolerate = None,
-    seed: options.Seed = None,
-    gamma: options.Gamma = None,
-    trust_pickle: options.TrustPickle = False,
-    trust: options.Trust = None,
-    save: options.Save = None,
-    plot: options.Plot = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Make a model fairer in several ways, and show side by side what each changes and costs.
-
-    The model is an estimator, which is trained anew on a part of the data, or a function train(X, y).
-
-    With a configuration file, with options alone, or with both: options override the file.
-
-    Exit status: 0 done, 2 wrong usage or input, or no method that works, 130 interrupted.
-    """
-    given = locals()
-    from evenhand.cli.config import read
-    from evenhand.cli.places import said
-    from evenhand.cli.plan import Trust
+def repair(config: Config) -> None:
+    """Repair by each method, and report what each changes and costs."""
     from evenhand.cli.workbench import set_up
 
-    chosen = read(config, said("repair", given))
-    chosen.refuse_texts("repair")
-    bench = set_up(chosen, Trust(trust_pickle, trust or ()), quiet)
-    with chosen.named("repair.favourable", "favourable"), chosen.named("repair.order", "favourable"):
-        done, failed = _compare(bench, shown=not (quiet or as_json))
-    _report(done, failed, chosen.repair, bench, as_json, quiet)
+    call = config.call
+    config.refuse_texts("repair")
+    bench = set_up(config)
+    with config.named("repair.favourable", "favourable"), config.named("repair.order", "favourable"):
+        done, failed = _compare(bench, shown=not (call.quiet or call.json))
+    _report(done, failed, config.repair, bench, call.json, call.quiet)
 
 
 def _compare(bench: Workbench, shown: bool) -> tuple[dict[str, Repair], dict[str, str]]:

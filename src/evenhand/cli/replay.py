@@ -2,79 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from evenhand.cli import options
 from evenhand.cli.faults import FOUND, say, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.config import Config
-    from evenhand.cli.plan import Trust
+    from evenhand.config.file import Config
+    from evenhand.config.schema import CallTable
     from evenhand.evidence import Checked
     from evenhand.model import Model
     from evenhand.replaying import Replay
 
 
-def replay(
-    run: options.RunOrBundle,
-    model: options.Model = None,
-    threshold: options.Threshold = None,
-    timeout: options.Timeout = None,
-    trust_pickle: options.TrustPickle = False,
-    trust: options.Trust = None,
-    data: options.ReplayData = None,
-    digest: options.Digest = None,
-    listed: options.ReplayList = None,
-    config: options.ConfigOption = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Ask the model again about every finding of a kept run, or of a bundle.
-
-    Without --model, the run's own model is asked, if its file is still there and runs no code when it is loaded; of a
-    bundle the one in it. Of a bundle, first check that every part is what its manifest says.
-
-    Exit status: 0 all findings hold and all parts are whole, 1 some are not, 2 wrong usage or input.
-    """
-    given = locals()
-    from evenhand.cli.config import read
-    from evenhand.cli.places import said
-    from evenhand.cli.plan import Trust
-    from evenhand.errors import ConfigError
-
-    trusted, chosen = Trust(trust_pickle, trust or ()), read(config, said("replay", given))
-    if run.is_file():
-        _bundle(run, chosen, trusted, as_json, quiet)
-        return
-    if data is not None or digest is not None:
-        raise ConfigError("--data and --digest are for bundles; RUN is a directory here")
-    from evenhand.run import Run
-
-    kept, wanted = Run.load(run), chosen.model
+def replay(config: Config) -> None:
+    """Ask the model again about the findings of a run or a bundle."""
     from evenhand.cli.plan import get_model
+    from evenhand.errors import ConfigError
     from evenhand.replaying import again
+    from evenhand.run import Run
     from evenhand.sources import model_of
 
-    given_model = None if wanted.path is None else get_model(wanted.path, trusted, quiet=quiet)
-    asked = model_of(kept, given_model, wanted.threshold, trust=trusted.types, name="--model")
+    call, path = config.call, Path(config.call.run)
+    if path.is_file():
+        _bundle(path, config)
+        return
+    if "data" in config.by_flag or ("replay" in config.by_flag and "digest" in config.by_flag["replay"]):
+        raise ConfigError("--data and --digest are for bundles; RUN is a directory here")
+    kept, wanted = Run.load(path), config.model
+    given_model = None if wanted.path is None else get_model(wanted.path, call)
+    asked = model_of(kept, given_model, wanted.threshold, trust=call.trust, name="--model")
     done = again(kept, asked, timeout=wanted.timeout)
-    _say(done, {"directory": str(run)}, chosen.replay.list, as_json, quiet)
+    _say(done, {"directory": str(path)}, config)
     if not done.holds:
         raise typer.Exit(FOUND)
 
 
-def _bundle(path: Path, chosen: Config, trust: Trust, as_json: bool, quiet: bool) -> None:
+def _bundle(path: Path, config: Config) -> None:
     from evenhand.cli.plan import get_model
     from evenhand.evidence import opened
     from evenhand.evidence.checking import compare_file
     from evenhand.replaying import again
     from evenhand.run import Run
 
-    model, digest = chosen.model.path, chosen.replay.digest
-    data = chosen.data.path if chosen.text is None else chosen.text.path
+    call, model, digest = config.call, config.model.path, config.replay.digest
+    data = config.data.path if config.text is None else config.text.path
     with opened(path) as (checked, directory):
         if digest is not None and digest.lower() != checked.digest:
             checked.problems["archive"] = f"its SHA-256 is {checked.digest}, not the one that was written down"
@@ -82,31 +57,30 @@ def _bundle(path: Path, chosen: Config, trust: Trust, as_json: bool, quiet: bool
             compare_file(checked, "data", Path(data))
         if model is not None and Path(model).is_file():
             compare_file(checked, "model", Path(model))
-        if not quiet and not as_json:
+        if not (call.quiet or call.json):
             _say_parts(path, checked)
         done, usable = None, model is not None or not any(name.startswith("model/") for name in checked.problems)
         if checked.replayable and usable:
-            asked = _own(checked, directory, trust, quiet) if model is None else get_model(model, trust, quiet=quiet)
-            done = again(Run.load(directory), asked, chosen.model.threshold, chosen.model.timeout)
-        elif not quiet:
+            asked = _own(checked, directory, call) if model is None else get_model(model, call)
+            done = again(Run.load(directory), asked, config.model.threshold, config.model.timeout)
+        elif not call.quiet:
             what = "the bundle's own model" if checked.replayable else "the run itself"
             other = "; name the right one: --model SPEC" if checked.replayable else ""
             tell(f"evenhand: {what} was tampered with, so its findings are not asked about{other}")
-        extra = {"bundle": str(path), "sha256": checked.digest, "problems": checked.problems}
-        _say(done, extra, chosen.replay.list, as_json, quiet)
+        _say(done, {"bundle": str(path), "sha256": checked.digest, "problems": checked.problems}, config)
     if not checked.whole or done is None or not done.holds:
         raise typer.Exit(FOUND)
 
 
-def _own(checked: Checked, directory: Path, trust: Trust, quiet: bool) -> Model:
+def _own(checked: Checked, directory: Path, call: CallTable) -> Model:
     """Load the bundle's own model."""
     from evenhand.cli.plan import get_model, warn
     from evenhand.evidence.checking import bundled_model, known_as
 
     name, path = bundled_model(checked, directory)
-    warn(name, trust, quiet)
+    warn(name, call)
     with known_as(name, path):
-        return get_model(str(path), trust, quiet=True)
+        return get_model(str(path), replace(call, quiet=True))
 
 
 def _say_parts(path: Path, checked: Checked) -> None:
@@ -117,14 +91,14 @@ def _say_parts(path: Path, checked: Checked) -> None:
         say(f"NOT WHOLE: {line}")
 
 
-def _say(done: Replay | None, extra: dict[str, Any], listed: str | None, as_json: bool, quiet: bool) -> None:
+def _say(done: Replay | None, extra: dict[str, Any], config: Config) -> None:
     from evenhand.cli import summary
     from evenhand.words import pairs_at
 
     examples = [] if done is None else pairs_at(done.run, done.positions[:3])
-    if listed is not None and done is not None:
+    if (listed := config.replay.list) is not None and done is not None:
         _write_list(done, Path(listed))
-    if as_json:
+    if config.call.json:
         counts = {
             "findings": None if done is None else done.run.found,
             "confirmed": None if done is None else done.confirmed,
@@ -133,7 +107,7 @@ def _say(done: Replay | None, extra: dict[str, Any], listed: str | None, as_json
             "same_model": None if done is None else done.same_model,
         }
         summary.emit({**extra, **counts, "refuted_pairs": [pair.to_dict() for pair in examples]})
-    elif not quiet and done is not None:
+    elif not config.call.quiet and done is not None:
         say(f"{done.confirmed:,} of {done.run.found:,} findings confirmed, {done.refuted:,} not")
         if done.same_model is False:
             say("This is not the model that the run was made with, or it decides by another threshold:")

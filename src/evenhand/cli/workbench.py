@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.budget import Budget
-from evenhand.cli.config import Config
-from evenhand.cli.plan import Trust, get_object, get_space
+from evenhand.cli.plan import get_object, get_space
 from evenhand.cli.saving import check_writable
 from evenhand.cli.writing import check_place
+from evenhand.config.file import Config, wish
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.errors import ConfigError
 from evenhand.measuring.plan import Plan
@@ -69,7 +69,7 @@ class Workbench:
         )
 
 
-def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
+def set_up(config: Config) -> Workbench:
     """Check and load everything that a repair needs, what is quick to check first."""
     table, audit = config.repair, config.audit
     methods = list(dict.fromkeys(table.methods)) or list(METHODS)
@@ -79,7 +79,7 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
                 raise ConfigError(f"no method {name!r}; {suggest(name, list(METHODS))}")
         for strategy in filter(None, (table.strategy, table.check)):
             make(strategy)
-        Plan(**table.model_dump(exclude_none=True, include={"samples", "confidence"}))
+        Plan(**table.given("samples", "confidence"))
     with config.named("repair.save"):
         _check_place(table.save, SAVED)
     with config.named("repair.plot"):
@@ -101,7 +101,7 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
         if config.data.target not in data.columns:
             raise ConfigError(f"no column {config.data.target!r}; {suggest(config.data.target, list(data.columns))}")
     with config.named("model.path"):
-        estimator = get_object(config.model.path, trust, quiet)
+        estimator = get_object(config.model.path, config.call)
     names = getattr(estimator, "feature_names_in_", None)
     space = get_space(config, data, None if names is None else tuple(map(str, names)))
     lacking = [name for name in space.names if name not in data.columns]
@@ -112,11 +112,11 @@ def set_up(config: Config, trust: Trust, quiet: bool = False) -> Workbench:
         raise ConfigError(
             f"{int(unlabelled.sum()):,} of {len(data):,} rows have no {config.data.target!r}; leave them out"
         )
-    settings = table.model_dump(include=PASSED_ON, exclude_none=True)
-    if table.wish is not None:
-        settings["favourable"] = table.wish
+    settings = table.given(*PASSED_ON)
+    if (wanted := wish(table)) is not None:
+        settings["favourable"] = wanted
     with config.blamed("budget"):
-        if limits := config.budget.model_dump(exclude_none=True):
+        if limits := config.budget.given():
             settings["budget"] = Budget(**limits)
     with config.blamed("audit"):
         criterion = Flip() if audit.criterion == "flip" else Gap(float(audit.criterion))

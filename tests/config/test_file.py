@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evenhand.cli.config import read
+from evenhand.config.file import read
 
 TEXT = """
 [model]

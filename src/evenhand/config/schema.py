@@ -1,0 +1,500 @@
+"""Every setting, defined once: its type, its default, what it means and where it may be given.
+
+A table of settings is a dataclass, a setting one of its fields, annotated with a `Setting`. Flags of the commands, keys
+of ``evenhand.toml``, the file that ``evenhand init`` writes, the reference page and the words of errors derive from it.
+"""
+
+# Annotations are read when this is imported, so they must not be postponed by "from __future__ import annotations".
+
+from dataclasses import dataclass, field, fields, replace
+from inspect import get_annotations
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
+
+Where = Literal["python", "flag", "file"]
+Outcome = str | int | float | bool
+UNSAID: Any = object()
+"""The value of a setting that is only named."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is known about a setting besides its type and default.
+
+    >>> SETTINGS["audit.seed"].flags, SETTINGS["audit.seed"].default
+    ('--seed', 0)
+    """
+
+    help: str
+    """What it means; ``{table.key}`` names another setting, as a flag or as a key."""
+    metavar: str = ""
+    """What stands for the value in the help."""
+    example: Any = None
+    """A value for the template, where the default is no example."""
+    text_example: Any = None
+    """The same for texts, where it differs."""
+    more: str = ""
+    """What only the reference page says."""
+    flag: str | None = ""
+    """The flag, by default made from the key; None: only a file or Python can give it."""
+    on: str | None = None
+    """The commands that have the flag, by default the one with the table's name."""
+    argument: str = ""
+    """The commands that take it without a flag, by its place."""
+    required: str = ""
+    """The commands that need it."""
+    panel: str = ""
+    """The heading in the help, by default the table's."""
+    names: Literal["", "file", "model"] = ""
+    """Whether it names a file, or a model, relative to the file that says so."""
+    python: str = ""
+    """How Python writes it, by default ``key={}``."""
+    texts: bool = True
+    """Whether an audit of texts can have it."""
+    wants: str = ""
+    """What it must be, where the type says it badly."""
+    ge: float | None = None
+    gt: float | None = None
+    lt: float | None = None
+    table: str = ""
+    """Its table, its key and so on are known once a table has it."""
+    key: str = ""
+    type: Any = None
+    default: Any = None
+
+    @property
+    def place(self) -> str:
+        """The name by which other settings and commands refer to it.
+
+        >>> SETTINGS["model.path"].place
+        'model.path'
+        """
+        return f"{self.table}.{self.key}"
+
+    @property
+    def flags(self) -> str:
+        """The flag, or several with commas; empty where there is none.
+
+        >>> SETTINGS["model.path"].flags, SETTINGS["call.quiet"].flags, SETTINGS["space.limit"].flags
+        ('--model', '--quiet,-q', '')
+        """
+        return "" if self.flag is None else self.flag or "--" + self.key.replace("_", "-")
+
+    @property
+    def many(self) -> bool:
+        """Whether the flag can be repeated."""
+        return any(get_origin(kind) in (list, dict) for kind in _kinds(self.type))
+
+    @property
+    def switch(self) -> bool:
+        """Whether the flag takes no value."""
+        return bool in _kinds(self.type) and not self.many
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that have it."""
+        return [] if self.flag is None else (self.table if self.on is None else self.on).split()
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+class Table:
+    """A table of settings; a subclass that is a dataclass declares them, and gets registered under its name."""
+
+    purpose: ClassVar[str] = ""
+
+    def __init_subclass__(
+        cls, *, name: str, purpose: str = "", panel: str = "", on: str | None = None, rows: bool = False
+    ) -> None:
+        cls.purpose = purpose
+        TABLES[name] = cls
+        for key, annotation in _annotations(cls).items():
+            if get_origin(annotation) is ClassVar:
+                continue
+            kind, setting = get_args(annotation)
+            default: Any = getattr(cls, key, None)
+            SETTINGS[f"{name}.{key}"] = replace(
+                setting,
+                table=name,
+                key=key,
+                type=kind,
+                # A factory stands there before the decorator has seen it.
+                default=default.default_factory() if hasattr(default, "default_factory") else default,
+                panel=setting.panel or panel or name.capitalize(),
+                on=on if setting.on is None else setting.on,
+                texts=setting.texts and not rows,
+            )
+
+    def given(self, *keys: str) -> dict[str, Any]:
+        """Return those settings that have a value.
+
+        >>> BudgetTable(tests=5).given()
+        {'tests': 5}
+        """
+        names = keys or [one.name for one in fields(self)]  # type: ignore[arg-type]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    return {key: kind for base in reversed(cls.__mro__) for key, kind in get_annotations(base, eval_str=True).items()}
+
+
+TABLES: dict[str, type[Table]] = {}
+"""Every table by its name."""
+SETTINGS: dict[str, Setting] = {}
+"""Every setting by its place, ``table.key``."""
+PER_CALL = {"call", "init", "demo"}
+"""Tables that no file has: what one call of the command says."""
+
+CONFIDENCE = Setting("Confidence level; 0.95 by default", "C", 0.95)
+FAVOURABLE = Setting(
+    "Decision that people want; of numbers, higher or lower", "DECISION", "granted", panel="Decisions", texts=False
+)
+ORDER = Setting(
+    "Every decision from worst to best, instead of {estimate.favourable}",
+    "DECISION",
+    [],
+    panel="Decisions",
+    python="favourable=eh.Order({})",
+    texts=False,
+)
+"""Settings of several tables."""
+
+
+# fmt: off
+@dataclass
+class ModelTable(Table, name="model", panel="Model"):
+    """The model. Only a flag can trust a pickle: a file from somebody else must not be able to run code."""
+
+    path: Annotated[str | None, Setting(
+        "An .onnx, .skops, .joblib or .pkl file, or module:attribute", "SPEC", "model.skops", flag="--model",
+        on="audit estimate repair report replay init", names="model")] = None
+    threshold: Annotated[float | None, Setting(
+        "Decision threshold that the model really uses", "T", 0.5, on="audit estimate report replay",
+        python="eh.wrap(model, threshold={})")] = None
+    timeout: Annotated[float | None, Setting(
+        "Give up a model call after this many seconds", "S", 60.0, on="audit estimate compare replay",
+        python="eh.wrap(model, timeout={})")] = None
+
+
+@dataclass
+class DataTable(Table, name="data", purpose="real rows", panel="Data", rows=True):
+    """Real rows."""
+
+    path: Annotated[str | None, Setting(
+        "Real rows: .csv, .tsv, .parquet, .json or .jsonl", "FILE", "people.csv", flag="--data",
+        on="audit estimate repair report replay init", argument="init", required="init", names="file",
+        python="data={}")] = None
+    target: Annotated[str | None, Setting(
+        "Column that the model predicts", "NAME", "income", on="audit estimate repair report init",
+        python="y={}")] = None
+
+
+@dataclass
+class SpaceTable(
+    Table, name="space", purpose="who can be asked about; with a path, the other keys change what that file says",
+    panel="Data", on="audit estimate repair", rows=True):
+    """The valid individuals: a file, or how to infer them from the data."""
+
+    path: Annotated[str | None, Setting(
+        "The space as TOML; inferred from the data by default", "FILE", "evenhand.space.toml", flag="--space",
+        names="file")] = None
+    protected: Annotated[list[str], Setting(
+        "Protected attribute; for texts a lexicon, such as religion, or its .toml file", "NAME", ["sex"],
+        on="audit estimate repair init", required="init")] = field(default_factory=list)
+    exclude: Annotated[list[str], Setting(
+        "Column that the model does not get", "NAME", [],
+        on="audit estimate repair init")] = field(default_factory=list)
+    missing: Annotated[Literal["group", "drop"] | None, Setting(
+        "Rows without a protected value: 'drop' leaves them out, 'group' makes them a group", "HOW", "drop",
+        on="audit estimate repair init", more="Without it such rows are an error.")] = None
+    constraints: Annotated[list[str], Setting(
+        "Constraints in addition to those of the file", example=["age >= 18"], flag=None)] = field(default_factory=list)
+    limit: Annotated[int | None, Setting("Most counterparts of one individual", example=1000, flag=None)] = None
+
+
+@dataclass
+class TextTable(Table, name="text", purpose="texts instead of [data] and [space]", panel="Texts", on="audit estimate"):
+    """Texts instead of rows, and what must not matter in them: the settings of ``eh.TextSpace``."""
+
+    path: Annotated[str | None, Setting(
+        "Texts instead of rows: .csv, .tsv, .jsonl, .json, .parquet, .txt", "FILE", "comments.csv", flag="--texts",
+        on="audit estimate report", names="file")] = None
+    column: Annotated[str | None, Setting(
+        "Column of the texts; text by default", "NAME", "text", on="audit estimate report init",
+        more="Where there is only one column, that one.")] = None
+    encoding: Annotated[str, Setting(
+        "Encoding of the texts, such as latin-1; utf-8 by default", "NAME", on="audit estimate report init")] = "utf-8"
+    protected: Annotated[list[str | dict[str, Any]], Setting(
+        'Lexicons: names, .toml files, or terms, as in { team = ["reds", "blues"] }', "NAME", ["religion"], on="",
+        wants='a list of lexicons (names, .toml files, tables such as {team = ["reds", "blues"]})',
+    )] = field(default_factory=list)
+    similar: Annotated[str | None, Setting(
+        "Word vectors, to replace words by similar ones; those of the model by default", "FILE", "vectors.npz",
+        on="audit", names="file")] = None
+    k: Annotated[int | None, Setting("Similar words of each word; 10 by default", "N", 10, on="audit", ge=1)] = None
+    occurrences: Annotated[Literal["each", "together"] | None, Setting(
+        "Replace 'each' occurrence of a term separately (the default) or all 'together'", "HOW", "each")] = None
+    ambiguous: Annotated[Literal["context", "always", "never"] | None, Setting(
+        "When black is a term: 'context' (the default), 'always' or 'never'", "WHEN", "context")] = None
+    avoid_protected: Annotated[bool | None, Setting(
+        "Similar words are never terms of a lexicon", flag=None, on="")] = None
+    agree: Annotated[bool | None, Setting(
+        "Similar words have the same ending, such as -ing", example=False, flag=None, on="")] = None
+    limit: Annotated[int | None, Setting("Most counterparts of one text", example=1000, flag=None, on="", ge=2)] = None
+
+
+@dataclass
+class AuditTable(Table, name="audit", purpose="how to search", panel="Search"):
+    """How to search, and where to keep the run."""
+
+    strategy: Annotated[str, Setting(
+        "Search; kosei by default, text-random for texts; 'evenhand strategies' lists all", "NAME",
+        python="strategy={}")] = "kosei"
+    settings: Annotated[dict[str, Any], Setting(
+        "Setting of the search, such as samples=500", "NAME=VALUE", {"samples": 2000}, text_example={"max_iter": 10},
+        flag="--set")] = field(default_factory=dict)
+    seed: Annotated[int, Setting(
+        "Same seed, same results; 0 by default", "N", on="audit estimate repair compare report demo")] = 0
+    criterion: Annotated[Literal["flip"] | float, Setting(
+        'Count scores that differ by more than this, instead of changed decisions ("flip")', "G", flag="--gamma",
+        on="audit estimate repair", panel="Decisions", python="criterion=eh.Gap({})",
+        wants='"flip" or a number (a gap of scores)')] = "flip"
+    chunk: Annotated[int | None, Setting(
+        "Most rows of one model call", "N", 32768, on="audit estimate", panel="Model")] = None
+    confirm: Annotated[int | None, Setting(
+        "Most findings to ask the model about again; all by default", "N", 1000, ge=0)] = None
+    directory: Annotated[str | None, Setting(
+        "Keep the run here, to resume, replay, report, export or compare it", "DIR", "run", names="file",
+        panel="Output", more="The same command again continues it.")] = None
+    findings: Annotated[str | None, Setting(
+        "Write all findings: .csv, .json, .parquet, .xml, .sarif or .md", "FILE", "findings.csv", names="file",
+        panel="Output", more="See [exports](exports.md).")] = None
+    page: Annotated[str | None, Setting(
+        "Write the report, one HTML file", "FILE", "report.html", names="file", panel="Output",
+        more="The [report](../how-to/report.md) follows `[report]` and `[estimate]` of the file.")] = None
+    fail_above: Annotated[int | None, Setting(
+        "Exit with 1 if there are more findings than this", "N", 0, ge=0, panel="Output",
+        wants="a number of findings, 0 or more (for a share, 'evenhand estimate' has {estimate.fail_above})")] = None
+    coverage: Annotated[bool, Setting(
+        "Report surrogate-tree path coverage", texts=False, panel="Output",
+        more="This takes 20,000 more model rows.")] = False
+
+
+@dataclass
+class BudgetTable(
+    Table, name="budget", purpose="the first limit to be reached ends the run", panel="Budget", on="audit"):
+    """When to stop."""
+
+    tests: Annotated[int | None, Setting(
+        "Stop after this many tests; 100000 if no budget is given", "N", 100000, flag="--budget-tests",
+        on="audit repair", python="budget=eh.Budget(tests={})")] = None
+    rows: Annotated[int | None, Setting(
+        "Ask the model at most this many rows", "N", 1000000, flag="--budget-rows",
+        python="budget=eh.Budget(rows={})")] = None
+    findings: Annotated[int | None, Setting(
+        "Stop after this many findings", "N", 1000, flag="--budget-findings",
+        python="budget=eh.Budget(findings={})")] = None
+    seconds: Annotated[float | None, Setting(
+        "Stop after this many seconds", "S", 60.0, flag="--budget-seconds", on="audit repair",
+        python="budget=eh.Budget(seconds={})")] = None
+
+
+@dataclass
+class EstimateTable(
+    Table, name="estimate", purpose="evenhand estimate {file}: how common discrimination is, and who is favoured",
+    panel="Estimate"):
+    """Which individuals to ask, when to stop, and how certain to be."""
+
+    population: Annotated[str | None, Setting(
+        "Individuals to ask: uniform (the default), data (the rows) or near (rows moved a few steps)", "NAME",
+        "uniform", texts=False, python="population={}")] = None
+    about: Annotated[str | None, Setting(
+        "With population data: the 'population' behind the rows (the default) or the 'rows' themselves", "WHAT",
+        "population")] = None
+    samples: Annotated[int | None, Setting("Number to ask; 100000 by default, of data all rows", "N", 100000)] = None
+    half_width: Annotated[float | None, Setting(
+        "Stop when the interval reaches no further than this to either side", "W", 0.01, texts=False)] = None
+    seconds: Annotated[float | None, Setting("Stop after this many seconds", "S", 60.0, texts=False)] = None
+    exact: Annotated[bool | None, Setting(
+        "Ask everyone in the space, or only a sample; everyone in a small space by default", flag="--exact/--sample",
+        texts=False)] = None
+    confidence: Annotated[float | None, replace(CONFIDENCE, on="estimate report")] = None
+    interval: Annotated[str | None, Setting(
+        "Method of the interval: clopper-pearson, anytime or lln", "NAME", "anytime", texts=False)] = None
+    experiments: Annotated[int | None, Setting("Experiments of lln; 400 by default", "K", 400, texts=False)] = None
+    steps: Annotated[int | None, Setting("Steps that 'near' moves; 3 by default", "N", 3, texts=False)] = None
+    weights: Annotated[str | None, Setting(
+        "Column with the weight of each row; it is not an attribute", "NAME", "weight", texts=False)] = None
+    favourable: Annotated[Outcome | list[Outcome] | None, replace(FAVOURABLE, on="audit estimate report")] = None
+    order: Annotated[list[Outcome] | None, replace(ORDER, on="audit estimate report")] = None
+    tolerance: Annotated[float | None, Setting(
+        "Evidence is insufficient if more than this share may go unfound; 0.01 by default", "SHARE", 0.01)] = None
+    repeats: Annotated[int | None, Setting(
+        "Repeat each query for non-deterministic models; by default as their noise requires", "N", 20, texts=False,
+        more="With 1, a model that answers differently is an error.")] = None
+    groups: Annotated[bool, Setting(
+        "Also selection rates and impact ratios of groups; needs {data.path} and {estimate.favourable}", texts=False,
+        panel="Output", more="Means for a regression. Needs the extra `fairness`.")] = False
+    plots: Annotated[str | None, Setting(
+        "Draw convergence, intervals and gaps as SVG files", "DIR", "plots", names="file", panel="Output")] = None
+    fail_above: Annotated[str | None, Setting(
+        "Exit with 1 if the share is larger than this, with 3 if too few were asked to say", "N%", "5%", panel="Output",
+        wants="a share in per cent, such as 5%")] = None
+
+
+@dataclass
+class RepairTable(
+    Table, name="repair", purpose="evenhand repair {file}: ways to make the model fairer, side by side", panel="Repair",
+    rows=True):
+    """Ways to make the model fairer, what to judge them by, and where to put the result."""
+
+    methods: Annotated[list[str], Setting(
+        "retrain, augment, counterfactual or marginal; all by default", "NAME", ["marginal"],
+        flag="--method")] = field(default_factory=list)
+    strategy: Annotated[str | None, Setting(
+        "Search to train with; that of the method's paper by default", "NAME", "aequitas")] = None
+    check: Annotated[str | None, Setting(
+        "Another search, to test the repaired model; kosei by default", "NAME", "kosei")] = None
+    watch: Annotated[list[str] | None, Setting(
+        "Attribute to which discrimination might have moved", "NAME", ["race"])] = None
+    held_out: Annotated[float | None, Setting(
+        "Share of rows kept for evidence; 0.3 by default", "SHARE", 0.3, gt=0, lt=1)] = None
+    samples: Annotated[int | None, Setting("Individuals to judge each model by; 100000 by default", "N", 100000)] = None
+    confidence: Annotated[float | None, CONFIDENCE] = None
+    favourable: Annotated[Outcome | list[Outcome] | None, FAVOURABLE] = None
+    order: Annotated[list[Outcome] | None, ORDER] = None
+    tolerate: Annotated[float, Setting(
+        "Percentage points of accuracy that the repair may cost; 1 by default", "POINTS", ge=0)] = 1.0
+    save: Annotated[str | None, Setting(
+        "Save the chosen model: .skops, .joblib or .pkl", "FILE", "fair.skops", names="file", panel="Output",
+        more="The original where none is chosen.")] = None
+    plot: Annotated[str | None, Setting(
+        "Draw accuracy against rate: .svg, .png or .pdf", "FILE", "tradeoff.svg", names="file", panel="Output")] = None
+
+
+@dataclass
+class CompareTable(
+    Table, name="compare",
+    purpose="evenhand compare RUN_A RUN_B --config {file}: what a later model has fixed, and what is new",
+    panel="Comparison", rows=True):
+    """The models of two runs, and how closely to compare them."""
+
+    model_a: Annotated[str | None, Setting(
+        "Earlier model; the one noted in its run by default", "SPEC", "old.skops", names="model")] = None
+    model_b: Annotated[str | None, Setting(
+        "Later model; the one noted in its run by default", "SPEC", "new.skops", names="model")] = None
+    threshold_a: Annotated[float | None, Setting("Decision threshold of the earlier model", "T", 0.5)] = None
+    threshold_b: Annotated[float | None, Setting("Decision threshold of the later model", "T", 0.5)] = None
+    samples: Annotated[int | None, Setting(
+        "Individuals to ask both models about; 100000 by default", "N", 100000,
+        more="Everyone in a small space.")] = None
+    confidence: Annotated[float | None, CONFIDENCE] = None
+    fail_on_new: Annotated[bool, Setting("Exit with 1 if there are new findings", panel="Output")] = False
+
+
+@dataclass
+class ExportTable(
+    Table, name="export", purpose="evenhand export RUN OUT... --config {file}: for other programs", panel="Export"):
+    """How to write a run for other programs."""
+
+    format: Annotated[str | None, Setting(
+        "json, csv, parquet, junit, sarif or markdown; by default as the name ends", "NAME", "json")] = None
+    most: Annotated[int | None, Setting(
+        "Most findings that JUnit and SARIF list; 1000 by default", "N", 1000, ge=1)] = None
+    raw: Annotated[bool, Setting("CSV: write cells that look like formulas unchanged")] = False
+    artifact: Annotated[str | None, Setting(
+        "SARIF: file of the repository at which results are shown", "FILE", "model.py")] = None
+
+
+@dataclass
+class BundleTable(
+    Table, name="bundle", purpose="evenhand bundle RUN --config {file}: one archive as evidence", panel="Bundle"):
+    """What to put into an archive, and where."""
+
+    output: Annotated[str | None, Setting(
+        "Archive to write; RUN.zip in this directory by default", "FILE", "run.zip", names="file")] = None
+    model: Annotated[str | None, Setting(
+        "Model file; the one noted in the run by default", "FILE", "model.skops", names="file")] = None
+    data: Annotated[str | None, Setting(
+        "Data rows; those noted in the run by default", "FILE", "people.csv", names="file")] = None
+    no_rows: Annotated[bool, Setting("Leave out the data rows and keep their hash")] = False
+
+
+@dataclass
+class ReportTable(
+    Table, name="report",
+    purpose="evenhand report RUN --config {file}: what people read; also for the page of evenhand audit",
+    panel="Report"):
+    """What a report shows, and where to write it."""
+
+    title: Annotated[str | None, Setting("Heading; the model's name by default", "TEXT", "Loans, by sex")] = None
+    cases: Annotated[int | None, Setting("Most pairs to show; 4 by default", "N", 4, ge=1)] = None
+    samples: Annotated[int | None, Setting(
+        "Individuals of each estimate; 20000 by default, fewer for slow models", "N", 20000, ge=100)] = None
+    no_rows: Annotated[bool, Setting(
+        "Show no pairs, so that the report contains nobody's values", on="audit report", panel="Output")] = False
+    output: Annotated[str | None, Setting(
+        "File to write; report.html by default", "FILE", "report.html", names="file")] = None
+
+
+@dataclass
+class ReplayTable(
+    Table, name="replay", purpose="evenhand replay RUN --config {file}: ask again about every finding", panel="Replay"):
+    """What to compare a bundle with, and where to list what happened to each finding."""
+
+    digest: Annotated[str | None, Setting(
+        "Digest of a bundle as you noted it; any other is an error", "SHA256", "...")] = None
+    list: Annotated[str | None, Setting(
+        "Write all findings as CSV, with yes or no for each", "FILE", "replayed.csv", names="file")] = None
+
+
+@dataclass
+class CallTable(Table, name="call", panel="Output"):
+    """What one call says; no file can."""
+
+    config: Annotated[str | None, Setting(
+        "File written by 'evenhand init'; flags override it", "FILE",
+        on="audit estimate repair compare report export bundle replay", argument="audit estimate repair")] = None
+    run: Annotated[str, Setting(
+        "Directory of a run; for 'evenhand replay' also a bundle", on="report export bundle replay",
+        argument="report export bundle replay", required="report export bundle replay")] = ""
+    run_a: Annotated[str, Setting(
+        "Directory of the earlier run", on="compare", argument="compare", required="compare")] = ""
+    run_b: Annotated[str, Setting(
+        "Directory of the later run", on="compare", argument="compare", required="compare")] = ""
+    out: Annotated[list[str], Setting(
+        "Files to write: .json, .csv, .parquet, .xml, .sarif, .md", on="export", argument="export",
+        required="export")] = field(default_factory=list)
+    trust_pickle: Annotated[bool, Setting(
+        "Unpickle the model, which runs the code in it", on="audit estimate repair compare report replay",
+        panel="Model")] = False
+    trust: Annotated[list[str], Setting(
+        "Type that a .skops file may create", "TYPE", on="audit estimate repair compare report replay",
+        panel="Model")] = field(default_factory=list)
+    resume: Annotated[bool, Setting(
+        "Continue the run in {audit.directory}; an error if there is none", on="audit")] = False
+    json: Annotated[bool, Setting("Print the result as JSON", on="audit estimate repair compare bundle replay")] = False
+    quiet: Annotated[bool, Setting(
+        "Print only errors", flag="--quiet,-q", on="audit estimate repair compare report export bundle replay")] = False
+
+
+@dataclass
+class InitTable(Table, name="init", panel="Output"):
+    """What ``evenhand init`` takes besides what it writes."""
+
+    text: Annotated[bool, Setting("The data are texts; .txt has one on each line", panel="Texts")] = False
+    output: Annotated[str, Setting("File to write; evenhand.toml by default", "FILE")] = "evenhand.toml"
+    force: Annotated[bool, Setting("Overwrite existing files")] = False
+
+
+@dataclass
+class DemoTable(Table, name="demo", panel="Output"):
+    """How the demo runs."""
+
+    text: Annotated[bool, Setting(
+        "Show a neural net that reads comments instead; needs the extra text", more="It takes about a minute.")] = False
+    directory: Annotated[str, Setting("Directory for the reports; evenhand-demo by default", "DIR")] = "evenhand-demo"
+    no_page: Annotated[bool, Setting("Do not write reports")] = False

@@ -344,8 +344,7 @@ def conduct(
         oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, exclude)
         oracle.rows_apart += len(fixed) * asker.cost
         problem = Problem(start.ground, Stream(seed), start.people)
-        for name, n in start.counts.items():
-            problem.count(name, n)
+        problem.counts |= {name: n for name, n in start.counts.items() if n}
         if known is not None:
             _recognise(known, chosen, problem, oracle)
             known.origin = Origin(asker, chosen, start.people, None)

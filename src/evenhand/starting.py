@@ -26,9 +26,10 @@ def check_kind(space: Any, strategy: Strategy) -> None:
     needs, name = needs_of(strategy), describe(strategy)["strategy"]
     if not space.supports(needs):
         kind = "attributes" if space.supports("attributes") else f"{space.noun}s"
+        other = "eh.TextSpace, or " if needs == "texts" else ""
         raise StrategyError(
-            f"{name} searches {needs}, and the space is one of {kind}; use strategy={space.default_strategy!r}, or "
-            f"eh.TextSpace for texts (a search of your own says what it needs: needs = {needs!r})"
+            f"{name} searches {needs}, and the space is one of {kind}; use {other}strategy={space.default_strategy!r} "
+            f"(a search of your own says what it needs: needs = {needs!r})"
         )
 
 

@@ -60,7 +60,7 @@ def test_wrong_input(audit: Command, evenhand: Command, refused: Command, tmp_pa
     audit("refuse", "--directory", tmp_path / "run")
     refused(evenhand("replay", tmp_path / "run", "--model", f"{MODELS}:raises"), "ZeroDivisionError")
     identity = tmp_path / "run" / "identity.json"
-    identity.write_text(identity.read_text().replace("Flip()", "__import__('os').abort()"))
+    identity.write_text(identity.read_text().replace('"Flip"', '"__import__(os).abort()"'))
     refused(evenhand("replay", tmp_path / "run", *model), "cannot be read back")
     identity.write_text("[]")
     refused(evenhand("replay", tmp_path / "run", *model), "identity.json")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import evenhand as eh
-from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, StrategyError
+from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, SpaceError, StrategyError
 from evenhand.measuring.limits import Limit, Outcome
 from evenhand.measuring.texts import judged, measured_texts
 from evenhand.measuring.words import ALL_ROWS
@@ -216,7 +216,7 @@ def test_scores_words_values_and_pictures() -> None:
     for plot in (plain.plot_convergence, plain.plot_intervals, plain.plot_gaps, measure(world(), TEXTS).plot_gaps):
         assert plot().axes
     assert repr(plain) == f"Estimate: {plain.sentence}"
-    with pytest.raises(EstimateError, match="estimate of texts"):
+    with pytest.raises(SpaceError, match="one of texts"):
         eh.remaining(plain)
 
 

@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from evenhand import heap
 from evenhand.criterion import Criterion, Outputs, UnknownCriterion
-from evenhand.errors import DataError, ModelError
+from evenhand.errors import DataError, ModelError, Words
 from evenhand.model import Model, reading
 from evenhand.model.asking import Asking
 from evenhand.model.sensitive import SensitiveModel
+from evenhand.remedies import COMPARE, FLIP, TEXT_RANDOM
 from evenhand.slopes import Slopes, Source
 from evenhand.space.ground import BoundSpace, Kin, table
 from evenhand.space.tabular import Space
@@ -49,7 +50,9 @@ class Asker:
         if criterion.needs_scores and not model.has_scores:
             raise ModelError(f"{criterion} needs scores, but {model.name} gives labels only", remedy=("use ", FLIP))
         if self.contrasts and not model.has_scores:
-            raise ModelError(f"this search needs scores, but {model.name} gives labels only", remedy=("use ", TEXT_RANDOM))
+            raise ModelError(
+                f"this search needs scores, but {model.name} gives labels only", remedy=("use ", TEXT_RANDOM)
+            )
         if gradient is not None and ground.supports("texts"):
             self.word_slopes = WordSlopes(self, gradient)
         if model.columns is not None:

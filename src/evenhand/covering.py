@@ -15,6 +15,7 @@ from evenhand.criterion import Flip
 from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Decisions
 from evenhand.rejudging import asker_of
+from evenhand.remedies import DECIDE, THRESHOLD
 from evenhand.retracing import retrace
 from evenhand.run import Run
 from evenhand.space.ground import require

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from evenhand.visible import visible
 
-
-UNSET: Final[Any] = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
+UNSET: Final[Any] = object()
 """Stands for a value that was not given."""
 
 
@@ -74,7 +73,18 @@ class EvenhandError(Exception):
         """What to do, as Python writes it; empty where the problem says it all."""
         return _joined(self.suggestion, str)
 
-    def render(self, spell: Callable[[Use], str] = str, name: str | None = None) -> str:
+    @property
+    def reason(self) -> str:
+        """What is wrong, without what to do."""
+        return self.render(remedy=False)
+
+    @property
+    def uses(self) -> list[Use]:
+        """The settings that the remedy names."""
+        words = [self.suggestion] if isinstance(self.suggestion, str | Use) else self.suggestion
+        return [word for word in words if isinstance(word, Use)]
+
+    def render(self, spell: Callable[[Use], str] = str, name: str | None = None, remedy: bool = True) -> str:
         """Write the message; ``spell`` writes settings, and ``name`` is what the parameter is called.
 
         >>> error = ModelError("no scores", remedy=("use ", Use("criterion=eh.Flip()", "audit.criterion", "flip")))
@@ -86,8 +96,8 @@ class EvenhandError(Exception):
             out = f"{name or self.parameter} {out}"
             if self.value is not UNSET:
                 out += f", got {shortened(self.value)}"
-        remedy = _joined(self.suggestion, spell)
-        return f"{out}; {remedy}" if remedy else out
+        advice = _joined(self.suggestion, spell) if remedy else ""
+        return f"{out}; {advice}" if advice else out
 
     def __str__(self) -> str:
         """Return the message; characters that are not seen, or that a terminal would obey, are escaped."""

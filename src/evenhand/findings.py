@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evenhand.criterion import Places
 from evenhand.errors import ModelError
+from evenhand.remedies import GAP
 from evenhand.space.individuals import Individuals
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from evenhand.errors import ModelError, StrategyError
 from evenhand.findings import Decisions
 from evenhand.ledger import Arrays, Ledger
 from evenhand.log import Frame
-from evenhand.model.answers import DECIDE
+from evenhand.remedies import DECIDE, KOSEI, THRESHOLD
 from evenhand.search import Query
 from evenhand.slopes import Slopes
 from evenhand.space.ground import Block
@@ -56,7 +56,7 @@ class Questions:
 
     def _label(self, block: Block) -> npt.NDArray[Any]:
         def ask() -> Arrays:
-            return {"answer": self.labels.pack(self.asker.labels(block.rows, f"{DECIDE}, or use strategy='kosei'"))}
+            return {"answer": self.labels.pack(self.asker.labels(block.rows, (*DECIDE, ", or use ", KOSEI)))}
 
         # The list grows while the model is asked; a stored answer has its own.
         frame = self.ledger.stored("label", "label", block, len(block), ask, decisions=self.labels.values)
@@ -73,8 +73,8 @@ class Questions:
     def _refuse_numbers(self) -> None:
         if self.asker.model.regression:
             raise ModelError(
-                f"{self.asker.model.name} returns numbers, and this search asks for decisions; make them decisions "
-                "with eh.wrap(model, threshold=...), or use strategy='kosei'"
+                f"{self.asker.model.name} returns numbers, and this search asks for decisions",
+                remedy=("make them decisions with ", THRESHOLD, ", or use ", KOSEI),
             )
 
     def _work(self, query: Query) -> Any:

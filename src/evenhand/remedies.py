@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenhand.errors import Use, Words
+from evenhand.errors import Use
 
 FLIP = Use("criterion=eh.Flip()", "audit.criterion", "flip")
 GAP = Use("criterion=eh.Gap(0.1)", "audit.criterion", 0.1)
@@ -14,6 +14,13 @@ SCORE_DIFFERENCES = Use("eh.Adf(gradient='scores')", "audit.settings", {"gradien
 ORDER = Use("eh.Order([...])", "estimate.order")
 DATA = Use("data=...", "data.path")
 TEXTS = Use("data=[...]", "text.path")
+CHUNK = Use("chunk=...", "audit.chunk")
+PROTECTED = Use("protected=['sex']", "space.protected", ["sex"])
+MISSING_DROP = Use('missing="drop"', "space.missing", "drop")
+MISSING_GROUP = Use('missing="group"', "space.missing", "group")
+OVERRIDES = Use("overrides={...}", "space.path")
+TRUST_PICKLE = Use("evenhand.model.load_model(path, trust_pickle=True)", "call.trust_pickle", True)
+TEXT_SPACE = Use("eh.TextSpace", "text.path")
 DIRECTORY = Use("directory=...", "audit.directory")
 
 
@@ -27,9 +34,24 @@ def search(name: str) -> Use:
 
 
 KOSEI, TEXT_RANDOM, TEXT_IMPORTANCE = search("kosei"), search("text-random"), search("text-importance")
-DECIDE: Words = ("decide with ", THRESHOLD)
-COMPARE: Words = ("use ", GAP, ", or decide with ", THRESHOLD)
-WITHOUT_GRADIENTS: Words = (
+DECIDE = ("decide with ", THRESHOLD)
+COMPARE = ("use ", GAP, ", or decide with ", THRESHOLD)
+WITHOUT_GRADIENTS = (
     "differences of scores do without: ", SCORE_DIFFERENCES, "; ", KOSEI, " needs labels only",
 )  # fmt: skip
-FOR_TEXTS: Words = (TEXT_IMPORTANCE, " does with scores, ", TEXT_RANDOM, " with labels")
+FOR_TEXTS = (TEXT_IMPORTANCE, " does with scores, ", TEXT_RANDOM, " with labels")
+
+
+def exclude(name: str) -> Use:
+    """Leave a column out."""
+    return Use(f"exclude=[{name!r}]", "space.exclude", [name])
+
+
+def override(name: str, attribute: str) -> Use:
+    """Write an attribute instead of inferring it."""
+    return Use(f"overrides={{{name!r}: {attribute}}}", "space.path")
+
+
+def trust_types(names: list[str]) -> Use:
+    """Trust the types of a .skops file."""
+    return Use(f"evenhand.model.load_model(path, trust={names})", "call.trust", names)

@@ -15,6 +15,7 @@ from evenhand.errors import RunError
 from evenhand.ledger import Stop, Stored
 from evenhand.model import Model
 from evenhand.oracle import Oracle
+from evenhand.remedies import DATA, DIRECTORY
 from evenhand.run import Run
 from evenhand.search import Problem, Strategy
 from evenhand.slopes import DIFFERENCES
@@ -49,8 +50,9 @@ def retrace(run: Run, data: Any = None) -> Iterator[Individuals]:
         return iter(trail)
     if run.directory is None:
         raise RunError(
-            "whom this run has tested is not known any more: it comes from another process, or its tests are too many "
-            "to keep in so large a space; run it with directory=..."
+            "the individuals that this run tested are not known any more: it comes from another process, or its tests "
+            "are too many to keep in so large a space",
+            remedy=("run it with ", DIRECTORY),
         )
     strategy, people = (run.origin.strategy, run.origin.data) if run.origin else _made_with(run, data)
     return _repeated(run, strategy, people)
@@ -93,7 +95,7 @@ def _made_with(run: Run, data: Any) -> tuple[Strategy, Individuals | None]:
     people = None
     if run.identity.data is not None:
         if data is None:
-            raise RunError(f"the tests of {name} depend on the data that it started from; give them: data=...")
+            raise RunError(f"the tests of {name} depend on the data that it started from", remedy=("give them: ", DATA))
         people = run.space.encode(data).individuals
         if run.space.digest_of(people) != run.identity.data:
             raise RunError(f"these are not the data that the run in {run.directory} was made with; give those")

@@ -545,17 +545,17 @@ def digest_of_answers(answers: npt.NDArray[Any]) -> str:
 def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any) -> tuple[int, int]:
     """Raise in words where an argument is of the wrong kind; return seed and chunk as plain numbers."""
     if not whole(seed) or not 0 <= seed < 2**63:
-        raise StrategyError(f"seed must be a whole number from 0 to 2**63 - 1, got {seed!r}")
+        raise StrategyError("must be a whole number from 0 to 2**63 - 1", parameter="seed", value=seed)
     if not whole(chunk) or chunk < 2:
-        raise StrategyError(f"chunk must be a whole number of at least 2, got {chunk!r}")
+        raise StrategyError("must be a whole number of at least 2", parameter="chunk", value=chunk)
     if budget is not None and not isinstance(budget, Budget):
-        raise BudgetError(f"budget must be an eh.Budget, such as eh.Budget(tests=1000), got {budget!r}")
+        raise BudgetError("must be an eh.Budget, such as eh.Budget(tests=1000)", parameter="budget", value=budget)
     if criterion is not None and not isinstance(criterion, Criterion):
-        raise StrategyError(f"criterion must be eh.Flip(), eh.Gap(gamma) or made of them, got {criterion!r}")
+        raise StrategyError("must be eh.Flip(), eh.Gap(gamma) or made of them", parameter="criterion", value=criterion)
     if timeout is not None and not (number(timeout) and timeout > 0):
-        raise ModelError(f"timeout must be a positive number of seconds, or None for no limit, got {timeout!r}")
+        raise ModelError("must be a positive number of seconds, or None", parameter="timeout", value=timeout)
     if progress is not None and not callable(progress):
-        raise StrategyError(f"progress must be a function of an eh.Status, got {progress!r}")
+        raise StrategyError("must be a function of an eh.Status", parameter="progress", value=progress)
     return int(seed), int(chunk)
 
 
@@ -563,7 +563,9 @@ def check_confirm(confirm: Any) -> int | None:
     """Raise where this is no number of findings to ask again."""
     if confirm is not None and (not whole(confirm) or confirm < 0):
         raise BudgetError(
-            f"confirm must be a whole number of findings to ask again, 0 or more, or None for all, got {confirm!r}"
+            "must be a whole number of findings to ask again, 0 or more, or None for all",
+            parameter="confirm",
+            value=confirm,
         )
     return None if confirm is None else int(confirm)
 

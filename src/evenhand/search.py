@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import StrategyError
+from evenhand.remedies import TEXT_SPACE
 from evenhand.space.ground import Block, BoundSpace, table
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.stream import Bits, Stream
@@ -206,7 +207,9 @@ class Problem:
     def texts(self) -> TextGround:
         """The space with its texts, for searches of texts."""
         if not self.ground.supports("texts"):
-            raise StrategyError("this search is for texts, and the space is one of attributes; use eh.TextSpace")
+            raise StrategyError(
+                "this search is for texts, and the space is one of attributes", remedy=("use ", TEXT_SPACE)
+            )
         return cast("TextGround", self.ground)
 
     @property

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import ModelError, StrategyError
+from evenhand.remedies import KOSEI, SCORE_DIFFERENCES
 from evenhand.search import of_class
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space
@@ -167,13 +168,13 @@ class Differences:
 
 def _source(model: Any, wanted: Source) -> str:
     if wanted not in get_args(Source):
-        raise StrategyError(f"gradient must be one of {', '.join(get_args(Source))}, got {wanted!r}")
+        raise StrategyError(f"must be one of {', '.join(get_args(Source))}", parameter="gradient", value=wanted)
     if wanted != "scores" and model.gradient_source is not None:
         return str(model.gradient_source)
     if wanted == "model":
         raise ModelError(
-            f"{model.name} gives no gradients of its own; use differences of its scores: eh.Adf(gradient='scores'), "
-            "or strategy='kosei', which needs labels only"
+            f"{model.name} gives no gradients of its own",
+            remedy=("use differences of its scores: ", SCORE_DIFFERENCES, ", or ", KOSEI, ", which needs labels only"),
         )
     if not model.has_scores:
         raise _neither(model.name)
@@ -182,6 +183,6 @@ def _source(model: Any, wanted: Source) -> str:
 
 def _neither(name: str) -> ModelError:
     return ModelError(
-        f"{name} gives labels only, neither gradients nor scores to take differences of; use strategy='kosei', which "
-        "needs labels only, or wrap a function that returns scores"
+        f"{name} gives labels only, neither gradients nor scores to take differences of",
+        remedy=("use ", KOSEI, ", which needs labels only, or wrap a function that returns scores"),
     )

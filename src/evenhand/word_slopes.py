@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import ModelError, StrategyError
-from evenhand.model.answers import FOR_TEXTS
+from evenhand.remedies import FOR_TEXTS, TEXT_RANDOM
 from evenhand.slopes import DIFFERENCES, Source
 from evenhand.stream import Bits, mix
 from evenhand.text.ground import TextGround
@@ -46,7 +46,7 @@ class WordSlopes:
     def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
         model, self.ground = asker.model, cast("TextGround", asker.ground)
         if wanted == "model" and not model.has_words:
-            raise ModelError(f"{model.name} gives no gradients of words, which this search follows;\n{FOR_TEXTS}")
+            raise ModelError(f"{model.name} gives no gradients of words, which this search follows", remedy=FOR_TEXTS)
         by_gradient = wanted != "scores" and model.has_words
         self.source = str(model.gradient_source or "gradients of words") if by_gradient else DIFFERENCES
         self.question = "gradient" if by_gradient else "score"
@@ -59,8 +59,8 @@ class WordSlopes:
         may_be_labels = model.threshold is None and model.classes is None and asker.criterion.needs_decisions
         if self._vectors is None and may_be_labels and scores.shape[1] == 1:
             raise ModelError(
-                f"{model.name} gives labels only, no scores that could tell what a word matters;\n"
-                "use strategy='text-random', which needs labels only, or wrap a function that returns scores"
+                f"{model.name} gives labels only, no scores that show how much a word matters",
+                remedy=("use ", TEXT_RANDOM, ", which needs labels only, or wrap a function that returns scores"),
             )
 
     def parts(self, pairs: TextPairs, most: int | None, room: Callable[[], int]) -> Iterator[tuple[slice, int]]:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from evenhand.cli.hints import for_options
+from evenhand import remedies
+from evenhand.cli.faults import message
+from evenhand.errors import EvenhandError, Use
 from tests.cli import models
 from tests.cli.conftest import MODELS, PEOPLE, Command
 from tests.helpers import needs_dev_full
@@ -264,13 +266,28 @@ def test_init_overwrites_nothing(evenhand: Command, refused: Command, people: Pa
     refused(evenhand(*arguments[:-1], people.parent / "none" / "e.toml"), "cannot write")
 
 
-def test_remedies_are_options_and_not_python() -> None:
-    told = {
-        "y needs the rows that it belongs to: give data= too (y='paid')": "--target needs the rows that it belongs to: "
-        "give --data FILE too (--target 'paid')",
-        "y='paid': no such column: give data= with it": "--target 'paid': no such column: give --data FILE with it",
-        "favourable='x' is no decision": "--favourable 'x' is no decision",
-        "group figures need favourable=, the decision": "group figures need --favourable, the decision",
-        "depend on the data; give them: data=...": "depend on the data; give them: --data FILE",
-    }
-    assert {text: for_options(text) for text in told} == told
+@pytest.mark.parametrize(
+    ("use", "flag"),
+    [
+        (remedies.DATA, "--data"),
+        (remedies.GAP, "--gamma 0.1"),
+        (remedies.THRESHOLD, "--threshold 0.5"),
+        (remedies.KOSEI, "--strategy kosei"),
+        (remedies.ORDER, "--order"),
+        (remedies.SCORE_DIFFERENCES, "--set gradient=scores"),
+        (remedies.MISSING_DROP, "--missing drop"),
+        (remedies.TRUST_PICKLE, "--trust-pickle"),
+        (remedies.exclude("id"), "--exclude id"),
+        (remedies.trust_types(["a.B", "c.D"]), "--trust a.B --trust c.D"),
+        (remedies.FRAME, '--model module:attribute, where the attribute is eh.wrap(model, input="frame")'),
+    ],
+    ids=str,
+)
+def test_remedies_are_flags_on_the_command_line(use: Use, flag: str) -> None:
+    assert message(EvenhandError("it failed", remedy=("use ", use))) == f"evenhand: it failed; use {flag}"
+
+
+def test_parameters_are_flags_on_the_command_line() -> None:
+    error = EvenhandError("must be a share", parameter="half_width", value=2)
+    assert message(error, "estimate") == "evenhand: --half-width must be a share, got 2"
+    assert str(error) == "half_width must be a share, got 2"

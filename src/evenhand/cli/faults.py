@@ -9,7 +9,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from evenhand.cli.hints import for_options
 from evenhand.errors import EvenhandError
 from evenhand.interrupts import settled
 from evenhand.visible import visible
@@ -34,7 +33,7 @@ class Guarded(TyperGroup):
         try:
             return super().invoke(ctx)
         except EvenhandError as error:
-            tell(message(error))
+            tell(message(error, ctx.invoked_subcommand or ""))
             raise typer.Exit(WRONG) from None
         except KeyboardInterrupt as interrupt:
             raise _interrupted(interrupt) from None
@@ -63,8 +62,8 @@ def _interrupted(interrupt: KeyboardInterrupt) -> typer.Exit:
     return typer.Exit(INTERRUPTED)
 
 
-def message(error: EvenhandError) -> str:
-    """Give an error and its notes in at most three lines.
+def message(error: EvenhandError, command: str = "") -> str:
+    """Write an error and its notes in at most three lines, as flags.
 
     >>> error = EvenhandError("the model raised ValueError")
     >>> error.add_note("200 tests had been judged")
@@ -72,8 +71,10 @@ def message(error: EvenhandError) -> str:
     evenhand: the model raised ValueError
     (200 tests had been judged)
     """
-    # What is wrong in a file is told by its keys, not by options.
-    told = str(error) if type(error).__name__ == "InFile" else for_options(str(error))
+    from evenhand.config.values import said, setting_of, spell
+
+    setting = setting_of(error.parameter, command)
+    told = said(error, name=None if setting is None else spell(setting))
     lines = [line.strip() for line in told.splitlines() if line.strip()] or [type(error).__name__]
     notes = "; ".join(getattr(error, "__notes__", []))
     if notes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,8 +28,9 @@ from evenhand.config.schema import (
     ReportTable,
     SpaceTable,
     TextTable,
+    Where,
 )
-from evenhand.config.values import check_names, checked, of_strategy, spell
+from evenhand.config.values import check_names, checked, of_strategy, said, setting_of, spell
 from evenhand.errors import ConfigError, EvenhandError
 
 MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
@@ -76,34 +76,34 @@ class Config:
 
     @contextmanager
     def blamed(self, table: str) -> Iterator[None]:
-        """Name file and table in errors about values of a table, unless it may be flags that are wrong."""
+        """Name file and table in errors about values of a table, unless it may be a flag that is wrong."""
         try:
             yield
         except EvenhandError as error:
-            flags, words = self.by_flag.get(table, {}), re.findall(r"\w+", str(error))
+            flags = self.by_flag.get(table, {})
             kept = [key for key in self.in_file.get(table, {}) if key not in flags]
-            if not kept or (flags and not set(kept) & set(words)):
+            setting = setting_of(error.parameter, table=table)
+            if not kept or (flags and (setting is None or setting.key not in kept)):
                 raise
-            raise InFile(f"{self.head}[{table}]: {error}") from None
+            where = None if setting is None else setting.key
+            raise InFile(f"{self.head}[{table}]: {said(error, 'file', where)}") from None
 
     @contextmanager
-    def named(self, place: str, word: str = "") -> Iterator[None]:
-        """Name file and key, or the flag, in errors about a value; only in those with a word in them if one is given.
-
-        Remedies stay flags, unless the error speaks of the key itself.
-        """
+    def named(self, place: str, parameter: str = "") -> Iterator[None]:
+        """Name file and key, or the flag, in errors about a value; if one is given, only in those about a parameter."""
         setting = SETTINGS[place]
         try:
             yield
         except EvenhandError as error:
-            text = str(error)
             flag = setting.key in self.by_flag.get(setting.table, {})
             kept = setting.key in self.in_file.get(setting.table, {})
-            own = (spell(setting), spell(setting, where="python").split("...")[0])
-            if not (flag or kept) or word not in text or (flag and any(name in text for name in own)):
+            if not (flag or kept) or (parameter and error.parameter != parameter):
                 raise
             where = spell(setting) if flag else f"{self.head}{place}"
-            told = (InFile if word and not flag else ConfigError)(f"{where}: {text}")
+            form: Where = "flag" if flag or not parameter else "file"
+            own = error.parameter is not None and setting_of(error.parameter, table=setting.table) is setting
+            text = said(error, form, where) if own or parameter else f"{where}: {said(error, form)}"
+            told = (InFile if parameter and not flag else ConfigError)(text)
             for note in getattr(error, "__notes__", ()):
                 told.add_note(note)
             raise told from None

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from evenhand.config.schema import PER_CALL, SETTINGS, TABLES, UNSAID, Setting, Where
-from evenhand.errors import ConfigError, StrategyError
-from evenhand.visible import visible_toml
+from evenhand.errors import UNSET, ConfigError, EvenhandError, StrategyError, Use
+from evenhand.visible import visible, visible_toml
 
 NONE = ("none", "null", "")
 
@@ -41,6 +41,37 @@ def spell(setting: Setting | str, value: Any = UNSAID, where: Where = "flag", he
     if isinstance(value, dict):
         value = [f"{name}={one}" for name, one in value.items()]
     return " ".join(f"{flag} {one}" for one in (value if isinstance(value, list | tuple) else [value]))
+
+
+def said(error: EvenhandError, where: Where = "flag", name: str | None = None) -> str:
+    """Write an error as flags or keys say it; ``name`` is what its parameter is called there.
+
+    >>> from evenhand.errors import ModelError, Use
+    >>> error = ModelError("no scores", remedy=("use ", Use("criterion=eh.Gap(0.1)", "audit.criterion", 0.1)))
+    >>> said(error), said(error, "file")
+    ('no scores; use --gamma 0.1', 'no scores; use criterion = 0.1 in [audit]')
+    """
+
+    def written(use: Use) -> str:
+        if use.setting in SETTINGS:
+            return spell(use.setting, UNSAID if use.value is UNSET else use.value, where)
+        # Only a program can say it.
+        return f"{spell('model.path', where=where)} module:attribute, where the attribute is {use.python}"
+
+    return visible(error.render(written, name), keep="\n")
+
+
+def setting_of(parameter: str | None, command: str = "", table: str = "") -> Setting | None:
+    """Find the setting that Python calls by this name, of a command or in a table.
+
+    >>> setting_of("criterion", "audit").place, setting_of("tests", table="budget").place, setting_of("sede", "audit")
+    ('audit.criterion', 'budget.tests', None)
+    """
+    for one in SETTINGS.values():
+        names = (one.key, one.python.partition("=")[0] if one.python else one.key)
+        if parameter in names and (command in one.commands or one.table == table):
+            return one
+    return None
 
 
 def worded(text: str, where: Where, here: str = "") -> str:

@@ -14,6 +14,7 @@ from evenhand.errors import ConfigError, RunError
 from evenhand.evidence.archive import FINDINGS, MANIFEST, RUN_FILES, SPACE, SPACE_JSON, Part, digest, pack
 from evenhand.exporting.csv import write_csv
 from evenhand.exporting.formats import write
+from evenhand.remedies import DIRECTORY
 from evenhand.run import Run
 from evenhand.sources import Source, unchanged
 from evenhand.space.toml import dumps

@@ -14,6 +14,7 @@ from evenhand.errors import DataError
 from evenhand.judge import Mask
 from evenhand.measuring.favour import LOWER, Favour, alike, look_for
 from evenhand.measuring.intervals import Numbers
+from evenhand.remedies import THRESHOLD
 from evenhand.space.attributes import Integer, Real
 from evenhand.space.frames import columns_of
 from evenhand.space.individuals import Rows

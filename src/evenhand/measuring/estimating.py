@@ -8,9 +8,9 @@ from typing import Any, cast
 from evenhand._format import percent
 from evenhand.asker import Asker
 from evenhand.budget import whole
-from evenhand.check import TRIED, scores_come_along
+from evenhand.check import RANDOM, TRIED, scores_come_along
 from evenhand.criterion import Criterion, Flip
-from evenhand.errors import EstimateError, EvenhandError, FlakyModel
+from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.interrupts import watched
 from evenhand.judge import Exclude, Judge
 from evenhand.measuring.favour import Favour, look_for

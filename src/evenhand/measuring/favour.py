@@ -13,6 +13,7 @@ from evenhand.asker import Asker
 from evenhand.errors import ModelError, SpaceError
 from evenhand.judge import Mask
 from evenhand.model import Model
+from evenhand.remedies import ORDER, THRESHOLD
 from evenhand.stream import Stream
 from evenhand.words import native, plain, plain_json
 
@@ -156,8 +157,8 @@ class Favour:
         return outcomes_of(self.favourable)
 
     @property
-    def _shown(self) -> str:
-        return repr(list(self.favourable) if isinstance(self.favourable, tuple) else self.favourable)
+    def _given(self) -> Any:
+        return list(self.favourable) if isinstance(self.favourable, tuple) else self.favourable
 
     def _classes(self, width: int) -> list[Any]:
         return list(range(width)) if self.model.classes is None else self.model.classes.tolist()[:width]

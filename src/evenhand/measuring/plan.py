@@ -10,7 +10,8 @@ import numpy as np
 from evenhand._format import count
 from evenhand.budget import number, whole
 from evenhand.criterion import Pairwise
-from evenhand.errors import BudgetError, DataError, EstimateError
+from evenhand.errors import BudgetError, DataError, EstimateError, Use
+from evenhand.remedies import DATA
 from evenhand.space.tabular import Space
 
 Whom = Literal["uniform", "data", "near"]
@@ -166,11 +167,17 @@ def check_data(plan: Plan, data: Any, weights: Any) -> None:
         if weights is not None:
             raise DataError(
                 "weights belong to data rows",
-                remedy=("choose ", Use('population="data"', "estimate.population", "data"), ', or "near", or leave them out'),
+                remedy=(
+                    "choose ",
+                    Use('population="data"', "estimate.population", "data"),
+                    ', or "near", or leave them out',
+                ),
             )
     elif data is None:
         raise DataError(
-            f"needs rows with the space's columns for population={plan.population!r}", parameter="data", remedy=("give ", DATA)
+            f"needs rows with the space's columns for population={plan.population!r}",
+            parameter="data",
+            remedy=("give ", DATA),
         )
 
 

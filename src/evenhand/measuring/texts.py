@@ -13,7 +13,7 @@ from evenhand import interrupts
 from evenhand.asker import Asker
 from evenhand.check import ALONE, RANDOM, ROUNDING, TRIED, Steadiness, noisy, rounding_alone, same, scores_come_along
 from evenhand.criterion import Criterion
-from evenhand.errors import EstimateError, EvenhandError, FlakyModel
+from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.judge import Judge, Judged, Mask, ask_mixed, blocks
 from evenhand.measuring.bounds import of_counts
 from evenhand.measuring.plan import Plan
@@ -23,6 +23,7 @@ from evenhand.measuring.tables import KEPT
 from evenhand.measuring.terms import TermCounts
 from evenhand.measuring.words import ALL_ROWS
 from evenhand.model import Model
+from evenhand.remedies import TEXTS
 from evenhand.run import CHUNK
 from evenhand.space.ground import Block
 from evenhand.stream import Stream

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import ModelError
+from evenhand.errors import ModelError, Words
 from evenhand.model.protocol import Array, Floats, some
+from evenhand.remedies import COMPARE, FLIP, KOSEI, REGRESSION, TEXT_RANDOM, WITHOUT_GRADIENTS
 
 # Integers, booleans and text of a fixed width have no missing value and nothing else to check.
 PLAIN = frozenset("iubUS")
@@ -59,10 +60,9 @@ def as_labels(answer: Any, n: int, name: str, instead: Words = COMPARE) -> Array
 
     >>> as_labels([[1.0], [0.0]], 2, "f")
     array([1, 0])
-    >>> as_labels([0.2, 0.8], 2, "f")
+    >>> as_labels([0.2, 0.8], 2, "f")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    evenhand.errors.ModelError: f returned fractions (0.2, 0.8), which look like scores, not labels:
-    use criterion=eh.Gap(0.1), or decide with eh.wrap(model, threshold=0.5).
+    evenhand.errors.ModelError: f returned fractions (0.2, 0.8), which look like scores, not labels; use ...
     """
     array = to_array(answer, name)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -117,7 +117,7 @@ def _check_whole(array: Array, name: str, instead: Words) -> None:
     fractions = array[array != np.rint(array)]
     if len(fractions):
         shown = ", ".join(f"{value:.3g}" for value in fractions[:3])
-        raise ModelError(f"{name} returned fractions ({shown}), which look like scores, not labels:\n{instead}.")
+        raise ModelError(f"{name} returned fractions ({shown}), which look like scores, not labels", remedy=instead)
 
 
 def as_scores(answer: Any, n: int, name: str) -> Floats:
@@ -134,7 +134,14 @@ def as_scores(answer: Any, n: int, name: str) -> Floats:
         example = array.flat[0] if array.size else None
         raise ModelError(
             f"{name} was asked for scores and returned {array.dtype} values such as {example!r}",
-            remedy=("return numbers, or use what needs labels only: ", FLIP, " and ", KOSEI, ", or for texts ", TEXT_RANDOM),
+            remedy=(
+                "return numbers, or use what needs labels only: ",
+                FLIP,
+                " and ",
+                KOSEI,
+                ", or for texts ",
+                TEXT_RANDOM,
+            ),
         )
     if array.ndim == 1:
         array = array[:, np.newaxis]
@@ -168,7 +175,16 @@ def refuse_labels(answer: Array, name: str) -> None:
         what = "True and False" if kind == "b" else f"whole numbers such as {answer.flat[0]}"
         raise ModelError(
             f"{name} was asked for scores and returned labels, {what}",
-            remedy=("use ", FLIP, " and ", KOSEI, ", or for texts ", TEXT_RANDOM, "; if they are amounts: ", REGRESSION),
+            remedy=(
+                "use ",
+                FLIP,
+                " and ",
+                KOSEI,
+                ", or for texts ",
+                TEXT_RANDOM,
+                "; if they are amounts: ",
+                REGRESSION,
+            ),
         )
 
 
@@ -180,12 +196,12 @@ def as_gradients(answer: Any, shape: tuple[int, ...], name: str, instead: Words 
     """
     array = to_array(answer, name)
     if array.dtype.kind not in "biuf":
-        raise ModelError(f"{name} returned gradients of type {array.dtype}. Return real numbers.\n{instead}.")
+        raise ModelError(f"{name} returned gradients of type {array.dtype}, not real numbers", remedy=instead)
     gradients = np.asarray(array, dtype=np.float64)
     if gradients.shape != shape:
         raise ModelError(f"{name} returned gradients of shape {gradients.shape}; {shape} is needed, as the rows have.")
     if not np.isfinite(gradients).all():
-        raise ModelError(f"{name} returned NaN or infinity as a gradient{_where(gradients)}.\n{instead}.")
+        raise ModelError(f"{name} returned NaN or infinity as a gradient{_where(gradients)}", remedy=instead)
     return gradients
 
 

@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand import interrupts
-from evenhand.errors import EvenhandError, ModelError, ModelTimeout
-from evenhand.model.answers import FOR_TEXTS, INSTEAD, SCORES, as_gradients, as_labels, as_scores, to_array
+from evenhand.errors import EvenhandError, ModelError, ModelTimeout, Words
+from evenhand.model.answers import as_gradients, as_labels, as_scores, to_array
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
 from evenhand.model.torch_modules import is_torch
+from evenhand.remedies import CHUNK, COMPARE, FLIP, FOR_TEXTS, GAP, THRESHOLD, TIMEOUT, WITHOUT_GRADIENTS
 
 if TYPE_CHECKING:
     from evenhand.text.texts import Texts
@@ -103,7 +104,7 @@ class Asking:
         self.timeout = model.timeout if timeout is None else timeout
         self.calls = Calls(model.batch_size)
 
-    def labels(self, X: Rows, n: int, instead: str = SCORES) -> Array:
+    def labels(self, X: Rows, n: int, instead: Words = COMPARE) -> Array:
         """Ask for the decisions of n rows; ``instead`` is what to do about a model that gives scores."""
         self._refuse_numbers()
 
@@ -115,7 +116,7 @@ class Asking:
     def scores(self, X: Rows, n: int) -> Floats:
         """Ask for the score rows of n rows."""
         if not self.model.has_scores:
-            raise ModelError(f"{self.model.name} gives labels only, no scores. Use criterion=eh.Flip().")
+            raise ModelError(f"{self.model.name} gives labels only, no scores", remedy=("use ", FLIP))
 
         def ask(part: Rows, n: int) -> Floats:
             return as_scores(self._ask(self.model.scores, part, n), n, self.model.name)
@@ -139,15 +140,15 @@ class Asking:
     def _refuse_numbers(self) -> None:
         if self.model.regression:
             raise ModelError(
-                f"{self.model.name} returns numbers, not labels. Compare them with criterion=eh.Gap(gamma),\n"
-                "or make them decisions with eh.wrap(model, threshold=...)."
+                f"{self.model.name} returns numbers, not labels",
+                remedy=("compare them with ", GAP, ", or make them decisions with ", THRESHOLD),
             )
 
     def gradients(self, X: Rows, classes: Classes) -> Floats:
         """Ask for the gradients of the loss of each row's class, by the row's columns."""
         parts = [
             as_gradients(answer, np.shape(part), self.model.name)
-            for part, answer in self._slopes(self.model.gradients, X, classes, INSTEAD)
+            for part, answer in self._slopes(self.model.gradients, X, classes, WITHOUT_GRADIENTS)
         ]
         return np.concatenate(parts) if parts else np.zeros(np.shape(X))
 
@@ -174,21 +175,21 @@ class Asking:
         return np.concatenate(answers)
 
     def _slopes(
-        self, ask: Callable[[Any, Classes], Any], X: Any, classes: Classes, instead: str
+        self, ask: Callable[[Any, Classes], Any], X: Any, classes: Classes, instead: Words
     ) -> Iterator[tuple[Any, Any]]:
         """Yield the rows of each call and the model's answer."""
         for part in self.calls.parts(len(classes)):
             rows = _rows(X, part, len(classes))
             yield rows, self._slope(partial(_with_classes, ask, classes[part]), rows, instead)
 
-    def _slope(self, question: Callable[[Any], Any], X: Any, instead: str) -> Any:
+    def _slope(self, question: Callable[[Any], Any], X: Any, instead: Words) -> Any:
         try:
             return question(X) if self.timeout is None else self._ask_in_time(question, X, len(X))
         except (EvenhandError, KeyboardInterrupt):
             raise
         except BaseException as error:
             raise ModelError(
-                f"{self.model.name} could not be differentiated: {type(error).__name__}: {_gist(error)}\n{instead}."
+                f"{self.model.name} could not be differentiated: {type(error).__name__}: {_gist(error)}", remedy=instead
             ) from error
 
     def _ask(self, question: Callable[[Rows], Any], X: Rows, n: int) -> Any:
@@ -220,8 +221,8 @@ class Asking:
             raise faults[0]
         if not answers:
             raise ModelTimeout(
-                f"{self.model.name} did not answer {n} rows within {self.timeout:g} seconds. Allow more with "
-                "eh.wrap(model, timeout=...), or ask fewer rows at a time."
+                f"{self.model.name} did not answer {n} rows within {self.timeout:g} seconds",
+                remedy=("allow more with ", TIMEOUT, ", or ask fewer rows at a time: ", CHUNK),
             )
         return answers[0]
 

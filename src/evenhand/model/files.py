@@ -18,6 +18,7 @@ from evenhand.model.protocol import Model, some
 from evenhand.model.skops_files import check_skops, import_skops
 from evenhand.model.skops_types import HARMLESS, OWN, TREES, check_trees
 from evenhand.model.text_transformers import is_folder, load_folder
+from evenhand.remedies import TRUST_PICKLE, trust_types
 
 _PICKLES = (".joblib", ".pkl", ".pickle")
 _SPEC = re.compile(r"([^\W\d][\w.]*):([^\W\d][\w.]*)")
@@ -118,8 +119,8 @@ def _load_skops(path: Path, trust: Sequence[str]) -> Any:
         unknown = set(skops_io.get_untrusted_types(file=path))
         if untrusted := sorted(unknown - {*trust, *OWN, *HARMLESS, *TREES}):
             raise ModelError(
-                f"{path}: it would create {some(untrusted)}, not known to be harmless.\n"
-                f"If you trust them: evenhand.model.load_model(path, trust={untrusted})."
+                f"{path}: it would create {some(untrusted)}, not known to be harmless",
+                remedy=("if you trust them: ", trust_types(untrusted)),
             )
         if trust:
             _look_here_first()
@@ -138,17 +139,16 @@ def _check_trees(path: Path, loaded: Any, trees: list[str]) -> None:
         check_trees(loaded)
     except ModelError as error:
         raise ModelError(
-            f"{path}: {error}; asking such a model could crash Python.\n"
-            f"If you trust whoever made the file: evenhand.model.load_model(path, trust={trees})."
+            f"{path}: {error}; asking such a model could crash Python",
+            remedy=("if you trust the file's author: ", trust_types(trees)),
         ) from None
 
 
 def _load_pickle(path: Path, trusted: bool) -> Any:
     if not trusted:
         raise ModelError(
-            f"{path}: unpickling runs code from the file, so it is refused. If you made the file yourself,\n"
-            "say evenhand.model.load_model(path, trust_pickle=True), or --trust-pickle on the command line.\n"
-            "Better: save the model with skops."
+            f"{path}: unpickling runs code from the file, so it is refused",
+            remedy=("if you made the file yourself: ", TRUST_PICKLE, "; better: save the model with skops"),
         )
     import joblib
 

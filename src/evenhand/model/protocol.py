@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import ModelError
+from evenhand.remedies import FLIP, FOR_TEXTS, KOSEI
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,7 @@ class Model(ABC):
     def scores(self, X: Rows) -> Floats:
         """Score each row: n rows, one column per class, or a single column for one number."""
         del X
-        raise ModelError(f"{self.name} gives labels only, no scores. Use criterion=eh.Flip().")
+        raise ModelError(f"{self.name} gives labels only, no scores", remedy=("use ", FLIP))
 
     def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
         """Differentiate each row's loss by each of its columns: an array of the shape of ``X``.
@@ -107,7 +108,7 @@ class Model(ABC):
         (where a row has a single score: 1 for what it speaks for, 0 for the other).
         """
         del X, classes
-        raise ModelError(f"{self.name} gives no gradients. Use strategy='kosei', which needs labels only.")
+        raise ModelError(f"{self.name} gives no gradients", remedy=("use ", KOSEI, ", which needs labels only"))
 
     def word_vectors(self, words: Sequence[str]) -> Floats:
         """Return the vector by which the model knows each word, one row per word."""
@@ -125,8 +126,11 @@ class Model(ABC):
 
     def _no_words(self) -> ModelError:
         return ModelError(
-            f"{self.name} gives no vectors and gradients of words. A torch module with an embedding layer does:\n"
-            "eh.wrap(module, encode=encode). Otherwise strategy='text-importance' wants scores, 'text-random' labels."
+            f"{self.name} gives no vectors and gradients of words",
+            remedy=(
+                "wrap a torch module with an embedding layer: eh.wrap(module, encode=encode); otherwise ",
+                *FOR_TEXTS,
+            ),
         )
 
     def decide(self, scores: Floats) -> Array:

@@ -13,6 +13,7 @@ from evenhand.errors import FlakyModel, ModelError
 from evenhand.model.estimators import EstimatorModel, final_step
 from evenhand.model.fitted import dropped, fitted_on
 from evenhand.model.protocol import Array, Floats, Input, Rows, some
+from evenhand.remedies import THRESHOLD
 
 TAKES = "sensitive_features"
 CERTAIN = 1e-9
@@ -100,8 +101,9 @@ class SensitiveModel(EstimatorModel):
         if lots.any():
             raise FlakyModel(
                 f"{self.name} decides {int(lots.sum()):,} of {len(lots):,} rows by lot, so that its decisions cannot "
-                "be compared. Compare the likelier ones with eh.wrap(model, threshold=0.5).",
+                "be compared",
                 float(lots.mean()),
+                ("compare the likelier ones with ", THRESHOLD),
             )
 
     def _parts(self, X: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evenhand.errors import ModelError
 from evenhand.model.text_encoding import Encoder, Row, sizes
+from evenhand.remedies import TEXT_IMPORTANCE
 from evenhand.text.texts import Texts, ranges
 
 Numbers = npt.NDArray[np.int64]
@@ -203,6 +204,7 @@ def _ids(encoder: Encoder, piece: str) -> Numbers:
 
 def _cannot(text: str) -> ModelError:
     return ModelError(
-        f"The ids that encode gives for {text!r:.60} are not those of its words one by one,\n"
-        "so a gradient cannot be told to belong to a word. Encode word by word, or use strategy='text-importance'."
+        f"the ids that encode gives for {text!r:.60} are not those of its words one by one, so gradients cannot be "
+        "assigned to words",
+        remedy=("encode word by word, or use ", TEXT_IMPORTANCE),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from evenhand.errors import ModelError
 from evenhand.model.protocol import some
+from evenhand.remedies import TEXT_IMPORTANCE
 
 
 def find_embeddings(module: Any, wanted: str | None, name: str) -> list[Any]:
@@ -120,8 +121,9 @@ class Leaves:
                 total = total + _longer(slope, ids.shape[1])
             else:
                 raise ModelError(
-                    f"{name} gives its embedding layer other ids than encode made, of shape {tuple(seen.shape)}, so\n"
-                    "its gradients belong to no words. Use strategy='text-importance'."
+                    f"{name} gives its embedding layer other ids than encode made, of shape {tuple(seen.shape)}, so "
+                    "gradients cannot be assigned to words",
+                    remedy=("use ", TEXT_IMPORTANCE),
                 )
         return total
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import ModelError
-from evenhand.model.answers import FOR_TEXTS
 from evenhand.model.network_outputs import Kind, slopes
 from evenhand.model.protocol import Array, Floats, Input, Model, Rows
 from evenhand.model.text_alignment import Alignment, Pieces
@@ -18,6 +17,7 @@ from evenhand.model.text_embedding import Leaves, find_embeddings, given, noise,
 from evenhand.model.text_encoding import Batch, Encoder, Padding, Row, batches, sizes
 from evenhand.model.text_vocabulary import check, known, single_ids, told
 from evenhand.model.torch_modules import LOOKED_AT, Evaluation, TorchModel, as_floats, in_numpy
+from evenhand.remedies import FLIP, FOR_TEXTS, TEXT_RANDOM
 from evenhand.text.texts import Texts, ranges
 
 CELLS = 2**21
@@ -346,14 +346,14 @@ class TextModule(TorchModel):
 
     def _only_labels(self) -> ModelError:
         return ModelError(
-            f"{self.name} returns labels: it has no scores and no gradients. Use criterion=eh.Flip() and\n"
-            "strategy='text-random', which need labels only, or wrap a network that returns the logits."
+            f"{self.name} returns labels: it has no scores and no gradients",
+            remedy=("use ", FLIP, " and ", TEXT_RANDOM, ", or wrap a network that returns the logits"),
         )
 
     def _not_differentiable(self) -> ModelError:
         return ModelError(
-            f"The output of {self.name} does not depend on its embedding layer in a way that can be differentiated.\n"
-            f"Other ways: {FOR_TEXTS}."
+            f"the output of {self.name} does not depend on its embedding layer in a way that can be differentiated",
+            remedy=FOR_TEXTS,
         )
 
     def _explain(self, error: RuntimeError, rows: Any) -> None:

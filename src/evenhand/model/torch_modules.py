@@ -15,6 +15,7 @@ from evenhand.model.fitted import package_of
 from evenhand.model.network_outputs import HIDDEN, LINEAR, Kind, kind_of, probabilities, slopes
 from evenhand.model.protocol import Array, Floats, Input, Model, Rows
 from evenhand.model.torch_chains import chain_of
+from evenhand.remedies import FLIP, KOSEI, SCORE_DIFFERENCES
 
 LOOKED_AT = 256
 """Rows that are enough to see what a network returns."""
@@ -232,14 +233,14 @@ class TorchModel(Model):
 
     def _only_labels(self) -> ModelError:
         return ModelError(
-            f"{self.name} returns labels: it has no scores and no gradients. Use criterion=eh.Flip() and\n"
-            "strategy='kosei', which need labels only, or wrap a network that returns the logits."
+            f"{self.name} returns labels: it has no scores and no gradients",
+            remedy=("use ", FLIP, " and ", KOSEI, ", or wrap a network that returns the logits"),
         )
 
     def _not_differentiable(self) -> ModelError:
         return ModelError(
-            f"The output of {self.name} does not depend on its input in a way that can be differentiated.\n"
-            "Use eh.Adf(gradient=\"scores\"), which takes differences of its scores, or strategy='kosei'."
+            f"the output of {self.name} does not depend on its input in a way that can be differentiated",
+            remedy=("use ", SCORE_DIFFERENCES, ", which takes differences of its scores, or ", KOSEI),
         )
 
 

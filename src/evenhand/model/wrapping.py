@@ -17,6 +17,7 @@ from evenhand.model.sensitive import SensitiveModel, takes_sensitive
 from evenhand.model.text_modules import TextModule
 from evenhand.model.text_transformers import TransformersModel, is_tokenizer, parts_of
 from evenhand.model.torch_modules import TorchModel, is_torch
+from evenhand.remedies import TEXT_SPACE
 
 ALLOWED = (
     "a function on a batch, a fitted scikit-learn estimator or pipeline, an XGBoost, LightGBM or CatBoost "
@@ -145,7 +146,7 @@ def reading(model: Model, texts: bool) -> Model:
     if texts == (model.input == "text"):
         return model
     if not texts:
-        raise ModelError(f"{model.name} takes texts, and the space is one of attributes. Use eh.TextSpace.")
+        raise ModelError(f"{model.name} takes texts, and the space is one of attributes", remedy=("use ", TEXT_SPACE))
     if model.columns is None and isinstance(model, CallableModel | EstimatorModel):
         return model.with_options(input="text")
     takes = "an array" if model.columns is None else f"the columns {some(list(model.columns))}"

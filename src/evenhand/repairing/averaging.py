@@ -14,6 +14,7 @@ from evenhand.model.asking import Asking
 from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
 from evenhand.model.protocol import Array, Floats, Model
+from evenhand.remedies import FRAME
 from evenhand.repairing.kin import KEEP, Kin
 from evenhand.space.frames import as_pandas, columns_of
 
@@ -141,7 +142,7 @@ def _numbers(X: Any, name: str) -> Floats:
         return np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
         gist = " ".join(str(error).split())[:120]
-        raise DataError(f'{name} takes numbers ({gist}); if it takes a frame: eh.wrap(model, input="frame")') from None
+        raise DataError(f"{name} takes numbers ({gist})", remedy=("if it takes a frame: ", FRAME)) from None
 
 
 @dataclass

@@ -138,7 +138,9 @@ def _check_labels(train: Labelled | LabelledTexts, favourable: Any) -> None:
         )
     for one in outcomes_of(normal(favourable)):
         if not any(alike(one, label) for label in labels):
-            raise DataError(f"favourable={one!r} is no label of y; it has {', '.join(texts[:8])}")
+            raise DataError(
+                "must be a label of y", parameter="favourable", value=one, remedy=f"y has {', '.join(texts[:8])}"
+            )
 
 
 def _watch(space: Space, watch: Sequence[str] | None) -> list[str]:

@@ -13,6 +13,7 @@ from evenhand.budget import number
 from evenhand.errors import DataError, ModelError
 from evenhand.model import Model
 from evenhand.model.answers import as_labels
+from evenhand.remedies import FRAME
 from evenhand.space import individuals
 from evenhand.space.frames import as_pandas
 from evenhand.space.tabular import Encoded, Space
@@ -153,7 +154,7 @@ def labels_of(y: Any, rows: int, name: str) -> npt.NDArray[Any]:
     try:
         as_labels(labels, rows, name, "repairs are for decisions; make decisions of numbers")
     except ModelError as error:
-        raise DataError(str(error).replace(f"{name} returned", f"{name} has")) from None
+        raise DataError(f"{name} cannot be used as labels: {error}") from None
     return labels
 
 
@@ -175,7 +176,9 @@ def split(rows: Labelled, share: Any, seed: int) -> tuple[Labelled, Labelled]:
         here = np.flatnonzero(inverse == label)
         out[here[np.argsort(draws[here])][: round(share * len(here))]] = True
     if not out.any() or out.all():
-        raise DataError(f"held_out={share!r} of {len(rows):,} rows leaves nobody on one side; give more rows")
+        raise DataError(
+            f"leaves no row on one side, of {len(rows):,}", parameter="held_out", value=share, remedy="give more rows"
+        )
     return rows.take(np.flatnonzero(~out)), rows.take(np.flatnonzero(out))
 
 
@@ -202,6 +205,6 @@ def _numbers(model: Model, frame: pd.DataFrame) -> npt.NDArray[np.float64]:
         return np.ascontiguousarray(frame.to_numpy(dtype=np.float64))
     except (TypeError, ValueError):
         raise ModelError(
-            f"{model.name} takes an array of numbers, and not all of the rows' columns are numbers; return\n"
-            'eh.wrap(model, input="frame") where it takes the frame itself'
+            f"{model.name} takes an array of numbers, and not all of the rows' columns are numbers",
+            remedy=("where it takes the frame itself, return ", FRAME),
         ) from None

@@ -91,7 +91,10 @@ def split_texts(rows: LabelledTexts, share: Any, seed: int) -> tuple[LabelledTex
     out = np.isin(which, order[: round(share * len(numbers))])
     if not out.any() or out.all():
         raise DataError(
-            f"held_out={share!r} of {len(numbers):,} different texts leaves one side empty; give more texts"
+            f"leaves one side empty, of {len(numbers):,} different texts",
+            parameter="held_out",
+            value=share,
+            remedy="give more texts",
         )
     return rows.take(np.flatnonzero(~out)), rows.take(np.flatnonzero(out))
 

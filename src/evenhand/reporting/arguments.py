@@ -13,6 +13,7 @@ from evenhand.covering import Coverage
 from evenhand.errors import DataError, ModelError, RunError
 from evenhand.measuring.favour import Favour, look_for
 from evenhand.rejudging import check_model
+from evenhand.remedies import DATA
 from evenhand.run import Run
 from evenhand.space.frames import columns_of
 
@@ -143,13 +144,15 @@ def check_favourable(run: Run, asker: Asker, favourable: Any, deciding: bool) ->
 def check_truth(y: Any, data: Any) -> None:
     """Raise where there are no such true decisions."""
     if data is None:
-        raise DataError(f"y needs the rows that it belongs to, and none are at hand: give data= too (y={_short(y)})")
+        raise DataError("needs the rows that it belongs to", parameter="y", value=y, remedy=("give them: ", DATA))
     columns = columns_of(data)
     if isinstance(y, str):
         if y not in columns:
             raise DataError(
-                f"y={y!r}: the data has no such column; it has {', '.join(map(str, list(columns)[:20]))}. A run keeps "
-                "the columns of its space alone: give data= with it"
+                f"must be a column of the data, which has {', '.join(map(str, list(columns)[:20]))}",
+                parameter="y",
+                value=y,
+                remedy=("a run keeps only the columns of its space: give data with the column, ", DATA),
             )
         return
     rows = len(next(iter(columns.values())))

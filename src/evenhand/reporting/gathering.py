@@ -17,6 +17,7 @@ from evenhand.reporting.meeting import affected, pairs_met
 from evenhand.reporting.subject import Subject
 from evenhand.shrinking import Cases
 from evenhand.shrinking.telling import cases_of as shrunk
+from evenhand.visible import visible
 from evenhand.words import telling
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
         return None
     except (EvenhandError, MemoryError) as error:
         # What the model raises is a ModelError. An error may name what somebody's values are.
-        told = str(error).partition("\n")[0][:400].rstrip(".:") if content.rows else ""
+        told = visible(error.reason).partition("\n")[0][:400].rstrip(".:") if content.rows else ""
         told = told or type(error).__name__
         again = told in content.failed.values()
         content.failed[section] = told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from evenhand.sources import Changed, Source, model_of, unchanged
 from evenhand.space.frames import columns_of, read_frame
 from evenhand.text.data import strings_of
 from evenhand.text.files import read_texts
+from evenhand.visible import visible
 
 SAMPLES, FEWEST = 20_000, 200
 """Individuals whom the estimates ask, and how few where the model is slow."""
@@ -219,11 +219,10 @@ def _asker_of_texts(run: Run, model: Any, texts: Any, ask: bool, lost: list[str]
 
 def _remedy(error: EvenhandError) -> tuple[str, str]:
     """Say how to give the model: its types are to be trusted, or it is to be named."""
-    types = re.search(r"load_model\(path, (trust=\[(.*?)\])\)", str(error))
-    if types is None:
+    trust = next((use for use in error.uses if use.setting == "call.trust"), None)
+    if trust is None:
         return "--model MODEL", "model"
-    names = (name.strip(" '\"") for name in types[2].split(","))
-    return " ".join(f"--trust {name}" for name in names), f"evenhand.model.load_model(path, {types[1]})"
+    return " ".join(f"--trust {name}" for name in trust.value), trust.python
 
 
 def _data(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool, str]:
@@ -280,7 +279,7 @@ def _texts(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool]:
 
 def _reason(error: EvenhandError) -> str:
     """Say why something is not at hand; what to do about it the report says itself."""
-    return (str(error).splitlines() or [type(error).__name__])[0].split(";")[0].rstrip(".:")
+    return visible(next(iter(error.reason.splitlines()), type(error).__name__).rstrip(".:"))
 
 
 def _one_of_two(run: Run, asker: Asker | None) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import DataError, SpaceError
+from evenhand.errors import DataError, SpaceError, Words
 
 Codes = npt.NDArray[np.int32]
 Missing: TypeAlias = bool | Literal["drop"]
@@ -115,17 +115,16 @@ def missing_mask(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return np.asarray(pd.isna(values), dtype=bool)
 
 
-def no_value(counts: Mapping[str, int], rows: int, remedy: str) -> DataError:
+def no_value(counts: Mapping[str, int], rows: int, remedy: Words) -> DataError:
     """Ask what to do about rows without a protected value.
 
     >>> print(no_value({"sex": 12}, 300, "leave such rows out"))
-    'sex' is protected, and 12 of 300 rows have no value of it;
-    leave such rows out
+    'sex' is protected, and 12 of 300 rows have no value of it; leave such rows out
     """
     many = ", and ".join(
         f"{name!r} is protected, and {n:,} of {rows:,} rows have no value of it" for name, n in counts.items()
     )
-    return DataError(f"{many};\n{remedy}")
+    return DataError(many, remedy=remedy)
 
 
 @dataclass(frozen=True)

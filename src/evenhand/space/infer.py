@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import DataError, SpaceError
+from evenhand.errors import DataError, SpaceError, Words
+from evenhand.remedies import MISSING_DROP, MISSING_GROUP, OVERRIDES, exclude, override
 from evenhand.space.attributes import (
     LARGEST,
     Attribute,
@@ -55,9 +56,8 @@ class _Column:
     missing: Missing
     max_nominal: int
 
-    def error(self, got: str, remedy: str = "") -> DataError:
-        leave_out = f"leave it out: exclude=[{self.name!r}]"
-        return DataError(f"column {self.name!r} {got};\n{remedy or leave_out}")
+    def error(self, got: str, remedy: Words = "") -> DataError:
+        return DataError(f"column {self.name!r} {got}", remedy=remedy or ("leave it out: ", exclude(self.name)))
 
 
 def infer(
@@ -125,7 +125,7 @@ def infer(
         raise no_value(
             counts,
             len(table),
-            'leave such rows out: missing="drop", or make no value a group of its own: missing="group"',
+            ("leave such rows out: ", MISSING_DROP, ", or make a missing value a group of its own: ", MISSING_GROUP),
         )
     if absent and missing == "drop":
         table = table[~np.any(list(absent.values()), axis=0)]
@@ -147,8 +147,8 @@ def infer(
         notes.append(Note(name, attribute.kind, reason))
         if name in guarded and attribute.size < 2:
             raise SpaceError(
-                f"the protected column {name!r} has a single value ({attribute.allowed()}), so nothing can "
-                "be compared;\ngive data with both groups, or name the values: overrides={...}"
+                f"the protected column {name!r} has a single value ({attribute.allowed()}), so nothing can be compared",
+                remedy=("give data with both groups, or name the values: ", OVERRIDES),
             )
     return attributes, notes
 
@@ -166,8 +166,8 @@ def _check_names(table: pd.DataFrame, protected: list[str], left_out: list[str],
     for name, attribute in given.items():
         if not isinstance(attribute, Attribute) or attribute.name != name:
             raise SpaceError(
-                f"overrides maps names to attributes of that name, got {attribute!r} for {name!r};\n"
-                f"write for example: overrides={{{name!r}: Integer({name!r}, 0, 9)}}"
+                f"overrides maps names to attributes of that name, got {attribute!r} for {name!r}",
+                remedy=f"write for example: overrides={{{name!r}: Integer({name!r}, 0, 9)}}",
             )
     if set(names) <= set(left_out):
         raise DataError("no column is left; target and exclude name them all")
@@ -227,8 +227,12 @@ def _integers(column: _Column) -> tuple[Make, str]:
     if not _fits(low, high):
         raise column.error(
             f"holds whole numbers from {low} to {high}, too many to number",
-            f"leave it out if it is an identifier, exclude=[{column.name!r}], or give it a step: "
-            f"overrides={{{column.name!r}: Integer({column.name!r}, low, high, step=...)}}",
+            (
+                "leave it out if it is an identifier, ",
+                exclude(column.name),
+                ", or give it a step: ",
+                override(column.name, f"Integer({column.name!r}, low, high, step=...)"),
+            ),
         )
     return partial(Integer, column.name, low, high, missing=column.missing), "integer column"
 
@@ -293,8 +297,12 @@ def _objects(column: _Column, content: str) -> tuple[Make, str]:
     if len(values) > max(column.max_nominal, len(column.present) / 2):
         raise column.error(
             f"looks like an identifier: {len(values):,} different values in {len(column.present):,} rows",
-            f"leave it out, exclude=[{column.name!r}], or list its values: "
-            f"overrides={{{column.name!r}: Nominal({column.name!r}, [...])}}",
+            (
+                "leave it out, ",
+                exclude(column.name),
+                ", or list its values: ",
+                override(column.name, f"Nominal({column.name!r}, [...])"),
+            ),
         )
     if content == "string":
         values.sort()

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, SpaceError
+from evenhand.remedies import FRAME, PROTECTED
 from evenhand.space.attributes import Attribute, Integer, check_whole, missing_mask, no_value
 from evenhand.space.constraints import Constraint, parse_all
 from evenhand.space.counterparts import Families, families
@@ -235,7 +236,7 @@ class Space:
 
         names = _one_of_two(protected, sensitive_features)
         if names is None:
-            raise SpaceError("name at least one protected attribute: protected=['sex']")
+            raise SpaceError("no protected attribute", remedy=("name at least one: ", PROTECTED))
         attributes, notes = infer(frame, names, target, overrides=overrides, exclude=exclude, missing=missing)
         return cls(attributes, names, constraints, links, limit, notes=notes)
 
@@ -397,8 +398,8 @@ class Space:
             except (TypeError, ValueError):
                 raise SpaceError(
                     f"the model takes an array of numbers, but {attribute.name!r} has values such as "
-                    f'{attribute.allowed()};\nif it takes a frame: eh.wrap(model, input="frame"); otherwise code the '
-                    "column as numbers"
+                    f"{attribute.allowed()}",
+                    remedy=("if it takes a frame: ", FRAME, "; otherwise code the column as numbers"),
                 ) from None
         return offset, scale, tables
 
@@ -485,7 +486,7 @@ class Space:
             raise SpaceError(f"protected must be a name or a list of names, got {protected!r}")
         names = (protected,) if isinstance(protected, str) else tuple(protected or ())
         if not names:
-            raise SpaceError("name at least one protected attribute: protected=['sex']")
+            raise SpaceError("no protected attribute", remedy=("name at least one: ", PROTECTED))
         for name in names:
             attribute = self.attributes[self.column(name)]
             if attribute.size < 2:

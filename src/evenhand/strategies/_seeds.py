@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, SpaceError
+from evenhand.remedies import DATA
 from evenhand.search import Problem, Query, work
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.tabular import Space
@@ -34,8 +35,8 @@ def clustered(
     people = problem.sample(least) if problem.data is None else problem.data
     if not len(people):
         raise DataError(
-            "there is nobody to start from: the data have no rows, or none that the space allows; give rows of the "
-            "space, or leave out data= to start from random individuals"
+            "there are no individuals to start from: the data have no rows, or none that the space allows",
+            remedy=("give rows of the space, or leave out ", DATA, " to start from random individuals"),
         )
     order = problem.stream.shuffled(np.arange(len(people)), len(people), "seeds")
     people = people[order]

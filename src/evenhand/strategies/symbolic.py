@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from evenhand.errors import StrategyError
 from evenhand.memo import Memo
+from evenhand.remedies import KOSEI, THRESHOLD
 from evenhand.search import Problem, Query, Search, label, test, work
 from evenhand.space.boxes import Mask
 from evenhand.space.individuals import Individuals, Rows
@@ -131,8 +132,8 @@ class Symbolic:
         codes, known = pd.factorize(answers)
         if len(known) > CLASSES:
             raise StrategyError(
-                f"the model gave {len(known):,} different labels to neighbours; symbolic explains up to {CLASSES}: "
-                "make them fewer with eh.wrap(model, threshold=...) or your own function, or use strategy='kosei'"
+                f"the model gave {len(known):,} different labels to neighbours; symbolic explains up to {CLASSES}",
+                remedy=("make them fewer with ", THRESHOLD, " or your own function, or use ", KOSEI),
             )
         labels = codes.reshape(weights.shape)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import DataError
+from evenhand.remedies import TEXTS
 from evenhand.space.names import suggest
 from evenhand.text.texts import Positions
 
@@ -34,7 +35,9 @@ def strings_of(data: Any, column: str = "text") -> tuple[list[str], Positions, i
 def _values(data: Any, column: str) -> list[Any]:
     if data is None or isinstance(data, str | bytes):
         got = "none" if data is None else f"one, {data!r:.60}"
-        raise DataError(f"a space of texts needs texts to start from, got {got}; give a list of them: data=[...]")
+        raise DataError(
+            f"a space of texts needs texts to start from, got {got}", remedy=("give a list of them: ", TEXTS)
+        )
     if isinstance(data, Mapping) or hasattr(data, "columns"):
         from evenhand.space.frames import columns_of
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from evenhand.budget import whole
 from evenhand.errors import DataError, SpaceError
+from evenhand.remedies import TEXTS
 from evenhand.space.ground import Bound
 from evenhand.text.data import strings_of
 from evenhand.text.finding import AMBIGUOUS
@@ -154,7 +155,9 @@ class TextSpace:
         strings, rows, missing = strings_of(data, self.column)
         if not strings:
             got = f"all {missing:,} are missing" if missing else "got none"
-            raise DataError(f"a space of texts needs texts to start from, {got}; give a list of them: data=[...]")
+            raise DataError(
+                f"a space of texts needs texts to start from, {got}", remedy=("give a list of them: ", TEXTS)
+            )
         similar = self.similar
         if similar is None and embed is not None:
             own = (list(words), embed(words)) if words is not None else _told_apart(strings, embed)

@@ -40,6 +40,7 @@ class Directory:
             raise RunError(f"directory must be a path, got {path!r}")
         wanted = _plain(identity.to_dict())
         self.path = Path(path)
+        _refuse_dangling(self.path)
         try:
             self.path.mkdir(0o700, parents=True, exist_ok=True)
             refuse_links(self.path)
@@ -51,6 +52,7 @@ class Directory:
         try:
             self._take_lock()
             self._claim(wanted)
+            self._claimed = read_bytes(self.path / IDENTITY, "json_bytes", RunError)
         except BaseException:
             self.close()
             raise
@@ -68,6 +70,20 @@ class Directory:
     def finish(self, result: dict[str, Any]) -> None:
         """Write how the run ended."""
         write_json(self.path / RESULT, result)
+
+    def check(self) -> None:
+        """Raise where the directory no longer says which run it holds."""
+        refuse_links(self.path)
+        file = self.path / IDENTITY
+        try:
+            same = read_bytes(file, "json_bytes", RunError) == self._claimed
+        except RunError:
+            same = False
+        if not same:
+            raise RunError(
+                f"{file} was deleted or changed during the run, so the directory cannot be read; run again in another "
+                "directory"
+            )
 
     def close(self) -> None:
         """Let others use the directory."""
@@ -131,6 +147,17 @@ def refuse_links(path: Path) -> None:
                 f"{path / name} is a symbolic link, and links in a run's directory are not followed; put the file "
                 "itself there, or choose another directory"
             )
+
+
+def _refuse_dangling(path: Path) -> None:
+    """Raise where a path leads by way of a link to nothing, in whose place no directory can be made."""
+    with suppress(OSError, ValueError):
+        for link in (path, *path.parents):
+            if link.is_symlink() and not link.exists():
+                raise RunError(
+                    f"cannot use {path} as a run's directory: {link} is a symbolic link to {link.readlink()}, which is "
+                    "not there; make that directory, or choose another path"
+                )
 
 
 def _difference(key: str, stored: dict[str, Any], wanted: dict[str, Any]) -> str:

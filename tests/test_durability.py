@@ -83,8 +83,9 @@ def link(path: Path) -> None:
         (lambda d: link(d / "identity.json"), "identity.json is a symbolic link"),
     ],
     ids=[
-        "directory deleted", "directory moved", "log deleted", "times deleted", "log replaced", "log emptied", "log cut",
-        "log overwritten", "log longer", "times emptied", "identity deleted", "identity changed", "identity a link",
+        "directory deleted", "directory moved", "log deleted", "times deleted", "log replaced", "log emptied",
+        "log cut", "log overwritten", "log longer", "times emptied",
+        "identity deleted", "identity changed", "identity a link",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("at", [0, 4])

@@ -24,6 +24,8 @@ import numpy.typing as npt
 from evenhand._write import advice, open_plain, reason
 from evenhand.bounded import open_file, parse_json, read_bytes, size_of
 from evenhand.errors import EvenhandError, RunError
+from evenhand.fields import COUNT, PLAIN, TEXT
+from evenhand.fields import check as check_fields
 from evenhand.limits import check
 
 MAGIC = b"EVH1"
@@ -32,6 +34,15 @@ _END = b"\x01"
 """Closes a frame, so that zeros at its end are never its own."""
 _LONGEST_HEADER = 2**24
 _LONGEST_DTYPE = 32
+FIELDS = {
+    "kind": TEXT,
+    "digest": TEXT,
+    "arrays": [(TEXT, TEXT, [COUNT])],
+    "tests?": COUNT,
+    "rows?": COUNT,
+    "decisions?": [PLAIN],
+}
+"""What the header of every frame must have."""
 _LOST = 2**28
 """Bytes that a power cut may leave as zeros: more than any answer has."""
 
@@ -138,6 +149,7 @@ def _frame(header: bytes, body: bytes, path: Path, start: int) -> Frame:
 
 def _unpack(header: bytes, body: bytes, where: str) -> Frame:
     fields = parse_json(header, where)
+    check_fields(fields, FIELDS, "")
     arrays: dict[str, npt.NDArray[Any]] = {}
     at = 0
     for name, dtype, shape in fields.pop("arrays"):
@@ -145,7 +157,7 @@ def _unpack(header: bytes, body: bytes, where: str) -> Frame:
         arrays[name] = np.frombuffer(body, dtype=_dtype(dtype), count=count, offset=at).reshape(shape)
         at += arrays[name].nbytes
     verdicts = 8 * arrays["unfair"].nbytes if "unfair" in arrays else 0
-    if not 0 <= fields.get("tests", 0) <= verdicts:
+    if fields.get("tests", 0) > verdicts:
         raise ValueError(f"it claims {fields['tests']:,} tests, and has verdicts for {verdicts:,} at most")
     return Frame(fields.pop("kind"), fields, arrays)
 

@@ -22,6 +22,7 @@ from evenhand.cases import Cases
 from evenhand.errors import ModelError, RunError
 from evenhand.interrupts import check, held, settled, watched
 from evenhand.model.asking import Asking
+from evenhand.sources import Source
 
 BUDGET = eh.Budget(tests=600)
 SPACE = eh.Space([eh.Integer("age", 1, 99), eh.Integer("pay", 0, 99), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -170,8 +171,9 @@ def test_links_in_a_directory_of_somebody_else_change_nothing_outside(tmp_path: 
         for budget in (BUDGET, eh.Budget(tests=900)):
             with pytest.raises(RunError, match=f"{name} is a symbolic link"):
                 eh.audit(refuse, SPACE, "themis", budget, directory=directory, chunk=64)
-        with pytest.raises(RunError, match=f"{name} is a symbolic link"):
-            eh.bundle(directory, tmp_path / "run.zip")
+        for read in (eh.Run.load, lambda d: eh.replay(d, refuse), lambda d: eh.bundle(d, tmp_path / "run.zip")):
+            with pytest.raises(RunError, match=f"{name} is a symbolic link"):
+                read(directory)
         assert outside.read_bytes() == before
     assert not (tmp_path / "run.zip").exists()
 
@@ -184,6 +186,14 @@ def test_links_under_temporary_names_change_nothing_outside(tmp_path: Path, name
     (directory / name).symlink_to(outside)
     eh.audit(refuse, SPACE, "themis", eh.Budget(tests=900), directory=directory, chunk=64)
     assert outside.read_text() == "mine"
+
+
+def test_a_link_in_the_place_of_where_a_model_came_from_is_refused(tmp_path: Path) -> None:
+    run = audit(directory=tmp_path / "run")
+    (tmp_path / "outside").write_text("{}")
+    (tmp_path / "run" / "source.json").symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match=r"source\.json is a symbolic link"):
+        Source.read(run)
 
 
 def test_a_second_name_of_the_log_is_refused(tmp_path: Path) -> None:

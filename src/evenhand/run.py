@@ -522,7 +522,13 @@ def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | No
     asked, found = result.get("checked", {}).get("asked_again", 0), result.get("findings", 0) + result.get("refuted", 0)
     if asked < (found if confirm is None else min(confirm, found)):
         return None
-    return Run.load(place.path)
+    from evenhand.loading import EndLost
+
+    try:
+        return Run.load(place.path)
+    except EndLost:
+        # The answers that are left can be gone on from.
+        return None
 
 
 def _identity(

@@ -46,6 +46,17 @@ def test_a_smaller_budget_returns_the_prefix_and_leaves_the_files(strategy: str,
     assert eh.Run.load(tmp_path / "r").found == large.found
 
 
+@pytest.mark.parametrize("small", [eh.Budget(tests=1001), eh.Budget(rows=1001)], ids=["tests", "rows"])
+def test_a_run_that_its_budget_ended_inside_a_block_is_extended_to_the_same_tests(
+    small: eh.Budget, tmp_path: Path
+) -> None:
+    fresh = eh.audit(model(), SPACE, "aequitas", eh.Budget(tests=3000), directory=tmp_path / "fresh")
+    eh.audit(model(), SPACE, "aequitas", small, directory=tmp_path / "r")
+    extended = eh.audit(model(), SPACE, "aequitas", eh.Budget(tests=3000), directory=tmp_path / "r")
+    assert (extended.tests, extended.asked) == (fresh.tests, fresh.asked)
+    assert extended.findings.equals(fresh.findings)
+
+
 def test_a_killed_run_keeps_its_findings_under_a_smaller_budget(tmp_path: Path) -> None:
     large = eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
     (tmp_path / "r" / "run.json").unlink()

@@ -12,7 +12,20 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 
 LAYERS = [
-    {"errors", "_version", "_format", "visible", "budget", "stream", "clock", "heap", "limits", "bounded", "trial"}
+    {
+        "errors",
+        "_version",
+        "_format",
+        "visible",
+        "budget",
+        "stream",
+        "clock",
+        "heap",
+        "limits",
+        "bounded",
+        "trial",
+        "fields",
+    }
     | {"_write", "interrupts"},
     {"space", "text", "criterion", "identity", "memo", "log", "directory", "findings", "text_findings"},
     {"search", "model"},

@@ -27,6 +27,7 @@ _ADVICE = {
     errno.EACCES: "allow yourself to write there",
     errno.EPERM: "allow yourself to write there",
     errno.EROFS: "the file system can only be read: choose another",
+    errno.EEXIST: "a file has that name: choose another",
     errno.EISDIR: "it is a folder: name a file",
     errno.ELOOP: "it is a symbolic link, and links are not followed here: put the file itself there",
     errno.ENAMETOOLONG: "choose a shorter name",

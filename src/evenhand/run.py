@@ -384,7 +384,7 @@ def _drive(
         settled()
         stop = StopReason.INTERRUPTED
     except EvenhandError as error:
-        kept = place is not None and place.answers.exists()
+        kept = place is not None and _kept(oracle.log, place)
         where = f"kept in {place.path}" if place and kept else "the error's attribute partial is the run so far"
         error.add_note(f"{oracle.tests:,} tests had been judged; {where}")
         if isinstance(error, FlakyModel):
@@ -404,11 +404,24 @@ def _drive(
         oracle.log.check()
         if place is not None and (oracle.log.appended or not part):
             place.finish(run.to_dict())
+        if place is not None:
+            place.check()
     except RunError as error:
         error.add_note(f"{run.tests:,} tests had been judged; the error's attribute partial is the whole run")
         error.partial = run
         raise
     return run
+
+
+def _kept(log: Log, place: Directory) -> bool:
+    """Tell whether a run that an error ended can be read from its directory."""
+    log.close()
+    try:
+        log.check()
+        place.check()
+    except RunError:
+        return False
+    return place.answers.exists()
 
 
 def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
@@ -507,7 +520,13 @@ def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | No
     asked, found = result.get("checked", {}).get("asked_again", 0), result.get("findings", 0) + result.get("refuted", 0)
     if asked < (found if confirm is None else min(confirm, found)):
         return None
-    return Run.load(place.path)
+    from evenhand.loading import EndLost
+
+    try:
+        return Run.load(place.path)
+    except EndLost:
+        # The answers that are left can be gone on from.
+        return None
 
 
 def _identity(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -352,4 +353,16 @@ def plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):
         return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else _written(value)
+
+
+def _written(value: Any) -> str:
+    """Write an object so that it reads the same in every process: without its address, with the settings it tells."""
+    text = str(value)
+    if text != object.__repr__(value):
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+    settings = getattr(value, "get_params", None)
+    if not callable(settings):
+        return type(value).__name__
+    shown = (f"{name}={plain(part)!r}" for name, part in settings(deep=False).items())
+    return f"{type(value).__name__}({', '.join(shown)})"

@@ -306,8 +306,9 @@ def test_refuted_findings_are_never_reported(tmp_path: Path, keep: bool) -> None
     held = findings_of(half, whole)
     assert 0 < held.sum() < whole.found
     for run in runs:
-        pd.testing.assert_frame_equal(run.findings, whole.findings[held].reset_index(drop=True))
-        assert (run.found, run.refuted, run.unconfirmed) == (held.sum(), (~held).sum(), 0)
+        left = whole.findings[held].assign(confirmed=False).reset_index(drop=True)
+        pd.testing.assert_frame_equal(run.findings, left)
+        assert (run.found, run.refuted, run.confirmed) == (held.sum(), (~held).sum(), 0)
         assert (run.tests, run.success_rate) == (1_000, held.sum() / 1_000)
         assert run.curve["findings"].tolist()[-1] == run.found
         assert findings_of(half, run).all()
@@ -381,7 +382,7 @@ def test_texts_are_confirmed_refuted_and_labelled(tmp_path: Path) -> None:
     held = [model([a])[0] != model([b])[0] for a, b in whole.findings[["text", "counterpart_text"]].to_numpy()]
     assert 0 < sum(held) < whole.found
     for run in (caught.value.partial, eh.Run.load(directory)):
-        expected = whole.findings[held].assign(confirmed=True).reset_index(drop=True)
+        expected = whole.findings[held].assign(confirmed=False).reset_index(drop=True)
         pd.testing.assert_frame_equal(run.findings, expected)
         assert run.refuted == whole.found - sum(held)
     one = eh.audit(reading(unfair), team_space(), search, SOME_TEXTS, data=texts, confirm=1)

@@ -139,6 +139,8 @@ class Findings:
     count: int = 0
     confirmed: npt.NDArray[np.bool_] | None = None
     """Which the model was asked about again, and answered as before; None: none yet."""
+    example: npt.NDArray[Any] | None = None
+    """Decisions of the model, by which the columns of no findings have the types that those of some have."""
 
     kept: ClassVar[tuple[str, ...]] = PAIRS
 
@@ -216,8 +218,8 @@ class Findings:
         if not self.count:
             empty = space.frame(np.empty((0, len(space.names)), dtype=np.int32))
             others = self._counterpart_columns(empty[changed])
-            names = [self._own_name(name) for name in ("decision", "counterpart_decision", "gap")]
-            said = pd.DataFrame({name: np.zeros(0) for name in names})
+            said = pd.DataFrame({self._own_name(name): self._no_decisions() for name in PAIRS[2:4]})
+            said[self._own_name("gap")] = np.zeros(0)
             said[self._own_name("confirmed")] = np.zeros(0, dtype=bool)
             return pd.concat([empty, others, said], axis=1)
         frame = space.frame(self.individuals("individual", at).rows)
@@ -227,6 +229,10 @@ class Findings:
         said[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
         said[self._own_name("confirmed")] = self.upheld(at)
         return pd.concat([frame, others, said], axis=1)
+
+    def _no_decisions(self) -> pd.Series[Any]:
+        table, example = Decisions(), np.zeros(1) if self.example is None else self.example[:1]
+        return column_of(table.decode(table.encode(example))).head(0)
 
     def _own_name(self, name: str) -> str:
         """A column of ours beside the user's; one that the user has already gets an underscore."""

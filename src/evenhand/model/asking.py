@@ -44,6 +44,10 @@ class Calls:
 
     def __init__(self, fixed: int | None = None) -> None:
         self.fixed, self._size = fixed, FIRST
+        self.rows = 0
+        """Rows handed over so far, in all calls."""
+        self.pace: float | None = None
+        """Seconds that a row takes, in the call where it took the fewest; None: nothing was asked yet."""
         self.between: Callable[[], object] | None = None
         """Called between two calls; may raise to give up the rest."""
 
@@ -55,9 +59,14 @@ class Calls:
             if at and self.between is not None:
                 self.between()
             size, start = self.fixed or self._size, time.monotonic()
-            yield slice(at, min(n, at + size))
+            part = slice(at, min(n, at + size))
+            rows = part.stop - at
+            self.rows += rows
+            yield part
+            taken = time.monotonic() - start
+            self.pace = taken / rows if self.pace is None else min(self.pace, taken / rows)
             if self.fixed is None:
-                self._climb(time.monotonic() - start, full=at + size <= n)
+                self._climb(taken, full=rows == size)
             at += size
 
     @contextmanager

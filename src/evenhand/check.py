@@ -304,7 +304,7 @@ def noisy(waver: int, rows: int, name: str = "the model") -> FlakyModel:
 
 
 def scattered(
-    asker: Asker, rows: Any, order: Positions, most: int, alone: int = 1, growth: int = 16
+    asker: Asker, rows: Any, order: Positions, most: int, alone: int = 1, growth: int = 256
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
     """Ask rows in some order, the first ones alone, the others in growing batches; return answers in the rows' order.
 
@@ -404,10 +404,11 @@ def scores_come_along(asker: Asker, rows: Any) -> bool:
     """Whether the model's scores cost nothing beside its decisions, and lead to the same ones for some rows."""
     if asker.scored or not _may_score(asker):
         return asker.scored
-    # A few first, which tell how long a row takes.
-    if not len(rows) or not _scored_alike(asker, rows[:LEAST]):
+    # Where nothing was asked yet, a few tell how long a row takes.
+    first = LEAST if asker.asking.calls.pace is None else affordable(asker, TRIED, 2, BRIEF)
+    if not len(rows) or not _scored_alike(asker, rows[:first]):
         return False
-    rest = rows[LEAST : affordable(asker, TRIED, 2, BRIEF)]
+    rest = rows[first : affordable(asker, TRIED, 2, BRIEF)]
     return not len(rest) or _scored_alike(asker, rest)
 
 
@@ -456,7 +457,9 @@ def repeated_pairs(codes: npt.NDArray[Any]) -> int:
     >>> repeated_pairs(np.array([[0, 1], [1, 1], [0, 1], [0, 1]]))
     3
     """
-    _, times = np.unique(codes, axis=0, return_counts=True)
+    # A number for each batch, which differs where the answers do.
+    names = codes.astype(np.int64) @ np.random.default_rng(0).integers(1, 2**62, codes.shape[1])
+    _, times = np.unique(names, return_counts=True)
     return int((times * (times - 1)).sum()) // 2
 
 

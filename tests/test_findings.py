@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -77,3 +79,9 @@ def test_no_findings_have_the_types_of_some(decisions: tuple[object, object]) ->
     large = eh.audit(model, SPACE, "themis", eh.Budget(tests=500), seed=small.identity.seed)
     assert small.found == 0 < large.found
     assert small.findings.equals(large.findings.head(small.found))
+
+
+def test_no_findings_are_read_back_as_they_were(tmp_path: Path) -> None:
+    run = eh.audit(lambda frame: frame["x"] > 5, SPACE, "themis", eh.Budget(tests=9), directory=tmp_path / "run")
+    assert run.found == 0
+    assert eh.Run.load(tmp_path / "run").findings.equals(run.findings)

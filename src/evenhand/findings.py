@@ -139,8 +139,8 @@ class Findings:
     count: int = 0
     confirmed: npt.NDArray[np.bool_] | None = None
     """Which the model was asked about again, and answered as before; None: none yet."""
-    example: npt.NDArray[Any] | None = None
-    """Decisions of the model, by which the columns of no findings have the types that those of some have."""
+    example: Any = None
+    """A decision of the model, by which the columns of no findings have the types that those of some have."""
 
     kept: ClassVar[tuple[str, ...]] = PAIRS
 
@@ -162,6 +162,10 @@ class Findings:
         if self.blocks:
             self.blocks = [{name: array[:count] for name, array in self.joined().items()}]
             self.count = count
+
+    def note(self, labels: npt.NDArray[Any]) -> None:
+        """Note what decisions of the model are like."""
+        self.example = _plain(labels[0]) if len(labels) else None
 
     def mark(self, confirmed: npt.NDArray[np.bool_]) -> None:
         """Note which pairs are confirmed."""
@@ -231,7 +235,8 @@ class Findings:
         return pd.concat([frame, others, said], axis=1)
 
     def _no_decisions(self) -> pd.Series[Any]:
-        table, example = Decisions(), np.zeros(1) if self.example is None else self.example[:1]
+        table = Decisions()
+        example = np.array([0.0 if self.example is None else self.example])
         return column_of(table.decode(table.encode(example))).head(0)
 
     def _own_name(self, name: str) -> str:

@@ -209,6 +209,7 @@ class Run:
             "unused": list(self.unused),
             "scored": None if self.scored is None else list(self.scored),
             "note": self.note,
+            **({} if self.found else {"example": self.pairs.example}),
         }
 
     def __repr__(self) -> str:
@@ -351,7 +352,7 @@ def conduct(
         log = (Log if known is None else Stored)(None if place is None else place.answers)
         oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, exclude)
         oracle.rows_apart += len(fixed) * asker.cost
-        oracle.findings.example = labels
+        oracle.findings.note(labels)
         problem = Problem(start.ground, Stream(seed), start.people)
         if known is not None:
             assert place is not None
@@ -362,7 +363,7 @@ def conduct(
                 place.finish(error.partial.to_dict())
                 raise
             known.origin = Origin(asker, chosen, start.people, None)
-            known.pairs.example = labels
+            known.pairs.note(labels)
             return known
         count_texts(problem)
         return _drive(chosen, problem, oracle, identity, start, place, confirm)

@@ -20,6 +20,7 @@ from evenhand.exporting.junit import to_junit
 from evenhand.exporting.markdown import to_markdown
 from evenhand.exporting.sarif import to_sarif
 from evenhand.measuring.limits import Limit, Outcome
+from evenhand.model import asking
 from tests.reporting.page import Page
 
 RNG = np.random.default_rng(0)
@@ -236,3 +237,41 @@ def test_files_for_pull_requests_and_ci_carry_the_note():
     assert run.note is not None
     for text in (to_markdown(run), to_junit(run, 10), to_sarif(run, 10)):
         assert "the model may not use" in text
+
+
+def test_rows_are_counted_that_were_handed_over():
+    asked = 0
+
+    def labels(frame):
+        nonlocal asked
+        asked += len(frame)
+        return np.where(frame["age"] > 30, "yes", "no")
+
+    run = eh.audit(labels, BY_SEX, "themis", FEW)
+    assert run.found == 0
+    assert run.rows + run.rows_checked == asked
+
+
+def test_fewer_families_are_compared_of_a_slow_model(monkeypatch):
+    class Slow(eh.Model):
+        name, input, has_scores, classes = "slow", "frame", True, (0, 1)
+        now = 0.0
+
+        def monotonic(self):
+            return self.now
+
+        def scores(self, X):
+            type(self).now += 0.05 * len(X)
+            return np.tile([0.2, 0.8], (len(X), 1))
+
+        def labels(self, X):
+            return self.decide(self.scores(X))
+
+    model = Slow()
+    monkeypatch.setattr(asking, "time", model)
+    run = eh.audit(model, BY_SEX, "themis", FEW)
+    assert run.scored is not None
+    families, changed = run.scored
+    assert changed == 0
+    assert 0 < families <= 10
+    assert f"no score in {families}" in run.note

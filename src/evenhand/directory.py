@@ -12,7 +12,7 @@ from evenhand._write import advice, leftover, open_plain, reason, replacing_sync
 from evenhand.bounded import parse_json, read_bytes
 from evenhand.budget import StopReason
 from evenhand.errors import RunError
-from evenhand.fields import AMOUNT, COUNT, TEXT, WHOLE, Maybe, check, one_of
+from evenhand.fields import AMOUNT, COUNT, PLAIN, TEXT, WHOLE, Maybe, check, one_of
 from evenhand.identity import FORMAT, READABLE, RunIdentity
 
 try:
@@ -32,7 +32,13 @@ RESULT_FIELDS = {
     "tests": WHOLE,
     "findings": WHOLE,
     "refuted?": COUNT,
-    "checked?": {"confirm": Maybe(COUNT), "asked_again": COUNT, "refuted": [COUNT], "unsteady": Maybe(TEXT)},
+    "checked?": {
+        "confirm": Maybe(COUNT),
+        "asked_again": COUNT,
+        "refuted": [COUNT],
+        "unsteady": Maybe(TEXT),
+        "noise?": AMOUNT,
+    },
     "asked": {str: COUNT},
     "seconds": AMOUNT,
     "counts": {"rows_checked": COUNT, str: COUNT},
@@ -40,6 +46,7 @@ RESULT_FIELDS = {
     "versions": {str: TEXT},
     "unused?": [TEXT],
     "scored?": Maybe((COUNT, COUNT)),
+    "example?": Maybe(PLAIN),
 }
 """What ``run.json`` must have."""
 MODEL_FILE = "model_sha256"

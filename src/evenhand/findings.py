@@ -170,6 +170,8 @@ class Findings:
     count: int = 0
     confirmed: npt.NDArray[np.bool_] | None = None
     """Which the model was asked about again, and answered as before; None: none yet."""
+    example: Any = None
+    """A decision of the model, by which the columns of no findings have the types that those of some have."""
 
     kept: ClassVar[tuple[str, ...]] = PAIRS
 
@@ -220,6 +222,10 @@ class Findings:
         if self.blocks:
             self.blocks = [{name: array[:count] for name, array in self.joined().items()}]
             self.count = count
+
+    def note(self, labels: npt.NDArray[Any]) -> None:
+        """Note what decisions of the model are like."""
+        self.example = _plain(labels[0]) if len(labels) else None
 
     def mark(self, confirmed: npt.NDArray[np.bool_]) -> None:
         """Note which pairs are confirmed."""
@@ -276,8 +282,8 @@ class Findings:
         if not self.count:
             empty = space.frame(np.empty((0, len(space.names)), dtype=np.int32))
             others = self._counterpart_columns(empty[changed])
-            names = [self._own_name(name) for name in ("decision", "counterpart_decision", "gap")]
-            said = pd.DataFrame({name: np.zeros(0) for name in names})
+            said = pd.DataFrame({self._own_name(name): self._no_decisions() for name in PAIRS[2:4]})
+            said[self._own_name("gap")] = np.zeros(0)
             said[self._own_name("confirmed")] = np.zeros(0, dtype=bool)
             return pd.concat([empty, others, said], axis=1)
         frame = space.frame(self.individuals("individual", at).rows)
@@ -287,6 +293,11 @@ class Findings:
         said[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
         said[self._own_name("confirmed")] = self.upheld(at)
         return pd.concat([frame, others, said], axis=1)
+
+    def _no_decisions(self) -> pd.Series[Any]:
+        table = Decisions()
+        example = np.array([0.0 if self.example is None else self.example])
+        return column_of(table.decode(table.encode(example))).head(0)
 
     def _own_name(self, name: str) -> str:
         """A column of ours beside the user's; one that the user has already gets an underscore."""

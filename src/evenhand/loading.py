@@ -57,6 +57,7 @@ def load(path: Path) -> Run:
     # A run cut by its budget has stored a few more.
     pairs.cut(result["findings"] + len(checked.refuted))
     checked.settle(pairs, identity.seed)
+    pairs.example = result.get("example")
     return Run(
         space,
         identity,

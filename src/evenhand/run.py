@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module, metadata
 from pathlib import Path
@@ -18,7 +18,7 @@ from evenhand._format import percent
 from evenhand._version import __version__
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason, number, whole
-from evenhand.check import Checked, changed, check_kept, confirm
+from evenhand.check import Checked, check_kept, confirm, otherwise
 from evenhand.clock import Clock
 from evenhand.criterion import Criterion, Flip
 from evenhand.directory import Directory, as_path
@@ -103,7 +103,10 @@ class Run:
 
     @property
     def unconfirmed(self) -> int:
-        """How many findings the model was not asked about again: the run was broken off, or ``confirm`` leaves them."""
+        """How many findings are not confirmed.
+
+        The run was broken off, ``confirm`` leaves them out, or the model does not answer steadily.
+        """
         return self.found - self.confirmed
 
     @property
@@ -119,8 +122,8 @@ class Run:
     @property
     def doubts(self) -> list[str]:
         """What keeps the findings from all being confirmed, in words; nothing where they are."""
-        out = [] if self.unsteady is None else ["the model does not answer steadily"]
-        if self.unconfirmed:
+        out = [] if self.unsteady is None else ["the model does not answer steadily, so no finding is confirmed"]
+        if self.unconfirmed and not out:
             out.append(f"{self.unconfirmed:,} of {self.found:,} findings not asked again, so not confirmed")
         if self.refuted:
             out.append(f"{self.refuted:,} more refuted when asked again, and left out")
@@ -204,6 +207,7 @@ class Run:
             "unused": list(self.unused),
             "scored": None if self.scored is None else list(self.scored),
             "note": self.note,
+            **({} if self.found else {"example": self.pairs.example}),
         }
 
     def __repr__(self) -> str:
@@ -336,18 +340,29 @@ def conduct(
     gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
     asker = Asker(wrapped, start.ground, criterion or Flip(), timeout, gradient)
     fixed = start.ground.probes(start.people)
-    identity = _identity(asker, chosen, seed, chunk, start.people, fixed)
+    labels, scores = asker.both(fixed.rows)
+    identity = _identity(asker, chosen, seed, chunk, start.people, labels if scores is None else scores)
     place = None if directory is None else Directory(directory, identity)
     try:
+        if place is not None:
+            _refuse_unsteady(place)
         known = None if place is None else _finished(place, budget, confirm)
         log = (Log if known is None else Stored)(None if place is None else place.answers)
         oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, exclude)
         oracle.rows_apart += len(fixed) * asker.cost
+        oracle.findings.note(labels)
         problem = Problem(start.ground, Stream(seed), start.people)
         problem.counts |= {name: n for name, n in start.counts.items() if n}
         if known is not None:
-            _recognise(known, chosen, problem, oracle)
+            assert place is not None
+            try:
+                _recognise(known, chosen, problem, oracle)
+            except FlakyModel as error:
+                error.partial = _accused(place, error)
+                place.finish(error.partial.to_dict())
+                raise
             known.origin = Origin(asker, chosen, start.people, None)
+            known.pairs.note(labels)
             return known
         return _drive(chosen, problem, oracle, identity, start, place, confirm)
     finally:
@@ -371,12 +386,14 @@ def _drive(
         stop = _search(strategy, problem, oracle)
         oracle.recognise()
         _check_testable(oracle, problem, stop)
+        oracle.check_rows()
         checked, rows, unsteady = confirm(oracle.asker, oracle.findings, oracle.seed, oracle.chunk, most)
         oracle.rows_apart += rows
         if unsteady is not None:
-            if checked.refuted[0] < oracle.stored_findings:
+            stored = [at for at in checked.refuted if at < oracle.stored_findings]
+            if stored:
                 checked = Checked(most)
-                raise changed(place.path if place else None)
+                raise otherwise(oracle.asker, oracle.findings, np.array(stored), place.path if place else None)
             raise unsteady
         scored = _compare_scores(oracle, problem, start)
         check()
@@ -388,11 +405,11 @@ def _drive(
         where = f"kept in {place.path}" if place and kept else "the error's attribute partial is the run so far"
         error.add_note(f"{oracle.tests:,} tests had been judged; {where}")
         if isinstance(error, FlakyModel):
-            checked = replace(checked, unsteady=str(error))
+            checked = checked.accused(error)
         error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, start, place, strategy, checked)
-        if place is not None and checked.unsteady is not None and not oracle.stored_findings:
+        if place is not None and isinstance(error, FlakyModel):
             # Whoever reads the directory must know what is wrong with its findings.
-            place.finish(error.partial.to_dict())
+            place.finish((_accused(place, error) if oracle.replayed_rows else error.partial).to_dict())
         raise
     finally:
         oracle.log.close()
@@ -529,18 +546,39 @@ def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | No
         return None
 
 
+def _refuse_unsteady(place: Directory) -> None:
+    """Raise where a directory holds answers of a model that did not answer steadily: which of them hold is unknown."""
+    checked = Checked.of(place.result or {})
+    if checked.unsteady is None:
+        return
+    error = FlakyModel(
+        f"the model did not answer steadily in the run in {place.path}: {checked.unsteady}; when it does, use a new "
+        "directory",
+        checked.noise,
+    )
+    error.partial = Run.load(place.path)
+    raise error
+
+
+def _accused(place: Directory, error: FlakyModel) -> Run:
+    """Return what a directory holds, with the reason why none of it is confirmed."""
+    known = Run.load(place.path)
+    known.checked = known.checked.accused(error)
+    known.pairs.confirmed = None
+    return known
+
+
 def _identity(
-    asker: Asker, strategy: Strategy, seed: int, chunk: int, people: Block | None, fixed: Block
+    asker: Asker, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
 ) -> RunIdentity:
-    """Identify a run."""
+    """Identify a run; ``answers`` are the model's labels, or its scores, for the fixed individuals."""
     data = None
     if people is not None and getattr(strategy, "uses_data", True):
         data = asker.ground.digest_of(people)
-    labels, scores = asker.both(fixed.rows)
-    if scores is not None and asker.slopes is not None:
-        asker.slopes.check(scores)
-    if scores is not None and asker.word_slopes is not None:
-        asker.word_slopes.check(asker, scores)
+    if asker.scored and asker.slopes is not None:
+        asker.slopes.check(answers)
+    if asker.scored and asker.word_slopes is not None:
+        asker.word_slopes.check(asker, answers)
     return RunIdentity(
         space=asker.ground.describe(),
         strategy=describe(strategy),
@@ -549,7 +587,7 @@ def _identity(
         chunk=chunk,
         data=data,
         model=asker.model.name,
-        answers=digest_of_answers(labels if scores is None else scores),
+        answers=digest_of_answers(answers),
         model_sha256=asker.model.sha256,
         gradient=asker.gradient,
     )

@@ -106,7 +106,7 @@ class TextFindings(Findings):
         text, other, seed, changed = (pd.Series([r[i] for r in records], dtype=object) for i in range(4))
         columns: dict[str, Any] = {"text": text, "counterpart_text": other}
         for name in ("decision", "counterpart_decision"):
-            columns[name] = column_of(self.said(name, at)) if self.count else np.zeros(0)
+            columns[name] = column_of(self.said(name, at)) if self.count else self._no_decisions()
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(records))
         columns["confirmed"] = self.upheld(at)
         return pd.DataFrame(columns | {"seed": seed.astype(np.int64), "changed": changed})

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
+from evenhand.check import BRIEF, affordable
 from evenhand.errors import ModelError
 from evenhand.space.ground import table
 from evenhand.space.tabular import Space
@@ -52,7 +53,7 @@ def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
 def compare_scores(asker: Asker, families: Kin) -> tuple[tuple[int, int] | None, int]:
     """Ask for the scores of families: of how many, and in how many some score changed; and how many rows that took.
 
-    None where the model has no scores, or returns numbers that may well be labels.
+    None where the model has no scores, or returns numbers that may well be labels. Of a slow model they are fewer.
     """
     model = asker.model
     if not model.has_scores:
@@ -61,9 +62,12 @@ def compare_scores(asker: Asker, families: Kin) -> tuple[tuple[int, int] | None,
         families = families[np.flatnonzero(families.testable)]
     if not len(families):
         return None, 0
-    scores, rows = None, int(families.places.sum())
+    most = affordable(asker, int(families.places.sum()), 1, BRIEF)
+    families = families[np.arange(max(1, int(np.searchsorted(np.cumsum(families.places), most, side="right"))))]
+    scores, before = None, asker.asking.calls.rows
     with suppress(ModelError):
         scores = asker.scores(families.asked)
+    rows = asker.asking.calls.rows - before
     told = model.threshold is not None or model.classes is not None or model.regression or asker.criterion.needs_scores
     if scores is None or not (told or scores.shape[1] > 1):
         return None, rows

@@ -65,7 +65,7 @@ def test_parts_cover_all_rows_in_order(counts: list[int], fixed: int | None) -> 
 def test_calls_grow_while_they_are_short(time: Time) -> None:
     model = Slow(time, 0.002)
     Asking(model).labels(np.zeros((5000, 3)), 5000)
-    assert model.sizes[:4] == [16, 32, 64, 128]
+    assert model.sizes[:4] == [16, 64, 128, 128]
     assert max(size * model.seconds for size in model.sizes) <= 2 * SHORT
 
 

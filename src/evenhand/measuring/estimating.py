@@ -172,7 +172,8 @@ def measured(
 ) -> tuple[Estimate, Survey]:
     """Survey a population and make an estimate of it; those whom ``exclude`` names are not asked."""
     tried = subject.population.take(0, min(TRIED, watch.chunk))[0].rows
-    asker.scored, spent = scores_come_along(asker, tried)
+    asker.scored = scores_come_along(asker, tried)
+    spent = asker.asking.calls.rows
     watch.begin(subject.aim)
     try:
         survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, exclude, spent)

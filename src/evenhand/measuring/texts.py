@@ -118,10 +118,12 @@ class TextSurvey:
     def run(self) -> bool:
         """Judge all of them; return whether that came to its end."""
         first = self.people[: min(TRIED, self.judge.chunk)].rows
-        self.asker.scored, self.apart = scores_come_along(self.asker, first)
+        self.asker.scored = scores_come_along(self.asker, first)
+        self.apart = self.asker.asking.calls.rows
         try:
             for block in blocks(self.ground, self.people, self.judge.chunk):
                 self._judge(block)
+            self._refuse_noise(*self.steadiness.finish())
         except KeyboardInterrupt:
             if not self.samples:
                 raise
@@ -132,9 +134,7 @@ class TextSurvey:
     def _judge(self, block: Block) -> None:
         judged = self.judge.judge(self.judge.families(block))
         outputs, unfair = judged.outputs, judged.unfair
-        waver, rows = self.steadiness.check(judged.families, outputs)
-        if waver:
-            raise noisy(waver, rows)
+        self._refuse_noise(*self.steadiness.check(judged.families, outputs))
         self._ask_again(judged)
         self.terms.add(judged.families, outputs)
         room = slice(max(0, KEPT - self.samples))
@@ -143,6 +143,10 @@ class TextSurvey:
             self.kept.gaps.append(widest(outputs)[room])
         self.points.append((self.samples + len(unfair), self.found + int(unfair.sum())))
         self._unfair.append(unfair)
+
+    def _refuse_noise(self, waver: int, rows: int) -> None:
+        if waver:
+            raise noisy(waver, rows)
 
     def _ask_again(self, judged: Judged) -> None:
         """Ask findings again, in another order and in other batches; raise where the model answers otherwise."""

@@ -89,6 +89,7 @@ class Watch:
             calls.between = None
             if not survey.samples:
                 raise self._nothing(survey, stop)
+            survey.check_rows()
             survey.check_findings()
         except KeyboardInterrupt:
             if not survey.samples:

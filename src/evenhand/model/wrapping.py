@@ -58,7 +58,7 @@ def wrap(
     timeout
         Seconds that one call may take.
     batch_size
-        The most rows of one call. By default calls grow from 16 rows (32, 64 ...) as long as one takes less than about
+        The most rows of one call. By default calls grow from 16 rows (64, 256 ...) as long as one takes less than about
         half a second, up to a whole block.
     name
         For reports, instead of the name that the model has.

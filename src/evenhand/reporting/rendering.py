@@ -152,7 +152,8 @@ def _findings(run: Run) -> Markup:
     """Say how many findings there are, and what came of asking the model again."""
     parts = [say("{}, {} confirmed by asking again", count(run.found), count(run.confirmed))]
     if run.unconfirmed:
-        parts.append(say("{} not asked again", count(run.unconfirmed)))
+        why = "{} not asked again" if run.unsteady is None else "{} not confirmed"
+        parts.append(say(why, count(run.unconfirmed)))
     if run.refuted:
         parts.append(say("{} more refuted and not shown", count(run.refuted)))
     return say(", ".join(["{}"] * len(parts)), *parts)

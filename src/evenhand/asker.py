@@ -36,8 +36,9 @@ class Asker:
             raise criterion.error
         heap.keep()
         model = reading(model, texts=not isinstance(ground, Space))
-        if isinstance(model, SensitiveModel) and model.sensitive is None:
-            model = model.told(table(ground).protected)
+        if isinstance(model, SensitiveModel):
+            model = model if model.sensitive is not None else model.told(table(ground).protected)
+            model.check_groups(table(ground))
         self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
         self.asking = Asking(model, timeout=timeout)
         self.contrasts = gradient is not None

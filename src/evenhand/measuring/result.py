@@ -115,7 +115,8 @@ class Estimate:
     @property
     def note(self) -> str | None:
         """What is known about attributes that the model does not use; None where there is nothing to say."""
-        said = statement(self.space, self.unused, self.found, self.families, self.scored)
+        complete = self.exact and self.population == "uniform" and "left_out" not in self.counts
+        said = statement(self.space, self.unused, self.found, self.families, self.scored, complete)
         return None if said is None else str(said)
 
     @property

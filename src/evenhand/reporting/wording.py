@@ -18,7 +18,6 @@ from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short
 from evenhand.reporting.figures import count, given, high, interval, level, percent, say, told
 from evenhand.text.space import TextSpace
-from evenhand.unused import statement
 from evenhand.words import native, plain
 
 if TYPE_CHECKING:
@@ -72,11 +71,12 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
     >>> for sentence in verdict(run).striptags().split(". "):
     ...     print(sentence[:61])
     No: everyone whom the space allows was tested, and nobody get
-    No decision changed in 9 families: the model may not use 'mem
+    No decision changed in 9 families, which are all that the spa
     """
     said = _answer(run, data, uniform, named)
-    noted = statement(run.space, run.unused, run.found, run.tests, run.scored)
-    if noted is None or run.unsteady is not None:
+    # What only the estimates found is no less of a finding.
+    noted = run.noted(max(one.found for one in (run, data, uniform) if one is not None))
+    if noted is None:
         return said
     note = told(replace(noted, text=f"{noted.text[:1].upper()}{noted.text[1:]}."))
     return note if run.unaware and not run.found else say("{} {}", said, note)

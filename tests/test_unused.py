@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
+from evenhand.cli.measured import facts
 from evenhand.errors import UnusedWarning
 from evenhand.exporting.junit import to_junit
 from evenhand.exporting.markdown import to_markdown
@@ -276,3 +277,58 @@ def test_files_for_pull_requests_and_ci_carry_the_note():
     assert run.note is not None
     for text in (to_markdown(run), to_junit(run, 10), to_sarif(run, 10)):
         assert "no decision depends on" in text
+
+
+@pytest.mark.parametrize("favourable", [None, 1])
+def test_what_is_not_received_is_not_estimated(favourable, tmp_path):
+    found = eh.estimate(without_sex(), BY_SEX, "data", data=PEOPLE, favourable=favourable)
+    assert (found.low, found.high, found.interval) == (0, 0, "not received")
+    assert dict(facts(found))["interval"] == "none needed: the model does not receive what is protected"
+    (share,) = found.shares
+    assert (share.low, share.high) == (0, 0)
+    (pair,) = found.comparisons
+    assert (pair.low, pair.high, pair.verdict) == (0, 0, "not received")
+    assert (pair.net_low, pair.net_high) == ((0, 0) if favourable else (None, None))
+    assert "insufficient" not in repr(found)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_of_several_the_one_that_is_not_received_has_no_interval(regression, tmp_path):
+    encode = make_column_transformer((OneHotEncoder(), ["race"]), remainder="passthrough")
+    last = LinearRegression() if regression else LogisticRegression(max_iter=500)
+    wanted = (PEOPLE["race"] == "A") * (1000.5 if regression else 1)
+    model = make_pipeline(encode, last).fit(PEOPLE[[*NUMBERS, "race"]], wanted)
+    settings = {"criterion": eh.Gap(100)} if regression else {}
+    favourable = "higher" if regression else 1
+    found = eh.estimate(model, BY_BOTH, "data", data=PEOPLE, favourable=favourable, **settings)
+    by = {share.attributes: (share.low, share.high) for share in found.shares}
+    assert by["sex",] == (0, 0)
+    assert by["race",][1] > 0
+    for c in found.comparisons:
+        same = c.first.get("race") == c.second.get("race")
+        assert (c.verdict == "not received") == same
+        if same:
+            assert (c.high, c.net_low, c.net_high) == (0, 0, 0)
+            assert {c.difference, c.difference_low, c.difference_high} == ({0.0} if regression else {None})
+    assert "sex F against" not in repr(found)
+    run = eh.audit(model, BY_BOTH, budget=FEW, **settings)
+    eh.report(run, tmp_path / "r.html", data=PEOPLE, favourable=favourable, samples=300)
+    text = Page((tmp_path / "r.html").read_text()).text
+    rows = text.split("sex F and as sex M")[1:]
+    assert rows
+    for row in rows:
+        assert "the model does not receive it" in row.split(" and as ")[0]
+        assert "too little evidence" not in row.split("the model does not")[0]
+
+
+def test_what_follows_an_attribute_is_still_estimated():
+    space = eh.Space(
+        [eh.Integer("age", 18, 60), eh.Nominal("kin", ["wife", "husband"]), eh.Nominal("sex", ["F", "M"])],
+        protected="sex",
+        links={"sex": {"kin": {"M": {"wife": "husband"}, "F": {"husband": "wife"}}}},
+    )
+    model = eh.wrap(lambda frame: frame["age"] > 30)
+    model.columns = ("age", "kin")
+    found = eh.estimate(model, space, exact=False, samples=300)
+    assert (found.unused, found.unaware, found.high > 0) == (("sex",), False, True)
+    assert found.comparisons[0].verdict != "not received"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import Sentence, percent
+from evenhand._format import percent
 from evenhand._version import __version__
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason, number, whole
@@ -167,19 +167,18 @@ class Run:
         """Whether no protected attribute is known to reach the model, so that nothing can be found."""
         return is_unaware(self.space, self.unused)
 
-    def noted(self, found: int | None = None) -> Sentence | None:
-        """What ``note`` says, with its figures; ``found``: how many are known, where the search is not all that is."""
-        if self.unsteady is not None:
-            # Nothing is known of a model that does not answer steadily.
-            return None
-        complete = self.stop is StopReason.EXHAUSTED and not self.sampled
-        found = self.found if found is None else found
-        return statement(self.space, self.unused, found, self.tests, self.scored, complete)
+    @property
+    def complete(self) -> bool:
+        """Whether everyone in the space was judged, each against all counterparts."""
+        return self.stop is StopReason.EXHAUSTED and not self.sampled
 
     @property
     def note(self) -> str | None:
         """What is known about attributes that the model does not use; None where there is nothing to say."""
-        said = self.noted()
+        if self.unsteady is not None:
+            # Nothing is known of a model that does not answer steadily.
+            return None
+        said = statement(self.space, self.unused, self.found, self.tests, self.scored, self.complete)
         return None if said is None else str(said)
 
     @property

@@ -316,3 +316,14 @@ def test_somebody_is_shown_whom_only_an_estimate_met(data: pd.DataFrame) -> None
     assert "The search found nobody; these are among those whom the estimates met" in page.text
     for card in anybody.cards:
         assert card.said[0] != card.said[1]
+
+
+def test_rows_beyond_the_space_are_not_said_to_be_asked_as_they_are(run: eh.Run, data: pd.DataFrame) -> None:
+    rows = data.assign(hours=data["hours"].where(data.index > 9, 70))
+    for given, moved in ((data, 0), (rows, 10)):
+        content = gathered(run, data=given, samples=300)
+        assert content.estimates["data"].counts["clipped"] == moved
+        text = Page(render(content)).text
+        said = "as they are but for 10 of 400, which were moved to the nearest bound of the space"
+        assert text.count(said) == bool(moved)
+        assert text.count("rows of the data as they are") == 1

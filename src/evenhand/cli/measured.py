@@ -28,15 +28,20 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     'none found'
     """
     from evenhand._format import interval, level, number, percent, seconds
-    from evenhand.measuring.result import STOPS
+    from evenhand.measuring.result import NOT_RECEIVED, STOPS
     from evenhand.measuring.words import noun, treated
+    from evenhand.text.space import TextSpace
 
     sure = f"{interval(found.low, found.high)} with {level(found.confidence)} confidence ({found.interval})"
+    if found.exact:
+        sure = f"none needed: {'every one' if isinstance(found.space, TextSpace) else 'everyone'} was judged"
+    elif found.interval == NOT_RECEIVED:
+        sure = "none needed: the model does not receive what is protected"
     how, who = treated(found.space, found.criterion), noun(found.space)
     texts = who == "texts"
     rows = [
         ("treated differently", f"{percent(found.rate)} of {found.about}"),
-        ("interval", f"none needed: {'every one' if texts else 'everyone'} was judged" if found.exact else sure),
+        ("interval", sure),
         ("verdict", found.verdict),
         ("asked", f"{found.samples:,} {who}, of {'which' if texts else 'whom'} {found.found:,} are {how}"),
         ("model rows", f"{found.rows:,}, and {found.rows_checked:,} to check"),

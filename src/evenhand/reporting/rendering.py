@@ -66,7 +66,7 @@ def render(content: Content) -> str:
         sides=favouring.sides(content.subject, counted),
         explained=favouring.explained(content.subject, counted),
         rising=wording.rising([run, *content.others]),
-        measured=wording.measured_on(content),
+        measured=wording.measured_on(page),
         spread=wording.spread_out(run) if not content.subject.texts else [],
         remarks=list(dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e))),
         compared=_compared(found),

@@ -18,6 +18,7 @@ from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short
 from evenhand.reporting.figures import count, given, high, interval, level, percent, say, told
 from evenhand.text.space import TextSpace
+from evenhand.unused import statement
 from evenhand.words import native, plain
 
 if TYPE_CHECKING:
@@ -75,8 +76,9 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
     """
     said = _answer(run, data, uniform, named)
     # What only the estimates found is no less of a finding.
-    noted = run.noted(max(one.found for one in (run, data, uniform) if one is not None))
-    if noted is None:
+    found = max(one.found for one in (run, data, uniform) if one is not None)
+    noted = statement(run.space, run.unused, found, run.tests, run.scored, run.complete)
+    if noted is None or run.unsteady is not None:
         return said
     note = told(replace(noted, text=f"{noted.text[:1].upper()}{noted.text[1:]}."))
     return note if run.unaware and not run.found else say("{} {}", said, note)
@@ -190,18 +192,30 @@ def _by(e: Estimate, pairs: list[Comparison]) -> Markup:
     return say("") if sentence is None else say("; {}", told(sentence))
 
 
-def measured_on(content: Content) -> str:
+def measured_on(content: Content) -> Markup:
     """Say on whom the shares were measured."""
     said = []
     if "data" in content.estimates:
-        said.append(f"on {'the texts' if content.subject.texts else 'rows of the data'} as they are")
+        said.append(_as_they_are(content.estimates["data"]))
     if "uniform" in content.estimates:
         exact = content.estimates["uniform"].exact
-        said.append(f"on {'everyone whom the space allows' if exact else 'individuals drawn evenly from the space'}")
-    return (
-        f"It is measured {', and '.join(said)}; the findings of the search, which goes where findings are, play no "
-        "part in it."
-    )
+        said.append(
+            say(f"on {'everyone whom the space allows' if exact else 'individuals drawn evenly from the space'}")
+        )
+    rest = "the findings of the search, which goes where findings are, play no part in it."
+    return say(f"It is measured {', and '.join(['{}'] * len(said))}; {rest}", *said)
+
+
+def _as_they_are(e: Estimate) -> Markup:
+    """Say how the rows were asked: those beyond the space's bounds not as they are."""
+    if isinstance(e.space, TextSpace):
+        return say("on the texts as they are")
+    clipped, rows = (e.counts.get(name, 0) for name in ("clipped", "rows"))
+    said = say("on rows of the data as they are")
+    if not clipped:
+        return said
+    moved = "{} but for {} of {}, which were moved to the nearest bound of the space"
+    return say(moved, said, count(clipped), count(rows))
 
 
 def spread_out(run: Run) -> list[str]:
@@ -227,15 +241,11 @@ def spread_out(run: Run) -> list[str]:
 
 def remarks(e: Estimate) -> list[Markup]:
     """Say what a reader of an estimate has to know besides its numbers."""
-    dropped, clipped, rows, alone = (e.counts.get(name, 0) for name in ("dropped", "clipped", "rows", "untestable"))
+    dropped, rows, alone = (e.counts.get(name, 0) for name in ("dropped", "rows", "untestable"))
     out = []
     if dropped:
         are = "is outside the space and was" if dropped == 1 else "are outside the space and were"
         out.append(say("{} of the {} rows of the data {} left out.", count(dropped), count(rows), are))
-    if clipped:
-        were = "was" if clipped == 1 else "were"
-        moved = "{} of the {} rows of the data {} moved to the nearest bound of the space."
-        out.append(say(moved, count(clipped), count(rows), were))
     if isinstance(e.space, TextSpace) and alone:
         out.append(say("{} of the {} texts have no term that can be swapped: left out.", count(alone), count(rows)))
     if e.sampled:

@@ -11,7 +11,6 @@ from evenhand import heap
 from evenhand.criterion import Criterion, Outputs, UnknownCriterion
 from evenhand.errors import DataError, ModelError
 from evenhand.model import Model, reading
-from evenhand.model.answers import SCORES
 from evenhand.model.asking import Asking
 from evenhand.model.sensitive import SensitiveModel
 from evenhand.slopes import Slopes, Source
@@ -92,7 +91,7 @@ class Asker:
         frame = space.frame(rows)
         return frame if columns is None or columns == space.names else frame[list(columns)]
 
-    def labels(self, rows: Any, instead: str = SCORES) -> npt.NDArray[Any]:
+    def labels(self, rows: Any, instead: str | None = None) -> npt.NDArray[Any]:
         """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
         return self.asking.labels(self.inputs(rows), len(rows), instead)
 

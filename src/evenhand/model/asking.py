@@ -102,10 +102,13 @@ class Asking:
         self.model = model
         self.timeout = model.timeout if timeout is None else timeout
         self.calls = Calls(model.batch_size)
+        self.instead = SCORES
+        """What to do about a model that gives scores where decisions are asked."""
 
-    def labels(self, X: Rows, n: int, instead: str = SCORES) -> Array:
+    def labels(self, X: Rows, n: int, instead: str | None = None) -> Array:
         """Ask for the decisions of n rows; ``instead`` is what to do about a model that gives scores."""
         self._refuse_numbers()
+        instead = instead or self.instead
 
         def ask(part: Rows, n: int) -> Array:
             return as_labels(self._ask(self.model.labels, part, n), n, self.model.name, instead)

@@ -100,7 +100,7 @@ class SensitiveModel(EstimatorModel):
             )
         warnings.warn(
             f"{self.name} was not fitted on {len(unknown):,} of the {len(given):,} groups of the space "
-            f"({some(list(map(repr, unknown)))}), and fairlearn gives those the chance 0 whatever else is true of them. "
+            f"({some(list(map(repr, unknown)))}), and fairlearn gives those the chance 0. "
             f"If {passed} are not the columns that it was fitted on, in their order, name those: "
             f"eh.wrap(model, {TAKES}=[...]).",
             stacklevel=2,

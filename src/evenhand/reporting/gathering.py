@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenhand.covering import Coverage, coverage
-from evenhand.errors import EvenhandError, MissingExtra
+from evenhand.errors import EvenhandError, MissingExtra, ModelError
 from evenhand.locating import Regions, regions
 from evenhand.measuring import Estimate, Groups, estimate, groups
+from evenhand.model import wrap
 from evenhand.rejudging import judge_of
 from evenhand.reporting.cards import Card, cards_of_cases, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms
@@ -17,7 +18,7 @@ from evenhand.reporting.meeting import affected, pairs_met
 from evenhand.reporting.subject import Subject
 from evenhand.shrinking import Cases
 from evenhand.shrinking.telling import cases_of as shrunk
-from evenhand.words import telling
+from evenhand.words import plain, telling
 
 if TYPE_CHECKING:
     from evenhand.measuring.plan import Whom
@@ -243,22 +244,36 @@ def _groups(content: Content) -> None:
     subject = content.subject
     if subject.asker is None or subject.data is None:
         return
-    asker = subject.asker
-    if subject.favourable is None and not asker.model.regression:
+    model, timeout = subject.asker.model, subject.asker.timeout
+    if not subject.decides and not model.regression:
+        try:
+            # The run compared the model's numbers, so they may be averaged as well.
+            model = wrap(model, regression=True)
+        except ModelError:
+            content.missing["groups"] = (
+                f"Group figures are of decisions or amounts, and {plain(model.name)} gives a score: "
+                "eh.wrap(model, threshold=...) makes decisions of it."
+            )
+            return
+    if subject.favourable is None and not model.regression:
+        content.missing["groups"] = (
+            "Group figures need the outcome that people want, which was not named: evenhand report RUN --favourable "
+            "OUTCOME, or eh.report(run, favourable=...)."
+        )
         return
-    if not subject.decides and not asker.model.regression:
-        return
+    if model.regression and subject.y is not None:
+        content.missing["accuracy"] = "Accuracy is of decisions, and the model gives numbers, so y was not used."
     content.groups = _tried(
         content,
         "groups",
         lambda: groups(
-            asker.model,
+            model,
             subject.run.space,
             subject.data,
             subject.favourable,
-            y=None if asker.model.regression else subject.y,
+            y=None if model.regression else subject.y,
             confidence=subject.confidence,
-            timeout=asker.timeout,
+            timeout=timeout,
         ),
     )
 

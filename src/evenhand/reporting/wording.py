@@ -202,8 +202,10 @@ def measured_on(content: Content) -> Markup:
         said.append(
             say(f"on {'everyone whom the space allows' if exact else 'individuals drawn evenly from the space'}")
         )
-    rest = "the findings of the search, which goes where findings are, play no part in it."
-    return say(f"It is measured {', and '.join(['{}'] * len(said))}; {rest}", *said)
+    on = ", and ".join(["{}"] * len(said))
+    return say(
+        f"It is measured {on}; the findings of the search, which goes where findings are, play no part in it.", *said
+    )
 
 
 def _as_they_are(e: Estimate) -> Markup:

@@ -20,7 +20,7 @@ from evenhand.measuring.survey import Kept, Survey
 from evenhand.measuring.tables import Table
 from evenhand.measuring.terms import Term, frame_of
 from evenhand.measuring.watching import Watch
-from evenhand.measuring.words import ALL_ROWS, listed, said, sentence
+from evenhand.measuring.words import ALL_ROWS, listed, more_of, said, sentence
 from evenhand.space.tabular import Space
 from evenhand.text.space import TextSpace
 from evenhand.unused import is_unaware, statement, unreached, unread
@@ -218,7 +218,15 @@ class Estimate:
             lines += [f"  {said(c, self.score_of, self.confidence)}" for c in shown]
             rest = len(self.comparisons) - len(shown)
             lines += [f"  and {rest:,} more comparisons, see by_pair and by_combination"] * bool(shown and rest)
+        lines += [f"  {one}" for one in self._by_scores()]
         return "\n".join(lines)
+
+    def _by_scores(self) -> list[str]:
+        """Say which terms the scores differ by most, where that is clear."""
+        clear = [term for term in self.terms if (term.difference_low or 0) > 0 or (term.difference_high or 0) < 0]
+        clear.sort(key=lambda term: -abs(term.difference or 0))
+        lines = [more_of(term, self.score_of, self.confidence) for term in clear[:SHOWN]]
+        return lines + [f"and {len(clear) - SHOWN:,} more terms, see by_term"] * (len(clear) > SHOWN)
 
     def plot_convergence(self) -> Figure:
         """Draw how the share settled while the sample grew, within the interval that holds at every moment."""

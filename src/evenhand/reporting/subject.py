@@ -37,6 +37,8 @@ TEXT_SHARE = 2
 """Of texts one estimate is all; at worst it asks everything twice."""
 CHECKED = 64
 """Findings of texts by which a model is told from others."""
+LEFT_OUT = ("texts_without_a_term", "texts_without_a_counterpart", "dropped")
+"""Counts of texts that a run does not keep."""
 NOT_ASKED = "The model was not asked: this report was made with ask=False."
 
 
@@ -81,6 +83,16 @@ class Subject:
         if self.data is None:
             return 0
         return len(self.data if self.texts else next(iter(columns_of(self.data).values())))
+
+    @property
+    def without(self) -> int:
+        """How many texts the run was given and did not keep, because nothing in them can be swapped."""
+        return sum(self.run.counts.get(name, 0) for name in LEFT_OUT) if self.texts and not self.given else 0
+
+    @property
+    def offered(self) -> int:
+        """How many texts the run was given."""
+        return self.size + self.without
 
     @property
     def texts(self) -> bool:

@@ -14,7 +14,7 @@ from evenhand.errors import DataError, ModelError
 from evenhand.reporting.cards import cards_of_pairs
 from evenhand.reporting.making import gathered
 from evenhand.reporting.rendering import environment, render, sections
-from evenhand.reporting.subject import affordable
+from evenhand.reporting.subject import SECONDS, affordable
 from evenhand.text_words import TextPair
 from tests.reporting.page import Page
 
@@ -204,9 +204,9 @@ def test_another_model_or_wrong_texts_are_refused(kept: tuple[eh.Run, eh.Run]) -
 def test_a_slow_model_is_asked_less_or_not_at_all(kept: tuple[eh.Run, eh.Run]) -> None:
     run = kept[0]
     fourteen = run.rows / run.tests
-    slow = replace(run, seconds=0.2 + run.rows * 60 / (fourteen * 2 * 300))
+    slow = replace(run, seconds=0.2 + run.rows * SECONDS / (fourteen * 2 * 300))
     assert affordable(slow) == 200
-    slower = replace(run, seconds=0.2 + run.rows * 60 / (fourteen * 2 * 20))
+    slower = replace(run, seconds=0.2 + run.rows * SECONDS / (fourteen * 2 * 20))
     assert affordable(slower) == 0
     assert "which is slow" in gathered(slower).missing["common"]
     assert gathered(slower, samples=100).estimates["data"].samples == 12

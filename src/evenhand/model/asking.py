@@ -42,8 +42,8 @@ class Calls:
     [(0, 40), (40, 80), (80, 100)]
     """
 
-    def __init__(self, fixed: int | None = None) -> None:
-        self.fixed, self._size = fixed, FIRST
+    def __init__(self, fixed: int | None = None, size: int | None = None) -> None:
+        self.fixed, self.size = fixed, size or FIRST
         self.between: Callable[[], object] | None = None
         """Called between two calls; may raise to give up the rest."""
 
@@ -54,7 +54,7 @@ class Calls:
             interrupts.check()
             if at and self.between is not None:
                 self.between()
-            size, start = self.fixed or self._size, time.monotonic()
+            size, start = self.fixed or self.size, time.monotonic()
             yield slice(at, min(n, at + size))
             if self.fixed is None:
                 self._climb(time.monotonic() - start, full=at + size <= n)
@@ -71,10 +71,10 @@ class Calls:
 
     def _climb(self, seconds: float, full: bool) -> None:
         if full and seconds < SHORT / 2:
-            self._size = min(2 * self._size, LARGEST)
+            self.size = min(2 * self.size, LARGEST)
         elif seconds > 2 * SHORT:
             # Never for good: the first call of a model may have loaded something.
-            self._size = max(self._size // 2, FIRST)
+            self.size = max(self.size // 2, FIRST)
 
 
 class Asking:
@@ -101,7 +101,8 @@ class Asking:
     def __init__(self, model: Model, timeout: float | None = None) -> None:
         self.model = model
         self.timeout = model.timeout if timeout is None else timeout
-        self.calls = Calls(model.batch_size)
+        # Whoever asks a model a second time knows how fast it is.
+        self.calls = Calls(model.batch_size, model.pace)
         self.instead = SCORES
         """What to do about a model that gives scores where decisions are asked."""
 
@@ -166,6 +167,7 @@ class Asking:
     def _in_calls(self, ask: Callable[[Any, int], Array], X: Rows, n: int) -> Array:
         """Ask about rows in calls of a size that suits the model."""
         answers = [ask(_rows(X, part, n), part.stop - part.start) for part in self.calls.parts(n)]
+        self.model.pace = self.calls.size
         if len(answers) == 1:
             return answers[0]
         if not answers:

@@ -68,7 +68,10 @@ def render(content: Content) -> str:
         rising=wording.rising([run, *content.others]),
         measured=wording.measured_on(page),
         spread=wording.spread_out(run) if not content.subject.texts else [],
-        remarks=list(dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e))),
+        remarks=[
+            *dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e)),
+            *wording.slow(page.subject),
+        ],
         compared=_compared(found),
         # What people want is the user's own, and no figure.
         said=lambda c, e: favouring.shown(c, content, e),

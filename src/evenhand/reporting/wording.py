@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from evenhand.measuring import Estimate
     from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
+    from evenhand.reporting.subject import Subject
     from evenhand.run import Run
 
 TEXTS = "texts like those given with a protected term"
@@ -260,6 +261,14 @@ def remarks(e: Estimate) -> list[Markup]:
         )
         out.append(say(noise, percent(e.noise), count(e.repeats)))
     return out
+
+
+def slow(subject: Subject) -> list[Markup]:
+    """Say that fewer were asked than of a fast model, so that the report did not take long."""
+    if not subject.slow or subject.asker is None:
+        return []
+    fewer = "The model is slow, so fewer were asked than usual, {} in each estimate at most: {} asks more."
+    return [say(fewer, count(subject.samples), say("<code>evenhand report RUN --samples N</code>"))]
 
 
 def asked(e: Estimate) -> Markup:

@@ -332,3 +332,11 @@ def test_what_follows_an_attribute_is_still_estimated():
     found = eh.estimate(model, space, exact=False, samples=300)
     assert (found.unused, found.unaware, found.high > 0) == (("sex",), False, True)
     assert found.comparisons[0].verdict != "not received"
+
+
+def test_a_comparison_says_first_that_the_later_model_lacks_the_column():
+    with_sex = eh.audit(lambda frame: frame["sex"] == "F", BY_SEX, budget=FEW)
+    without = eh.audit(without_sex(), BY_SEX, budget=FEW)
+    said = eh.compare(with_sex, without, samples=200).sentence
+    assert said.startswith("Of the second model: the model does not receive 'sex'")
+    assert "Of the first model" not in said

@@ -89,8 +89,8 @@ class Compared:
         runs = (("first", self.run_a), ("second", self.run_b))
         notes = "".join(f"Of the {which} model: {run.note}. " for which, run in runs if run.note)
         return (
-            f"{notes}Of the first run's {old:,} findings {len(self.fixed):,} are fixed and {len(self.still):,} are still "
-            f"there. Of the second run's {new:,} findings {len(self.new):,} are new, {len(self.known):,} were there "
+            f"{notes}Of the first run's {old:,} findings {len(self.fixed):,} are fixed and {len(self.still):,} are "
+            f"still there. Of the second run's {new:,} findings {len(self.new):,} are new, {len(self.known):,} were there "
             f"before. Treated differently are {self.rates.sentence}."
         )
 

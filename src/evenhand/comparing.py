@@ -90,8 +90,8 @@ class Compared:
         notes = "".join(f"Of the {which} model: {run.note}. " for which, run in runs if run.note)
         return (
             f"{notes}Of the first run's {old:,} findings {len(self.fixed):,} are fixed and {len(self.still):,} are "
-            f"still there. Of the second run's {new:,} findings {len(self.new):,} are new, {len(self.known):,} were there "
-            f"before. Treated differently are {self.rates.sentence}."
+            f"still there. Of the second run's {new:,} findings {len(self.new):,} are new, {len(self.known):,} were "
+            f"there before. Treated differently are {self.rates.sentence}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from evenhand import heap
 from evenhand.criterion import Criterion, Outputs, UnknownCriterion
 from evenhand.errors import DataError, ModelError
 from evenhand.model import Model, reading
-from evenhand.model.answers import SCORES
 from evenhand.model.asking import Asking
 from evenhand.model.sensitive import SensitiveModel
 from evenhand.slopes import Slopes, Source
@@ -35,8 +34,9 @@ class Asker:
             raise criterion.error
         heap.keep()
         model = reading(model, texts=ground.space.input == "text")
-        if isinstance(model, SensitiveModel) and model.sensitive is None:
-            model = model.told(table(ground).protected)
+        if isinstance(model, SensitiveModel):
+            model = model if model.sensitive is not None else model.told(table(ground).protected)
+            model.check_groups(table(ground))
         self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
         self.asking = Asking(model, timeout=timeout)
         self.contrasts = gradient is not None
@@ -83,7 +83,7 @@ class Asker:
         """Build the frame, array or list of texts that the model takes."""
         return self.ground.space.inputs(rows, self.model.input, self.model.columns)
 
-    def labels(self, rows: Any, instead: str = SCORES) -> npt.NDArray[Any]:
+    def labels(self, rows: Any, instead: str | None = None) -> npt.NDArray[Any]:
         """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
         return self.asking.labels(self.inputs(rows), len(rows), instead)
 

@@ -169,12 +169,17 @@ class Run:
         return is_unaware(self.space, self.unused)
 
     @property
+    def complete(self) -> bool:
+        """Whether everyone in the space was judged, each against all counterparts."""
+        return self.stop is StopReason.EXHAUSTED and not self.sampled
+
+    @property
     def note(self) -> str | None:
         """What is known about attributes that the model does not use; None where there is nothing to say."""
         if self.unsteady is not None:
             # Nothing is known of a model that does not answer steadily.
             return None
-        said = statement(self.space, self.unused, self.found, self.tests, self.scored)
+        said = statement(self.space, self.unused, self.found, self.tests, self.scored, self.complete)
         return None if said is None else str(said)
 
     @property

@@ -16,6 +16,10 @@ from evenhand.criterion import Criterion
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel
 from evenhand.judge import Judge, Judged, Mask, ask_mixed, blocks
 from evenhand.measuring.bounds import of_counts
+from evenhand.measuring.comparisons import Sureness
+from evenhand.measuring.differences import Differences
+from evenhand.measuring.favour import Favour
+from evenhand.measuring.intervals import Ends
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.result import Estimate
 from evenhand.measuring.survey import AGAIN, Kept, widest
@@ -80,7 +84,9 @@ class TextSurvey:
         self.apart = self._again = 0
         self.steadiness = Steadiness(asker, seed, chunk)
         self.points: list[tuple[int, int]] = []
-        self.kept, self.terms = Kept(), TermCounts(self.ground)
+        self.favour = Favour(asker.model, None)
+        level = self.favour.level if asker.criterion.needs_scores else None
+        self.kept, self.terms = Kept(), TermCounts(self.ground, level)
         self._unfair: list[Mask] = []
         self._start = time.monotonic()
 
@@ -247,6 +253,12 @@ def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like:
     rate, low, high, interval = of_counts(found, n, size if rows else None, broken, plan.confidence)
     whose = f"the data's {size:,} texts" if rows else f"texts like {like}"
     left_out = {"left_out": len(ground.seeds) - size} if barring else {}
+    sure = Sureness(float(plan.confidence), float(plan.tolerance), watched=broken, exact=interval == "exact")
+    width = survey.terms.width
+
+    def ends(found: Differences, terms: int) -> Ends:
+        return sure.at_once(terms).difference(found)
+
     return Estimate(
         rate=rate,
         low=low,
@@ -281,6 +293,7 @@ def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like:
         comparisons=(),
         points=survey.points,
         kept=survey.kept,
-        terms=survey.terms.shares(),
+        terms=survey.terms.shares(ends),
+        score_of=() if width is None else survey.favour.scored(width),
         families=n,
     )

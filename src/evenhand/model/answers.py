@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from evenhand._format import number
 from evenhand.errors import ModelError
 from evenhand.model.protocol import Array, Floats, some
 
@@ -18,6 +19,7 @@ INSTEAD = "Differences of scores do without: eh.Adf(gradient='scores'); strategy
 FOR_TEXTS = "strategy='text-importance' does with scores, strategy='text-random' with labels"
 DECIDE = "decide with eh.wrap(model, threshold=0.5)"
 SCORES = f"use criterion=eh.Gap(0.1), or {DECIDE}"
+AMOUNTS = f"if they are amounts, say so with eh.wrap(model, regression=True); if scores, {DECIDE}"
 
 
 def to_array(answer: Any, name: str) -> Array:
@@ -120,7 +122,7 @@ def _check_whole(array: Array, name: str, instead: str) -> None:
         raise ModelError(f"{name} returned NaN or infinity as a label{_where(array)}. Return a label for every row.")
     fractions = array[array != np.rint(array)]
     if len(fractions):
-        shown = ", ".join(f"{value:.3g}" for value in fractions[:3])
+        shown = ", ".join(map(number, fractions[:3].tolist()))
         raise ModelError(f"{name} returned fractions ({shown}), which look like scores, not labels:\n{instead}.")
 
 

@@ -43,8 +43,8 @@ class Calls:
     [(0, 40), (40, 80), (80, 100)]
     """
 
-    def __init__(self, fixed: int | None = None) -> None:
-        self.fixed, self._size = fixed, FIRST
+    def __init__(self, fixed: int | None = None, size: int | None = None) -> None:
+        self.fixed, self.size = fixed, size or FIRST
         self.rows = 0
         """Rows handed over so far, in all calls."""
         self.pace: float | None = None
@@ -59,7 +59,7 @@ class Calls:
             interrupts.check()
             if at and self.between is not None:
                 self.between()
-            size, start = self.fixed or self._size, time.monotonic()
+            size, start = self.fixed or self.size, time.monotonic()
             part = slice(at, min(n, at + size))
             rows = part.stop - at
             self.rows += rows
@@ -81,10 +81,10 @@ class Calls:
 
     def _climb(self, seconds: float, full: bool) -> None:
         if full and seconds < SHORT / 2:
-            self._size = min((4 if seconds < SHORT / 8 else 2) * self._size, LARGEST)
+            self.size = min((4 if seconds < SHORT / 8 else 2) * self.size, LARGEST)
         elif seconds > 2 * SHORT:
             # Never for good: the first call of a model may have loaded something.
-            self._size = max(self._size // 2, FIRST)
+            self.size = max(self.size // 2, FIRST)
 
 
 class Asking:
@@ -111,11 +111,15 @@ class Asking:
     def __init__(self, model: Model, timeout: float | None = None) -> None:
         self.model = model
         self.timeout = model.timeout if timeout is None else timeout
-        self.calls = Calls(model.batch_size)
+        # Whoever asks a model a second time knows how fast it is.
+        self.calls = Calls(model.batch_size, model.call_size)
+        self.instead = SCORES
+        """What to do about a model that gives scores where decisions are asked."""
 
-    def labels(self, X: Rows, n: int, instead: str = SCORES) -> Array:
+    def labels(self, X: Rows, n: int, instead: str | None = None) -> Array:
         """Ask for the decisions of n rows; ``instead`` is what to do about a model that gives scores."""
         self._refuse_numbers()
+        instead = instead or self.instead
 
         def ask(part: Rows, n: int) -> Array:
             return as_labels(self._ask(self.model.labels, part, n), n, self.model.name, instead)
@@ -173,6 +177,7 @@ class Asking:
     def _in_calls(self, ask: Callable[[Any, int], Array], X: Rows, n: int) -> Array:
         """Ask about rows in calls of a size that suits the model."""
         answers = [ask(_rows(X, part, n), part.stop - part.start) for part in self.calls.parts(n)]
+        self.model.call_size = self.calls.size
         if len(answers) == 1:
             return answers[0]
         if not answers:

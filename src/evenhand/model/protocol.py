@@ -52,6 +52,8 @@ class Model(ABC):
         Seconds that one call may take.
     batch_size : int or None
         The most rows of one call; None: calls grow as long as they are short.
+    call_size : int or None
+        How many rows a call had when the model was last asked; the next question begins with as many.
     gradient_source : str or None
         How `gradients` come about ("autograd", "closed form"), for people to read; None where there are none.
     has_words : bool
@@ -85,6 +87,7 @@ class Model(ABC):
     threshold: float | None = None
     timeout: float | None = None
     batch_size: int | None = None
+    call_size: int | None = None
     gradient_source: str | None = None
     has_words: bool = False
     words: Sequence[str] | None = None

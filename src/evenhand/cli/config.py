@@ -218,7 +218,7 @@ def _words(error: Any, flag: bool = False) -> str:
     got = got if len(got) <= 60 else got[:57] + "..."
     if error["type"] == "extra_forbidden":
         if len(where) > 1:
-            return f"unknown key {key!r}; {_elsewhere(*where)}"
+            return f"unknown key {key!r:.100}; {_elsewhere(*where)}"
         what = f"table [{key}]" if isinstance(error["input"], dict) else f"key {key!r}"
         return f"unknown {what}; {_allowed(key, TABLES)}"
     if key == "text.protected":

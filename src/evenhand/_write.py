@@ -84,7 +84,11 @@ def replacing(path: Path, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:
             yield file
         return
-    with _renamed(Path(os.path.realpath(path)), mode) as file:
+    try:
+        target = Path(os.path.realpath(path))
+    except ValueError as error:
+        raise OSError(errno.EINVAL, f"no file can have that name ({error})") from None
+    with _renamed(target, mode) as file:
         if before is not None and hasattr(os, "fchmod"):
             os.fchmod(file.fileno(), before & 0o777)
         yield file

@@ -25,7 +25,6 @@ from evenhand.check import in_turn
 from evenhand.errors import BudgetError, FlakyModel, RunError
 from evenhand.measuring import watching
 from evenhand.model import asking
-from evenhand.run import fixed_individuals
 from evenhand.search import Problem, Search
 from evenhand.search import test as judge
 from tests.text_worlds import TEAMS, team_space, team_texts
@@ -554,7 +553,7 @@ def test_a_model_that_turned_unsteady_has_not_changed(tmp_path: Path, more: int,
     if not ended:
         (directory / "run.json").unlink()
     # The 64 fixed rows get the answers that they got before.
-    fixed = {tuple(row) for row in SPACE.array(fixed_individuals(SPACE).rows)}
+    fixed = {tuple(row) for row in SPACE.array(SPACE.probes(None).rows)}
 
     def model(X: Any) -> Any:
         steady = np.array([tuple(row) in fixed for row in X])

@@ -152,7 +152,7 @@ def check_names(tables: Any) -> None:
             raise ConfigError(f"[{name}] must be a table, got {table!r}")
         for key in table:
             if f"{name}.{key}" not in SETTINGS:
-                raise ConfigError(f"unknown key '{name}.{key}'; {unknown(name, key)}")
+                raise ConfigError(f"unknown key '{name}.{key:.100}'; {unknown(name, key)}")
 
 
 def of_strategy(strategy: str, texts: Sequence[str]) -> dict[str, Any]:

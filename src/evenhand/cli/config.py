@@ -33,6 +33,7 @@ from evenhand.cli.tables import (
     TextTable,
 )
 from evenhand.errors import ConfigError, EvenhandError
+from evenhand.plugins import is_spec
 from evenhand.space.names import close
 
 MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
@@ -174,7 +175,7 @@ def _settle(tables: Tables, folder: Path) -> None:
     for place in (*PATHS, *MODELS):
         name, key = place.split(".")
         value = tables.get(name, {}).get(key)
-        if value is not None and (place in PATHS or is_file(value)):
+        if value is not None and (place in PATHS or is_file(value)) and not (place == "space.path" and is_spec(value)):
             tables[name][key] = str(folder / value)
     text = tables.get("text", {})
     if "protected" in text:

@@ -64,7 +64,10 @@ Missing = Annotated[
         help="Rows without a protected value: drop leaves them out, group makes no value a group of its own.",
     ),
 ]
-Space = Annotated[str | None, Option(metavar="FILE", help="The space as TOML; by default inferred from the data.")]
+Space = Annotated[
+    str | None,
+    Option(metavar="SPEC", help="The space as TOML, or module:attribute; by default inferred from the data."),
+]
 
 TextFile = Annotated[
     str | None,
@@ -88,7 +91,10 @@ Ambiguous = Annotated[
 
 Strategy = Annotated[
     str | None,
-    Option(metavar="NAME", help="The search, by default kosei, of texts text-random; 'evenhand strategies' lists all."),
+    Option(
+        metavar="NAME",
+        help="The search, by default kosei, of texts text-random; 'evenhand strategies' lists all; or module:Class.",
+    ),
 ]
 Settings = Annotated[Texts, Option("--set", metavar="NAME=VALUE", help="A setting of the search; repeatable.")]
 Seed = Annotated[int | None, Option(metavar="N", help="Same seed, same findings; by default 0.")]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from evenhand.errors import StrategyError
-from evenhand.strategies import STRATEGIES
+from evenhand.strategies import kind_of
 
 NONE = ("none", "null", "")
 
@@ -20,9 +20,7 @@ def parse(strategy: str, texts: Sequence[str]) -> dict[str, Any]:
     """
     if not texts:
         return {}
-    if strategy not in STRATEGIES:
-        raise StrategyError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
-    kind = STRATEGIES[strategy]
+    kind = kind_of(strategy)
     hints = get_type_hints(kind)
     known = [field.name for field in dataclasses.fields(kind)]
     out = {}

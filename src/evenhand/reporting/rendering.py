@@ -66,7 +66,7 @@ def render(content: Content) -> str:
         explained=favouring.explained(content.subject, counted),
         rising=wording.rising([run, *content.others]),
         measured=wording.measured_on(content),
-        spread=wording.spread_out(run) if not content.subject.texts else [],
+        spread=wording.spread_out(run) if content.subject.people else [],
         remarks=list(dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e))),
         compared=_compared(found),
         # What people want is the user's own, and no figure.

@@ -36,6 +36,7 @@ TEXT_SHARE = 2
 """Of texts one estimate is all; at worst it asks everything twice."""
 CHECKED = 64
 """Findings of texts by which a model is told from others."""
+OTHER_KIND = "This part is for runs of people or of texts, and this is one of {}s, so it was left out."
 NOT_ASKED = "The model was not asked: this report was made with ask=False."
 
 
@@ -84,7 +85,12 @@ class Subject:
     @property
     def texts(self) -> bool:
         """Whether the run is one of texts."""
-        return bool(self.run.space.noun == "text")
+        return bool(self.run.space.supports("texts"))
+
+    @property
+    def people(self) -> bool:
+        """Whether the run is one of attributes."""
+        return bool(self.run.space.supports("attributes"))
 
 
 def subject_of(
@@ -110,13 +116,16 @@ def subject_of(
     check_texts(run, favourable, y)
     lost: list[str] = []
     noted = ""
-    if run.space.noun == "text":
+    if run.space.supports("texts"):
         found, no_data, numbered = _texts(run, data, lost)
         asker, no_model = _asker_of_texts(run, model, found, ask, lost)
-    else:
+    elif run.space.supports("attributes"):
         asker, no_model = _asker(run, model, ask, lost)
         found, no_data, numbered, noted = _data(run, data, lost)
-    deciding = asker is None or run.space.noun == "text" or decides(run, asker)
+    else:
+        asker, found, numbered = None, None, False
+        no_model = no_data = OTHER_KIND.format(run.space.noun)
+    deciding = asker is None or run.space.supports("texts") or decides(run, asker)
     favourable = normal(favourable)
     named = favourable is not None
     if not named:
@@ -161,8 +170,8 @@ def affordable(run: Run) -> int:
     It depends on what the run has written down alone, so that the same run gives the same report. 0: none, because
     even the fewest would take many times as long as a report should.
     """
-    texts = run.space.noun == "text"
-    width = run.rows / max(run.tests, 1) if texts else run.space.width
+    texts = run.space.supports("texts")
+    width = run.space.width if run.space.supports("attributes") else run.rows / max(run.tests, 1)
     each = max(0.0, run.seconds - STARTING) / max(run.rows, 1)
     most = SECONDS / max(each * width * (TEXT_SHARE if texts else SHARE), 1e-9)
     if most >= SAMPLES:
@@ -285,7 +294,7 @@ def _reason(error: EvenhandError) -> str:
 
 def _one_of_two(run: Run, asker: Asker | None) -> Any:
     """Choose the decision to speak of, where there are two: the second, as 1 of 0 and 1."""
-    if run.space.noun == "text" or (asker is not None and asker.model.regression):
+    if run.space.supports("texts") or (asker is not None and asker.model.regression):
         return None
     classes = None if asker is None or asker.model.classes is None else asker.model.classes.tolist()
     values = run.pairs.decisions.values if classes is None else classes

@@ -13,14 +13,15 @@ SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 
 LAYERS = [
     {"errors", "_version", "_format", "visible", "budget", "stream", "clock", "heap", "limits", "bounded", "trial"}
-    | {"_write", "interrupts"},
+    | {"_write", "interrupts", "plugins"},
     {"space", "text", "criterion", "identity", "memo", "log", "directory", "findings", "text_findings"},
     {"search", "model"},
     {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
     {"unused", "ledger", "questions", "oracle", "check", "judge", "trail", "starting"},
     {"run", "loading", "retracing", "sources", "text_quality"},
     {"words", "text_words", "reporting", "demo", "measuring", "repairing", "locating", "shrinking"}
-    | {"exporting", "comparing", "evidence", "cases", "replaying", "rejudging", "covering"},
+    | {"exporting", "comparing", "evidence", "cases", "replaying", "rejudging", "covering"}
+    | {"testing"},
     {"cli", "pytest_plugin", "__init__", "__main__"},
 ]
 """From the ground up; a module imports from its own layer and those before it."""

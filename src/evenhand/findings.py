@@ -160,6 +160,7 @@ class Findings:
         if self.blocks:
             self.blocks = [{name: array[:count] for name, array in self.joined().items()}]
             self.count = count
+            self.confirmed = None if self.confirmed is None else self.confirmed[:count]
 
     def mark(self, confirmed: npt.NDArray[np.bool_]) -> None:
         """Note which pairs are confirmed."""

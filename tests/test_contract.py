@@ -1,4 +1,4 @@
-"""What every strategy must keep, whatever it does: ``evenhand.testing`` has it, and here is what our own keep besides."""
+"""What every strategy must keep: ``evenhand.testing`` has it, and here is what our own keep besides."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from evenhand.text.tokens import split
 
 __all__ = ["TEAMS", "VECTORS", "WORDS", "team_space", "team_texts"]
 
+
 @dataclass
 class TextWorld:
     """What a world of attributes has (``tests.worlds``), for texts."""

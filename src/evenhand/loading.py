@@ -87,9 +87,7 @@ def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.boo
     return checked
 
 
-def _killed(
-    space: AnySpace, identity: RunIdentity, pairs: Findings, counted: dict[str, int], path: Path
-) -> Run:
+def _killed(space: AnySpace, identity: RunIdentity, pairs: Findings, counted: dict[str, int], path: Path) -> Run:
     """A run that never came to write its result: what its answers tell."""
     asked = {question: counted.get(question, 0) for question in QUESTIONS}
     points = [(counted["tests"], sum(asked.values()), pairs.count)]

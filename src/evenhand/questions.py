@@ -92,7 +92,9 @@ class Questions:
         check_contrasts(self.asker)
         individuals, classes, slopes = cast(Individuals, query.individuals), query.classes, self.asker.slopes
         if slopes is None:
-            raise StrategyError(f"gradients are asked of attributes, and the space is one of {self.ledger.ground.space.noun}s")
+            raise StrategyError(
+                f"gradients are asked of attributes, and the space is one of {self.ledger.ground.space.noun}s"
+            )
         assert classes is not None
         jumps, parts, at = query.jumps, [], 0
         while at < len(individuals):

@@ -6,8 +6,6 @@ wrong, and return nothing where all is right. evenhand's own searches pass the s
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import itertools
 import json
 import tempfile
@@ -21,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.budget import Budget, StopReason
-from evenhand.check import Said, take
 from evenhand.directory import ANSWERS
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.loading import space_from
@@ -126,7 +123,7 @@ def _findings(strategy: Any, world: Any) -> None:
     for side, said in (("individual", "decision"), ("counterpart", "counterpart_decision")):
         rows = pairs.rows(side)
         # In another order and one call, which is what a finding must not depend on.
-        labels = asker.labels(take(rows, np.arange(len(rows))[::-1]))[::-1]
+        labels = asker.labels(_some(rows, np.arange(len(rows))[::-1]))[::-1]
         wrong = int((labels != pairs.said(said)).sum())
         _hold(not wrong, f"{wrong} of {run.found} findings are false: the model says something else of the {side}")
     alike = int((pairs.said("decision") == pairs.said("counterpart_decision")).sum())
@@ -261,14 +258,14 @@ def check_model(model: Any, inputs: Any, *, sizes: Sequence[int] = (1, 3, 64)) -
 
 def _check_answers(model: Model, inputs: Any, count: int, sizes: Sequence[int]) -> None:
     asking, every = Asking(model), np.arange(count)
-    scored = model.has_scores and (model.decides or model.regression or not isinstance(model, CallableModel))
+    scored = model.has_scores and _gives_scores(asking, inputs, count)
 
-    def ask(at: npt.NDArray[np.int64], size: int | None = None) -> Said:
+    def ask(at: npt.NDArray[np.int64], size: int | None = None) -> Answers:
         rows = _some(inputs, at)
         asking.calls.fixed = size or len(at)
         scores = asking.scores(rows, len(at)) if scored else None
         said = scores[:, 0] if model.regression and scores is not None else asking.labels(rows, len(at))
-        return Said(said, scores, model.decides or model.regression)
+        return Answers(said, scores)
 
     first = ask(every)
     order = np.random.default_rng(0).permutation(count)
@@ -279,10 +276,7 @@ def _check_answers(model: Model, inputs: Any, count: int, sizes: Sequence[int]) 
     for size in sizes:
         _same(first, ask(every, size), f"the answers of {model.name} depend on the batch size, {size} or {count} rows")
     if scored and model.decides and first.scores is not None:
-        decided = model.decide(first.scores) == first.labels
-        top = np.sort(first.scores, axis=1)
-        tie = np.isclose(top[:, -1], top[:, -2]) if top.shape[1] > 1 else np.zeros(count, dtype=bool)
-        wrong = int((~(decided | tie)).sum())
+        wrong = int((~((model.decide(first.scores) == first.labels) | first.ties)).sum())
         _hold(not wrong, f"{model.name} decides otherwise than its scores for {wrong} of {count} rows")
         if model.classes is not None:
             _hold(
@@ -295,13 +289,53 @@ def _check_answers(model: Model, inputs: Any, count: int, sizes: Sequence[int]) 
         _hold(slopes.shape == np.shape(inputs), f"{model.name} gives gradients of the shape {slopes.shape}")
 
 
-def _same(one: Said, other: Said, otherwise: str) -> None:
-    unlike = int(one.differs(other).sum())
-    _hold(not unlike, f"{otherwise}: {unlike} of {len(one.labels)} rows")
+@dataclass(frozen=True)
+class Answers:
+    """What a model said of some rows."""
+
+    labels: npt.NDArray[Any]
+    scores: npt.NDArray[np.float64] | None
+
+    def __getitem__(self, at: Any) -> Answers:
+        return Answers(self.labels[at], None if self.scores is None else self.scores[at])
+
+    @property
+    def ties(self) -> npt.NDArray[np.bool_]:
+        """Which rows are so near to two decisions that rounding may choose."""
+        if self.scores is None or self.scores.shape[1] < 2:
+            return np.zeros(len(self.labels), dtype=bool)
+        top = np.sort(self.scores, axis=1)
+        return _close(top[:, -1], top[:, -2])
 
 
-def _some(inputs: Any, at: npt.NDArray[np.int64]) -> Any:
-    return inputs.iloc[at].reset_index(drop=True) if hasattr(inputs, "iloc") else take(inputs, at)
+def _same(one: Answers, other: Answers, otherwise: str) -> None:
+    numbers = one.labels.dtype.kind == "f" == other.labels.dtype.kind
+    unlike = ~(_close(one.labels, other.labels) if numbers else np.asarray(one.labels == other.labels) | one.ties)
+    if one.scores is not None and other.scores is not None:
+        unlike |= ~_close(one.scores, other.scores).all(axis=1)
+    _hold(not unlike.any(), f"{otherwise}: {int(unlike.sum())} of {len(one.labels)} rows")
+
+
+def _close(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Tell what is the same but for rounding in single precision."""
+    return np.asarray(np.abs(one - other) <= 1e-4 * max(1e-6, float(np.abs(one).max(initial=0))), dtype=bool)
+
+
+def _gives_scores(asking: Asking, inputs: Any, count: int) -> bool:
+    """Whether a function, of which that is not known before it is asked, gives scores."""
+    try:
+        asking.scores(inputs, count)
+    except ModelError:
+        if isinstance(asking.model, CallableModel):
+            return False
+        raise
+    return True
+
+
+def _some(rows: Any, at: npt.NDArray[np.int64]) -> Any:
+    if isinstance(rows, list):
+        return [rows[i] for i in at.tolist()]
+    return rows.iloc[at].reset_index(drop=True) if hasattr(rows, "iloc") else rows[at]
 
 
 # Spaces.
@@ -367,7 +401,7 @@ def _check_block(people: Any) -> None:
     half = np.arange(0, count, 2)
     mask = np.zeros(count, dtype=bool)
     mask[half] = True
-    wanted = _listed(take(people.rows, half))
+    wanted = _listed(_some(people.rows, half))
     for name, which in (("positions", half), ("a mask", mask), ("a slice", slice(0, None, 2))):
         some = people[which]
         _hold(len(some) == len(half), f"a block indexed by {name} has {len(some)} individuals instead of {len(half)}")
@@ -386,7 +420,9 @@ def _check_families(ground: Any, people: Any, model: Model) -> None:
         people = families.individuals
     asked, count = _listed(families.asked), len(families)
     _hold(count == len(people), f"{count} families of {len(people)} individuals")
-    _hold(int(families.places.sum()) == len(asked), f"places adds up to {families.places.sum()}, asked has {len(asked)}")
+    _hold(
+        int(families.places.sum()) == len(asked), f"places adds up to {families.places.sum()}, asked has {len(asked)}"
+    )
     _hold(int(families.places.max()) <= ground.width, f"a family has more members than width, {ground.width}")
     at = families.spread(np.arange(len(asked)))
     members = _members(families)
@@ -451,7 +487,7 @@ def _check_runs(world: World, strategy: Any) -> None:
         kept.pairs.cut(1)
         _hold(kept.pairs.count == len(kept.pairs.frame()) == 1, f"cut(1) leaves {len(kept.pairs.frame())} findings")
         for shown in (run, Run.load(place)):
-            page = report(shown, None, ask=False)
+            page: Any = report(shown, None, ask=False)
             _hold(page.startswith(b"<!doctype html>"), "no report can be made")
     for check in (_findings, _budgets, _resuming):
         check(chosen, world)
@@ -611,7 +647,8 @@ class Lookup(Model):
 
     def __init__(self, space: Space, table: npt.NDArray[np.int64]) -> None:
         self.space, self.table = space, table
-        self.classes = np.arange(max(2, int(table.max()) + 1))
+        self.count = max(2, int(table.max()) + 1)
+        self.classes = np.arange(self.count)
 
     def labels(self, X: Any) -> Any:
         """Look decisions up."""
@@ -620,8 +657,8 @@ class Lookup(Model):
     def scores(self, X: Any) -> Any:
         """Score so that there is something to differentiate between decisions."""
         labels = self.labels(X)
-        level = np.sin(X @ np.arange(1, X.shape[1] + 1)[:, None] + np.arange(len(self.classes))) / 4
-        return level + (labels[:, None] == np.arange(len(self.classes)))
+        level = np.sin(X @ np.arange(1, X.shape[1] + 1)[:, None] + np.arange(self.count)) / 4
+        return level + (labels[:, None] == np.arange(self.count))
 
 
 # Worlds of texts: every word is known, and a checksum decides.

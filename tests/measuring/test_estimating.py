@@ -549,7 +549,7 @@ def test_results_are_plain_and_readable() -> None:
 @pytest.mark.parametrize("kind", ["people", "texts"])
 def test_an_estimate_is_cancelled_as_by_ctrl_c(kind: str) -> None:
     class After:
-        looks = 6 if kind == "people" else 3
+        looks = 25
 
         def is_set(self) -> bool:
             self.looks -= 1

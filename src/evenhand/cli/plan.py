@@ -149,7 +149,9 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> AnySp
         if not isinstance(loaded, Space):
             given = [name for name in table.model_fields_set if name != "path"]
             if given:
-                raise ConfigError(f"space.{given[0]} is for spaces of attributes, and {table.path} is none; leave it out")
+                raise ConfigError(
+                    f"space.{given[0]} is for spaces of attributes, and {table.path} is none; leave it out"
+                )
             return loaded
         if config.data.target in loaded.names and config.data.target not in table.exclude:
             tell(

@@ -22,8 +22,7 @@ from evenhand.measuring.texts import measured_texts, refuse
 from evenhand.measuring.watching import Reading, Watch
 from evenhand.model import wrap
 from evenhand.run import check_arguments, check_cancel
-from evenhand.space.ground import require, table
-from evenhand.space.tabular import Space
+from evenhand.space.ground import AnySpace, require, table
 from evenhand.text.space import TextSpace
 from evenhand.unused import SCORED, compare_scores, scores_at_hand
 
@@ -33,7 +32,7 @@ CHUNK = 16_384
 
 def estimate(
     model: Any,
-    space: Space | TextSpace,
+    space: AnySpace,
     population: Whom = "uniform",
     *,
     data: Any = None,

@@ -24,7 +24,18 @@ ALLOWED = (
     "model, a torch module, a Keras model, a Hugging Face pipeline, the path of an .onnx or .skops file"
 )
 _METHODS = ("predict", "predict_proba", "decision_function")
-_OWN = {"builtins", "evenhand", "sklearn", "xgboost", "lightgbm", "catboost", "torch", "keras", "transformers", "fairlearn"}
+_OWN = {
+    "builtins",
+    "evenhand",
+    "sklearn",
+    "xgboost",
+    "lightgbm",
+    "catboost",
+    "torch",
+    "keras",
+    "transformers",
+    "fairlearn",
+}
 """Packages whose objects evenhand adapts itself."""
 
 

@@ -53,7 +53,7 @@ class Asker:
             raise ModelError(f"this search needs scores, but {model.name} gives labels only; use eh.TextRandom()")
         if gradient is not None and ground.supports("texts"):
             self.word_slopes = WordSlopes(self, gradient)
-        if model.columns is not None:
+        if model.columns is not None and ground.supports("attributes"):
             lacking = [name for name in model.columns if name not in self.space.names]
             if lacking:
                 raise DataError(

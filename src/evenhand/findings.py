@@ -222,6 +222,7 @@ class Findings:
         if self.blocks:
             self.blocks = [{name: array[:count] for name, array in self.joined().items()}]
             self.count = count
+            self.confirmed = None if self.confirmed is None else self.confirmed[:count]
 
     def note(self, labels: npt.NDArray[Any]) -> None:
         """Note what decisions of the model are like."""

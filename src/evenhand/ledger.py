@@ -133,6 +133,7 @@ class Ledger:
         self.tests = self.replayed_rows = 0
         self.asked = dict.fromkeys(QUESTIONS, 0)
         self.curve: list[tuple[int, int, int]] = []
+        self.cancel: interrupts.Token | None = None
         self._progress = progress
         self._stride, self._frames = 1, 0
 
@@ -155,8 +156,8 @@ class Ledger:
             raise Stop(StopReason.SECONDS)
 
     def check_budget(self) -> None:
-        """Stop where a budget is spent, or where somebody has pressed Ctrl-C."""
-        interrupts.check()
+        """Stop where a budget is spent, where somebody has pressed Ctrl-C, or where the run is cancelled."""
+        interrupts.check(self.cancel)
         if self.ground.countable and self.tests >= self.ground.tests:
             raise Stop(StopReason.EXHAUSTED)
         for reason, spent, limit in (

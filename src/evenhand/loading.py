@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand import plugins
 from evenhand.budget import Budget, StopReason
 from evenhand.check import Checked
 from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_identity, read_result, refuse_links
-from evenhand.errors import RunError, SpaceError
+from evenhand.errors import EvenhandError, RunError, SpaceError
 from evenhand.fields import ANY, COUNT, FLAG, TEXT, Maybe, check, one_of
 from evenhand.findings import Decisions, Findings
 from evenhand.identity import RunIdentity
@@ -19,6 +20,8 @@ from evenhand.ledger import QUESTIONS, check_answer
 from evenhand.log import frames
 from evenhand.run import COUNTS, Run
 from evenhand.space.attributes import KINDS
+from evenhand.space.ground import AnySpace
+from evenhand.space.names import suggest
 from evenhand.space.tabular import Space
 from evenhand.text.space import TextSpace
 
@@ -112,9 +115,7 @@ def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.boo
     return checked
 
 
-def _killed(
-    space: Space | TextSpace, identity: RunIdentity, pairs: Findings, counted: dict[str, int], path: Path
-) -> Run:
+def _killed(space: AnySpace, identity: RunIdentity, pairs: Findings, counted: dict[str, int], path: Path) -> Run:
     """A run that never came to write its result: what its answers tell."""
     asked = {question: counted.get(question, 0) for question in QUESTIONS}
     points = [(counted["tests"], sum(asked.values()), pairs.count)]
@@ -124,17 +125,21 @@ def _killed(
     )
 
 
-def space_from(described: dict[str, Any], path: Path) -> Space | TextSpace:
+def space_from(described: dict[str, Any], path: Path) -> AnySpace:
     """Rebuild a space from its description in a file; raise where that is none."""
     try:
         if described.get("kind") == "text":
             check(described, TEXT_FIELDS, "space")
             return TextSpace.described(described)
+        if "kind" in described:
+            return _installed(described)
         check(described, SPACE_FIELDS, "space")
         space = _tabular(described)
         # Values and dtypes that do not go together show where individuals are laid out.
         space.frame(np.stack([np.zeros_like(space.sizes), space.sizes - 1]).astype(np.int32))
         return space
+    except RunError:
+        raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, SpaceError) as error:
         raise RunError(
             f"{path} cannot be read: it does not describe a space ({error}); restore it from a copy"
@@ -155,7 +160,27 @@ def _tabular(described: dict[str, Any]) -> Space:
     return Space(attributes, described["protected"], described["constraints"], links, described["limit"])
 
 
-def _pairs(space: Space | TextSpace, answers: Path) -> tuple[Findings, dict[str, int], npt.NDArray[np.bool_]]:
+def _installed(described: dict[str, Any]) -> AnySpace:
+    """Rebuild a space of a kind that an installed package has."""
+    kind, kinds = str(described["kind"]), plugins.installed(plugins.SPACES)
+    if kind not in kinds:
+        near = f"; {suggest(kind, kinds)}" if kinds else ""
+        raise RunError(
+            f"the space is of the kind {kind!r}, which no installed package has{near}; install the package that it "
+            f"comes from (an entry point {kind!r} in the group {plugins.SPACES!r})"
+        )
+    try:
+        space = plugins.load(kinds[kind], RunError)(described)
+    except EvenhandError:
+        raise
+    except Exception as error:
+        raise RunError(f"{kinds[kind].value} cannot read the space ({plugins.reason(error)})") from error
+    if not isinstance(space, AnySpace):
+        raise RunError(f"{kinds[kind].value} returned a {type(space).__name__}, which is not a space")
+    return space
+
+
+def _pairs(space: AnySpace, answers: Path) -> tuple[Findings, dict[str, int], npt.NDArray[np.bool_]]:
     """Read the findings, how many tests and rows there are, and yes or no for each test."""
     pairs = space.findings()
     counted = {"tests": 0}

@@ -25,19 +25,18 @@ from evenhand.directory import Directory, as_path
 from evenhand.errors import BudgetError, EvenhandError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Findings
 from evenhand.identity import RunIdentity
-from evenhand.interrupts import check, settled, watched
+from evenhand.interrupts import Token, check, settled, watched
 from evenhand.judge import CHUNK as CHUNK
 from evenhand.ledger import Status, Stop, Stored
 from evenhand.log import Log
 from evenhand.model import wrap
 from evenhand.oracle import Oracle
 from evenhand.search import Problem, Strategy
-from evenhand.space.ground import Block, Bound
-from evenhand.space.tabular import Space
+from evenhand.space.ground import AnySpace, Block, Bound
 from evenhand.starting import REMARKS, check_kind
 from evenhand.strategies import describe, make
 from evenhand.stream import Stream
-from evenhand.text.space import SAMPLED, TextSpace
+from evenhand.text.space import SAMPLED
 from evenhand.trail import Origin
 from evenhand.unused import SCORED, compare_scores, is_unaware, statement, unread
 
@@ -57,7 +56,7 @@ class Run:
     """What an audit found, what it spent, and everything needed to repeat it."""
 
     space: Any
-    """An ``eh.Space`` or an ``eh.TextSpace``."""
+    """An ``eh.Space``, an ``eh.TextSpace``, or a space of another kind."""
     identity: RunIdentity
     budget: Budget
     stop: StopReason
@@ -246,7 +245,7 @@ class Run:
 
 def audit(
     model: Any,
-    space: Space | TextSpace,
+    space: AnySpace,
     strategy: str | Strategy = "kosei",
     budget: Budget | None = None,
     seed: int = 0,
@@ -258,6 +257,7 @@ def audit(
     timeout: float | None = None,
     progress: Callable[[Status], None] | None = None,
     confirm: int | None = None,
+    cancel: Token | None = None,
 ) -> Run:
     """Search a model's input space for individuals who are treated differently.
 
@@ -290,6 +290,9 @@ def audit(
     confirm
         How many findings to ask the model about again, at most, before the run is returned; by default all. Beyond that
         number, which the seed chooses, ``run.findings`` says that they are not confirmed.
+    cancel
+        Ends the run as Ctrl-C does, from another thread: a ``threading.Event``, or another object with ``is_set()``,
+        which is looked at between model calls.
 
     Examples
     --------
@@ -314,13 +317,14 @@ def audit(
         timeout=timeout,
         progress=progress,
         confirm=confirm,
+        cancel=cancel,
     )
 
 
 @watched()
 def conduct(
     model: Any,
-    space: Space | TextSpace,
+    space: AnySpace,
     strategy: str | Strategy,
     budget: Budget | None,
     seed: int,
@@ -333,12 +337,14 @@ def conduct(
     progress: Callable[[Status], None] | None = None,
     exclude: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
     confirm: int | None = None,
+    cancel: Token | None = None,
 ) -> Run:
     """Do what ``audit`` says; those whom ``exclude`` names are not judged, as if they had been judged before."""
     chosen = make(strategy)
     check_kind(space, chosen)
     seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
     confirm = check_confirm(confirm)
+    check_cancel(cancel)
     budget = budget or Budget(tests=DEFAULT_TESTS)
     wrapped = wrap(model)
     start = space.bind(data, wrapped)
@@ -369,6 +375,8 @@ def conduct(
             known.origin = Origin(asker, chosen, start.people, None)
             known.pairs.note(labels)
             return known
+        # From here on: a run that is cancelled earlier has something to return all the same.
+        oracle.cancel = asker.asking.calls.cancel = cancel
         return _drive(chosen, problem, oracle, identity, start, place, confirm)
     finally:
         if place is not None:
@@ -493,7 +501,7 @@ def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
     if oracle.untestable >= UNTESTABLE or over:
         raise SpaceError(
             f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "
-            f"can be compared; loosen the constraints on {', '.join(map(repr, problem.space.protected))}"
+            f"can be compared; loosen the constraints on {', '.join(map(repr, problem.ground.space.protected))}"
         )
 
 
@@ -628,6 +636,12 @@ def check_confirm(confirm: Any) -> int | None:
             f"confirm must be a whole number of findings to ask again, 0 or more, or None for all, got {confirm!r}"
         )
     return None if confirm is None else int(confirm)
+
+
+def check_cancel(cancel: Any) -> None:
+    """Raise where this cannot say whether a run is to end."""
+    if cancel is not None and not callable(getattr(cancel, "is_set", None)):
+        raise RunError(f"cancel must be an object with is_set(), such as a threading.Event, got {cancel!r}")
 
 
 def versions() -> dict[str, str]:

@@ -25,6 +25,7 @@ from evenhand.measuring.result import Estimate
 from evenhand.measuring.survey import AGAIN, Kept, widest
 from evenhand.measuring.tables import KEPT
 from evenhand.measuring.terms import TermCounts
+from evenhand.measuring.watching import too_early
 from evenhand.measuring.words import ALL_ROWS
 from evenhand.model import Model
 from evenhand.run import CHUNK
@@ -121,20 +122,23 @@ class TextSurvey:
         """Time since the beginning."""
         return time.monotonic() - self._start
 
-    def run(self) -> bool:
+    def run(self, cancel: interrupts.Token | None = None) -> bool:
         """Judge all of them; return whether that came to its end."""
         first = self.people[: min(TRIED, self.judge.chunk)].rows
         self.asker.scored = scores_come_along(self.asker, first)
-        self.apart = self.asker.asking.calls.rows
+        calls = self.asker.asking.calls
+        self.apart, calls.cancel = calls.rows, cancel
         try:
             for block in blocks(self.ground, self.people, self.judge.chunk):
                 self._judge(block)
             self._refuse_noise(*self.steadiness.finish())
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             if not self.samples:
-                raise
+                raise too_early(interrupt) from None
             interrupts.settled()
             return False
+        finally:
+            calls.cancel = None
         return True
 
     def _judge(self, block: Block) -> None:
@@ -191,6 +195,7 @@ def measured_texts(
     timeout: float | None = None,
     exclude: Callable[[TextIndividuals], Mask] | None = None,
     like: str = "those given",
+    cancel: interrupts.Token | None = None,
 ) -> tuple[Estimate, Mask]:
     """Estimate how common it is that texts, as they are, are treated differently; also return each one's verdict.
 
@@ -219,7 +224,7 @@ def measured_texts(
 
     try:
         ended = "exhausted" if len(order) == len(people) else "samples"
-        stop = ended if survey.run() else "interrupted"
+        stop = ended if survey.run(cancel) else "interrupted"
     except EvenhandError as error:
         if survey.samples and not isinstance(error, FlakyModel):
             error.add_note(f"{survey.samples:,} texts had been judged")

@@ -51,12 +51,14 @@ class Calls:
         """Seconds that a row takes, in the call where it took the fewest; None: nothing was asked yet."""
         self.between: Callable[[], object] | None = None
         """Called between two calls; may raise to give up the rest."""
+        self.cancel: interrupts.Token | None = None
+        """Looked at before each call: where it is set, no call is made any more."""
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield one slice for each call; the time until the next is asked for is the call's."""
         at = 0
         while at < n:
-            interrupts.check()
+            interrupts.check(self.cancel)
             if at and self.between is not None:
                 self.between()
             size, start = self.fixed or self.size, time.monotonic()

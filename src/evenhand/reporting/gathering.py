@@ -77,12 +77,14 @@ def gather(
     _shares(content)
     if subject.texts:
         _texts(content)
-    else:
+    elif subject.people:
         _whom(content)
     _pairs(content, cases)
-    if not subject.texts:
+    if subject.people:
         _places(content)
         _groups(content)
+    elif not subject.texts:
+        content.missing["whom"] = content.missing["regions"] = subject.no_model
     return content
 
 

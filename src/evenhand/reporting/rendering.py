@@ -66,7 +66,7 @@ def render(content: Content) -> str:
         explained=favouring.explained(content.subject, counted),
         rising=wording.rising([run, *content.others]),
         measured=wording.measured_on(page),
-        spread=wording.spread_out(run) if not content.subject.texts else [],
+        spread=wording.spread_out(run) if content.subject.people else [],
         remarks=[
             *dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e)),
             *wording.slow(page.subject),

@@ -39,6 +39,7 @@ CHECKED = 64
 """Findings of texts by which a model is told from others."""
 LEFT_OUT = ("texts_without_a_term", "texts_without_a_counterpart", "dropped")
 """Counts of texts that a run does not keep."""
+OTHER_KIND = "This part is for runs of people or of texts, and this is one of {}s, so it was left out."
 NOT_ASKED = "The model was not asked: this report was made with ask=False."
 
 
@@ -99,7 +100,12 @@ class Subject:
     @property
     def texts(self) -> bool:
         """Whether the run is one of texts."""
-        return bool(self.run.space.noun == "text")
+        return bool(self.run.space.supports("texts"))
+
+    @property
+    def people(self) -> bool:
+        """Whether the run is one of attributes."""
+        return bool(self.run.space.supports("attributes"))
 
 
 def subject_of(
@@ -125,13 +131,16 @@ def subject_of(
     check_texts(run, favourable, y)
     lost: list[str] = []
     noted = ""
-    if run.space.noun == "text":
+    if run.space.supports("texts"):
         found, no_data, numbered = _texts(run, data, lost)
         asker, no_model = _asker_of_texts(run, model, found, ask, lost)
-    else:
+    elif run.space.supports("attributes"):
         asker, no_model = _asker(run, model, ask, lost)
         found, no_data, numbered, noted = _data(run, data, lost)
-    deciding = asker is None or run.space.noun == "text" or decides(run, asker)
+    else:
+        asker, found, numbered = None, None, False
+        no_model = no_data = OTHER_KIND.format(run.space.noun)
+    deciding = asker is None or run.space.supports("texts") or decides(run, asker)
     favourable = normal(favourable)
     named = favourable is not None
     if not named:
@@ -194,7 +203,7 @@ def individuals(samples: int) -> int:
 
 def _rows(run: Run, samples: int) -> int:
     """Say how many rows a report of so many samples asks, at most: two estimates, cases, regions and the coverage."""
-    if run.space.noun == "text":
+    if not run.space.supports("attributes"):
         return int(samples * TEXT_SHARE * run.rows / max(run.tests, 1))
     return int(run.space.width * (3 * samples + individuals(samples)) + samples)
 
@@ -311,7 +320,7 @@ def _reason(error: EvenhandError) -> str:
 
 def _one_of_two(run: Run, asker: Asker | None) -> Any:
     """Choose the decision to speak of, where there are two: the second, as 1 of 0 and 1."""
-    if run.space.noun == "text" or (asker is not None and asker.model.regression):
+    if run.space.supports("texts") or (asker is not None and asker.model.regression):
         return None
     classes = None if asker is None or asker.model.classes is None else asker.model.classes.tolist()
     values = run.pairs.decisions.values if classes is None else classes

@@ -58,7 +58,7 @@ def condition(run: Run) -> str:
     if run.space.noun == "text":
         alone = run.identity.criterion == Flip()
         return f"if only a word of {what} were swapped" if alone else f"for some two words of {what}, all else equal"
-    if run.identity.criterion != Flip() and run.space.combinations > 2:
+    if run.identity.criterion != Flip() and not (run.space.supports("attributes") and run.space.combinations <= 2):
         return f"for some two values of {what}, all else equal"
     return f"if only their {what} were different"
 
@@ -350,15 +350,19 @@ def _call(criterion: Criterion) -> str:
 
 
 def _strategy(run: Run) -> str:
-    from evenhand.strategies import STRATEGIES, make
+    from evenhand.plugins import is_spec
+    from evenhand.strategies import STRATEGIES, known, make
 
     name, settings = run.identity.search, run.identity.settings
-    if name not in STRATEGIES:
-        return f"{name}(...)"
     try:
-        return f"eh.{make(name, **settings)!r}"
+        if name in STRATEGIES:
+            return f"eh.{make(name, **settings)!r}"
+        if known(name) is None and not is_spec(name):
+            return f"{name}(...)"
     except (EvenhandError, TypeError):
         return repr(name)
+    given = "".join(f", {key}={value!r}" for key, value in settings.items() if key.isidentifier())
+    return f"evenhand.strategies.make({name!r}{given})"
 
 
 def _tests(run: Run) -> Markup:

@@ -10,3 +10,6 @@ from hypothesis import settings
 # on a developer's machine every run tries new ones.
 settings.register_profile("evenhand", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("evenhand")
+
+collect_ignore = ["plugins"]
+"""A package of its own, which tests put on the path where they want it."""

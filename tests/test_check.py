@@ -20,8 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import evenhand as eh
+from evenhand import clock
 from evenhand.check import in_turn
 from evenhand.errors import BudgetError, FlakyModel, RunError
+from evenhand.measuring import watching
+from evenhand.model import asking
 from evenhand.search import Problem, Search
 from evenhand.search import test as judge
 from tests.text_worlds import TEAMS, team_space, team_texts
@@ -306,8 +309,9 @@ def test_refuted_findings_are_never_reported(tmp_path: Path, keep: bool) -> None
     held = findings_of(half, whole)
     assert 0 < held.sum() < whole.found
     for run in runs:
-        pd.testing.assert_frame_equal(run.findings, whole.findings[held].reset_index(drop=True))
-        assert (run.found, run.refuted, run.unconfirmed) == (held.sum(), (~held).sum(), 0)
+        left = whole.findings[held].assign(confirmed=False).reset_index(drop=True)
+        pd.testing.assert_frame_equal(run.findings, left)
+        assert (run.found, run.refuted, run.confirmed) == (held.sum(), (~held).sum(), 0)
         assert (run.tests, run.success_rate) == (1_000, held.sum() / 1_000)
         assert run.curve["findings"].tolist()[-1] == run.found
         assert findings_of(half, run).all()
@@ -381,7 +385,7 @@ def test_texts_are_confirmed_refuted_and_labelled(tmp_path: Path) -> None:
     held = [model([a])[0] != model([b])[0] for a, b in whole.findings[["text", "counterpart_text"]].to_numpy()]
     assert 0 < sum(held) < whole.found
     for run in (caught.value.partial, eh.Run.load(directory)):
-        expected = whole.findings[held].assign(confirmed=True).reset_index(drop=True)
+        expected = whole.findings[held].assign(confirmed=False).reset_index(drop=True)
         pd.testing.assert_frame_equal(run.findings, expected)
         assert run.refuted == whole.found - sum(held)
     one = eh.audit(reading(unfair), team_space(), search, SOME_TEXTS, data=texts, confirm=1)
@@ -415,3 +419,196 @@ def test_rounding_at_the_edge_refutes_a_finding_and_accuses_nobody() -> None:
         assert eh.estimate(array(rounded), SPACE_OF_MANY, samples=5_000, seed=seed).noise == 0
         refuted += run.refuted
     assert refuted > 0
+
+
+# Small runs: everything is looked at in the end, with the rows of all blocks.
+
+
+def flipped_if(holds: Callable[[Any], Any]) -> Labels:
+    """Flips every third age where something holds of the batch."""
+    return lambda X: (X[:, 0] > 4) ^ (bool(holds(X)) & (X[:, 0] % 3 == 0))
+
+
+OF_BATCHES: dict[str, Labels] = {
+    "mean": lambda X: X[:, 0] > X[:, 0].mean(),
+    "highest": lambda X: X[:, 0] >= X[:, 0].max() - 3,
+    "majority": flipped_if(lambda X: X[:, -1].mean() > 0.5),
+    "first row": flipped_if(lambda X: X[0, -1]),
+    "last row": flipped_if(lambda X: X[-1, -1]),
+    "odd length": flipped_if(lambda X: len(X) % 2),
+    "position": lambda X: (X[:, 0] > 4) ^ (np.arange(len(X)) % 2 == 1),
+}
+
+
+@pytest.mark.parametrize("model", OF_BATCHES.values(), ids=OF_BATCHES)
+def test_a_small_run_is_checked_as_well(model: Labels) -> None:
+    for seed in SEEDS:
+        number = (10, 20, 40, 75, 150)[seed % 5]
+        small = eh.Space([eh.Integer("age", 1, number), eh.Nominal("sex", [0, 1])], protected="sex")
+        with pytest.raises(FlakyModel):
+            eh.audit(array(model), small, seed=seed)
+        with pytest.raises(FlakyModel):
+            eh.audit(array(model), SPACE, budget=eh.Budget(tests=number), seed=seed)
+        with pytest.raises(FlakyModel):
+            eh.audit(reading(model), team_space(), "text-random", eh.Budget(tests=12), seed, data=team_texts(seed, 12))
+
+
+@pytest.mark.parametrize("budget", [eh.Budget(rows=60), eh.Budget(findings=1), eh.Budget(tests=40)])
+def test_whatever_ends_a_small_run_it_is_checked(budget: eh.Budget) -> None:
+    with pytest.raises(FlakyModel):
+        eh.audit(array(OF_BATCHES["odd length"]), SPACE, "themis", budget)
+
+
+def test_a_small_run_is_checked_when_it_is_resumed_and_extended(tmp_path: Path) -> None:
+    model = array(OF_BATCHES["mean"])
+    strategy = eh.Themis(block=10)
+    with pytest.raises(FlakyModel):
+        eh.audit(model, SPACE, strategy, eh.Budget(tests=20), directory=tmp_path / "run")
+    # As one that was killed before it was checked.
+    (tmp_path / "run" / "run.json").unlink()
+    for tests in (20, 30):
+        with pytest.raises(FlakyModel):
+            eh.audit(model, SPACE, strategy, eh.Budget(tests=tests), directory=tmp_path / "run")
+        (tmp_path / "run" / "run.json").unlink()
+
+
+def test_a_steady_model_is_not_accused_by_a_small_run(learned: tuple[Any, Any]) -> None:
+    models = [forest(*learned), single_precision(*learned), single_precision_labels(*learned)]
+    for seed in SEEDS:
+        budget = eh.Budget(tests=(10, 30, 60, 150)[seed % 4])
+        for model in models[seed >= 4 :]:
+            assert eh.audit(model, SPACE, "themis", budget, seed=seed).unsteady is None
+
+
+def test_a_run_that_was_checked_in_a_block_is_not_checked_again() -> None:
+    one = eh.audit(array(fair), SPACE_OF_MANY, "themis", eh.Budget(tests=1_000))
+    two = eh.audit(array(fair), SPACE_OF_MANY, "themis", eh.Budget(tests=1_001))
+    assert one.rows_checked == two.rows_checked
+
+
+# Replicas in turn, in small spaces.
+
+
+def test_replicas_that_differ_in_few_rows_are_told_from_noise() -> None:
+    rng = np.random.default_rng(0)
+    accused = 0
+    for wavering in (2, 3, 6, 20):
+        replicas = np.zeros((2, 46), dtype=np.int64)
+        replicas[1, :wavering] = 1
+        assert in_turn(replicas[np.arange(64) % 2])
+        assert in_turn(replicas[rng.integers(0, 2, 64)])
+        for share in (0.02, 0.2, 0.5):
+            noise = np.zeros((64, 46), dtype=np.int64)
+            for _ in range(25):
+                noise[:, :wavering] = rng.random((64, wavering)) < share
+                accused += in_turn(noise)
+    assert accused <= 1
+
+
+def test_an_estimate_in_a_small_space_refuses_replicas_in_turn() -> None:
+    space = eh.Space([eh.Integer("age", 18, 40), eh.Nominal("sex", [0, 1])], protected="sex")
+    for seed in SEEDS:
+        calls = itertools.count()
+        model = array(lambda X, calls=calls: (X[:, 0] > 30) ^ ((next(calls) % 2 == 1) & (X[:, 0] % 8 == 0)))
+        with pytest.raises(FlakyModel):
+            eh.estimate(model, space, seed=seed)
+
+
+def test_an_estimate_in_a_small_space_takes_noise_for_noise() -> None:
+    space = eh.Space([eh.Integer("age", 18, 40), eh.Nominal("sex", [0, 1])], protected="sex")
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        model = array(lambda X, rng=rng: (X[:, 0] > 30) ^ ((rng.random(len(X)) < 0.1) & (X[:, 0] % 8 == 0)))
+        assert eh.estimate(model, space, seed=seed).noise > 0
+
+
+# A model that answers by chance is not taken for one that has changed.
+
+
+def chance(X: Any, rng: np.random.Generator) -> Any:
+    """Answers by chance in a corner that 64 fixed rows miss."""
+    corner = (X[:, 1] < 30) & (X[:, 0] == 20)
+    return unfair(X) ^ (corner & (rng.random(len(X)) < 0.5))
+
+
+def test_an_unsteady_run_stays_unsteady(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    model, budget = array(lambda X: chance(X, rng)), eh.Budget(tests=20_000)
+    for _ in range(3):
+        with pytest.raises(FlakyModel) as caught:
+            eh.audit(model, SPACE, "themis", budget, directory=tmp_path / "run")
+        for run in (caught.value.partial, eh.Run.load(tmp_path / "run")):
+            assert run.unsteady is not None
+            assert run.confirmed == 0 < run.found
+            assert not run.findings["confirmed"].any()
+    assert caught.value.noise > 0
+    assert "new directory" in str(caught.value)
+
+
+@pytest.mark.parametrize("more", [0, 500])
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_model_that_turned_unsteady_has_not_changed(tmp_path: Path, more: int, ended: bool) -> None:
+    directory, rng = tmp_path / "run", np.random.default_rng(0)
+    whole = eh.audit(array(unfair), SPACE, "themis", TESTS, directory=directory)
+    if not ended:
+        (directory / "run.json").unlink()
+    # The 64 fixed rows get the answers that they got before.
+    fixed = {tuple(row) for row in SPACE.array(SPACE.probes(None).rows)}
+
+    def model(X: Any) -> Any:
+        steady = np.array([tuple(row) in fixed for row in X])
+        return unfair(X) ^ (~steady & (rng.random(len(X)) < 0.3))
+
+    model.__name__ = "unfair"
+    with pytest.raises(FlakyModel) as caught:
+        eh.audit(array(model), SPACE, "themis", eh.Budget(tests=1_000 + more), directory=directory)
+    back = eh.Run.load(directory)
+    assert back.unsteady == str(caught.value)
+    assert (back.found, back.confirmed) == (whole.found, 0)
+
+
+# Slow models are asked fewer rows.
+
+
+class Slow:
+    """Takes its time for every row, by a clock that nothing else moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        self.now, self.seconds = 0.0, seconds
+        for module in (asking, clock, watching):
+            monkeypatch.setattr(module, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def __call__(self, X: Any) -> Any:
+        self.now += self.seconds * len(X)
+        return fair(X)
+
+
+@pytest.mark.parametrize("batch_size", [None, 500])
+@pytest.mark.parametrize("seconds", [0.01, 0.05])
+def test_a_slow_model_is_checked_with_few_rows(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, batch_size: int | None
+) -> None:
+    model = Slow(monkeypatch, seconds)
+    wrapped = eh.wrap(model, input="array", batch_size=batch_size)
+    run = eh.audit(wrapped, SPACE, "themis", eh.Budget(seconds=2))
+    # Beyond the 64 rows by which a model is known again.
+    assert seconds * (run.rows_checked - 64) < 5
+    assert run.tests > 0
+    model.now = 0
+    eh.estimate(wrapped, SPACE, seconds=2)
+    assert model.now < 8
+    assert eh.audit(array(fair), SPACE, "themis", eh.Budget(tests=150)).rows_checked > 1_000
+
+
+def test_a_slow_model_that_depends_on_the_batch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch, 0.05)
+    for seed in SEEDS:
+        with pytest.raises(FlakyModel):
+            eh.audit(array(by_mean_of(slow)), SPACE, "themis", eh.Budget(seconds=2), seed=seed)
+
+
+def by_mean_of(slow: Slow) -> Labels:
+    return lambda X: slow(X) ^ (X[:, 0] > X[:, 0].mean())

@@ -1,4 +1,4 @@
-"""What every strategy must keep, whatever it does: one suite for all of them."""
+"""What every strategy must keep: ``evenhand.testing`` has it, and here is what our own keep besides."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.starting import needs_of
 from evenhand.strategies import STRATEGIES
+from evenhand.testing import STRATEGY_CHECKS, worlds_for
 from tests.text_worlds import text_world, word_world
 from tests.worlds import World, keys_of, random_world, worlds
 
@@ -80,27 +81,20 @@ def test_no_false_finding_and_no_duplicate(strategy: Any, world: World, seed: in
 
 
 @every_strategy
-def test_budgets_are_exact_and_smaller_ones_give_prefixes(strategy: Any) -> None:
+@pytest.mark.parametrize("check", STRATEGY_CHECKS.values(), ids=STRATEGY_CHECKS.keys())
+def test_the_suite_for_every_search(strategy: Any, check: Any) -> None:
+    check(strategy, worlds_for(strategy)[0])
+
+
+@every_strategy
+def test_a_budget_of_rows_is_used_up(strategy: Any) -> None:
     world = world_of(strategy, 30)
-    full = audit(world, strategy, eh.Budget(tests=2500), chunk=500)
     combinations = world.combinations
-    for tests in (1, 7, 100, 499, 500, full.tests):
-        run = audit(world, strategy, eh.Budget(tests=tests), chunk=500)
-        assert (run.tests, run.asked["test"]) == (tests, tests * combinations)
-        assert keys_of(run) == keys_of(full)[: run.found]
+    # A question that does not fit is not begun; a test is the smallest of them.
+    several = isinstance(strategy, eh.Adf | eh.Symbolic | eh.TextAdf | eh.TextImportance)
     for rows in (combinations, combinations + 1, 1000, 1001):
         run = audit(world, strategy, eh.Budget(rows=rows), chunk=500)
-        # A question that does not fit is not begun; a test is the smallest of them.
-        several = isinstance(strategy, eh.Adf | eh.Symbolic | eh.TextAdf | eh.TextImportance)
-        least = 0 if several else rows // combinations * combinations
-        assert least <= run.rows <= rows
-        assert run.stop is eh.StopReason.ROWS
-        assert keys_of(run) == keys_of(full)[: run.found]
-    for findings in (1, 5, 37):
-        run = audit(world, strategy, eh.Budget(findings=findings), chunk=500)
-        assert run.found == findings
-        assert run.stop is eh.StopReason.FINDINGS
-        assert keys_of(run) == keys_of(full)[:findings]
+        assert (0 if several else rows // combinations * combinations) <= run.rows <= rows
 
 
 @every_strategy
@@ -136,57 +130,20 @@ def test_default_searches_find_a_rule_that_holds_for_one_in_three_thousand(name:
 
 
 @every_strategy
-def test_rows_are_what_the_model_was_asked(strategy: Any) -> None:
-    world = world_of(strategy, 31)
-    run = audit(world, strategy, eh.Budget(tests=1500), chunk=300)
-    assert world.rows == run.rows + run.rows_checked
-
-
-@every_strategy
-def test_same_seed_same_bytes_whatever_the_chunk(strategy: Any) -> None:
+def test_another_seed_finds_others(strategy: Any) -> None:
     world = world_of(strategy, 32)
-    runs = [audit(world, strategy, eh.Budget(tests=1200), seed=9, chunk=chunk) for chunk in (4096, 4096, 64)]
-    texts = {run.findings.to_csv() for run in runs}
-    assert len(texts) == 1
-    other = audit(world, strategy, eh.Budget(tests=1200), seed=10)
-    assert other.findings.to_csv() not in texts
+    runs = [audit(world, strategy, eh.Budget(tests=1200), seed=seed) for seed in (9, 10)]
+    assert runs[0].findings.to_csv() != runs[1].findings.to_csv()
 
 
 @every_strategy
-@pytest.mark.parametrize("calls", [3, 5, 9])
-def test_a_killed_run_goes_on_where_it_was(strategy: Any, calls: int, tmp_path: Path) -> None:
-    world = world_of(strategy, 33)
-    budget = eh.Budget(tests=1500)
-    whole = audit(world, strategy, budget, chunk=256, directory=tmp_path / "whole")
-    dying = replace(world, calls=0, rows=0, dies=calls)
-    partial = audit(dying, strategy, budget, chunk=256, directory=tmp_path / "killed")
-    assert partial.stop is eh.StopReason.INTERRUPTED
-    again = replace(world, calls=0, rows=0)
-    resumed = audit(again, strategy, budget, chunk=256, directory=tmp_path / "killed")
-    assert resumed.findings.to_csv() == whole.findings.to_csv()
-    assert (resumed.tests, resumed.rows, resumed.stop) == (whole.tests, whole.rows, whole.stop)
-    answers = [(tmp_path / name / "answers.log").read_bytes() for name in ("whole", "killed")]
-    assert answers[0] == answers[1]
-    # What was answered before is not asked again.
-    assert again.rows == resumed.rows + resumed.rows_checked - resumed.counts["rows_from_log"]
-    assert resumed.counts["rows_from_log"] == partial.rows
-
-
-@every_strategy
-def test_a_larger_budget_extends_and_the_same_returns(strategy: Any, tmp_path: Path) -> None:
+def test_a_finished_run_asks_for_a_few_tests_again(strategy: Any, tmp_path: Path) -> None:
     world = world_of(strategy, 34)
-    sizes = (100, 700, 300, 1100)
-    for tests in sizes:
-        run = audit(world, strategy, eh.Budget(tests=tests), chunk=256, directory=tmp_path / "r")
-        plain = audit(world, strategy, eh.Budget(tests=tests), chunk=256)
-        assert run.findings.to_csv() == plain.findings.to_csv()
-        assert (run.tests, run.rows) == (plain.tests, plain.rows)
+    audit(world, strategy, eh.Budget(tests=1100), chunk=256, directory=tmp_path / "r")
     before = world.rows
-    same = audit(world, strategy, eh.Budget(tests=1100), chunk=256, directory=tmp_path / "r")
+    audit(world, strategy, eh.Budget(tests=1100), chunk=256, directory=tmp_path / "r")
     # The fixed rows that tell one model from another, and some stored tests.
     assert world.rows <= before + 64 + 2 * 512 * (world.combinations + 2)
-    assert same.findings.to_csv() == run.findings.to_csv()
-    assert (same.tests, same.rows, same.stop) == (run.tests, run.rows, run.stop)
 
 
 @every_strategy

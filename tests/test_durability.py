@@ -22,6 +22,7 @@ from evenhand.cases import Cases
 from evenhand.errors import ModelError, RunError
 from evenhand.interrupts import check, held, settled, watched
 from evenhand.model.asking import Asking
+from evenhand.sources import Source
 
 BUDGET = eh.Budget(tests=600)
 SPACE = eh.Space([eh.Integer("age", 1, 99), eh.Integer("pay", 0, 99), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -51,6 +52,17 @@ def audit(model: Any = refuse, directory: Path | None = None, **settings: Any) -
 WHOLE = audit()
 
 
+def overwrite(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def link(path: Path) -> None:
+    path.rename(path.parent.with_name("elsewhere"))
+    path.symlink_to(path.parent.with_name("elsewhere"))
+
+
 # Runs whose directory is disturbed
 
 
@@ -62,9 +74,21 @@ WHOLE = audit()
         (lambda d: (d / "answers.log").unlink(), "answers.log was deleted"),
         (lambda d: (d / "answers.times").unlink(), "was deleted, moved or replaced"),
         (lambda d: shutil.copy(d / "answers.log", d / "x") and (d / "x").replace(d / "answers.log"), "or replaced"),
+        (lambda d: os.truncate(d / "answers.log", 0), "answers.log was .* contents changed"),
+        (lambda d: os.truncate(d / "answers.log", 100), "answers.log was .* contents changed"),
+        (lambda d: overwrite(d / "answers.log", 60, bytes(50)), "answers.log was .* contents changed"),
+        (lambda d: overwrite(d / "answers.log", 10**5, b"more"), "answers.log was .* contents changed"),
+        (lambda d: os.truncate(d / "answers.times", 0), "contents changed"),
+        (lambda d: (d / "identity.json").unlink(), "identity.json was deleted or changed"),
+        (lambda d: (d / "identity.json").write_text("{}"), "identity.json was deleted or changed"),
+        (lambda d: link(d / "identity.json"), "identity.json is a symbolic link"),
     ],
-    ids=["directory deleted", "directory moved", "log deleted", "times deleted", "log replaced"],
-)
+    ids=[
+        "directory deleted", "directory moved", "log deleted", "times deleted", "log replaced", "log emptied",
+        "log cut", "log overwritten", "log longer", "times emptied",
+        "identity deleted", "identity changed", "identity a link",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("at", [0, 4])
 def test_a_run_whose_files_go_is_an_error_that_carries_the_run(
     tmp_path: Path, what: Callable[[Path], object], told: str, at: int
@@ -78,6 +102,45 @@ def test_a_run_whose_files_go_is_an_error_that_carries_the_run(
     assert partial.findings.equals(WHOLE.findings)
     assert len(eh.export(partial, tmp_path / "saved.csv").read_text().splitlines()) == WHOLE.found + 1
     assert "treated differently" in eh.report(partial, tmp_path / "saved.html").read_text()
+
+
+def test_a_run_that_an_error_ends_does_not_say_that_lost_answers_are_kept(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+
+    def act() -> None:
+        os.truncate(directory / "answers.log", 100)
+        raise ValueError("out")
+
+    with pytest.raises(ModelError) as caught:
+        audit(acting(4, act, directory), directory)
+    assert caught.value.partial.tests > 0
+    assert "partial" in str(caught.value.__notes__)
+
+
+def test_a_log_that_was_cut_goes_on_where_it_was_cut(tmp_path: Path) -> None:
+    audit(directory=tmp_path / "fresh")
+    directory = tmp_path / "run"
+    with pytest.raises(RunError, match="contents changed"):
+        audit(acting(4, lambda: os.truncate(directory / "answers.log", 100), directory), directory)
+    assert audit(directory=directory).findings.equals(WHOLE.findings)
+    assert (directory / "answers.log").read_bytes() == (tmp_path / "fresh" / "answers.log").read_bytes()
+
+
+@pytest.mark.parametrize("tail", [bytes(1), bytes(700), b"EV", b"EVH1" + bytes(40)])
+def test_what_stands_behind_the_last_answer_is_dropped_where_nothing_is_asked(tmp_path: Path, tail: bytes) -> None:
+    audit(directory=tmp_path)
+    log, before = tmp_path / "answers.log", (tmp_path / "answers.log").read_bytes()
+    (tmp_path / "run.json").unlink()
+    log.write_bytes(before + tail)
+    assert audit(directory=tmp_path).findings.equals(WHOLE.findings)
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize("below", ["", "runs/one"])
+def test_a_link_to_nothing_as_the_directory_is_named(tmp_path: Path, below: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunError, match="link is a symbolic link to .*nowhere.*make that directory"):
+        audit(directory=tmp_path / "link" / below)
 
 
 def test_a_directory_that_goes_before_the_first_answer(tmp_path: Path) -> None:
@@ -108,8 +171,9 @@ def test_links_in_a_directory_of_somebody_else_change_nothing_outside(tmp_path: 
         for budget in (BUDGET, eh.Budget(tests=900)):
             with pytest.raises(RunError, match=f"{name} is a symbolic link"):
                 eh.audit(refuse, SPACE, "themis", budget, directory=directory, chunk=64)
-        with pytest.raises(RunError, match=f"{name} is a symbolic link"):
-            eh.bundle(directory, tmp_path / "run.zip")
+        for read in (eh.Run.load, lambda d: eh.replay(d, refuse), lambda d: eh.bundle(d, tmp_path / "run.zip")):
+            with pytest.raises(RunError, match=f"{name} is a symbolic link"):
+                read(directory)
         assert outside.read_bytes() == before
     assert not (tmp_path / "run.zip").exists()
 
@@ -122,6 +186,14 @@ def test_links_under_temporary_names_change_nothing_outside(tmp_path: Path, name
     (directory / name).symlink_to(outside)
     eh.audit(refuse, SPACE, "themis", eh.Budget(tests=900), directory=directory, chunk=64)
     assert outside.read_text() == "mine"
+
+
+def test_a_link_in_the_place_of_where_a_model_came_from_is_refused(tmp_path: Path) -> None:
+    run = audit(directory=tmp_path / "run")
+    (tmp_path / "outside").write_text("{}")
+    (tmp_path / "run" / "source.json").symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match=r"source\.json is a symbolic link"):
+        Source.read(run)
 
 
 def test_a_second_name_of_the_log_is_refused(tmp_path: Path) -> None:

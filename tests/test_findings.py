@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,3 +65,23 @@ def test_typed_labels_come_back(dtype: str) -> None:
 def test_too_many_labels_look_like_a_regression() -> None:
     with pytest.raises(ModelError, match="regression"):
         Decisions().encode(np.arange(40_000))
+
+
+@pytest.mark.parametrize("decisions", [(False, True), (0, 1), ("no", "yes")])
+def test_no_findings_have_the_types_of_some(decisions: tuple[object, object]) -> None:
+    values = np.array(decisions)
+
+    def model(frame: pd.DataFrame) -> object:
+        return values[((frame["x"] > 5_000) & frame["b"]).to_numpy(dtype=np.int64)]
+
+    runs = (eh.audit(model, SPACE, "themis", eh.Budget(tests=1), seed=seed) for seed in range(20))
+    small = next(run for run in runs if not run.found)
+    large = eh.audit(model, SPACE, "themis", eh.Budget(tests=500), seed=small.identity.seed)
+    assert small.found == 0 < large.found
+    assert small.findings.equals(large.findings.head(small.found))
+
+
+def test_no_findings_are_read_back_as_they_were(tmp_path: Path) -> None:
+    run = eh.audit(lambda frame: frame["x"] > 5, SPACE, "themis", eh.Budget(tests=9), directory=tmp_path / "run")
+    assert run.found == 0
+    assert eh.Run.load(tmp_path / "run").findings.equals(run.findings)

@@ -108,5 +108,5 @@ def test_an_identity_is_read_back() -> None:
 def test_an_identity_without_a_part_is_refused() -> None:
     stored = eh.audit(rule, SPACE, "themis").identity.to_dict()
     del stored["seed"]
-    with pytest.raises(KeyError):
+    with pytest.raises(RunError, match="'seed' is missing"):
         RunIdentity.from_dict(stored)

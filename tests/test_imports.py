@@ -25,6 +25,8 @@ LAYERS = [
         "limits",
         "bounded",
         "trial",
+        "fields",
+        "plugins",
     }
     | {"_write", "interrupts"},
     {"space", "text", "criterion", "identity", "memo", "log", "directory", "findings", "text_findings"},
@@ -33,7 +35,7 @@ LAYERS = [
     {"unused", "ledger", "questions", "oracle", "check", "judge", "trail", "starting"},
     {"run", "loading", "retracing", "sources", "text_quality"},
     {"words", "text_words", "reporting", "demo", "measuring", "repairing", "locating", "shrinking"}
-    | {"exporting", "comparing", "evidence", "cases", "replaying", "rejudging", "covering"},
+    | {"exporting", "comparing", "evidence", "cases", "replaying", "rejudging", "covering", "testing"},
     {"config"},
     {"cli", "pytest_plugin", "__init__", "__main__"},
 ]

@@ -45,6 +45,17 @@ def test_a_smaller_budget_returns_the_prefix_and_leaves_the_files(strategy: str,
     assert eh.Run.load(tmp_path / "r").found == large.found
 
 
+@pytest.mark.parametrize("small", [eh.Budget(tests=1001), eh.Budget(rows=1001)], ids=["tests", "rows"])
+def test_a_run_that_its_budget_ended_inside_a_block_is_extended_to_the_same_tests(
+    small: eh.Budget, tmp_path: Path
+) -> None:
+    fresh = eh.audit(model(), SPACE, "aequitas", eh.Budget(tests=3000), directory=tmp_path / "fresh")
+    eh.audit(model(), SPACE, "aequitas", small, directory=tmp_path / "r")
+    extended = eh.audit(model(), SPACE, "aequitas", eh.Budget(tests=3000), directory=tmp_path / "r")
+    assert (extended.tests, extended.asked) == (fresh.tests, fresh.asked)
+    assert extended.findings.equals(fresh.findings)
+
+
 def test_a_killed_run_keeps_its_findings_under_a_smaller_budget(tmp_path: Path) -> None:
     large = eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
     (tmp_path / "r" / "run.json").unlink()
@@ -124,6 +135,29 @@ def test_a_changed_model_of_a_resumed_run_is_not_called_random(tmp_path: Path) -
         eh.audit(eh.wrap(taken_back, input="array", name="rule"), SPACE, "themis", eh.Budget(tests=7000),
                  directory=tmp_path / "r")  # fmt: skip
     assert files(tmp_path / "r")["run.json"] == before["run.json"]
+
+
+@pytest.mark.parametrize("left", [0.0, 0.3, 0.9, 0.999])
+def test_a_finished_run_that_has_lost_the_end_of_its_log_goes_on(left: float, tmp_path: Path) -> None:
+    whole = eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
+    log, before = tmp_path / "r" / "answers.log", files(tmp_path / "r")
+    log.write_bytes(before["answers.log"][: int(left * len(before["answers.log"]))])
+    with pytest.raises(RunError, match="delete it .* or run the same audit again"):
+        eh.Run.load(tmp_path / "r")
+    again = eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
+    assert again.findings.equals(whole.findings)
+    assert log.read_bytes() == before["answers.log"]
+    assert eh.Run.load(tmp_path / "r").found == whole.found
+
+
+def test_a_finished_run_whose_log_is_damaged_is_still_refused(tmp_path: Path) -> None:
+    eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
+    log = tmp_path / "r" / "answers.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(RunError, match="damaged"):
+        eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
 
 
 def test_asking_fewer_findings_again_keeps_what_is_confirmed(tmp_path: Path) -> None:

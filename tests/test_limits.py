@@ -59,6 +59,52 @@ def test_a_raised_limit_lets_a_table_in(tmp_path: Path, monkeypatch: pytest.Monk
     assert read_frame(path).shape == (1, 20_002)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("rows.csv", b"a,b,c\n" + b"1,2,3\n" * 500), ("rows.jsonl", b'{"a": 1, "b": 2, "c": 3}\n' * 500)],
+)
+def test_a_plain_file_may_have_as_many_cells_as_its_size_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    monkeypatch.setenv("EVENHAND_LIMIT_TABLE_CELLS", "10")
+    monkeypatch.setenv("EVENHAND_LIMIT_JSON_VALUES", "10")
+    assert read_frame(path).shape == (500, 3)
+
+
+def test_lines_of_json_are_not_taken_apart_to_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"text": "a comment, that somebody wrote", "id": 5}\n' * 100)
+    monkeypatch.setattr("evenhand.space.files.count_values", None)
+    assert read_frame(path).shape == (100, 2)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@pytest.mark.parametrize("read", [read_frame, eh.datasets.read_texts])
+def test_lines_count_once_however_they_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes, read) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(end.join([b"text"] + [b"x"] * 90) + end)
+    monkeypatch.setenv("EVENHAND_LIMIT_TABLE_ROWS", "95")
+    assert len(read(path)) == 90
+    monkeypatch.setenv("EVENHAND_LIMIT_TABLE_ROWS", "80")
+    with pytest.raises(LimitExceeded, match="table_rows"):
+        read(path)
+
+
+def test_an_archive_that_breaks_while_it_is_read_is_an_error_of_the_reader(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("a", b"content")
+    path.write_bytes(path.read_bytes().replace(b"content", b"CONTENT"))
+    with (
+        pytest.raises(DataError, match="damaged"),
+        path.open("rb") as file,
+        open_archive(file, path, "an archive", "archive_entries", "model_bytes", DataError) as archive,
+    ):
+        archive.read("a")
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -94,7 +140,7 @@ def test_nesting_counts_levels_and_not_brackets(depth: int, wide: int, pair: str
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 
 
-@given(st.lists(texts, max_size=5), st.integers(1, 16))
+@given(st.lists(texts, max_size=5), st.integers(1, 8))
 def test_toml_is_read_as_tomllib_reads_it(words: list[str], parts: int) -> None:
     quoted = ", ".join(json.dumps(word, ensure_ascii=False).replace("\x7f", "") for word in words)
     literal = "'''" + "".join(words).replace("'", "") + "'''"

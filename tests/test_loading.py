@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.digests import KEPT, KEPT_TESTS, RUNS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.budget import Budget, StopReason
-from evenhand.errors import RunError
+from evenhand.errors import EvenhandError, RunError
 from evenhand.exporting.json import to_json
+from evenhand.log import _HEAD, MAGIC, _checksum
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -78,6 +85,126 @@ def test_a_result_may_count_fewer_answers_than_there_are(tmp_path: Path, limit: 
             with pytest.raises(RunError, match="damaged"):
                 eh.Run.load(directory)
     assert fewer == (limit == "findings")
+
+
+# Files of somebody else
+
+
+WRONG: list[Any] = [
+    None,
+    [],
+    {},
+    -1,
+    0,
+    2,
+    10**30,
+    1e308,
+    "x",
+    "",
+    True,
+    [[]],
+    [1],
+    {"a": 1},
+    3.5,
+    float("nan"),
+    "9" * 400,
+]
+WRONG += [[None] * 3, ["x"], "<f8", "O", "V4", "S0", "<i1", "<u8", [2**40, 2**40], [-1], {"kind": "Both"}, 10**400]
+EACH = 120
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield place
+    if isinstance(value, dict):
+        for key in value:
+            yield from places(value[key], (*place, key))
+    elif isinstance(value, list):
+        for i in range(min(len(value), 4)):
+            yield from places(value[i], (*place, i))
+
+
+def changed(value: Any, draw: random.Random) -> Any:
+    """Put something wrong in a drawn place of plain values, or take away what is there."""
+    place = draw.choice(list(places(value)))
+    wrong = draw.choice(WRONG)
+    if not place:
+        return wrong
+    value = copy.deepcopy(value)
+    *path, last = place
+    inner = value
+    for step in path:
+        inner = inner[step]
+    if draw.random() < 0.1:
+        del inner[last]
+    else:
+        inner[last] = wrong
+    return value
+
+
+def read_all(directory: Path) -> None:
+    run = eh.Run.load(directory)
+    repr(run)
+    run.findings.to_csv()
+    run.to_dict()
+    repr(run.curve)
+    assert run.found >= 0
+
+
+@pytest.mark.parametrize("name", sorted(KEPT))
+@pytest.mark.parametrize("file", ["identity.json", "run.json"])
+def test_changed_files_are_an_error_in_words_or_harmless(name: str, file: str, tmp_path: Path) -> None:
+    directory, draw = Path(shutil.copytree(RUNS / name, tmp_path / "run")), random.Random(3)
+    stored, refused = json.loads((directory / file).read_text()), 0
+    for i in range(EACH):
+        (directory / file).write_text(json.dumps(changed(stored, draw)))
+        try:
+            read_all(directory)
+            if i % 8 == 0:
+                KEPT[name](Path(shutil.copytree(directory, tmp_path / f"copy{i}")), KEPT_TESTS[name])
+        except EvenhandError:
+            refused += 1
+    assert refused > EACH // 3
+
+
+def frames_of(path: Path) -> list[tuple[dict[str, Any], bytes]]:
+    data, out, at = path.read_bytes(), [], 0
+    while at < len(data):
+        _, header, body, _ = _HEAD.unpack(data[at : at + _HEAD.size])
+        start = at + _HEAD.size
+        at = start + header + body
+        out.append((json.loads(data[start : start + header]), data[start + header : at]))
+    return out
+
+
+def framed(header: Any, body: bytes) -> bytes:
+    head = json.dumps(header, sort_keys=True).encode()
+    return _HEAD.pack(MAGIC, len(head), len(body), _checksum(head, body)) + head + body
+
+
+@pytest.mark.parametrize("name", sorted(KEPT))
+def test_answers_with_good_checksums_and_wrong_contents_are_an_error_in_words(name: str, tmp_path: Path) -> None:
+    directory, draw = Path(shutil.copytree(RUNS / name, tmp_path / "run")), random.Random(4)
+    log = directory / "answers.log"
+    whole, stored, refused = log.read_bytes(), frames_of(log), 0
+    for i in range(EACH):
+        which = draw.randrange(len(stored)) if i % 2 else draw.randrange(min(3, len(stored)))
+        header, body = stored[which]
+        if draw.random() < 0.7:
+            header = changed(header, draw)
+        else:
+            at = draw.randrange(len(body))
+            body = body[:at] + bytes([draw.randrange(256)]) + body[at + 1 :]
+        log.write_bytes(b"".join(framed(*frame) for frame in [*stored[:which], (header, body), *stored[which + 1 :]]))
+        try:
+            read_all(directory)
+        except EvenhandError:
+            refused += 1
+        if i % 4 == 0:
+            with suppress(EvenhandError):
+                KEPT[name](Path(shutil.copytree(directory, tmp_path / f"copy{i}")), KEPT_TESTS[name] + 20)
+    log.write_bytes(whole)
+    read_all(directory)
+    assert refused > EACH // 3
 
 
 def test_a_run_read_back_tells_the_same(tmp_path: Path) -> None:

@@ -91,6 +91,17 @@ def test_zeros_before_good_frames_are_damage(tmp_path: Path) -> None:
             list(frames(path))
 
 
+@pytest.mark.parametrize(
+    "tail", [b"x", b"EVx", b"EV\0\0x", b"xyz" + bytes(40), b"\0EVH1", b"garbage" * 4, b"garbage" * 9]
+)
+def test_a_tail_that_no_frame_begins_with_is_damage(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / "answers.log"
+    write(path, 3)
+    path.write_bytes(path.read_bytes() + tail)
+    with pytest.raises(RunError, match="damaged at byte"):
+        list(frames(path))
+
+
 def test_a_log_without_closing_bytes_is_read(tmp_path: Path) -> None:
     # As earlier versions wrote it: a frame ended with its last array.
     packed = pack(frame(3))

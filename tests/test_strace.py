@@ -53,6 +53,18 @@ def written(folder: Path, calls: list[str]) -> set[str]:
     return paths
 
 
+def inside(path: str, folder: Path) -> bool:
+    """Say whether a path is one of those that the commands named, or below one."""
+    return any(Path(path).is_relative_to(folder / part) for part in ("run", "out", "tmp"))
+
+
+def test_only_whole_names_count_as_inside(tmp_path: Path) -> None:
+    assert inside(f"{tmp_path}/run", tmp_path)
+    assert inside(f"{tmp_path}/run/answers.log", tmp_path)
+    assert not inside(f"{tmp_path}/runaway", tmp_path)
+    assert not inside(f"{tmp_path}/output/page.html", tmp_path)
+
+
 @needs_strace
 def test_nothing_leaves_the_machine_and_nothing_is_written_elsewhere(tmp_path: Path) -> None:
     folder = (tmp_path / "work").resolve()
@@ -72,8 +84,7 @@ def test_nothing_leaves_the_machine_and_nothing_is_written_elsewhere(tmp_path: P
         assert any("openat" in call for call in calls), "strace saw nothing"
         talking = [call for call in calls if re.search(r"\b(socket|connect|bind|sendto|sendmsg)\(", call)]
         assert talking == [], name
-        allowed = tuple(f"{folder / part}" for part in ("run", "out", "tmp"))
-        elsewhere = {path for path in written(folder, calls) if not path.startswith(allowed)}
+        elsewhere = {path for path in written(folder, calls) if not inside(path, folder)}
         assert {path for path in elsewhere if not path.startswith(SEMAPHORE)} <= {str(folder), "/dev/null"}, name
         assert not any(Path(path).exists() for path in elsewhere if path.startswith(SEMAPHORE))
     assert list((folder / "tmp").iterdir()) == []

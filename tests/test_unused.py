@@ -13,13 +13,16 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
+from evenhand.cli.measured import facts
 from evenhand.errors import UnusedWarning
 from evenhand.exporting.junit import to_junit
 from evenhand.exporting.markdown import to_markdown
 from evenhand.exporting.sarif import to_sarif
 from evenhand.measuring.limits import Limit, Outcome
+from evenhand.model import asking
 from tests.reporting.page import Page
 
 RNG = np.random.default_rng(0)
@@ -78,6 +81,32 @@ def test_of_several_attributes_those_received_go_on_being_judged():
     assert "does not receive 'sex'" in run.note
     assert "what was found is about 'race'" in run.note
     assert eh.estimate(model, BY_BOTH, "data", data=PEOPLE).verdict == "treated differently"
+
+
+def test_where_nothing_was_found_nothing_is_said_to_be_about_the_others(tmp_path):
+    encode = make_column_transformer((OneHotEncoder(), ["race"]), remainder="passthrough")
+    model = make_pipeline(encode, DecisionTreeClassifier(max_depth=1)).fit(PEOPLE[[*NUMBERS, "race"]], PEOPLE.age > 30)
+    run = eh.audit(model, BY_BOTH, budget=FEW)
+    found = eh.estimate(model, BY_BOTH, "data", data=PEOPLE)
+    eh.report(run, tmp_path / "r.html", data=PEOPLE, samples=200)
+    page = Page((tmp_path / "r.html").read_text())
+    for text in (run.note, found.note, page.text):
+        assert "does not receive 'sex'" in text
+        assert "what was found is about" not in text
+        assert "the model may not use 'race'" in text
+        assert "the model may not use 'sex'" not in text
+    assert run.unused == found.unused == ("sex",)
+
+
+def test_what_only_an_estimate_finds_ends_no_decision_changed(tmp_path):
+    def rare(frame):
+        return (frame["sex"] == "F") & (frame["age"] == 31) & (frame["hours"] == 3)
+
+    space = eh.Space([eh.Integer("age", 18, 60), eh.Integer("hours", 1, 8), eh.Nominal("sex", ["F", "M"])], "sex")
+    run = eh.audit(rare, space, budget=eh.Budget(tests=3))
+    eh.report(run, tmp_path / "r.html")
+    text = Page((tmp_path / "r.html").read_text()).text
+    assert (run.found, "may not use" in run.note, "may not use" in text) == (0, True, False)
 
 
 PIPELINES = {
@@ -140,18 +169,31 @@ def test_where_only_answers_tell_families_are_counted():
     run = eh.audit(scores_of_age, BY_SEX, "themis")
     families = len(set(zip(PEOPLE["age"], PEOPLE["hours"], strict=True)))
     assert run.tests == BY_SEX.tests >= families
-    assert f"no decision changed in {run.tests:,} families, and no score in 256" in repr(run)
+    assert f"no decision changed in {run.tests:,} families, which are all that the space has" in repr(run)
+    assert "no score in 256 that were asked for them: no decision depends on 'sex'" in repr(run)
     assert run.scored == (256, 0)
     found = eh.estimate(scores_of_age, BY_SEX)
     # Every family once, though two individuals stand in each.
     assert (found.families, found.samples) == (BY_SEX.tests, 2 * BY_SEX.tests)
-    assert f"no decision changed in {BY_SEX.tests:,} families, and no score in {BY_SEX.tests:,}" in repr(found)
+    assert f"no decision changed in {BY_SEX.tests:,} families, which are all that the space has" in repr(found)
+    assert f"no score in {BY_SEX.tests:,} that were asked for them: no decision depends on 'sex'" in repr(found)
+
+
+def test_fewer_tests_than_scores_are_no_contradiction():
+    run = eh.audit(scores_of_age, BY_SEX, budget=eh.Budget(tests=100))
+    assert "no decision changed in 100 families, and no score in 256 drawn to compare scores" in repr(run)
+    assert "the model may not use 'sex'" in run.note
+    data = eh.estimate(scores_of_age, BY_SEX, "data", data=PEOPLE, about="rows")
+    assert (data.exact, "may not use 'sex'" in data.note) == (True, True)
 
 
 def test_labels_alone():
     run = eh.audit(lambda frame: frame["age"] > 30, BY_SEX, "themis")
     assert run.scored is None
-    assert f"no decision changed in {run.tests:,} families: the model may not use 'sex'; {BEYOND}" in repr(run)
+    assert f"changed in {run.tests:,} families, which are all that the space has: no decision depends" in repr(run)
+    assert repr(run).endswith(BEYOND)
+    few = eh.audit(lambda frame: frame["age"] > 30, BY_SEX, "themis", budget=eh.Budget(tests=50))
+    assert f"no decision changed in 50 families: the model may not use 'sex'; {BEYOND}" in repr(few)
 
 
 def test_scores_that_move_without_a_changed_decision_are_no_reason_for_a_note():
@@ -235,4 +277,105 @@ def test_files_for_pull_requests_and_ci_carry_the_note():
     run = eh.audit(lambda frame: frame["age"] > 3, space, "themis")
     assert run.note is not None
     for text in (to_markdown(run), to_junit(run, 10), to_sarif(run, 10)):
-        assert "the model may not use" in text
+        assert "no decision depends on" in text
+
+
+def test_rows_are_counted_that_were_handed_over():
+    asked = 0
+
+    def labels(frame):
+        nonlocal asked
+        asked += len(frame)
+        return np.where(frame["age"] > 30, "yes", "no")
+
+    run = eh.audit(labels, BY_SEX, "themis", FEW)
+    assert run.found == 0
+    assert run.rows + run.rows_checked == asked
+
+
+def test_fewer_families_are_compared_of_a_slow_model(monkeypatch):
+    class Slow(eh.Model):
+        name, input, has_scores, classes = "slow", "frame", True, (0, 1)
+        now = 0.0
+
+        def monotonic(self):
+            return self.now
+
+        def scores(self, X):
+            type(self).now += 0.05 * len(X)
+            return np.tile([0.2, 0.8], (len(X), 1))
+
+        def labels(self, X):
+            return self.decide(self.scores(X))
+
+    model = Slow()
+    monkeypatch.setattr(asking, "time", model)
+    run = eh.audit(model, BY_SEX, "themis", FEW)
+    assert run.scored is not None
+    families, changed = run.scored
+    assert changed == 0
+    assert 0 < families <= 10
+    assert f"no score in {families}" in run.note
+
+
+@pytest.mark.parametrize("favourable", [None, 1])
+def test_what_is_not_received_is_not_estimated(favourable, tmp_path):
+    found = eh.estimate(without_sex(), BY_SEX, "data", data=PEOPLE, favourable=favourable)
+    assert (found.low, found.high, found.interval) == (0, 0, "not received")
+    assert dict(facts(found))["interval"] == "none needed: the model does not receive what is protected"
+    (share,) = found.shares
+    assert (share.low, share.high) == (0, 0)
+    (pair,) = found.comparisons
+    assert (pair.low, pair.high, pair.verdict) == (0, 0, "not received")
+    assert (pair.net_low, pair.net_high) == ((0, 0) if favourable else (None, None))
+    assert "insufficient" not in repr(found)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_of_several_the_one_that_is_not_received_has_no_interval(regression, tmp_path):
+    encode = make_column_transformer((OneHotEncoder(), ["race"]), remainder="passthrough")
+    last = LinearRegression() if regression else LogisticRegression(max_iter=500)
+    wanted = (PEOPLE["race"] == "A") * (1000.5 if regression else 1)
+    model = make_pipeline(encode, last).fit(PEOPLE[[*NUMBERS, "race"]], wanted)
+    settings = {"criterion": eh.Gap(100)} if regression else {}
+    favourable = "higher" if regression else 1
+    found = eh.estimate(model, BY_BOTH, "data", data=PEOPLE, favourable=favourable, **settings)
+    by = {share.attributes: (share.low, share.high) for share in found.shares}
+    assert by["sex",] == (0, 0)
+    assert by["race",][1] > 0
+    for c in found.comparisons:
+        same = c.first.get("race") == c.second.get("race")
+        assert (c.verdict == "not received") == same
+        if same:
+            assert (c.high, c.net_low, c.net_high) == (0, 0, 0)
+            assert {c.difference, c.difference_low, c.difference_high} == ({0.0} if regression else {None})
+    assert "sex F against" not in repr(found)
+    run = eh.audit(model, BY_BOTH, budget=FEW, **settings)
+    eh.report(run, tmp_path / "r.html", data=PEOPLE, favourable=favourable, samples=300)
+    text = Page((tmp_path / "r.html").read_text()).text
+    rows = text.split("sex F and as sex M")[1:]
+    assert rows
+    for row in rows:
+        assert "the model does not receive it" in row.split(" and as ")[0]
+        assert "too little evidence" not in row.split("the model does not")[0]
+
+
+def test_what_follows_an_attribute_is_still_estimated():
+    space = eh.Space(
+        [eh.Integer("age", 18, 60), eh.Nominal("kin", ["wife", "husband"]), eh.Nominal("sex", ["F", "M"])],
+        protected="sex",
+        links={"sex": {"kin": {"M": {"wife": "husband"}, "F": {"husband": "wife"}}}},
+    )
+    model = eh.wrap(lambda frame: frame["age"] > 30)
+    model.columns = ("age", "kin")
+    found = eh.estimate(model, space, exact=False, samples=300)
+    assert (found.unused, found.unaware, found.high > 0) == (("sex",), False, True)
+    assert found.comparisons[0].verdict != "not received"
+
+
+def test_a_comparison_says_first_that_the_later_model_lacks_the_column():
+    with_sex = eh.audit(lambda frame: frame["sex"] == "F", BY_SEX, budget=FEW)
+    without = eh.audit(without_sex(), BY_SEX, budget=FEW)
+    said = eh.compare(with_sex, without, samples=200).sentence
+    assert said.startswith("Of the second model: the model does not receive 'sex'")
+    assert "Of the first model" not in said

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import evenhand as eh
+from evenhand import testing
+from evenhand.testing import TEAMS, VECTORS, WORDS, team_space, team_texts, text_label
 from evenhand.text.similar import Similar
 from evenhand.text.tokens import split
 
-TEAMS = ["reds", "blues", "greens"]
-WORDS = [f"{a}{b}" for a, b in itertools.product("bdfklmnprt", "aeiou")]
-VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 4))
-
-
-def team_space(**settings: Any) -> eh.TextSpace:
-    return eh.TextSpace({"team": TEAMS}, (WORDS, VECTORS), **{"k": 5, **settings})
-
-
-def team_texts(seed: int, count: int, words: int = 8, terms: int = 1) -> list[str]:
-    """Random sentences, each with so many terms."""
-    rng = np.random.default_rng(seed)
-    texts = []
-    for _ in range(count):
-        chosen = rng.choice(WORDS, words).tolist()
-        for at in rng.choice(words, terms, replace=False):
-            chosen[at] = str(rng.choice(TEAMS))
-        texts.append(", ".join([" ".join(chosen[:3]), " ".join(chosen[3:])]) + "!")
-    return texts
+__all__ = ["TEAMS", "VECTORS", "WORDS", "team_space", "team_texts"]
 
 
 @dataclass
@@ -55,7 +37,7 @@ class TextWorld:
         return np.array([self.label(text) for text in texts])
 
     def label(self, text: str) -> str:
-        return "bad" if zlib.crc32(text.encode(), self.salt) % 100 < self.share else "good"
+        return text_label(text, self.salt, self.share)
 
     @property
     def model(self) -> Any:
@@ -108,33 +90,12 @@ class WordWorld(TextWorld):
         return Words(self)
 
 
-class Words(eh.Model):
-    """A world's answers as scores whose highest is the label, with made-up slopes of words."""
-
-    name, input, has_scores, decides, has_words, gradient_source = "words", "text", True, True, True, "made up"
-    classes = np.array(["bad", "good"])
+class Words(testing.Words):
+    """A world's answers, which the world counts."""
 
     def __init__(self, world: WordWorld) -> None:
+        super().__init__(world)
         self.world = world
-
-    def labels(self, X: Any) -> Any:
-        return self.world(X)
-
-    def scores(self, X: Any) -> Any:
-        labels = self.world(X)
-        level = np.array([[np.sin(zlib.crc32(text.encode()) % 999), 0.0] for text in X]) / 4
-        return level + (labels[:, None] == self.classes)
-
-    def word_vectors(self, words: Any) -> Any:
-        known = dict(zip(WORDS, VECTORS, strict=True))
-        return np.array([known.get(word.lower(), np.zeros(4)) for word in words])
-
-    def word_gradients(self, texts: Any, classes: Any) -> Any:
-        self.world(texts.strings())
-        known = np.array([zlib.crc32(word.encode()) % 97 for word in texts.vocabulary.words])
-        whole = np.bincount(texts.rows, weights=known[texts.words], minlength=len(texts))
-        own = known[texts.words] * 3 + whole[texts.rows] + classes[texts.rows]
-        return np.sin(own[:, None] * np.arange(1, 5))
 
 
 def word_world(seed: int) -> WordWorld:

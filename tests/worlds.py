@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand import testing
 from evenhand.search import Search
 from evenhand.space.individuals import Individuals
 
@@ -87,23 +88,15 @@ class World:
         return set(self.families())
 
 
-class Lookup(eh.Model):
-    """A world's answers as labels, or as scores whose highest is the label."""
-
-    name, input, has_scores, decides = "lookup", "array", True, True
+class Lookup(testing.Lookup):
+    """A world's answers, which the world counts."""
 
     def __init__(self, world: World) -> None:
+        super().__init__(world.space, world.table)
         self.world = world
-        self.classes = np.arange(max(2, int(world.table.max()) + 1))
 
     def labels(self, X: Any) -> Any:
         return self.world(X)
-
-    def scores(self, X: Any) -> Any:
-        labels = self.world(X)
-        # Smooth in between, so that there is something to differentiate.
-        level = np.sin(X @ np.arange(1, X.shape[1] + 1)[:, None] + np.arange(len(self.classes))) / 4
-        return level + (labels[:, None] == np.arange(len(self.classes)))
 
 
 @dataclass(frozen=True)
@@ -129,29 +122,9 @@ def keys_of(run: eh.Run) -> list[Any]:
     return run.pairs.individuals().keys.tolist() if run.found else []
 
 
-def whole(name: str, size: int, nominal: bool) -> eh.Integer | eh.Nominal:
-    # Values equal codes, so that a lookup needs no translation.
-    return eh.Nominal(name, range(size)) if nominal else eh.Integer(name, 0, size - 1)
-
-
 def random_world(seed: int, most: int, *, patchy: bool = True, nominal: bool = True) -> World:
     """A random space of up to ``most`` individuals and a random table, smooth enough for local searches."""
-    rng = np.random.default_rng(seed)
-    attributes = []
-    total = 1
-    while total < most and len(attributes) < 7:
-        size = int(rng.integers(2, 9))
-        if total * size > most:
-            break
-        total *= size
-        attributes.append(whole(f"a{len(attributes)}", size, nominal and rng.random() < 0.4))
-    names = [a.name for a in attributes]
-    protected = list(rng.choice(names, size=int(rng.integers(1, min(3, len(names)))), replace=False))
-    space = eh.Space(attributes, protected=[str(p) for p in protected])
-    rows = space.coding.rows(np.arange(space.coding.total))
-    weights = rng.normal(size=rows.shape[1])
-    score = np.sin(rows @ weights) if patchy else rows @ weights - np.median(rows @ weights)
-    return World(space, (score > rng.normal() * 0.5).astype(np.int64))
+    return World(*testing.random_table(seed, most, patchy=patchy, nominal=nominal))
 
 
 @st.composite
@@ -161,7 +134,7 @@ def worlds(draw: st.DrawFn, most: int = 400, constraints: bool = False) -> World
     while int(np.prod(sizes)) > most:
         sizes = sizes[:-1]
     nominal = draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))
-    attributes = [whole(f"a{j}", size, nom) for j, (size, nom) in enumerate(zip(sizes, nominal, strict=True))]
+    attributes = [testing.whole(f"a{j}", size, nom) for j, (size, nom) in enumerate(zip(sizes, nominal, strict=True))]
     count = draw(st.integers(1, max(1, min(2, len(sizes) - 1))))
     protected = [f"a{j}" for j in draw(st.permutations(range(len(sizes))))[:count]]
     texts = []

@@ -27,6 +27,7 @@ _ADVICE = {
     errno.EACCES: "allow yourself to write there",
     errno.EPERM: "allow yourself to write there",
     errno.EROFS: "the file system can only be read: choose another",
+    errno.EEXIST: "a file has that name: choose another",
     errno.EISDIR: "it is a folder: name a file",
     errno.ELOOP: "it is a symbolic link, and links are not followed here: put the file itself there",
     errno.ENAMETOOLONG: "choose a shorter name",
@@ -83,7 +84,11 @@ def replacing(path: Path, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:
             yield file
         return
-    with _renamed(Path(os.path.realpath(path)), mode) as file:
+    try:
+        target = Path(os.path.realpath(path))
+    except ValueError as error:
+        raise OSError(errno.EINVAL, f"no file can have that name ({error})") from None
+    with _renamed(target, mode) as file:
         if before is not None and hasattr(os, "fchmod"):
             os.fchmod(file.fileno(), before & 0o777)
         yield file

@@ -13,7 +13,7 @@ from evenhand.errors import DataError, ModelError, Words
 from evenhand.model import Model, reading
 from evenhand.model.asking import Asking
 from evenhand.model.sensitive import SensitiveModel
-from evenhand.remedies import COMPARE, FLIP, TEXT_RANDOM
+from evenhand.remedies import FLIP, TEXT_RANDOM
 from evenhand.slopes import Slopes, Source
 from evenhand.space.ground import BoundSpace, Kin, table
 from evenhand.space.tabular import Space
@@ -35,8 +35,9 @@ class Asker:
             raise criterion.error
         heap.keep()
         model = reading(model, texts=ground.space.input == "text")
-        if isinstance(model, SensitiveModel) and model.sensitive is None:
-            model = model.told(table(ground).protected)
+        if isinstance(model, SensitiveModel):
+            model = model if model.sensitive is not None else model.told(table(ground).protected)
+            model.check_groups(table(ground))
         self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
         self.asking = Asking(model, timeout=timeout)
         self.contrasts = gradient is not None
@@ -55,7 +56,7 @@ class Asker:
             )
         if gradient is not None and ground.supports("texts"):
             self.word_slopes = WordSlopes(self, gradient)
-        if model.columns is not None:
+        if model.columns is not None and ground.supports("attributes"):
             lacking = [name for name in model.columns if name not in self.space.names]
             if lacking:
                 raise DataError(
@@ -85,7 +86,7 @@ class Asker:
         """Build the frame, array or list of texts that the model takes."""
         return self.ground.space.inputs(rows, self.model.input, self.model.columns)
 
-    def labels(self, rows: Any, instead: Words = COMPARE) -> npt.NDArray[Any]:
+    def labels(self, rows: Any, instead: Words | None = None) -> npt.NDArray[Any]:
         """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
         return self.asking.labels(self.inputs(rows), len(rows), instead)
 

@@ -32,6 +32,8 @@ FREE = 16 * MIB
 PIECE = 2**16
 _ENTRY = 128
 """Bytes of an archive's directory for one entry; those of a model or a bundle take fewer."""
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+"""What zipfile raises of archives that are damaged, or made in a way that it does not read."""
 Kind = type[EvenhandError]
 
 # Possessive, so that no text makes them look back: they take time in proportion to the text.
@@ -40,6 +42,11 @@ _TOML_WORDS = re.compile(
     r"""|"(?:[^"\\\n]++|\\.)*+"?|'[^'\n]*+'?|\#[^\n]*+|[\w+:-]++|[ \t\r]++""",
     re.DOTALL,
 )
+_TOML_TABLES = re.compile(r"\.++(?=[\]=])|^\[(?=\.*+\]$)", re.MULTILINE)
+"""What makes tables, once words are taken out: headers, and dots of keys (of numbers, only a list's last is taken for
+one)."""
+_TABLE = 2
+"""Values that such a table counts as."""
 _JSON_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NO_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 
@@ -109,12 +116,14 @@ def parse_toml(text: str, where: str, error: Kind) -> dict[str, Any]:
     {'a': {'b': 1}}
     >>> parse_toml("a" + ".a" * 99 + " = 1", "text", ConfigError)
     Traceback (most recent call last):
-    evenhand.errors.LimitExceeded: text: beyond the limit toml_key_parts: more, where 16 is the most (parts of a
+    evenhand.errors.LimitExceeded: text: beyond the limit toml_key_parts: more, where 8 is the most (parts of a
     dotted key in a TOML file); if you trust the file, set EVENHAND_LIMIT_TOML_KEY_PARTS higher
     """
     check("toml_bytes", len(text), where)
     bare = _TOML_WORDS.sub("", text)
-    check("toml_values", sum(map(bare.count, ",={[")), where)
+    # Each is looked for more than once, and takes as much as several values.
+    tables = sum(map(len, _TOML_TABLES.findall(bare)))
+    check("toml_values", sum(map(bare.count, ",={[")) + _TABLE * tables, where)
     # Between the parts of a key there are dots alone; tomllib's memory grows with the square of their number.
     if "." * limit("toml_key_parts") in bare:
         raise exceeded("toml_key_parts", "more", where)
@@ -275,12 +284,17 @@ def open_archive(
         archive = zipfile.ZipFile(bounded)
     except OverflowError:
         raise exceeded(entries, "a longer directory", where) from None
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as problem:
+    except (*_DAMAGED, OSError, ValueError) as problem:
         raise error(f"{where}: it cannot be read as {what} ({_reason(problem)}); get an undamaged copy") from None
     bounded.most = None
     with archive:
         _check_entries(archive, file, where, entries, name, error)
-        yield archive
+        try:
+            yield archive
+        except EvenhandError:
+            raise
+        except (*_DAMAGED, OSError) as problem:
+            raise error(f"{where}: it is damaged ({_reason(problem)}); get an undamaged copy") from None
 
 
 def _check_entries(
@@ -298,6 +312,8 @@ def _check_entries(
         if entry.header_offset < end:
             raise error(f"{where}: its entry {entry.filename[:60]!r} overlaps another; get an undamaged copy")
         end = entry.header_offset + 30 + len(entry.orig_filename.encode()) + entry.compress_size
+        if entry.flag_bits & 1:
+            raise error(f"{where}: its entry {entry.filename[:60]!r} is encrypted; save it without a password")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise error(f"{where}: its entry {entry.filename[:60]!r} is packed in a way that is not read here")
         if entry.compress_type == zipfile.ZIP_STORED and entry.compress_size != entry.file_size:
@@ -317,7 +333,7 @@ def _check_deflated(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: obj
             machine, rest = getattr(stream, "_decompressor", None), getattr(stream, "_compress_left", 0)
             if rest or (machine is not None and not machine.eof):
                 raise error(f"{where}: its entry {entry.filename[:60]!r} is larger than it claims")
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as problem:
+    except (*_DAMAGED, OSError) as problem:
         raise error(f"{where}: its entry {entry.filename[:60]!r} is damaged ({_reason(problem)})") from None
 
 

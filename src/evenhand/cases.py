@@ -125,6 +125,8 @@ def _people(space: Any, cases: list[dict[str, Any]]) -> tuple[Any, Any]:
     """Find the cases in a space; those it does not have are left out."""
     if space.supports("attributes"):
         return space, _individuals(space, cases)
+    if not space.supports("texts"):
+        return None, ()
     texts = [case["text"] for case in cases if set(case) == {"text"} and isinstance(case["text"], str)]
     try:
         ground = space.begin(texts)

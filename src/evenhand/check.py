@@ -7,9 +7,8 @@ other batches: another order, other sizes, other rows beside them. Findings are 
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,16 +40,22 @@ TRIED = 64
 """Rows on which scores and decisions are compared."""
 ALONE_AT_FIRST = 6
 """Rows that are asked alone, beside which there is nothing that an answer could depend on."""
-PATIENCE = 2.0
-"""Seconds that the rows of one check should take at most, of a model that is slow."""
-WAYS = 8
-"""How often a check asks about each row, roughly."""
+PATIENCE, BRIEF = 2.0, 0.5
+"""Seconds that the rows of a full check should take at most, of a model that is slow, and those of any other check."""
+LEAST = 4
+"""Rows that are asked however slow a model is: fewer would show nothing."""
+WAYS, IN_ORDER = 8, 4
+"""How often a full check asks about each row, roughly; and one that looks at noise and order only."""
 SMALL = 63
 """The most rows of a batch in which they are asked again in another order: as unlike a large one as can be."""
 GROWN = 2
 """A block with so many times the rows of the last one that was checked is checked as well: calls may start small."""
 STEADY = 3
 """How often answers must come again before they are said to depend on the batch, and not on chance."""
+OFTEN = 8
+"""How often rows are asked once more, to tell a model that answers by chance from one that has changed."""
+SHUFFLES = 1_000
+"""How many shuffles of noisy answers must repeat less often than these before they are said to come in turn."""
 SLAB = 2**16
 """Findings whose rows are mixed with one another when they are asked again."""
 TOLERANCE = 1e-6
@@ -91,8 +96,21 @@ class Said:
         return np.asarray(far if self.follows else far | unlike)
 
 
+def affordable(asker: Asker, most: int, ways: int, seconds: float) -> int:
+    """How many rows, of at most so many, may be asked in so many ways: fewer where a row takes long.
+
+    What the calls so far have taken tells how long that is.
+    """
+    pace = asker.asking.calls.pace
+    if not pace:
+        return most
+    return min(most, max(LEAST, int(seconds / (ways * asker.cost * pace))))
+
+
 class Steadiness:
     """Checks that a model answers each row by itself: for the first block of a run, and for much larger ones later.
+
+    Where no block had rows enough to look at everything, ``finish`` does that with the rows of all blocks together.
 
     >>> from evenhand.criterion import Flip
     >>> from evenhand.model import wrap
@@ -111,8 +129,9 @@ class Steadiness:
         self.asker, self.seed, self.chunk = asker, seed, chunk
         self.rows = 0
         """Rows asked to check."""
-        self._seconds = 0.0
-        self._largest = 0
+        self._largest = self._full = 0
+        """Rows of the largest block that was checked, and of the largest at which everything was looked at."""
+        self._kept: list[Any] = []
         self._scored = False
         self._probing: Asker | None = None
 
@@ -122,28 +141,54 @@ class Steadiness:
         Raises ``FlakyModel`` where answers depend on the batch.
         """
         size = int(families.places.sum())
+        self.keep(families)
         if not size or size < GROWN * self._largest:
             return 0, 0
         # The first blocks of a run are small: all is looked at again in the first that has rows enough.
-        full, self._largest = not self._largest or self._largest < ENOUGH <= size, size
+        first, self._largest = not self._largest, size
+        full = (first and size > FEWEST) or self._full < ENOUGH <= size
         rng = np.random.default_rng([self.seed, size])
-        most = self._most if full else min(self._most, LATER)
+        most = self._most(full or first, full)
         at = _chosen(families, outputs, rng, most)
         some = families[at]
         members = _members(some.places, rng, most)
         said = self._flat(outputs, families.legal, at)[members]
-        return self._check(take(some.asked, members), full, said)
+        if full:
+            self._full = size
+            members, said = _repeated(members, most), said[_repeated(np.arange(len(members)), most)]
+        return self._check(take(some.asked, members), first or full, full, said)
 
     def check_rows(self, rows: Any) -> tuple[int, int]:
         """Check rows that have not been asked yet; otherwise as ``check``."""
-        return self._check(rows[: self._most], True)
+        most = self._most(True, True)
+        return self._check(take(rows, _repeated(np.arange(min(len(rows), most)), most)), True, True)
 
     @property
-    def _most(self) -> int:
+    def lacks_rows(self) -> bool:
+        """Whether ``finish`` may need more rows."""
+        return self._full < ENOUGH and sum(map(len, self._kept)) < PROBES
+
+    def keep(self, families: Kin) -> None:
+        """Note some rows that were judged, for ``finish``."""
+        if self.lacks_rows and len(families):
+            room = PROBES - sum(map(len, self._kept))
+            enough = int(np.searchsorted(np.cumsum(families.places[:room]), room)) + 1
+            self._kept.append(families[np.arange(min(len(families), enough))].asked[:room])
+
+    def finish(self) -> tuple[int, int]:
+        """Look at everything with the rows of several blocks, unless one had enough; otherwise as ``check``."""
+        kept = sum(map(len, self._kept))
+        if self._full >= min(kept, ENOUGH):
+            return 0, 0
+        self._full = kept
+        texts = isinstance(self._kept[0], list)
+        rows = [text for part in self._kept for text in part] if texts else np.concatenate(self._kept)
+        return self.check_rows(rows)
+
+    def _most(self, noise: bool, full: bool) -> int:
         """How many rows to ask again: fewer of a slow model, which must not be asked for hours to be checked."""
-        known = self.rows and self._seconds / self.rows
-        affordable = PROBES if not known else max(FEWEST + 8, int(PATIENCE / (WAYS * known)))
-        return min(PROBES, self.chunk, affordable)
+        most = min(PROBES if noise else LATER, self.chunk)
+        return affordable(self.asker, most, WAYS if full else IN_ORDER, PATIENCE if full else BRIEF)
 
     @property
     def _follows(self) -> bool:
@@ -161,25 +206,27 @@ class Steadiness:
 
     def _ask(self, rows: Any) -> Said:
         assert self._probing is not None
-        self.rows += len(rows) * self._probing.cost
         return Said(*_at_once(self._probing, rows), self._follows)
 
-    def _check(self, rows: Any, full: bool, said: Said | None = None) -> tuple[int, int]:
-        """Ask rows in several ways; ``said`` is what the model said of them in their block, if they were asked."""
-        start = time.monotonic()
-        try:
-            return self._compared(rows, full, said)
-        finally:
-            self._seconds += time.monotonic() - start
+    def _check(self, rows: Any, noise: bool, full: bool, said: Said | None = None) -> tuple[int, int]:
+        """Ask rows in several ways; ``said`` is what the model said of them in their block, if they were asked.
 
-    def _compared(self, rows: Any, full: bool, said: Said | None) -> tuple[int, int]:
+        ``noise``: also in the same order once more; ``full``: also in other company and in batches of other sizes.
+        """
+        before = self.asker.asking.calls.rows
+        try:
+            return self._compared(rows, noise, full, said)
+        finally:
+            self.rows += self.asker.asking.calls.rows - before
+
+    def _compared(self, rows: Any, noise: bool, full: bool, said: Said | None) -> tuple[int, int]:
         if self._probing is None:
             self._probing = self._with_scores(rows)
         every, rng = np.arange(len(rows)), np.random.default_rng([self.seed, len(rows)])
         order = rng.permutation(len(rows))
         ways: list[tuple[Positions, Callable[[], Said], Said]] = []
         asked: list[tuple[Positions, Callable[[], Said]]] = []
-        if full:
+        if noise:
             # The same rows in the same order: what differs now is the model's own noise.
             first, again = self._ask(rows), self._ask(rows)
             waver = int(first.differs(again, self.asker.criterion.needs_scores or self.asker.contrasts).sum())
@@ -187,7 +234,7 @@ class Steadiness:
                 return waver, len(rows)
             self._scored = not first.differs(again).any()
             ways.append((every, lambda: self._ask(rows), first))
-        if full and (said is None or len(rows) > FEWEST):
+        if full:
             asked = [self._beside(rows, rng, extreme) for extreme in _extremes(rows)]
             # A larger batch than any that the run may have asked yet, but none larger than a block may be.
             doubled = take(rows, np.concatenate([every[::-1], every])[-self.chunk :])
@@ -219,8 +266,7 @@ class Steadiness:
 
     def _scattered(self, rows: Any, order: Positions) -> Said:
         assert self._probing is not None
-        labels, scores, asked = scattered(self._probing, rows, order, min(SMALL, self.chunk), ALONE_AT_FIRST, 2)
-        self.rows += asked
+        labels, scores = scattered(self._probing, rows, order, min(SMALL, self.chunk), ALONE_AT_FIRST, 2)
         return Said(labels, scores, self._follows)
 
     def _beside(self, rows: Any, rng: np.random.Generator, extreme: int) -> tuple[Positions, Callable[[], Said]]:
@@ -233,8 +279,7 @@ class Steadiness:
 
     def _with_scores(self, rows: Any) -> Asker:
         """Ask for scores, which tell far more than decisions, where they cost nothing."""
-        scored, asked = scores_come_along(self.asker, rows)
-        self.rows += asked
+        scored = scores_come_along(self.asker, rows)
         if scored == self.asker.scored:
             return self.asker
         probing = copy.copy(self.asker)
@@ -259,19 +304,16 @@ def noisy(waver: int, rows: int, name: str = "the model") -> FlakyModel:
 
 
 def scattered(
-    asker: Asker, rows: Any, order: Positions, most: int, alone: int = 1, growth: int = 16
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None, int]:
+    asker: Asker, rows: Any, order: Positions, most: int, alone: int = 1, growth: int = 256
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
     """Ask rows in some order, the first ones alone, the others in growing batches; return answers in the rows' order.
 
-    With ``alone=0``, all batches are as large as they may be. Also returns how many rows were asked.
+    With ``alone=0``, all batches are as large as they may be.
     """
-    said, asked = [], 0
-    for part in _cut(order, most, alone, growth):
-        asked += len(part) * asker.cost
-        said.append(_both(asker, rows, part))
+    said = [_both(asker, rows, part) for part in _cut(order, most, alone, growth)]
     back = np.argsort(order)
     scores = [s for _, s in said if s is not None]
-    return np.concatenate([labels for labels, _ in said])[back], np.concatenate(scores)[back] if scores else None, asked
+    return np.concatenate([labels for labels, _ in said])[back], np.concatenate(scores)[back] if scores else None
 
 
 def _both(asker: Asker, rows: Any, part: Positions) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
@@ -338,6 +380,15 @@ def _chosen(families: Kin, outputs: Outputs, rng: np.random.Generator, rows: int
     return np.sort(order[np.argsort(turn, kind="stable")[:most]])
 
 
+def _repeated(places: Positions, count: int) -> Positions:
+    """Repeat places until there are so many: where few rows are asked, each must be seen in many batches.
+
+    >>> _repeated(np.array([4, 7]), 5).tolist()
+    [4, 7, 4, 7, 4]
+    """
+    return places if len(places) >= count else np.resize(places, count)
+
+
 def _members(places: Positions, rng: np.random.Generator, rows: int) -> Positions:
     """Choose rows of families, as many of each as fit: members of one family mostly get the same answer."""
     order = rng.permutation(int(places.sum()))
@@ -349,27 +400,31 @@ def _members(places: Positions, rng: np.random.Generator, rows: int) -> Position
     return np.sort(order[np.argsort(turn, kind="stable")[:rows]])
 
 
-def scores_come_along(asker: Asker, rows: Any) -> tuple[bool, int]:
-    """Whether the model's scores cost nothing beside its decisions, and lead to the same ones for some rows.
-
-    Also returns how many rows it took to find that out.
-    """
+def scores_come_along(asker: Asker, rows: Any) -> bool:
+    """Whether the model's scores cost nothing beside its decisions, and lead to the same ones for some rows."""
     if asker.scored or not _may_score(asker):
-        return asker.scored, 0
-    rows = rows[:TRIED]
+        return asker.scored
+    # Where nothing was asked yet, a few tell how long a row takes.
+    first = LEAST if asker.asking.calls.pace is None else affordable(asker, TRIED, 2, BRIEF)
+    if not len(rows) or not _scored_alike(asker, rows[:first]):
+        return False
+    rest = rows[first : affordable(asker, TRIED, 2, BRIEF)]
+    return not len(rest) or _scored_alike(asker, rest)
+
+
+def _scored_alike(asker: Asker, rows: Any) -> bool:
     with asker.asking.calls.at_once():
         plain = asker.labels(rows)
         asker.scored = True
         try:
             labels, scores = asker.both(rows)
         except ModelError:
-            return False, 2 * len(rows)
+            return False
         finally:
             asker.scored = False
     # A single number that no threshold cuts may well be a label.
     known = asker.model.threshold is not None or asker.model.classes is not None
-    agree = scores is not None and (known or scores.shape[1] > 1) and bool(np.asarray(labels == plain).all())
-    return agree, 2 * len(rows)
+    return scores is not None and (known or scores.shape[1] > 1) and bool(np.asarray(labels == plain).all())
 
 
 def _may_score(asker: Asker) -> bool:
@@ -386,11 +441,26 @@ def in_turn(codes: npt.NDArray[Any]) -> bool:
     >>> in_turn(np.random.default_rng(0).integers(0, 2, (8, 20)))
     False
     """
-    first, second = np.triu_indices(len(codes), 1)
-    unlike = codes[first] != codes[second]
-    # If each row wavered by itself: the chance that no row differs between two of the batches.
-    chance = float(np.prod(1 - unlike.mean(axis=0)))
-    return bool((~unlike.any(axis=1)).any() and len(first) * chance < 0.001)
+    again = repeated_pairs(codes)
+    codes = codes[:, (codes != codes[0]).any(axis=0)]
+    if not again or codes.shape[1] < 2:
+        # One row that wavers says nothing: its own noise looks the same.
+        return False
+    rng = np.random.default_rng(0)
+    # If each row wavered by itself, any order of its answers would be as likely as the one that came.
+    return all(repeated_pairs(rng.permuted(codes, axis=0)) < again for _ in range(SHUFFLES))
+
+
+def repeated_pairs(codes: npt.NDArray[Any]) -> int:
+    """Count the pairs of batches whose answers are the same for every row.
+
+    >>> repeated_pairs(np.array([[0, 1], [1, 1], [0, 1], [0, 1]]))
+    3
+    """
+    # A number for each batch, which differs where the answers do.
+    names = codes.astype(np.int64) @ np.random.default_rng(0).integers(1, 2**62, codes.shape[1])
+    _, times = np.unique(names, return_counts=True)
+    return int((times * (times - 1)).sum()) // 2
 
 
 @dataclass(frozen=True)
@@ -405,6 +475,8 @@ class Checked:
     """Where those that the model did not answer the same way again stood among the findings of the search."""
     unsteady: str | None = None
     """Why the model does not answer steadily, if it does not."""
+    noise: float = 0.0
+    """The share of rows, or of findings, by which that was noticed."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give it in plain values."""
@@ -413,7 +485,12 @@ class Checked:
             "asked_again": self.asked,
             "refuted": self.refuted,
             "unsteady": self.unsteady,
+            **({} if self.unsteady is None else {"noise": self.noise}),
         }
+
+    def accused(self, error: FlakyModel) -> Checked:
+        """Note why the model does not answer steadily."""
+        return replace(self, unsteady=str(error), noise=error.noise)
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> Checked:
@@ -422,7 +499,7 @@ class Checked:
         if told is None:
             # Written by a version that did not write down which findings it had asked again.
             return cls(0)
-        return cls(told["confirm"], told["asked_again"], told["refuted"], told["unsteady"])
+        return cls(told["confirm"], told["asked_again"], told["refuted"], told["unsteady"], told.get("noise", 0.0))
 
     def fits(self, found: int) -> bool:
         """Tell whether this can be of a search that found so many."""
@@ -431,9 +508,13 @@ class Checked:
         return 0 <= self.asked <= found and within and all(np.diff(refuted) > 0)
 
     def settle(self, findings: Findings, seed: int) -> None:
-        """Take the refuted findings out, and mark those that were asked again as confirmed."""
+        """Take the refuted findings out, and mark those that were asked again as confirmed.
+
+        Of a model that does not answer steadily, none is: the same answer once more may have been chance.
+        """
         asked = np.zeros(findings.count, dtype=bool)
-        asked[to_confirm(findings.count, self.asked, seed)] = True
+        if self.unsteady is None:
+            asked[to_confirm(findings.count, self.asked, seed)] = True
         findings.mark(asked)
         if self.refuted:
             findings.drop(np.array(self.refuted))
@@ -534,7 +615,7 @@ def _holds(asker: Asker, findings: Findings, at: Positions, chunk: int, seed: in
     one, other = (findings.rows(side, at) for side in ("individual", "counterpart"))
     rows = one + other if isinstance(one, list) else np.concatenate([one, other])
     order = np.random.default_rng([seed, len(at)]).permutation(len(rows))
-    labels, scores, _ = scattered(asker, rows, order, chunk, int(alone))
+    labels, scores = scattered(asker, rows, order, chunk, int(alone))
     ok = np.ones(len(at), dtype=bool)
     for part, said in zip(np.split(labels, 2), ("decision", "counterpart_decision"), strict=True):
         ok &= same(findings.decisions.encode(part), findings.taken(said, at), ROUNDING)
@@ -590,6 +671,7 @@ class StoredTests:
                 judged = judge.judge(judge.families(block))
                 unlike = (judged.unfair != before) & ~_at_the_edge(judge.asker.criterion, judged.verdicts)
                 if unlike.any():
+                    refuse_noise(judge.asker, judge.families(block).asked)
                     raise changed(where)
             parts.clear()
 
@@ -597,9 +679,27 @@ class StoredTests:
 def check_kept(asker: Asker, findings: Findings, chunk: int, where: Path | None) -> int:
     """Ask some findings of a finished run again; raise where the model says something else now. Return the rows."""
     some = _spread(findings.count, AT_MOST)
-    if not holds(asker, findings, some, chunk).all():
-        raise changed(where)
+    held = holds(asker, findings, some, chunk)
+    if not held.all():
+        raise otherwise(asker, findings, some[~held], where)
     return 2 * len(some) * asker.cost
+
+
+def otherwise(asker: Asker, findings: Findings, lost: Positions, where: Path | None) -> RunError:
+    """Say why stored findings got other answers: the model has changed. Raise ``FlakyModel`` where it still does."""
+    for side in ("individual", "counterpart"):
+        refuse_noise(asker, findings.rows(side, lost[:OF_BLOCK]))
+    return changed(where)
+
+
+def refuse_noise(asker: Asker, rows: Any) -> None:
+    """Ask rows several times in the same batch; raise ``FlakyModel`` where the model gives some of them two answers."""
+    first = Said(*_at_once(asker, rows), follows=False)
+    unlike = np.zeros(len(rows), dtype=bool)
+    for _ in range(OFTEN):
+        unlike |= first.differs(Said(*_at_once(asker, rows), follows=False), asker.criterion.needs_scores)
+    if unlike.any():
+        raise noisy(int(unlike.sum()), len(rows))
 
 
 def changed(where: Path | None) -> RunError:

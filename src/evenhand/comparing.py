@@ -84,10 +84,13 @@ class Compared:
     def sentence(self) -> str:
         """Say in a few sentences what has changed."""
         old, new = len(self.fixed) + len(self.still), len(self.new) + len(self.known)
+        # Whoever reads that all are fixed must know first that the model may just not get the column.
+        runs = (("first", self.run_a), ("second", self.run_b))
+        notes = "".join(f"Of the {which} model: {run.note}. " for which, run in runs if run.note)
         return (
-            f"Of the first run's {old:,} findings {len(self.fixed):,} are fixed and {len(self.still):,} are still "
-            f"there. Of the second run's {new:,} findings {len(self.new):,} are new, {len(self.known):,} were there "
-            f"before. Treated differently are {self.rates.sentence}."
+            f"{notes}Of the first run's {old:,} findings {len(self.fixed):,} are fixed and {len(self.still):,} are "
+            f"still there. Of the second run's {new:,} findings {len(self.new):,} are new, {len(self.known):,} were "
+            f"there before. Treated differently are {self.rates.sentence}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -169,6 +169,9 @@ class Both(Pairwise):
     left: Pairwise
     right: Pairwise
 
+    def __post_init__(self) -> None:
+        _check_pairwise(self.left, self.right)
+
     @property
     def clauses(self) -> tuple[Clause, ...]:
         """Every clause of one joined with every clause of the other."""
@@ -190,10 +193,19 @@ class Either(Pairwise):
     left: Pairwise
     right: Pairwise
 
+    def __post_init__(self) -> None:
+        _check_pairwise(self.left, self.right)
+
     @property
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses of both."""
         return self.left.clauses + self.right.clauses
+
+
+def _check_pairwise(*parts: object) -> None:
+    for part in parts:
+        if not isinstance(part, Pairwise):
+            raise StrategyError(f"a criterion is made of criteria, such as eh.Flip(), got {part!r:.60}")
 
 
 @dataclass(frozen=True)
@@ -236,7 +248,10 @@ def from_dict(stored: Mapping[str, Any]) -> Criterion:
     kind, settings = str(stored["kind"]), {name: value for name, value in stored.items() if name != "kind"}
     if kind not in KINDS:
         return UnknownCriterion(kind, settings)
-    return KINDS[kind](**{name: from_dict(v) if isinstance(v, Mapping) else v for name, v in settings.items()})
+    read = {name: from_dict(v) if isinstance(v, Mapping) else v for name, v in settings.items()}
+    if any(isinstance(v, UnknownCriterion) for v in read.values()):
+        return UnknownCriterion(kind, settings)
+    return KINDS[kind](**read)
 
 
 def _judge(clause: Clause, outputs: Outputs) -> Judgement:

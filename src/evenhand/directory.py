@@ -10,7 +10,9 @@ from typing import Any
 
 from evenhand._write import advice, leftover, open_plain, reason, replacing_synced
 from evenhand.bounded import parse_json, read_bytes
+from evenhand.budget import StopReason
 from evenhand.errors import RunError
+from evenhand.fields import AMOUNT, COUNT, PLAIN, TEXT, WHOLE, Maybe, check, one_of
 from evenhand.identity import FORMAT, READABLE, RunIdentity
 
 try:
@@ -24,6 +26,29 @@ WRITTEN_ALONE = (IDENTITY, RESULT)
 """What only the process that holds the lock writes, so that unfinished ones that another process finds are dead."""
 OLD_TEMPORARY = ("identity.tmp", "run.tmp")
 """What earlier versions left behind when they were killed."""
+RESULT_FIELDS = {
+    "budget": {"tests": Maybe(COUNT), "rows": Maybe(COUNT), "findings": Maybe(COUNT), "seconds": Maybe(AMOUNT)},
+    "stop": one_of([reason.value for reason in StopReason]),
+    "tests": WHOLE,
+    "findings": WHOLE,
+    "refuted?": COUNT,
+    "checked?": {
+        "confirm": Maybe(COUNT),
+        "asked_again": COUNT,
+        "refuted": [COUNT],
+        "unsteady": Maybe(TEXT),
+        "noise?": AMOUNT,
+    },
+    "asked": {str: COUNT},
+    "seconds": AMOUNT,
+    "counts": {"rows_checked": COUNT, str: COUNT},
+    "curve": [(COUNT, COUNT, COUNT)],
+    "versions": {str: TEXT},
+    "unused?": [TEXT],
+    "scored?": Maybe((COUNT, COUNT)),
+    "example?": Maybe(PLAIN),
+}
+"""What ``run.json`` must have."""
 MODEL_FILE = "model_sha256"
 """What the identity has of a model that was read from a file; the same model may also come as an object."""
 
@@ -40,6 +65,7 @@ class Directory:
             raise RunError(f"directory must be a path, got {path!r}")
         wanted = _plain(identity.to_dict())
         self.path = Path(path)
+        _refuse_dangling(self.path)
         try:
             self.path.mkdir(0o700, parents=True, exist_ok=True)
             refuse_links(self.path)
@@ -51,6 +77,7 @@ class Directory:
         try:
             self._take_lock()
             self._claim(wanted)
+            self._claimed = read_bytes(self.path / IDENTITY, "json_bytes", RunError)
         except BaseException:
             self.close()
             raise
@@ -63,11 +90,25 @@ class Directory:
     @property
     def result(self) -> dict[str, Any] | None:
         """How the run ended the last time, or None."""
-        return read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
+        return read_result(self.path)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Write how the run ended."""
         write_json(self.path / RESULT, result)
+
+    def check(self) -> None:
+        """Raise where the directory no longer says which run it holds."""
+        refuse_links(self.path)
+        file = self.path / IDENTITY
+        try:
+            same = read_bytes(file, "json_bytes", RunError) == self._claimed
+        except RunError:
+            same = False
+        if not same:
+            raise RunError(
+                f"{file} was deleted or changed during the run, so the directory cannot be read; run again in another "
+                "directory"
+            )
 
     def close(self) -> None:
         """Let others use the directory."""
@@ -92,13 +133,7 @@ class Directory:
                 )
             write_json(file, {"format": FORMAT, **wanted})
             return
-        stored = read_json(file)
-        if stored.get("format") not in READABLE:
-            raise RunError(f"{self.path} was written by another version of evenhand; choose another directory")
-        try:
-            stored = RunIdentity.from_dict(stored).to_dict()
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{file} cannot be read ({error!r}); restore it from a copy or start a new run") from None
+        stored = read_identity(self.path).to_dict()
         now, then = wanted.get(MODEL_FILE), stored.get(MODEL_FILE)
         if now is not None and then is not None and now != then:
             raise RunError(
@@ -131,6 +166,17 @@ def refuse_links(path: Path) -> None:
                 f"{path / name} is a symbolic link, and links in a run's directory are not followed; put the file "
                 "itself there, or choose another directory"
             )
+
+
+def _refuse_dangling(path: Path) -> None:
+    """Raise where a path leads by way of a link to nothing, in whose place no directory can be made."""
+    with suppress(OSError, ValueError):
+        for link in (path, *path.parents):
+            if link.is_symlink() and not link.exists():
+                raise RunError(
+                    f"cannot use {path} as a run's directory: {link} is a symbolic link to {link.readlink()}, which is "
+                    "not there; make that directory, or choose another path"
+                )
 
 
 def _difference(key: str, stored: dict[str, Any], wanted: dict[str, Any]) -> str:
@@ -174,6 +220,36 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RunError(f"{path} is no JSON object; restore it from a copy or start a new run")
     return value
+
+
+def read_identity(directory: Path) -> RunIdentity:
+    """Read which run a directory holds."""
+    path = directory / IDENTITY
+    stored = read_json(path)
+    if stored.get("format") not in READABLE:
+        raise RunError(
+            f"{directory} was written by another version of evenhand; read it with that one, or choose another "
+            "directory"
+        )
+    try:
+        return RunIdentity.from_dict(stored)
+    except RunError as error:
+        raise RunError(f"{path} cannot be read: {error}, or start a new run") from None
+
+
+def read_result(directory: Path) -> dict[str, Any] | None:
+    """Read how a run ended; None where it never did."""
+    path = directory / RESULT
+    if not path.exists():
+        return None
+    result = read_json(path)
+    try:
+        check(result, RESULT_FIELDS, "")
+    except ValueError as error:
+        raise RunError(
+            f"{path} is damaged: {error}; restore it from a copy, or delete it to have the run read from its answers"
+        ) from None
+    return result
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:

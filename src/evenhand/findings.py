@@ -77,6 +77,18 @@ class Decisions:
         out: npt.NDArray[Any] = (table.astype(kinds.pop()) if small else table)[codes]
         return out
 
+    def check_codes(self, codes: npt.NDArray[Any]) -> None:
+        """Raise a ``ValueError`` where stored codes are of decisions that there are not."""
+        if codes.dtype.kind != "f" and len(codes) and (codes.min() < 0 or codes.max() >= len(self.values)):
+            raise ValueError(f"it has codes of decisions that are not among its {len(self.values):,}")
+
+    def check(self, packed: npt.NDArray[Any], count: int) -> None:
+        """Raise a ``ValueError`` where ``unpack`` would not give so many decisions."""
+        bits = packed.dtype.kind != "f" and len(self.values) <= 2
+        if len(packed) != (-(-count // 8) if bits else count) or (bits and packed.dtype != np.uint8):
+            raise ValueError(f"it has {len(packed):,} entries for {count:,} decisions")
+        self.check_codes(np.unpackbits(packed, count=count) if bits else packed)
+
     def pack(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Turn decisions into the fewest bytes: one bit each as long as there are two."""
         codes = self.encode(labels)
@@ -94,6 +106,25 @@ class Decisions:
         """
         bits = packed.dtype.kind != "f" and len(self.values) <= 2
         return self.decode(np.unpackbits(packed, count=count) if bits else packed)
+
+
+def array_of(
+    answer: dict[str, npt.NDArray[Any]], name: str, kinds: str, count: int | None, dimensions: int | None = 1
+) -> npt.NDArray[Any]:
+    """Return one array of a stored answer; raise a ``ValueError`` where it is not of so many entries, or missing.
+
+    >>> array_of({"gap": np.zeros(2)}, "gap", "f", 3)
+    Traceback (most recent call last):
+    ValueError: gap is float64 of shape (2,), and 3 entries are needed
+    """
+    if name not in answer:
+        raise ValueError(f"{name} is missing")
+    array = answer[name]
+    fits = array.dtype.kind in kinds and dimensions in (None, array.ndim)
+    if not fits or (count is not None and (not array.ndim or len(array) != count)):
+        needed = "other values" if count is None else f"{count:,} entries"
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, and {needed} are needed")
+    return array
 
 
 def column_of(said: npt.NDArray[Any]) -> pd.Series[Any]:
@@ -140,6 +171,8 @@ class Findings:
     count: int = 0
     confirmed: npt.NDArray[np.bool_] | None = None
     """Which the model was asked about again, and answered as before; None: none yet."""
+    example: Any = None
+    """A decision of the model, by which the columns of no findings have the types that those of some have."""
 
     kept: ClassVar[tuple[str, ...]] = PAIRS
 
@@ -156,11 +189,45 @@ class Findings:
             self.blocks.append({name: answer[name][:count] for name in self.kept if name in answer})
             self.count += count
 
+    def check(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
+        """Raise a ``ValueError`` where an answer that was stored does not have so many pairs as ``add`` takes them."""
+        for name in ("decision", "counterpart_decision"):
+            self.decisions.check_codes(array_of(answer, name, "if", count))
+        if "gap" in answer:
+            array_of(answer, "gap", "f", count)
+        before = self.blocks[0] if self.blocks else answer
+        for name in self.kept:
+            if count and (name in answer) != (name in before):
+                raise ValueError(f"only some answers have {name}")
+            if name in answer and count and (answer[name].dtype.kind == "f") != (before[name].dtype.kind == "f"):
+                raise ValueError(f"{name} has other values than before")
+        self.check_sides(answer, count)
+
+    def check_sides(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
+        """Raise a ``ValueError`` where an answer does not have the two sides of so many pairs."""
+        for name in ("individual", "counterpart"):
+            self.check_members(answer, name, count)
+
+    def check_members(self, answer: dict[str, npt.NDArray[Any]], name: str, count: int) -> None:
+        """Raise a ``ValueError`` where a column does not have so many individuals of the space, as they are stored."""
+        coding = self.space.coding
+        stored = array_of(answer, name, *(("i", count, 1) if coding.fits else ("u", count, 2)))
+        most = coding.total if coding.fits else np.array(coding.sizes)
+        if not coding.fits and stored.shape[1] != len(coding.sizes):
+            raise ValueError(f"{name} has {stored.shape[1]} columns, and the space {len(coding.sizes)}")
+        if (stored < 0).any() or (stored >= most).any():
+            raise ValueError(f"{name} has individuals that the space does not have")
+
     def cut(self, count: int) -> None:
         """Keep the first pairs only."""
         if self.blocks:
             self.blocks = [{name: array[:count] for name, array in self.joined().items()}]
             self.count = count
+            self.confirmed = None if self.confirmed is None else self.confirmed[:count]
+
+    def note(self, labels: npt.NDArray[Any]) -> None:
+        """Note what decisions of the model are like."""
+        self.example = _plain(labels[0]) if len(labels) else None
 
     def mark(self, confirmed: npt.NDArray[np.bool_]) -> None:
         """Note which pairs are confirmed."""
@@ -217,8 +284,8 @@ class Findings:
         if not self.count:
             empty = space.frame(np.empty((0, len(space.names)), dtype=np.int32))
             others = self._counterpart_columns(empty[changed])
-            names = [self._own_name(name) for name in ("decision", "counterpart_decision", "gap")]
-            said = pd.DataFrame({name: np.zeros(0) for name in names})
+            said = pd.DataFrame({self._own_name(name): self._no_decisions() for name in PAIRS[2:4]})
+            said[self._own_name("gap")] = np.zeros(0)
             said[self._own_name("confirmed")] = np.zeros(0, dtype=bool)
             return pd.concat([empty, others, said], axis=1)
         frame = space.frame(self.individuals("individual", at).rows)
@@ -228,6 +295,11 @@ class Findings:
         said[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
         said[self._own_name("confirmed")] = self.upheld(at)
         return pd.concat([frame, others, said], axis=1)
+
+    def _no_decisions(self) -> pd.Series[Any]:
+        table = Decisions()
+        example = np.array([0.0 if self.example is None else self.example])
+        return column_of(table.decode(table.encode(example))).head(0)
 
     def _own_name(self, name: str) -> str:
         """A column of ours beside the user's; one that the user has already gets an underscore."""

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from evenhand.criterion import KINDS, Criterion, UnknownCriterion, from_dict
+from evenhand.errors import RunError, StrategyError
+from evenhand.fields import ANY, COUNT, TEXT, Leaf, Maybe, check
 
 FORMAT = 2
 READABLE = (1, 2)
 """Formats of ``identity.json`` that are read; format 1 had the criterion as text."""
+
+
+FIELDS = {
+    "space": {str: ANY},
+    "strategy": {"strategy": TEXT},
+    "seed": COUNT,
+    "criterion": ANY,
+    "chunk": Leaf("a whole number of 2 or more", lambda value: COUNT.holds(value) and value >= 2),
+    "data": Maybe(TEXT),
+    "model": TEXT,
+    "answers": TEXT,
+    "model_sha256?": Maybe(TEXT),
+    "gradient?": Maybe(TEXT),
+}
+"""What ``identity.json`` must have."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +78,15 @@ class RunIdentity:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> RunIdentity:
-        """Read an identity that ``to_dict`` wrote, in any readable format; a ``KeyError`` names what is missing."""
-        values = {name: stored[name] for name in ("space", "strategy", "seed", "chunk", "data", "model", "answers")}
-        criterion = stored["criterion"]
-        return cls(
-            **values,
-            criterion=_format_1(criterion) if isinstance(criterion, str) else from_dict(criterion),
-            model_sha256=stored.get("model_sha256"),
-            gradient=stored.get("gradient"),
-        )
+        """Read an identity that ``to_dict`` wrote, in any readable format; raise a ``RunError`` where it is none."""
+        try:
+            check(stored, FIELDS, "")
+            values: dict[str, Any] = {field.name: stored.get(field.name) for field in fields(cls)}
+            criterion = stored["criterion"]
+            read = _format_1(criterion) if isinstance(criterion, str) else from_dict(criterion)
+        except (ValueError, TypeError, KeyError, AttributeError, StrategyError) as error:
+            raise RunError(f"it does not say which run it is ({error}); restore it from a copy") from None
+        return cls(**(values | {"criterion": read}))
 
 
 def _format_1(text: str) -> Criterion:

@@ -13,9 +13,21 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Token(Protocol):
+    """Ends a run from outside, such as from another thread; a ``threading.Event`` is one."""
+
+    def is_set(self) -> bool:
+        """Whether the run is to end."""
+        ...
+
+
+class Cancelled(KeyboardInterrupt):
+    """The token of a run was set; what Ctrl-C does to it, done on purpose."""
 
 
 class _State:
@@ -74,15 +86,29 @@ def watched() -> Iterator[None]:
         _state.active, _state.held, _state.arrived = False, 0, None
 
 
-def check() -> None:
-    """Raise the interrupt that has arrived and that nobody has dealt with yet."""
+def check(cancel: Token | None = None) -> None:
+    """Raise the interrupt that has arrived and that nobody has dealt with yet, or where a token is set.
+
+    >>> event = threading.Event()
+    >>> check(event)
+    >>> event.set()
+    >>> try:
+    ...     check(event)
+    ... except Cancelled:
+    ...     print("cancelled")
+    cancelled
+    """
+    if cancel is not None and cancel.is_set():
+        raise Cancelled
     if _state.arrived is not None and not _state.held and _in_main():
         raise _state.arrived
 
 
 def settled() -> None:
     """Say that an interrupt has been dealt with."""
-    _state.arrived = None
+    if _in_main():
+        # A run that was cancelled in another thread has not dealt with a Ctrl-C.
+        _state.arrived = None
 
 
 class _Held:

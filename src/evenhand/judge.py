@@ -84,7 +84,9 @@ def ask_mixed(asker: Asker, families: Kin, seed: int, chunk: int) -> tuple[Judge
     """
     rows = families.asked
     order = np.random.default_rng([seed, len(rows)]).permutation(len(rows))
-    labels, scores, asked = scattered(asker, rows, order, chunk)
+    before = asker.asking.calls.rows
+    labels, scores = scattered(asker, rows, order, chunk)
+    asked = asker.asking.calls.rows - before
     spread = None if scores is None else families.spread(scores)
     outputs = Outputs(families.spread(labels), spread, families.own)
     return Judged(families, outputs, asker.criterion.judge(outputs)), asked

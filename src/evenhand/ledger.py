@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from evenhand import interrupts
 from evenhand.budget import Budget, StopReason
 from evenhand.clock import Clock
+from evenhand.errors import RunError
+from evenhand.findings import Decisions, Findings, array_of
 from evenhand.log import Frame, Log, digest_of
 from evenhand.space.ground import Block, BoundSpace
 
@@ -19,6 +23,67 @@ CURVE = 4096
 FIRST = 16
 """Rows of a run's first block; each block may hold as many as were asked before it, up to the chunk."""
 Arrays = dict[str, npt.NDArray[Any]]
+ARRAYS: dict[str, dict[str, tuple[str, int | None]]] = {
+    "label": {"answer": ("iuf", 1)},
+    "score": {"answer": ("f", 2)},
+    "contrast": {"rival": ("iu", None), "class": ("i", 1)},
+    "gradient": {"answer": ("f", 2)},
+    "swap": {"answer": ("i", 2)},
+    "work": {"answer": ("biuf", None)},
+}
+"""Arrays of the answers to each kind of question but tests: kinds of their dtypes, and their dimensions."""
+
+
+def check_answer(frame: Frame, findings: Findings, path: Path | None, count: int | None = None) -> None:
+    """Raise where a stored answer is not one to a question of its kind, about so many individuals where that is known.
+
+    Its bytes are those that were written, but another program may have written them.
+    """
+    try:
+        if frame.kind == "test":
+            _check_tests(frame, findings, count)
+        elif frame.kind not in ARRAYS:
+            raise ValueError(f"no question has the kind {frame.kind!r:.40}")
+        elif "rows" not in frame.header and frame.kind != "work":
+            raise ValueError("'rows' is missing")
+        elif count is not None:
+            _check_arrays(frame, findings, count)
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: an answer of it is none ({error}); restore it from a copy") from None
+
+
+def _check_tests(frame: Frame, findings: Findings, count: int | None) -> None:
+    header, arrays = frame.header, frame.arrays
+    for name in ("tests", "rows", "decisions"):
+        if name not in header:
+            raise ValueError(f"{name!r} is missing")
+    tests, before = header["tests"], findings.decisions.values
+    if not tests or count not in (None, tests):
+        raise ValueError(f"it has {tests:,} tests")
+    if header["decisions"][: len(before)] != before:
+        raise ValueError("its decisions are others than before")
+    bits = array_of(arrays, "unfair", "u", -(-tests // 8))
+    if bits.dtype != np.uint8:
+        raise ValueError("unfair must be packed bits")
+    found = int(np.unpackbits(bits, count=tests).sum())
+    findings.decisions = Decisions(header["decisions"])
+    findings.check(arrays, found)
+    if "places" in arrays and int(array_of(arrays, "places", "iu", tests).sum()) != header["rows"]:
+        raise ValueError("places are others than rows")
+    if "rival" in arrays or "class" in arrays:
+        findings.check_members(arrays, "rival", tests)
+        array_of(arrays, "class", "i", tests)
+
+
+def _check_arrays(frame: Frame, findings: Findings, count: int) -> None:
+    """Check what was said of so many individuals."""
+    for name, (kinds, dimensions) in ARRAYS[frame.kind].items():
+        if name == "rival":
+            findings.check_members(frame.arrays, name, count)
+        elif frame.kind == "label":
+            Decisions(frame.header.get("decisions", ())).check(array_of(frame.arrays, name, kinds, None), count)
+        else:
+            array_of(frame.arrays, name, kinds, None if frame.kind == "work" else count, dimensions)
 
 
 class Stop(Exception):
@@ -68,6 +133,7 @@ class Ledger:
         self.tests = self.replayed_rows = 0
         self.asked = dict.fromkeys(QUESTIONS, 0)
         self.curve: list[tuple[int, int, int]] = []
+        self.cancel: interrupts.Token | None = None
         self._progress = progress
         self._stride, self._frames = 1, 0
 
@@ -90,8 +156,8 @@ class Ledger:
             raise Stop(StopReason.SECONDS)
 
     def check_budget(self) -> None:
-        """Stop where a budget is spent, or where somebody has pressed Ctrl-C."""
-        interrupts.check()
+        """Stop where a budget is spent, where somebody has pressed Ctrl-C, or where the run is cancelled."""
+        interrupts.check(self.cancel)
         if self.ground.countable and self.tests >= self.ground.tests:
             raise Stop(StopReason.EXHAUSTED)
         for reason, spent, limit in (
@@ -111,7 +177,7 @@ class Ledger:
         if self.budget.rows is not None and self.rows + rows > self.budget.rows:
             raise Stop(StopReason.ROWS)
         digest = self.digest(block)
-        frame = self.log.take(kind, digest)
+        frame = self.taken(kind, digest, len(block))
         if frame is None:
             arrays = ask()
             frame = Frame(kind, {"digest": digest, "rows": rows, **header}, arrays)
@@ -121,6 +187,13 @@ class Ledger:
             self.replayed_rows += rows
         self.asked[question] += rows
         self.point()
+        return frame
+
+    def taken(self, kind: str, digest: str, count: int) -> Frame | None:
+        """Return the stored answer to a question about so many individuals, or None where it is a new one."""
+        frame = self.log.take(kind, digest)
+        if frame is not None:
+            check_answer(frame, self.findings, self.log.path, count)
         return frame
 
     def digest(self, block: Block) -> str:

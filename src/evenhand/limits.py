@@ -28,11 +28,14 @@ class Limit(NamedTuple):
 
 LIMITS: dict[str, Limit] = {
     "toml_bytes": Limit(2 * MIB, "bytes of a TOML file: a space, a lexicon, evenhand.toml"),
-    "toml_values": Limit(250_000, "values and tables in a TOML file"),
-    "toml_key_parts": Limit(16, "parts of a dotted key in a TOML file"),
+    "toml_values": Limit(250_000, "values in a TOML file; a header or a dot of a key counts as two"),
+    "toml_key_parts": Limit(8, "parts of a dotted key in a TOML file"),
     "json_bytes": Limit(128 * MIB, "bytes of a JSON file, of a line of JSON lines, or of the texts of one answer"),
-    "json_values": Limit(5_000_000, "values in a JSON file, or in all lines of JSON lines"),
+    "json_values": Limit(
+        5_000_000, "values in a JSON file, or in all lines of JSON lines; or one for each 4 of its bytes"
+    ),
     "nesting": Limit(100, "levels of brackets in TOML and JSON"),
+    "lexicon_cells": Limit(1_000_000, "identities of a lexicon times its forms"),
     "space_attributes": Limit(20_000, "attributes of a space that is read from a file"),
     "space_counterparts": Limit(10_000_000, "counterparts of one individual, as `limit` in a space's file"),
     "constraints": Limit(2_000, "constraints of a space"),
@@ -43,10 +46,13 @@ LIMITS: dict[str, Limit] = {
     "unpack_ratio": Limit(100, "bytes unpacked for each byte of a packed file (its first 16 MiB are free)"),
     "table_columns": Limit(20_000, "columns of a table"),
     "table_rows": Limit(20_000_000, "rows of a table, or lines of a text file"),
-    "table_cells": Limit(50_000_000, "cells of a table (of a packed or Parquet file: 20 for each of its bytes)"),
+    "table_cells": Limit(
+        50_000_000, "cells of a table, or one for each byte of its file (of a small file: 20 for each of its bytes)"
+    ),
     "vectors_bytes": Limit(16 * GIB, "bytes of a file of word vectors, after unpacking"),
     "vectors_words": Limit(5_000_000, "words of a file of vectors (beyond 100,000: one for each of its bytes)"),
     "vectors_numbers": Limit(10_000, "numbers of one word's vector"),
+    "vectors_values": Limit(5_000_000, "numbers in a text of vectors, or two for each byte of its file"),
     "model_bytes": Limit(4 * GIB, "bytes of a model file, after unpacking"),
     "model_nodes": Limit(100_000, "objects in a .skops file, each counted as often as it is used"),
     "archive_entries": Limit(50_000, "entries of a .skops or .npz file"),

@@ -8,55 +8,84 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand import plugins
 from evenhand.budget import Budget, StopReason
 from evenhand.check import Checked
-from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_json
-from evenhand.errors import RunError
+from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_identity, read_result, refuse_links
+from evenhand.errors import EvenhandError, RunError, SpaceError
+from evenhand.fields import ANY, COUNT, FLAG, TEXT, Maybe, check, one_of
 from evenhand.findings import Decisions, Findings
-from evenhand.identity import READABLE, RunIdentity
-from evenhand.ledger import QUESTIONS
+from evenhand.identity import RunIdentity
+from evenhand.ledger import QUESTIONS, check_answer
 from evenhand.log import frames
 from evenhand.run import COUNTS, Run
 from evenhand.space.attributes import KINDS
+from evenhand.space.ground import AnySpace
+from evenhand.space.names import suggest
 from evenhand.space.tabular import Space
 from evenhand.text.space import TextSpace
+
+SPACE_FIELDS = {
+    "attributes": [{"kind": one_of(list(KINDS)), "name": TEXT, "dtype?": Maybe(TEXT)}],
+    "protected": [TEXT],
+    "constraints": [TEXT],
+    "links": {str: {str: [(ANY, [(ANY, ANY)])]}},
+    "limit": COUNT,
+}
+TEXT_FIELDS = {
+    "lexicons": [
+        {
+            "name": TEXT,
+            "forms": [(TEXT, TEXT, TEXT)],
+            "identities": [TEXT],
+            "cells": [[[TEXT]]],
+            "ambiguous": [TEXT],
+            "phrases": [TEXT],
+            "capital": FLAG,
+        }
+    ],
+}
+"""What the descriptions of spaces must have; their constructors check the rest."""
 
 
 def load(path: Path) -> Run:
     """Read a run; one that was killed is read as far as its answers reach."""
-    stored = read_json(path / IDENTITY)
-    if stored.get("format") not in READABLE:
-        raise RunError(f"{path} was written by another version of evenhand; read it with that one")
-    result = read_json(path / RESULT) if (path / RESULT).exists() else None
-    try:
-        identity = RunIdentity.from_dict(stored)
-        space = space_from(identity.space)
-        pairs, counted, unfair = _pairs(space, path / ANSWERS)
-        if result is None:
-            return _killed(space, identity, pairs, counted, path)
-        checked = _check_result(path / RESULT, result, unfair)
-        # A run cut by its budget has stored a few more.
-        pairs.cut(result["findings"] + len(checked.refuted))
-        checked.settle(pairs, identity.seed)
-        return Run(
-            space,
-            identity,
-            Budget(**result["budget"]),
-            StopReason(result["stop"]),
-            result["tests"],
-            result["asked"],
-            result["seconds"],
-            result["counts"],
-            pairs,
-            [(p[0], p[1], p[2]) for p in result["curve"]],
-            result["versions"],
-            path,
-            unused=tuple(result.get("unused", ())),
-            scored=None if result.get("scored") is None else (result["scored"][0], result["scored"][1]),
-            checked=checked,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{path} cannot be read as a run ({error!r}); restore it from a copy") from error
+    refuse_links(path)
+    identity, result = read_identity(path), read_result(path)
+    space = space_from(identity.space, path / IDENTITY)
+    pairs, counted, unfair = _pairs(space, path / ANSWERS)
+    if result is None:
+        return _killed(space, identity, pairs, counted, path)
+    checked = _check_result(path / RESULT, result, unfair)
+    # A run cut by its budget has stored a few more.
+    pairs.cut(result["findings"] + len(checked.refuted))
+    checked.settle(pairs, identity.seed)
+    pairs.example = result.get("example")
+    return Run(
+        space,
+        identity,
+        Budget(**{limit: result["budget"][limit] for limit in vars(Budget())}),
+        StopReason(result["stop"]),
+        result["tests"],
+        result["asked"],
+        result["seconds"],
+        result["counts"],
+        pairs,
+        [(p[0], p[1], p[2]) for p in result["curve"]],
+        result["versions"],
+        path,
+        unused=tuple(result.get("unused", ())),
+        scored=None if result.get("scored") is None else (result["scored"][0], result["scored"][1]),
+        checked=checked,
+    )
+
+
+class EndLost(RunError):
+    """A log that ends before the tests that a run's result counts; the run can go on from there.
+
+    >>> issubclass(EndLost, RunError)
+    True
+    """
 
 
 def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.bool_]) -> Checked:
@@ -76,17 +105,17 @@ def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.boo
         or not checked.fits(there)
         or not (tests == len(unfair) or (0 <= tests < len(unfair) and early))
     ):
-        raise RunError(
+        # Answers may have been lost with the end of the log; those that are there can still be true.
+        lost = tests > len(unfair) and 0 <= findings - there <= tests - len(unfair)
+        raise (EndLost if lost else RunError)(
             f"{path} is damaged: it says {findings:,} findings in {tests:,} tests, and the answers have "
             f"{int(unfair.sum()):,} in {len(unfair):,}; restore it from a copy, or delete it to have the run read from "
-            "its answers"
+            f"its answers{', or run the same audit again to go on from them' if lost else ''}"
         )
     return checked
 
 
-def _killed(
-    space: Space | TextSpace, identity: RunIdentity, pairs: Findings, counted: dict[str, int], path: Path
-) -> Run:
+def _killed(space: AnySpace, identity: RunIdentity, pairs: Findings, counted: dict[str, int], path: Path) -> Run:
     """A run that never came to write its result: what its answers tell."""
     asked = {question: counted.get(question, 0) for question in QUESTIONS}
     points = [(counted["tests"], sum(asked.values()), pairs.count)]
@@ -96,10 +125,28 @@ def _killed(
     )
 
 
-def space_from(described: dict[str, Any]) -> Space | TextSpace:
-    """Rebuild a space from its description."""
-    if described.get("kind") == "text":
-        return TextSpace.described(described)
+def space_from(described: dict[str, Any], path: Path) -> AnySpace:
+    """Rebuild a space from its description in a file; raise where that is none."""
+    try:
+        if described.get("kind") == "text":
+            check(described, TEXT_FIELDS, "space")
+            return TextSpace.described(described)
+        if "kind" in described:
+            return _installed(described)
+        check(described, SPACE_FIELDS, "space")
+        space = _tabular(described)
+        # Values and dtypes that do not go together show where individuals are laid out.
+        space.frame(np.stack([np.zeros_like(space.sizes), space.sizes - 1]).astype(np.int32))
+        return space
+    except RunError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, SpaceError) as error:
+        raise RunError(
+            f"{path} cannot be read: it does not describe a space ({error}); restore it from a copy"
+        ) from None
+
+
+def _tabular(described: dict[str, Any]) -> Space:
     attributes = []
     for fields in described["attributes"]:
         kind = KINDS[fields["kind"]]
@@ -113,12 +160,33 @@ def space_from(described: dict[str, Any]) -> Space | TextSpace:
     return Space(attributes, described["protected"], described["constraints"], links, described["limit"])
 
 
-def _pairs(space: Space | TextSpace, answers: Path) -> tuple[Findings, dict[str, int], npt.NDArray[np.bool_]]:
+def _installed(described: dict[str, Any]) -> AnySpace:
+    """Rebuild a space of a kind that an installed package has."""
+    kind, kinds = str(described["kind"]), plugins.installed(plugins.SPACES)
+    if kind not in kinds:
+        near = f"; {suggest(kind, kinds)}" if kinds else ""
+        raise RunError(
+            f"the space is of the kind {kind!r}, which no installed package has{near}; install the package that it "
+            f"comes from (an entry point {kind!r} in the group {plugins.SPACES!r})"
+        )
+    try:
+        space = plugins.load(kinds[kind], RunError)(described)
+    except EvenhandError:
+        raise
+    except Exception as error:
+        raise RunError(f"{kinds[kind].value} cannot read the space ({plugins.reason(error)})") from error
+    if not isinstance(space, AnySpace):
+        raise RunError(f"{kinds[kind].value} returned a {type(space).__name__}, which is not a space")
+    return space
+
+
+def _pairs(space: AnySpace, answers: Path) -> tuple[Findings, dict[str, int], npt.NDArray[np.bool_]]:
     """Read the findings, how many tests and rows there are, and yes or no for each test."""
     pairs = space.findings()
     counted = {"tests": 0}
     unfair = [np.zeros(0, dtype=bool)]
     for frame, _ in frames(answers) if answers.exists() else ():
+        check_answer(frame, pairs, answers)
         if frame.kind == "test":
             tests = frame.header["tests"]
             pairs.decisions = Decisions(frame.header["decisions"])

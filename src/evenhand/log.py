@@ -2,7 +2,8 @@
 
 A frame is a magic word, two lengths, a checksum, a JSON header (kind, counts, the arrays' dtypes and shapes) and the
 arrays' bytes, closed by a byte that is not zero. A last frame that a crash cut off, or that a power cut left with zeros
-up to the end of the file, is dropped; damage anywhere else is an error.
+up to the end of the file, is dropped; damage anywhere else is an error. When a run ends, its log is read back: it must
+hold what was written.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import numpy.typing as npt
 
 from evenhand._write import advice, open_plain, reason
 from evenhand.bounded import open_file, parse_json, read_bytes, size_of
-from evenhand.errors import RunError
+from evenhand.errors import EvenhandError, RunError
+from evenhand.fields import COUNT, PLAIN, TEXT
+from evenhand.fields import check as check_fields
 from evenhand.limits import check
 
 MAGIC = b"EVH1"
@@ -31,6 +34,15 @@ _END = b"\x01"
 """Closes a frame, so that zeros at its end are never its own."""
 _LONGEST_HEADER = 2**24
 _LONGEST_DTYPE = 32
+FIELDS = {
+    "kind": TEXT,
+    "digest": TEXT,
+    "arrays": [(TEXT, TEXT, [COUNT])],
+    "tests?": COUNT,
+    "rows?": COUNT,
+    "decisions?": [PLAIN],
+}
+"""What the header of every frame must have."""
 _LOST = 2**28
 """Bytes that a power cut may leave as zeros: more than any answer has."""
 
@@ -69,25 +81,32 @@ def pack(frame: Frame) -> bytes:
 
 def frames(path: Path) -> Iterator[tuple[Frame, int]]:
     """Read frames one after the other, each with the offset behind it; stop at one that was not wholly written."""
+    for header, body, start, end in _parts(path):
+        yield _frame(header, body, path, start), end
+
+
+def _parts(path: Path) -> Iterator[tuple[bytes, bytes, int, int]]:
+    """Read the header and body of each frame, with where it begins and ends; the checksums are right."""
     size = size_of(path, RunError)
     with open_file(path, RunError) as file:
         while True:
             start = file.tell()
             head = file.read(_HEAD.size)
-            if len(head) < _HEAD.size:
-                return
-            magic, header_length, body_length, checksum = _HEAD.unpack(head)
-            if magic != MAGIC:
-                if _zeros(file, start + len(MAGIC) - 1, size):
+            if not head.startswith(MAGIC):
+                written = head.rstrip(b"\0")
+                if MAGIC.startswith(written) and _zeros(file, start + len(written), size):
                     return
                 raise RunError(f"{path} is damaged at byte {start}: no frame begins there; restore it from a copy")
+            if len(head) < _HEAD.size:
+                return
+            _, header_length, body_length, checksum = _HEAD.unpack(head)
             end = start + _HEAD.size + header_length + body_length
             if end <= size:
                 check("json_bytes", header_length, f"{path}, byte {start}")
                 check("frame_bytes", body_length, f"{path}, byte {start}")
                 header, body = file.read(header_length), file.read(body_length)
                 if _checksum(header, body) == checksum:
-                    yield _frame(header, body, path, start), end
+                    yield header, body, start, end
                     continue
             elif _fits(file.read(_LONGEST_HEADER), header_length, body_length):
                 return
@@ -130,6 +149,7 @@ def _frame(header: bytes, body: bytes, path: Path, start: int) -> Frame:
 
 def _unpack(header: bytes, body: bytes, where: str) -> Frame:
     fields = parse_json(header, where)
+    check_fields(fields, FIELDS, "")
     arrays: dict[str, npt.NDArray[Any]] = {}
     at = 0
     for name, dtype, shape in fields.pop("arrays"):
@@ -137,7 +157,7 @@ def _unpack(header: bytes, body: bytes, where: str) -> Frame:
         arrays[name] = np.frombuffer(body, dtype=_dtype(dtype), count=count, offset=at).reshape(shape)
         at += arrays[name].nbytes
     verdicts = 8 * arrays["unfair"].nbytes if "unfair" in arrays else 0
-    if not 0 <= fields.get("tests", 0) <= verdicts:
+    if fields.get("tests", 0) > verdicts:
         raise ValueError(f"it claims {fields['tests']:,} tests, and has verdicts for {verdicts:,} at most")
     return Frame(fields.pop("kind"), fields, arrays)
 
@@ -186,31 +206,72 @@ class Log:
         self._next = self._read()
         return frame
 
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """Where the answers, and their times, end."""
+        return self._end, 8 * self._count
+
     def append(self, frame: Frame, seconds: float) -> None:
         """Store a new answer; it is on its way to the disk when this returns."""
-        if self.path is None:
+        if self.path is None or self._lost:
             return
         try:
             if not self._files:
-                for path, end in zip(self._paths, (self._end, 8 * self._count), strict=True):
-                    self._files.append(_open_at(path, end))
-            for file, data in zip(self._files, (pack(frame), struct.pack("<d", seconds)), strict=True):
+                self._open()
+            elif self._sizes() != self._ends:
+                # Another program has changed a file: what is written behind a hole could not be read.
+                self._lost = True
+                return
+            packed = pack(frame)
+            for file, data in zip(self._files, (packed, struct.pack("<d", seconds)), strict=True):
                 _write(file, data)
+            self._end += len(packed)
             self._count += 1
             self.appended += 1
         except OSError as error:
             raise self._unwritable(error) from error
 
+    def _open(self) -> None:
+        for path, end in zip(self._paths, self._ends, strict=True):
+            self._files.append(_open_at(path, end))
+
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple(os.fstat(file.fileno()).st_size for file in self._files)
+
     def close(self) -> None:
-        """Finish writing; what went wrong with that, ``check`` says."""
-        for file, path in zip(self._files, self._paths, strict=False):
-            try:
-                with file:
-                    os.fsync(file.fileno())
-                    self._lost = self._lost or not _is_there(file, path)
-            except OSError as error:
-                self._fault = error
-        self._files = []
+        """Finish writing, and read the log back; what went wrong with that, ``check`` says."""
+        try:
+            if not self._files and self._has_tail():
+                self._open()
+            written = bool(self._files)
+            for file, path, end in zip(self._files, self._paths, self._ends, strict=False):
+                if not self._lost:
+                    # Of an answer that could not be written to its end.
+                    file.truncate(min(end, os.fstat(file.fileno()).st_size))
+                os.fsync(file.fileno())
+                self._lost = self._lost or not _is_there(file, path)
+            self._lost = self._lost or (written and not self._holds())
+        except OSError as error:
+            self._fault = error
+        finally:
+            for file in self._files:
+                file.close()
+            self._files = []
+
+    def _has_tail(self) -> bool:
+        """Whether more than whole answers stands in a log of which all answers have been read."""
+        return (
+            self.path is not None and self._next is None and self.path.exists() and self._end < self.path.stat().st_size
+        )
+
+    def _holds(self) -> bool:
+        """Whether everything that was read from the log or written to it can be read back."""
+        assert self.path is not None
+        try:
+            ends = [end for *_, end in _parts(self.path)]
+        except EvenhandError:
+            return False
+        return (len(ends), ends[-1:]) == (self._count, [self._end] if self._count else [])
 
     def check(self) -> None:
         """Raise where the answers of this run are not all in its log."""
@@ -231,8 +292,8 @@ class Log:
     def _gone(self, path: Path) -> RunError:
         what = f"{path} was" if path.parent.is_dir() else f"the directory {path.parent} was"
         return RunError(
-            f"{what} deleted, moved or replaced during the run, so its answers are not kept; run again in another "
-            "directory"
+            f"{what} deleted, moved or replaced, or its contents changed, during the run, so its answers are not all "
+            "kept; run again in another directory"
         )
 
 

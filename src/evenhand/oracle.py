@@ -218,12 +218,14 @@ class Oracle(Ledger):
         if not len(request.positions):
             return Booked(request.positions, np.zeros(0, dtype=bool), {})
         digest = self.digest(request.block)
-        frame = self.log.take("test", digest)
+        frame = self.taken("test", digest, len(request.block))
         if frame is None:
             assert request.families is not None
             return self.book(request, self.record(ask(self.asker, request.families), digest), stored=False)
         self.clock.replayed()
         self.replayed_rows += int(frame.header["rows"])
+        if self.steadiness.lacks_rows:
+            self.steadiness.keep(request.families or self.ground.families(request.block, self.seed))
         self.findings.decisions = type(self.findings.decisions)(frame.header["decisions"])
         return self.book(request, frame, stored=True)
 
@@ -246,9 +248,7 @@ class Oracle(Ledger):
         """Check that the model answers steadily, and write down what it said of a block."""
         families, outputs, judgement = judged.families, judged.outputs, judged.verdicts
         with self.clock.paused():
-            unlike, rows = self.steadiness.check(families, outputs)
-        if unlike:
-            raise noisy(unlike, rows)
+            self._refuse_noise(*self.steadiness.check(families, outputs))
         found = np.flatnonzero(judgement.unfair)
         first, second = judgement.first[found], judgement.second[found]
         assert outputs.labels is not None
@@ -274,6 +274,14 @@ class Oracle(Ledger):
         frame = Frame("test", header, arrays)
         self.store(frame)
         return frame
+
+    def check_rows(self) -> None:
+        """In the end, check the rows of small blocks together."""
+        self._refuse_noise(*self.steadiness.finish())
+
+    def _refuse_noise(self, unlike: int, rows: int) -> None:
+        if unlike:
+            raise noisy(unlike, rows)
 
     def book(self, request: Request, frame: Frame, stored: bool) -> Booked:
         """Book a judged block, in the order of the search: memo, findings, counts, budgets."""

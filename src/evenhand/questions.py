@@ -80,7 +80,7 @@ class Questions:
     def _work(self, query: Query) -> Any:
         assert query.call is not None
         self.ledger.check_budget()
-        frame = self.ledger.log.take("work", "")
+        frame = self.ledger.taken("work", "", 0)
         if frame is None:
             frame = Frame("work", {"digest": ""}, {"answer": np.asarray(query.call())})
             self.ledger.store(frame)
@@ -92,7 +92,9 @@ class Questions:
         check_contrasts(self.asker)
         individuals, classes, slopes = cast(Individuals, query.individuals), query.classes, self.asker.slopes
         if slopes is None:
-            raise StrategyError("gradients are asked of attributes, and the space is one of texts")
+            raise StrategyError(
+                f"gradients are asked of attributes, and the space is one of {self.ledger.ground.space.noun}s"
+            )
         assert classes is not None
         jumps, parts, at = query.jumps, [], 0
         while at < len(individuals):
@@ -115,7 +117,7 @@ class Questions:
         check_contrasts(self.asker)
         pairs, slopes = query.pairs, self.asker.word_slopes
         if slopes is None or pairs is None:
-            raise StrategyError("swaps are asked of texts, and the space is one of attributes")
+            raise StrategyError(f"swaps are asked of texts, and the space is one of {self.ledger.ground.space.noun}s")
         parts = []
         for part, rows in slopes.parts(pairs, query.limit, lambda: self.ledger.room):
             draws = None if query.draws is None else query.draws[part]

@@ -9,6 +9,7 @@ GAP = Use("criterion=eh.Gap(0.1)", "audit.criterion", 0.1)
 THRESHOLD = Use("eh.wrap(model, threshold=0.5)", "model.threshold", 0.5)
 TIMEOUT = Use("eh.wrap(model, timeout=...)", "model.timeout")
 REGRESSION = Use("eh.wrap(model, regression=True)", "wrap.regression", True)
+ARRAY = Use('eh.wrap(model, input="array")', "wrap.input", "array")
 FRAME = Use('eh.wrap(model, input="frame")', "wrap.input", "frame")
 SCORE_DIFFERENCES = Use("eh.Adf(gradient='scores')", "audit.settings", {"gradient": "scores"})
 ORDER = Use("eh.Order([...])", "estimate.order")
@@ -35,6 +36,7 @@ def search(name: str) -> Use:
 
 KOSEI, TEXT_RANDOM, TEXT_IMPORTANCE = search("kosei"), search("text-random"), search("text-importance")
 DECIDE = ("decide with ", THRESHOLD)
+AMOUNTS = ("if they are amounts, say so with ", REGRESSION, "; if scores, ", *DECIDE)
 COMPARE = ("use ", GAP, ", or decide with ", THRESHOLD)
 WITHOUT_GRADIENTS = (
     "differences of scores do without: ", SCORE_DIFFERENCES, "; ", KOSEI, " needs labels only",

@@ -108,7 +108,8 @@ def same_answers(run: Run, asker: Asker) -> bool:
 
 def _recognised(run: Run, asker: Asker) -> bool | None:
     """Say whether it is the run's own model that was asked, where that can be said."""
-    if run.space.noun == "text":
+    if not run.space.supports("attributes"):
+        # The individuals by which a run knows its model come from its data.
         return None
     try:
         return same_answers(run, asker)

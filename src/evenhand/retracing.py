@@ -20,7 +20,7 @@ from evenhand.run import Run
 from evenhand.search import Problem, Strategy
 from evenhand.slopes import DIFFERENCES
 from evenhand.space.individuals import Individuals
-from evenhand.strategies import STRATEGIES, make
+from evenhand.strategies import known, make
 from evenhand.stream import Stream
 from evenhand.trail import Trail
 
@@ -87,10 +87,12 @@ def _repeated(run: Run, strategy: Strategy, data: Individuals | None) -> Iterato
 def _made_with(run: Run, data: Any) -> tuple[Strategy, Individuals | None]:
     """Make the search of a run that was read from its directory, and what it starts from."""
     name, settings = run.identity.search, run.identity.settings
-    if name not in STRATEGIES:
+    if known(name) is None:
+        # What a directory names is not imported: somebody else may have written it.
         raise RunError(
-            f"{run.directory} was made by {name}, a search that evenhand does not have, so its tests cannot be told "
-            "from the directory alone; take the run that eh.audit returns for that directory"
+            f"{run.directory} was made by {name}, a search that is neither evenhand's own nor of an installed package, "
+            "so its tests cannot be told from the directory alone; take the run that eh.audit returns for that "
+            "directory, or install the search with an entry point"
         )
     people = None
     if run.identity.data is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module, metadata
 from pathlib import Path
@@ -18,26 +18,25 @@ from evenhand._format import percent
 from evenhand._version import __version__
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason, number, whole
-from evenhand.check import Checked, changed, check_kept, confirm
+from evenhand.check import Checked, check_kept, confirm, otherwise
 from evenhand.clock import Clock
 from evenhand.criterion import Criterion, Flip
 from evenhand.directory import Directory, as_path
 from evenhand.errors import BudgetError, EvenhandError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Findings
 from evenhand.identity import RunIdentity
-from evenhand.interrupts import check, settled, watched
+from evenhand.interrupts import Token, check, settled, watched
 from evenhand.judge import CHUNK as CHUNK
 from evenhand.ledger import Status, Stop, Stored
 from evenhand.log import Log
 from evenhand.model import wrap
 from evenhand.oracle import Oracle
 from evenhand.search import Problem, Strategy
-from evenhand.space.ground import Block, Bound
-from evenhand.space.tabular import Space
+from evenhand.space.ground import AnySpace, Block, Bound
 from evenhand.starting import REMARKS, check_kind
 from evenhand.strategies import describe, make
 from evenhand.stream import Stream
-from evenhand.text.space import SAMPLED, TextSpace
+from evenhand.text.space import SAMPLED
 from evenhand.trail import Origin
 from evenhand.unused import SCORED, compare_scores, is_unaware, statement, unread
 
@@ -57,7 +56,7 @@ class Run:
     """What an audit found, what it spent, and everything needed to repeat it."""
 
     space: Any
-    """An ``eh.Space`` or an ``eh.TextSpace``."""
+    """An ``eh.Space``, an ``eh.TextSpace``, or a space of another kind."""
     identity: RunIdentity
     budget: Budget
     stop: StopReason
@@ -103,7 +102,10 @@ class Run:
 
     @property
     def unconfirmed(self) -> int:
-        """How many findings the model was not asked about again: the run was broken off, or ``confirm`` leaves them."""
+        """How many findings are not confirmed.
+
+        The run was broken off, ``confirm`` leaves them out, or the model does not answer steadily.
+        """
         return self.found - self.confirmed
 
     @property
@@ -119,8 +121,8 @@ class Run:
     @property
     def doubts(self) -> list[str]:
         """What keeps the findings from all being confirmed, in words; nothing where they are."""
-        out = [] if self.unsteady is None else ["the model does not answer steadily"]
-        if self.unconfirmed:
+        out = [] if self.unsteady is None else ["the model does not answer steadily, so no finding is confirmed"]
+        if self.unconfirmed and not out:
             out.append(f"{self.unconfirmed:,} of {self.found:,} findings not asked again, so not confirmed")
         if self.refuted:
             out.append(f"{self.refuted:,} more refuted when asked again, and left out")
@@ -166,12 +168,17 @@ class Run:
         return is_unaware(self.space, self.unused)
 
     @property
+    def complete(self) -> bool:
+        """Whether everyone in the space was judged, each against all counterparts."""
+        return self.stop is StopReason.EXHAUSTED and not self.sampled
+
+    @property
     def note(self) -> str | None:
         """What is known about attributes that the model does not use; None where there is nothing to say."""
         if self.unsteady is not None:
             # Nothing is known of a model that does not answer steadily.
             return None
-        said = statement(self.space, self.unused, self.found, self.tests, self.scored)
+        said = statement(self.space, self.unused, self.found, self.tests, self.scored, self.complete)
         return None if said is None else str(said)
 
     @property
@@ -204,6 +211,7 @@ class Run:
             "unused": list(self.unused),
             "scored": None if self.scored is None else list(self.scored),
             "note": self.note,
+            **({} if self.found else {"example": self.pairs.example}),
         }
 
     def __repr__(self) -> str:
@@ -237,7 +245,7 @@ class Run:
 
 def audit(
     model: Any,
-    space: Space | TextSpace,
+    space: AnySpace,
     strategy: str | Strategy = "kosei",
     budget: Budget | None = None,
     seed: int = 0,
@@ -249,6 +257,7 @@ def audit(
     timeout: float | None = None,
     progress: Callable[[Status], None] | None = None,
     confirm: int | None = None,
+    cancel: Token | None = None,
 ) -> Run:
     """Search a model's input space for individuals who are treated differently.
 
@@ -281,6 +290,9 @@ def audit(
     confirm
         How many findings to ask the model about again, at most, before the run is returned; by default all. Beyond that
         number, which the seed chooses, ``run.findings`` says that they are not confirmed.
+    cancel
+        Ends the run as Ctrl-C does, from another thread: a ``threading.Event``, or another object with ``is_set()``,
+        which is looked at between model calls.
 
     Examples
     --------
@@ -305,13 +317,14 @@ def audit(
         timeout=timeout,
         progress=progress,
         confirm=confirm,
+        cancel=cancel,
     )
 
 
 @watched()
 def conduct(
     model: Any,
-    space: Space | TextSpace,
+    space: AnySpace,
     strategy: str | Strategy,
     budget: Budget | None,
     seed: int,
@@ -324,31 +337,46 @@ def conduct(
     progress: Callable[[Status], None] | None = None,
     exclude: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
     confirm: int | None = None,
+    cancel: Token | None = None,
 ) -> Run:
     """Do what ``audit`` says; those whom ``exclude`` names are not judged, as if they had been judged before."""
     chosen = make(strategy)
     check_kind(space, chosen)
     seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
     confirm = check_confirm(confirm)
+    check_cancel(cancel)
     budget = budget or Budget(tests=DEFAULT_TESTS)
     wrapped = wrap(model)
     start = space.bind(data, wrapped)
     gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
     asker = Asker(wrapped, start.ground, criterion or Flip(), timeout, gradient)
     fixed = start.ground.probes(start.people)
-    identity = _identity(asker, chosen, seed, chunk, start.people, fixed)
+    labels, scores = asker.both(fixed.rows)
+    identity = _identity(asker, chosen, seed, chunk, start.people, labels if scores is None else scores)
     place = None if directory is None else Directory(directory, identity)
     try:
+        if place is not None:
+            _refuse_unsteady(place)
         known = None if place is None else _finished(place, budget, confirm)
         log = (Log if known is None else Stored)(None if place is None else place.answers)
         oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, exclude)
         oracle.rows_apart += len(fixed) * asker.cost
+        oracle.findings.note(labels)
         problem = Problem(start.ground, Stream(seed), start.people)
         problem.counts |= {name: n for name, n in start.counts.items() if n}
         if known is not None:
-            _recognise(known, chosen, problem, oracle)
+            assert place is not None
+            try:
+                _recognise(known, chosen, problem, oracle)
+            except FlakyModel as error:
+                error.partial = _accused(place, error)
+                place.finish(error.partial.to_dict())
+                raise
             known.origin = Origin(asker, chosen, start.people, None)
+            known.pairs.note(labels)
             return known
+        # From here on: a run that is cancelled earlier has something to return all the same.
+        oracle.cancel = asker.asking.calls.cancel = cancel
         return _drive(chosen, problem, oracle, identity, start, place, confirm)
     finally:
         if place is not None:
@@ -371,12 +399,14 @@ def _drive(
         stop = _search(strategy, problem, oracle)
         oracle.recognise()
         _check_testable(oracle, problem, stop)
+        oracle.check_rows()
         checked, rows, unsteady = confirm(oracle.asker, oracle.findings, oracle.seed, oracle.chunk, most)
         oracle.rows_apart += rows
         if unsteady is not None:
-            if checked.refuted[0] < oracle.stored_findings:
+            stored = [at for at in checked.refuted if at < oracle.stored_findings]
+            if stored:
                 checked = Checked(most)
-                raise changed(place.path if place else None)
+                raise otherwise(oracle.asker, oracle.findings, np.array(stored), place.path if place else None)
             raise unsteady
         scored = _compare_scores(oracle, problem, start)
         check()
@@ -384,15 +414,15 @@ def _drive(
         settled()
         stop = StopReason.INTERRUPTED
     except EvenhandError as error:
-        kept = place is not None and place.answers.exists()
+        kept = place is not None and _kept(oracle.log, place)
         where = f"kept in {place.path}" if place and kept else "the error's attribute partial is the run so far"
         error.add_note(f"{oracle.tests:,} tests had been judged; {where}")
         if isinstance(error, FlakyModel):
-            checked = replace(checked, unsteady=str(error))
+            checked = checked.accused(error)
         error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, start, place, strategy, checked)
-        if place is not None and checked.unsteady is not None and not oracle.stored_findings:
+        if place is not None and isinstance(error, FlakyModel):
             # Whoever reads the directory must know what is wrong with its findings.
-            place.finish(error.partial.to_dict())
+            place.finish((_accused(place, error) if oracle.replayed_rows else error.partial).to_dict())
         raise
     finally:
         oracle.log.close()
@@ -404,11 +434,24 @@ def _drive(
         oracle.log.check()
         if place is not None and (oracle.log.appended or not part):
             place.finish(run.to_dict())
+        if place is not None:
+            place.check()
     except RunError as error:
         error.add_note(f"{run.tests:,} tests had been judged; the error's attribute partial is the whole run")
         error.partial = run
         raise
     return run
+
+
+def _kept(log: Log, place: Directory) -> bool:
+    """Tell whether a run that an error ended can be read from its directory."""
+    log.close()
+    try:
+        log.check()
+        place.check()
+    except RunError:
+        return False
+    return place.answers.exists()
 
 
 def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
@@ -458,7 +501,7 @@ def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
     if oracle.untestable >= UNTESTABLE or over:
         raise SpaceError(
             f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "
-            f"can be compared; loosen the constraints on {', '.join(map(repr, problem.space.protected))}"
+            f"can be compared; loosen the constraints on {', '.join(map(repr, problem.ground.space.protected))}"
         )
 
 
@@ -507,21 +550,48 @@ def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | No
     asked, found = result.get("checked", {}).get("asked_again", 0), result.get("findings", 0) + result.get("refuted", 0)
     if asked < (found if confirm is None else min(confirm, found)):
         return None
-    return Run.load(place.path)
+    from evenhand.loading import EndLost
+
+    try:
+        return Run.load(place.path)
+    except EndLost:
+        # The answers that are left can be gone on from.
+        return None
+
+
+def _refuse_unsteady(place: Directory) -> None:
+    """Raise where a directory holds answers of a model that did not answer steadily: which of them hold is unknown."""
+    checked = Checked.of(place.result or {})
+    if checked.unsteady is None:
+        return
+    error = FlakyModel(
+        f"the model did not answer steadily in the run in {place.path}: {checked.unsteady}; when it does, use a new "
+        "directory",
+        checked.noise,
+    )
+    error.partial = Run.load(place.path)
+    raise error
+
+
+def _accused(place: Directory, error: FlakyModel) -> Run:
+    """Return what a directory holds, with the reason why none of it is confirmed."""
+    known = Run.load(place.path)
+    known.checked = known.checked.accused(error)
+    known.pairs.confirmed = None
+    return known
 
 
 def _identity(
-    asker: Asker, strategy: Strategy, seed: int, chunk: int, people: Block | None, fixed: Block
+    asker: Asker, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
 ) -> RunIdentity:
-    """Identify a run."""
+    """Identify a run; ``answers`` are the model's labels, or its scores, for the fixed individuals."""
     data = None
     if people is not None and getattr(strategy, "uses_data", True):
         data = asker.ground.digest_of(people)
-    labels, scores = asker.both(fixed.rows)
-    if scores is not None and asker.slopes is not None:
-        asker.slopes.check(scores)
-    if scores is not None and asker.word_slopes is not None:
-        asker.word_slopes.check(asker, scores)
+    if asker.scored and asker.slopes is not None:
+        asker.slopes.check(answers)
+    if asker.scored and asker.word_slopes is not None:
+        asker.word_slopes.check(asker, answers)
     return RunIdentity(
         space=asker.ground.describe(),
         strategy=describe(strategy),
@@ -530,7 +600,7 @@ def _identity(
         chunk=chunk,
         data=data,
         model=asker.model.name,
-        answers=digest_of_answers(labels if scores is None else scores),
+        answers=digest_of_answers(answers),
         model_sha256=asker.model.sha256,
         gradient=asker.gradient,
     )
@@ -568,6 +638,12 @@ def check_confirm(confirm: Any) -> int | None:
             value=confirm,
         )
     return None if confirm is None else int(confirm)
+
+
+def check_cancel(cancel: Any) -> None:
+    """Raise where this cannot say whether a run is to end."""
+    if cancel is not None and not callable(getattr(cancel, "is_set", None)):
+        raise RunError(f"cancel must be an object with is_set(), such as a threading.Event, got {cancel!r}")
 
 
 def versions() -> dict[str, str]:

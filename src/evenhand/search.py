@@ -190,7 +190,7 @@ class Problem:
     """What a search is given: the space, the coded data rows (or none) and the random stream."""
 
     ground: BoundSpace
-    """The space, of attributes or of texts."""
+    """The space with the data of the run; what a search of another kind of space works with."""
     stream: Stream
     data: Any = None
     """Individuals, or None."""
@@ -208,13 +208,16 @@ class Problem:
         """The space with its texts, for searches of texts."""
         if not self.ground.supports("texts"):
             raise StrategyError(
-                "this search is for texts, and the space is one of attributes", remedy=("use ", TEXT_SPACE)
+                f"this search is for texts, and the space is one of {self.ground.space.noun}s",
+                remedy=("use ", TEXT_SPACE),
             )
         return cast("TextGround", self.ground)
 
     @property
     def exhausted(self) -> bool:
         """Whether every legal individual of a small space has been dealt."""
+        if not self.ground.supports("attributes"):
+            return False
         return self.space.sampler.deck and self._dealt >= self.space.sampler.count
 
     def sample(self, n: int) -> Individuals:
@@ -233,7 +236,7 @@ class Strategy(Protocol):
     A class attribute ``uses_data = False`` says that it never looks at ``problem.data``, so that runs with and without
     data are the same run. One that asks for contrasts and gradients says so by a class attribute ``uses_gradient =
     True``, so that a model without any is refused before it is asked. One that does not search attributes says
-    what it needs of a space: ``needs = "texts"``.
+    what it needs of a space: ``needs = "texts"``, or another feature that a space ``supports``.
     """
 
     def search(self, problem: Problem) -> Search:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.budget import number
-from evenhand.directory import SOURCE, read_json, write_json
+from evenhand.directory import SOURCE, read_json, refuse_links, write_json
 from evenhand.errors import ModelError, RunError
 from evenhand.model import Model, wrap
 from evenhand.model.files import load_model
@@ -54,7 +54,10 @@ class Source:
     @classmethod
     def stored(cls, run: Run) -> Source:
         """Read what is kept with a run, as it was written."""
-        if run.directory is None or not (run.directory / SOURCE).exists():
+        if run.directory is None:
+            return cls()
+        refuse_links(run.directory)
+        if not (run.directory / SOURCE).exists():
             return cls()
         path = run.directory / SOURCE
         try:

@@ -37,14 +37,15 @@ class Inputs:
     def __init__(self, space: Space) -> None:
         self._ordered = np.flatnonzero(space.ordered)
         self._single = [(j, code) for j, a in enumerate(space.attributes) for code in _single(a)]
+        # At least one column, be it of nothing but zeros: a tree wants one.
+        self.columns = max(1, len(self._ordered) + len(self._single))
 
     def __call__(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Build the columns."""
         ordered = len(self._ordered)
         # Column after column in memory, as it is written here and read by the tree.
         codes = np.ascontiguousarray(rows.T)
-        # At least one column, be it of nothing but zeros: a tree wants one.
-        out = np.zeros((max(1, ordered + len(self._single)), len(rows)), dtype=np.float32)
+        out = np.zeros((self.columns, len(rows)), dtype=np.float32)
         out[:ordered] = codes[self._ordered]
         for column, (j, code) in enumerate(self._single, ordered):
             out[column] = codes[j] == code

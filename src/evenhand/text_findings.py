@@ -14,12 +14,14 @@ import numpy.typing as npt
 from evenhand.bounded import inflate, parse_json
 from evenhand.criterion import Places
 from evenhand.errors import RunError
-from evenhand.findings import Findings, column_of
+from evenhand.fields import COUNT, TEXT, check
+from evenhand.findings import Findings, array_of, column_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _WHERE = "texts of answers.log"
+RECORDS = [(TEXT, TEXT, COUNT, [(COUNT, TEXT, TEXT)])]
 Record = tuple[str, str, int, list[tuple[int, str, str]]]
 """The text, its counterpart, the row of the seed, and (position, old word, new word) of each free edit."""
 
@@ -43,6 +45,16 @@ class TextFindings(Findings):
         if count:
             self.texts.append((answer["texts"], count))
 
+    def check_sides(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
+        """Raise a ``ValueError`` where there is no pack of texts; what is in it is looked at when it is opened."""
+        pack = answer.get("texts", np.zeros(0))
+        if count and (pack.dtype != np.uint8 or pack.ndim != 1):
+            raise ValueError("texts must be packed bytes")
+
+    def check_members(self, answer: dict[str, npt.NDArray[Any]], name: str, count: int) -> None:
+        """Raise a ``ValueError`` where a column does not have so many counterparts, as they are stored."""
+        array_of(answer, name, "i", count)
+
     def cut(self, count: int) -> None:
         """Keep the first pairs only."""
         super().cut(count)
@@ -60,7 +72,7 @@ class TextFindings(Findings):
         for pack, size in self.texts:
             gone = {int(i) - start for i in positions if start <= i < start + size}
             if gone:
-                left = [record for i, record in enumerate(_unpack(pack)[:size]) if i not in gone]
+                left = [record for i, record in enumerate(_unpack(pack, size)) if i not in gone]
                 pack, left_over = _pack(left), len(left)
             else:
                 left_over = size
@@ -76,7 +88,7 @@ class TextFindings(Findings):
         for pack, size in self.texts:
             here = wanted[np.searchsorted(wanted, start) : np.searchsorted(wanted, start + size)] - start
             if len(here):
-                records = _unpack(pack)
+                records = _unpack(pack, size)
                 out += [records[i] for i in here.tolist()]
             start += size
         return out
@@ -94,7 +106,7 @@ class TextFindings(Findings):
         text, other, seed, changed = (pd.Series([r[i] for r in records], dtype=object) for i in range(4))
         columns: dict[str, Any] = {"text": text, "counterpart_text": other}
         for name in ("decision", "counterpart_decision"):
-            columns[name] = column_of(self.said(name, at)) if self.count else np.zeros(0)
+            columns[name] = column_of(self.said(name, at)) if self.count else self._no_decisions()
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(records))
         columns["confirmed"] = self.upheld(at)
         return pd.DataFrame(columns | {"seed": seed.astype(np.int64), "changed": changed})
@@ -120,9 +132,13 @@ def _pack(records: list[Record]) -> npt.NDArray[np.uint8]:
     return np.frombuffer(zlib.compress(json.dumps(records).encode("ascii"), 1), dtype=np.uint8)
 
 
-def _unpack(pack: npt.NDArray[np.uint8]) -> list[Record]:
+def _unpack(pack: npt.NDArray[np.uint8], size: int) -> list[Record]:
+    """Return the first records of a pack."""
     try:
         records = parse_json(inflate(pack.tobytes(), "json_bytes", _WHERE), _WHERE)
-        return [(text, other, seed, [tuple(edit) for edit in changed]) for text, other, seed, changed in records]
+        check(records, RECORDS, "texts")
+        if len(records) < size:
+            raise ValueError(f"{len(records):,} pairs where {size:,} are needed")
+        return [(text, other, seed, [tuple(edit) for edit in changed]) for text, other, seed, changed in records[:size]]
     except (ValueError, TypeError, zlib.error) as error:
         raise RunError(f"{_WHERE} cannot be unpacked ({error}); restore the run from a copy") from None

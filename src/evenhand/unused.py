@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
+from evenhand.check import BRIEF, affordable
 from evenhand.errors import ModelError
 from evenhand.space.ground import table
 from evenhand.space.tabular import Space
@@ -36,6 +37,19 @@ def unread(asker: Asker) -> tuple[str, ...]:
     return asker.model.unread(asker.space.names) if asker.ground.supports("attributes") else ()
 
 
+def unreached(space: Space | TextSpace, unused: Sequence[str]) -> frozenset[str]:
+    """Name the protected attributes that do not reach the model, nor does anything that follows them.
+
+    >>> from evenhand.space import Boolean, Integer
+    >>> sorted(unreached(Space([Integer("age", 1, 9), Boolean("a"), Boolean("b")], protected=["a", "b"]), ["a", "age"]))
+    ['a']
+    """
+    if not space.supports("attributes"):
+        return frozenset()
+    links = {name: _followers(table(space), name, unused) for name in space.protected}
+    return frozenset(name for name in space.protected if name in unused and not links[name])
+
+
 def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
     """Tell whether no protected attribute reaches the model, nor anything that follows one.
 
@@ -43,16 +57,13 @@ def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
     >>> is_unaware(Space([Integer("age", 1, 9), Boolean("member")], protected="member"), ["member"])
     True
     """
-    if not space.supports("attributes"):
-        return False
-    links = [_followers(table(space), name, unused) for name in space.protected]
-    return set(space.protected) <= set(unused) and not any(links)
+    return space.supports("attributes") and unreached(space, unused) == set(space.protected)
 
 
 def compare_scores(asker: Asker, families: Kin) -> tuple[tuple[int, int] | None, int]:
     """Ask for the scores of families: of how many, and in how many some score changed; and how many rows that took.
 
-    None where the model has no scores, or returns numbers that may well be labels.
+    None where the model has no scores, or returns numbers that may well be labels. Of a slow model they are fewer.
     """
     model = asker.model
     if not model.has_scores:
@@ -61,9 +72,12 @@ def compare_scores(asker: Asker, families: Kin) -> tuple[tuple[int, int] | None,
         families = families[np.flatnonzero(families.testable)]
     if not len(families):
         return None, 0
-    scores, rows = None, int(families.places.sum())
+    most = affordable(asker, int(families.places.sum()), 1, BRIEF)
+    families = families[np.arange(max(1, int(np.searchsorted(np.cumsum(families.places), most, side="right"))))]
+    scores, before = None, asker.asking.calls.rows
     with suppress(ModelError):
         scores = asker.scores(families.asked)
+    rows = asker.asking.calls.rows - before
     told = model.threshold is not None or model.classes is not None or model.regression or asker.criterion.needs_scores
     if scores is None or not (told or scores.shape[1] > 1):
         return None, rows
@@ -89,7 +103,12 @@ def changed(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 
 
 def statement(
-    space: Space | TextSpace, unused: Sequence[str], found: int, families: int, scored: tuple[int, int] | None
+    space: Space | TextSpace,
+    unused: Sequence[str],
+    found: int,
+    families: int,
+    scored: tuple[int, int] | None,
+    complete: bool = False,
 ) -> Sentence | None:
     """Say what is known about attributes that the model does not use; None where there is nothing to say.
 
@@ -105,24 +124,27 @@ def statement(
         How many were judged.
     scored
         Of how many families scores were compared, and in how many some score changed.
+    complete
+        Whether all families of the space were judged, each with all of its counterparts.
 
     >>> from evenhand.space import Boolean, Integer
     >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
     >>> str(statement(space, ["member"], 0, 9, None))[:85]
     "the model does not receive 'member', so it cannot treat anybody differently by it; it"
-    >>> str(statement(space, [], 0, 9, (9, 0)))[:75]
-    'no decision changed in 9 families, and no score in 9 that were asked for th'
+    >>> str(statement(space, [], 0, 5, (9, 0)))[:74]
+    'no decision changed in 5 families, and no score in 9 drawn to compare scor'
     """
     said = list[Sentence]()
     guarded = [name for name in space.protected if name in unused]
+    received = [name for name in space.protected if name not in unused]
     if guarded and space.supports("attributes"):
-        said.append(_not_received(table(space), guarded, unused))
-    elif not found and families and (scored is None or not scored[1]):
-        changed = Sentence("no decision changed in {} families", (Figure(families, "count"),))
-        if scored:
-            changed += Sentence(", and no score in {} that were asked for them", (Figure(scored[0], "count"),))
-        beyond = IN_TEXTS if space.noun == "text" else BEYOND
-        said.append(changed + Sentence(f": the model may not use {{}}; {beyond}", (_listed(space.protected),)))
+        followers = list(dict.fromkeys(f for name in guarded for f in _followers(table(space), name, unused)))
+        said.append(_not_received(guarded, followers, received if found else []))
+        received += followers
+    if received and not found and families and (scored is None or not scored[1]):
+        said.append(_unchanged(received, families, scored, complete))
+    if said:
+        said.append(Sentence(IN_TEXTS if space.noun == "text" else BEYOND))
     if left := [name for name in unused if name not in space.protected]:
         repeats = "tests that differ in nothing else are repeats; leave it out of the space"
         said.append(Sentence(f"the space has {{}}, which the model does not receive: {repeats}", (_listed(left),)))
@@ -131,16 +153,26 @@ def statement(
     return Sentence("; ".join(one.text for one in said), sum((one.parts for one in said), ()))
 
 
-def _not_received(space: Space, guarded: list[str], unused: Sequence[str]) -> Sentence:
-    names, others = _listed(guarded), [name for name in space.protected if name not in guarded]
-    followers = list(dict.fromkeys(f for name in guarded for f in _followers(space, name, unused)))
+def _not_received(guarded: list[str], followers: list[str], others: list[str]) -> Sentence:
+    """Say what does not reach the model; ``others``: what the findings are about, where there are some."""
+    names = _listed(guarded)
     if followers:
-        said = Sentence("the model does not receive {} itself, only {}, which follows it", (names, _listed(followers)))
-    else:
-        said = Sentence("the model does not receive {}, so it cannot treat anybody differently by it", (names,))
-    if others:
-        said += Sentence(", and what was found is about {}", (_listed(others),))
-    return said + Sentence(f"; {BEYOND}")
+        # A finding may be about either.
+        return Sentence("the model does not receive {} itself, only {}, which follows it", (names, _listed(followers)))
+    said = Sentence("the model does not receive {}, so it cannot treat anybody differently by it", (names,))
+    return said + Sentence(", and what was found is about {}", (_listed(others),)) if others else said
+
+
+def _unchanged(names: list[str], families: int, scored: tuple[int, int] | None, complete: bool) -> Sentence:
+    """Say that no answer changed, and in how many families."""
+    said = Sentence("no decision changed in {} families", (Figure(families, "count"),))
+    if complete:
+        said += Sentence(", which are all that the space has")
+    if scored:
+        which = "that were asked for them" if scored[0] <= families else "drawn to compare scores"
+        said += Sentence(f", and no score in {{}} {which}", (Figure(scored[0], "count"),))
+    so = "no decision depends on {}" if complete else "the model may not use {}"
+    return said + Sentence(f": {so}", (_listed(names),))
 
 
 def _followers(space: Space, name: str, unused: Sequence[str]) -> list[str]:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import number
-from evenhand.space.ground import require
 from evenhand.text_findings import TextFindings
 from evenhand.visible import visible as visible
 
@@ -49,6 +48,8 @@ class Pair:
     """Whether the gap is a difference of scores, and not just the mark of a changed decision."""
     confirmed: bool = True
     """Whether the model was asked about the pair again and answered as before."""
+    noun: str = "person"
+    """What it is about."""
 
     @property
     def who(self) -> str:
@@ -66,7 +67,8 @@ class Pair:
         other = " and ".join(phrase(name, value) for name, value in self.changes.items())
         by = f" (scores {number(self.gap, 6)} apart)" if self.measured else ""
         said, other_said = outcome(self.decision), outcome(self.counterpart_decision)
-        return f"{self.who}: {said}. The same person with {other}: {other_said}{by}.{'' if self.confirmed else UNSURE}"
+        sentence = f"{self.who}: {said}. The same {self.noun} with {other}: {other_said}{by}."
+        return sentence if self.confirmed else sentence + UNSURE
 
     def to_dict(self) -> dict[str, Any]:
         """Give the pair in values that JSON has; a missing value is None."""
@@ -105,7 +107,9 @@ def telling(run: Run, count: int = 3, data: Any = None) -> Sequence[Pair | TextP
         from evenhand.text_words import telling_texts
 
         return telling_texts(run, count)
-    require(run.space, "attributes")
+    if not run.space.supports("attributes"):
+        widest = np.argsort(-gaps_of(run, min(run.found, CANDIDATES)), kind="stable")[: max(0, 10 * count)]
+        return _unlike(list(pairs_at(run, widest)))[: max(0, count)]
     found = min(run.found, CANDIDATES)
     if found == 0 or count < 1:
         return []
@@ -156,6 +160,8 @@ def pairs_in(pairs: Findings, positions: npt.NDArray[np.int64]) -> Sequence[Pair
         from evenhand.text_words import text_pairs_in
 
         return text_pairs_in(pairs, positions)
+    if not pairs.space.supports("attributes"):
+        return _of_frame(pairs, positions)
     return pairs_of(
         pairs.space,
         pairs.individuals("individual", positions).rows,
@@ -165,6 +171,39 @@ def pairs_in(pairs: Findings, positions: npt.NDArray[np.int64]) -> Sequence[Pair
         pairs.joined()["gap"][positions] if "gap" in pairs.joined() else None,
         pairs.upheld(positions),
     )
+
+
+def _unlike(pairs: list[Any]) -> list[Any]:
+    """Put pairs first that say what none before them says: who got what, and what was changed."""
+    seen: dict[str, int] = {}
+    turns = []
+    for pair in pairs:
+        kind = repr((pair.decision, pair.counterpart_decision, pair.changes))
+        turns.append(seen.setdefault(kind, 0))
+        seen[kind] += 1
+    return [pairs[i] for i in np.argsort(turns, kind="stable")]
+
+
+def _of_frame(pairs: Findings, positions: npt.NDArray[np.int64]) -> list[Pair]:
+    """Make pairs of findings of any kind by their frame: a column ``counterpart_NAME`` is of the counterpart."""
+    frame, measured = pairs.frame(positions), "gap" in pairs.joined()
+    names = [str(name) for name in frame.columns]
+    others = {name: f"counterpart_{name}" for name in names if f"counterpart_{name}" in names}
+    others.pop("decision")
+    left_out = {*others.values(), "decision", "counterpart_decision", "gap", "confirmed"}
+    return [
+        Pair(
+            {name: native(row[name]) for name in names if name not in left_out},
+            {name: native(row[other]) for name, other in others.items() if not same(row[name], row[other])},
+            native(row["decision"]),
+            native(row["counterpart_decision"]),
+            float(row["gap"]),
+            measured,
+            bool(row["confirmed"]),
+            pairs.space.noun,
+        )
+        for row in frame.to_dict("records")
+    ]
 
 
 def pairs_of(

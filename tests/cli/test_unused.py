@@ -50,7 +50,7 @@ def test_a_limit_is_never_kept_silently(command: str, blind: list[object], evenh
 def test_answers_that_never_change(audit: Command) -> None:
     text = " ".join(audit("fair").stdout.split())
     assert "No decision changed in" in text
-    assert "the model may not use 'sex'; it may still disadvantage a group" in text
+    assert "no decision depends on 'sex'; it may still disadvantage a group" in text
     assert "may not use" not in audit("refuse").stdout
 
 

@@ -30,7 +30,7 @@ from tests.helpers import needs_dev_full
         ("score", [], ["--gamma", "--threshold"]),
         ("refuse", ["--gamma", "0.1"], ["scores", "no --gamma"]),
         ("refuse", ["--gamma", "-1"], ["gamma", "-1"]),
-        ("refuse", ["--strategy", "magic"], ["magic", "themis, aequitas, kosei"]),
+        ("refuse", ["--strategy", "magic"], ["magic", "'themis', 'aequitas', 'kosei'"]),
         ("refuse", ["--set", "depth=3"], ["depth", "samples, per_seed"]),
         ("refuse", ["--set", "samples=many"], ["samples=many", "a whole number"]),
         ("refuse", ["--set", "samples=0"], ["samples", "at least 1"]),

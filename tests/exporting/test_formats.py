@@ -50,6 +50,14 @@ def test_wrong_arguments(run: eh.Run, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["a\0", "a\ud800"])
+def test_a_name_that_no_file_can_have_is_said(run: eh.Run, tmp_path: Path, name: str) -> None:
+    kept = eh.audit(refuse, SPACE, "themis", directory=tmp_path / "run")
+    for write in (lambda: eh.export(run, f"{name}.csv"), lambda: eh.bundle(kept, f"{name}.zip")):
+        with pytest.raises(RunError, match=r"cannot write(?s:.*)check the path"):
+            write()
+
+
 @needs_dev_full
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_full_disk_is_said(run: eh.Run, format: str) -> None:

@@ -137,6 +137,20 @@ def constrained(*constraints: str, high: int = 9) -> Callable[[Path], None]:
     return text(f'protected = ["sex"]\nconstraints = {json.dumps(constraints)}\n' + age + free + SEX)
 
 
+def cast(dtype: str) -> Callable[[Path], None]:
+    """Make a space's file whose column has a dtype."""
+    low = '[[attribute]]\nname = "age"\nkind = "integer"\nlow = 0\nhigh = 900\n'
+    return text(f'protected = ["sex"]\n{SEX}{low}dtype = {json.dumps(dtype)}\n')
+
+
+def alike(path: Path) -> None:
+    """Make a space whose names are long, and all alike."""
+    letters = np.random.default_rng(0).integers(0x4E00, 0x4E00 + 5_000, (4, 60_000))
+    names = ["".join(map(chr, row)) for row in letters.tolist()]
+    attributes = ",".join(f'{{name="{name}",kind="boolean"}}' for name in names[1:])
+    path.write_text(f'protected=["{names[0]}"]\nattribute=[{attributes}]', "utf-8")
+
+
 DOTS = ".".join(["a"] * 100_000)
 TOMLS: list[tuple[str, Callable[[Path], Any], str]] = [
     ("a dotted key of 100,000 parts", text(f"{DOTS} = 1"), "toml_key_parts"),
@@ -147,6 +161,9 @@ TOMLS: list[tuple[str, Callable[[Path], Any], str]] = [
     ("a dotted key behind a text with four quotes", text('a={x="""y"""",' + DOTS + "=1}"), "toml_key_parts"),
     ("a list of 16 MB", text("a = [" + "1," * 2**23 + "]"), "toml_bytes"),
     ("a list of 400,000 values", text("a = [" + "1," * 400_000 + "]"), "toml_values"),
+    ("40,000 keys of 8 parts", text("".join(f"k{n:x}.a.a.a.a.a.a.a=1\n" for n in range(40_000))), "toml_values"),
+    ("40,000 headers of 8 parts", text("".join(f"[k{n:x}.a.a.a.a.a.a.a]\n" for n in range(40_000))), "toml_values"),
+    ("200,000 headers", text("".join(f"[{n:x}]\n" for n in range(200_000))), "toml_values"),
     ("lists in lists", text("a = " + "[" * 10_000 + "]" * 10_000), "nesting"),
     ("tables in tables", text("a = " + "{a=" * 10_000 + "1" + "}" * 10_000), "nesting"),
     ("lists that never end", text("a = " + "[" * 100_000), "nesting"),
@@ -178,6 +195,36 @@ SPACES: list[tuple[str, Callable[[Path], Any], str]] = [
         'protected = ["age"]\nlimit = 1000000\n[[attribute]]\nname = "age"\nkind = "integer"\nlow = 0\nhigh = 900000\n'
         '[[attribute]]\nname = "pay"\nkind = "integer"\nlow = 0\nhigh = 2000000000\n[links.age.pay.1]\n2 = 3\n'),
      "link_cells"),
+    ("values that come twice", text(
+        'attribute = [{name="a",kind="nominal",values=[' + ",".join(f"1.{'0' * (n % 7)}{n}" for n in range(100_000))
+        + "]}]"), "more than once"),
+    ("attributes that come twice", text(
+        'protected="a0"\nattribute=[' + ",".join(f'{{name="a{n // 2}",kind="boolean"}}' for n in range(19_000)) + "]"),
+     "names must differ"),
+    ("long names that are alike", lambda path: alike(path), "no attribute"),
+    ("a column of texts of 2 GB", cast("S2000000000"), "dtype"),
+    ("a column of bytes of 2 GB", cast("V2000000000"), "dtype"),
+    ("a column of 50,000 fields", cast("i4," * 50_000 + "i4"), "dtype"),
+    ("a column of intervals", cast("interval[int64]"), "dtype"),
+    ("a column of whole numbers that are too large for it", cast("int8"), "dtype"),
+]  # fmt: skip
+
+
+def table_of(forms: int, rows: int) -> Callable[[Path], None]:
+    """Make a lexicon of many forms and identities, with a term for each identity."""
+    named = ",".join(f'{{name="f{n}"}}' for n in range(forms))
+    return text(f"forms=[{named}]\nterms=[" + ",".join(f'["a{n}"]' for n in range(rows)) + "]")
+
+
+LEXICONS: list[tuple[str, Callable[[Path], Any], str]] = [
+    ("20,000 forms of 20,000 identities", table_of(20_000, 20_000), "lexicon_cells"),
+    ("40,000 forms of one identity", table_of(40_000, 1), "nothing can be swapped"),
+    ("30,000 forms with a term each", text(
+        "identities=[" + ",".join(f'"i{n}"' for n in range(30_000)) + "]\n[[forms]]\nterms=["
+        + ",".join(f'["a{n}"]' for n in range(30_000)) + "]"), "lexicon_cells"),
+    ("60,000 ways to write a term", text(
+        'ambiguous=["c"]\nterms=["b",[[' + ",".join(f'"a{n:x} person"' for n in range(60_000)) + "]]]"),
+     "no term"),
 ]  # fmt: skip
 
 
@@ -188,6 +235,11 @@ def columns(path: Path) -> None:
     """Make a table of a million columns."""
     header = ",".join(f"c{n}" for n in range(1_000_000))
     path.write_text(f"{header}\n" + ",".join(["1"] * 1_000_000) + "\n")
+
+
+def ragged(path: Path) -> None:
+    """Make a table of 19,000 columns whose rows have one cell."""
+    path.write_text(",".join(f"c{n}" for n in range(19_000)) + "\n" + "1\n" * 20_000)
 
 
 def distinct(path: Path) -> None:
@@ -244,6 +296,8 @@ TABLES = [
     Hostile("csv", "packed commas", named(".csv.gz", packed(b",,,,\n", 13 * 2**20, b"a,b,c,d,e\n")), "table_cells"),
     Hostile("csv", "packed zeros", named(".csv.gz", packed(b"\0")), "binary"),
     Hostile("csv", "50,000 packed files in one", named(".csv.gz", members), "empty"),
+    Hostile("csv", "rows that end as of old", named(".csv.gz", packed(b"1\r", 25 * 2**21, b"a\r")), "table_cells"),
+    Hostile("csv", "a wide header over short rows", ragged, "table_cells"),
     Hostile("csv", "a packed quote that never ends", named(".csv.gz", packed(b"a", 2**23, b'a\n"')), "cannot be read"),
     Hostile("csv", "a hole", hole, "binary"),
     Hostile("csv", "a hole behind a table", lambda path: hole(path, start=b"a,b\n" + b"1,2\n" * 2**18), "binary"),
@@ -275,6 +329,8 @@ TABLES = [
     Hostile("texts", "packed lines (.xz)", named(".txt.xz", packed(b"a\n")), "unpack_ratio"),
     Hostile("texts", "25 million lines", lambda path: path.write_bytes(b"\n" * 25_000_000), "table_rows"),
     Hostile("texts", "packed commas", named(".csv.gz", packed(b",,,,\n", 13 * 2**20, b"a,b,c,d,e\n")), "table_cells"),
+    Hostile("texts", "rows that end as of old", named(".csv.gz", packed(b"1\r", 25 * 2**21, b"a\r")), "table_cells"),
+    Hostile("texts", "a wide header over short rows", named(".csv", ragged), "table_cells"),
     Hostile("texts", "a million columns", named(".csv", columns), "table_columns"),
     Hostile("texts", "lists in lists", named(".jsonl", text('{"text": ' + "[" * 100_000)), "nesting"),
     Hostile("texts", "a hole", hole, "binary"),
@@ -346,6 +402,31 @@ def understated(name: str, others: dict[str, bytes]) -> Callable[[Path], None]:
     return write
 
 
+def encrypted(entries: dict[str, bytes]) -> Callable[[Path], None]:
+    """Make an archive whose entries claim to be encrypted."""
+
+    def write(path: Path) -> None:
+        archive(dict(entries))(path)
+        content = bytearray(path.read_bytes())
+        for mark, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+            at = content.find(mark)
+            while at >= 0:
+                content[at + flags] |= 1
+                at = content.find(mark, at + 4)
+        path.write_bytes(content)
+
+    return write
+
+
+def roomy(content: bytes, path: Path) -> None:
+    """Write packed content with as much room beside it as the limit of packing asks for."""
+    whole = zlib.compress(content, 9, 31)
+    # Members of no content, with a field of random bytes each.
+    for _ in range(max(0, len(content) // 98 - len(whole)) // 60_000 + 1):
+        whole += b"\x1f\x8b\x08\4" + bytes(6) + struct.pack("<H", 60_000) + os.urandom(60_000) + b"\3" + bytes(9)
+    path.write_bytes(whole)
+
+
 def long_directory(path: Path) -> None:
     """Make an archive of 150,000 entries of no size."""
     entry = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
@@ -379,6 +460,12 @@ def claims(shape: tuple[int, ...], dtype: str = "<f4") -> Callable[[Path], None]
     return archive({"words.npy": array(["man"]), "vectors.npy": npy(shape, dtype, b"\0" * 64)})
 
 
+def lazily(make: Callable[[], dict[str, bytes | int]], method: int = zipfile.ZIP_STORED) -> Callable[[Path], None]:
+    """Make an archive whose entries are made when they are needed."""
+    return lambda path: archive(make(), method)(path)
+
+
+DEFLATED = zipfile.ZIP_DEFLATED
 WORDS = {"words.npy": array(["man", "woman"])}
 VECTORS = [
     ("a million numbers in a word", named(".txt", text("a " + "1 " * 1_000_000)), "vectors_numbers"),
@@ -401,6 +488,15 @@ VECTORS = [
     ("entries that overlap", overlapping({**WORDS, "vectors.npy": array(np.ones((2, 9)))}), "overlap"),
     ("an entry larger than it says", understated("words.npy", {"vectors.npy": array([[1.0]])}), "larger"),
     ("150,000 entries", long_directory, "archive_entries"),
+    ("entries that are encrypted", encrypted({**WORDS, "vectors.npy": array(np.ones((2, 3)))}), "encrypted"),
+    ("12 million words of one vector", lazily(lambda: {
+        "words.npy": array(np.full(12_000_000, "ab")), "vectors.npy": array([[1.0]]), "x": os.urandom(900_000),
+    }, DEFLATED),
+     "vectors_words"),
+    ("4,900 words of 9,990 zeros", named(".vec.gz", lambda path: roomy(
+        b"".join(b"w%d" % n + b" 0" * 9_990 + b"\n" for n in range(4_900)), path)), "vectors_values"),
+    ("two words of ten million numbers", archive({**WORDS, "vectors.npy": array(np.zeros((2, 10_000_000), np.int8))}),
+     "vectors_numbers"),
     ("a hole", hole, "NumPy"),
 ]  # fmt: skip
 
@@ -428,9 +524,29 @@ def doubling(depth: int = 40) -> dict[str, Any]:
     """Make lists that hold the one before twice: small as text, and without end to follow."""
     inner = leaf(1)
     for number in range(2, depth):
-        twin = {"__class__": "x", "__module__": "x", "__loader__": "CachedNode", "__id__": inner["__id__"]}
-        inner = node("ListNode", [inner, twin], __id__=number)
+        inner = node("ListNode", [inner, used(inner["__id__"])], __id__=number)
     return inner
+
+
+def used(number: int) -> dict[str, Any]:
+    """Make a node that stands for another of a number."""
+    return {"__class__": "x", "__module__": "x", "__loader__": "CachedNode", "__id__": number}
+
+
+def behind(content: list[Any]) -> dict[str, Any]:
+    """Make a list with the number of an empty node that stands before it."""
+    return {"junk": {"__id__": 1000, "__loader__": "x"}, **node("ListNode", [node("ListNode", content, __id__=1000)])}
+
+
+def circle(size: int = 20) -> dict[str, Any]:
+    """Make lists that each hold all others: without end to follow."""
+    every = range(1, size + 1)
+    return node("ListNode", [node("ListNode", [used(m) for m in every if m != n], __id__=n) for n in every])
+
+
+def chain(length: int) -> dict[str, Any]:
+    """Make lists that each hold the next one by its number."""
+    return node("ListNode", [node("ListNode", [used(n + 1)], __id__=n) for n in range(1, length)])
 
 
 def reading(file: str, times: int, loader: str = "NdArrayNode", kind: str = "numpy") -> dict[str, Any]:
@@ -459,12 +575,6 @@ def calling(path: Path) -> None:
     )(path)
 
 
-def lazily(make: Callable[[], dict[str, bytes | int]], method: int = zipfile.ZIP_STORED) -> Callable[[Path], None]:
-    """Make an archive whose entries are made when they are needed."""
-    return lambda path: archive(make(), method)(path)
-
-
-DEFLATED = zipfile.ZIP_DEFLATED
 SKOPS = [
     ("a schema of 150,000 objects", lazily(lambda: schema(node("ListNode", [leaf(n) for n in range(1, 150_001)])),
      DEFLATED), "model_nodes"),
@@ -472,6 +582,15 @@ SKOPS = [
     ("a schema of spaces", archive({"schema.json": BOMB}, DEFLATED), "unpack_ratio"),
     ("a schema nested deeply", archive({"schema.json": b'{"content":' * 50_000}), "nesting"),
     ("objects used again and again", lazily(lambda: schema(doubling())), "model_nodes"),
+    ("objects behind the number of another", lazily(lambda: schema(behind([leaf(1)] * 101_000)), DEFLATED),
+     "model_nodes"),
+    ("an array read 400 times behind the number of another", lazily(lambda: schema(
+        behind([reading("a.npy", 400)]), a_npy=array(np.ones(2**16))), DEFLATED), "unpack_ratio"),
+    ("objects used again and again behind numbers of others", lazily(lambda: schema(
+        {"junk": [{"__id__": n, "__loader__": "x"} for n in range(1, 39)], **doubling()})), "model_nodes"),
+    ("objects that are parts of each other", lazily(lambda: schema(circle())), "part of itself"),
+    ("a chain of 20,000 objects, each used in the one before", lazily(lambda: schema(chain(20_000))), "nesting"),
+    ("entries that are encrypted", encrypted({"schema.json": b"{}"}), "encrypted"),
     ("an array read 10,000 times", lazily(lambda: schema(reading("a.npy", 10_000), a_npy=array(np.ones(2**16))),
      DEFLATED), "unpack_ratio"),
     ("an array that claims a trillion values", lazily(lambda: schema(reading("a.npy", 1), a_npy=npy((10**12,)))),
@@ -720,6 +839,7 @@ BUNDLES = [
     ("an entry packed tightly", bundled(lambda path, parts: archive({**parts, "x": BOMB}, DEFLATED)(path)),
      "unpack_ratio"),
     ("an entry larger than it says", bundled(lambda path, parts: understated("x", parts)(path)), "larger"),
+    ("entries that are encrypted", bundled(lambda path, parts: encrypted(parts)(path)), "encrypted"),
     ("a manifest nested deeply", bundled(lambda path, parts: archive(
         {**parts, "manifest.json": b'{"a":' * 100_000})(path)), "nesting"),
     ("a hole", hole, "bundle"),
@@ -754,7 +874,7 @@ def _all() -> list[Hostile]:
     kinds: dict[str, tuple[Any, tuple[str, ...]]] = {
         "space": ([*TOMLS, *SPACES], ()),
         "config": (TOMLS, ()),
-        "lexicon": (TOMLS, ()),
+        "lexicon": ([*TOMLS, *LEXICONS], ()),
         "vectors": (VECTORS, ()),
         "skops": (SKOPS, ("skops",)),
         "onnx": (ONNX, ("onnx", "onnxruntime")),

@@ -13,6 +13,7 @@ import evenhand as eh
 from evenhand.errors import ModelError
 from evenhand.measuring.comparisons import Comparison, Sureness
 from evenhand.measuring.differences import FEWEST, Differences
+from evenhand.measuring.words import more
 from tests.helpers import optional
 
 AGES, SEXES, RACES = range(1, 8), ["F", "M", "X"], ["a", "b"]
@@ -297,3 +298,18 @@ def test_an_outcome_that_few_rows_do_not_get_is_no_mistake() -> None:
     # The individuals who were asked to look for it are counted.
     assert result.rows_checked > eh.estimate(decide, space, "data", data=rows).rows_checked
     assert eh.groups(decide, space, rows, order).favourable == order
+
+
+def test_the_same_number_for_all_is_said_as_such() -> None:
+    space = eh.Space([eh.Integer("age", 1, 10**6), eh.Nominal("race", ["A", "B"])], protected="race")
+    found = eh.estimate(lambda f: f["age"] / 7, space, samples=300, criterion=eh.Gap(0.1), favourable="higher")
+    (pair,) = found.comparisons
+    said = str(more(pair, (), 0.95))
+    assert "get the same in all 300 asked" in said
+    assert "too few" not in said
+    # A mean of 0 that is made of differences is not the same.
+    few = eh.estimate(
+        lambda f: f["age"] / 7 + (f["race"] == "B") * (f["age"] < 9000), space, samples=300, criterion=eh.Gap(0.1)
+    )
+    assert few.comparisons[0].difference
+    assert "too few" in str(more(few.comparisons[0], (), 0.95))

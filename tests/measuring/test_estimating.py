@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -542,3 +544,28 @@ def test_results_are_plain_and_readable() -> None:
     assert len(result.by_combination) == 0
     text = json.loads(json.dumps(eh.estimate(fair, space()).to_dict(), allow_nan=False))
     assert text["sentence"].startswith("nobody of all")
+
+
+@pytest.mark.parametrize("kind", ["people", "texts"])
+def test_an_estimate_is_cancelled_as_by_ctrl_c(kind: str) -> None:
+    class After:
+        looks = 25
+
+        def is_set(self) -> bool:
+            self.looks -= 1
+            return self.looks < 0
+
+    stop = threading.Event()
+    stop.set()
+    if kind == "people":
+        world = random_world(3, 20_000)
+        given: dict[str, Any] = {"model": world.model, "space": world.space, "samples": 5000, "chunk": 512}
+    else:
+        texts = ["A Sikh came.", "A Jew went."] * 200
+        model = eh.wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
+        given = {"model": model, "space": eh.TextSpace("religion"), "population": "data", "data": texts, "chunk": 64}
+    ended = eh.estimate(**given, exact=False if kind == "people" else None, cancel=After())
+    assert ended.stop == "interrupted"
+    assert 0 < ended.samples < 5000
+    with pytest.raises(eh.errors.EstimateError, match="cancelled"):
+        eh.estimate(**given, exact=False if kind == "people" else None, cancel=stop)

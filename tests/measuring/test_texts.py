@@ -222,8 +222,8 @@ def test_scores_words_values_and_pictures() -> None:
 
 def test_numbers_are_no_decisions_of_terms() -> None:
     found = measure(lambda texts: [len(text) / 7 for text in texts], TEXTS, criterion=eh.Gap(0.1))
-    assert found.by_term.empty
-    assert list(found.by_term.columns) == ["attribute", "term", "texts"]
+    scored = ["mean", "difference", "difference_low", "difference_high"]
+    assert list(found.by_term.columns) == ["attribute", "term", "texts", *scored]
     assert found.found
 
 
@@ -284,3 +284,74 @@ def test_other_arguments_are_checked_as_elsewhere() -> None:
         measure(world(), [])
     with pytest.raises(DataError, match="none of 1 texts can be tested"):
         measure(world(), ["ba da"])
+
+
+SCORES = {"Muslim": 0.4, "Jewish": 0.1}
+
+
+def scored(texts: list[str]) -> Any:
+    """Scores by the religion that is named, and by how long the text is."""
+    words = {"Muslim": 0.4, "Jew": 0.1, "Jewish": 0.1}
+    return np.array([0.1 + max([words.get(w, 0.0) for w in split(t)]) + 0.001 * t.count("x") for t in texts])
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_terms_are_compared_by_their_scores(wide: bool) -> None:
+    texts = [f"A {who} came{' x' * n}." for who in ("Muslim", "Sikh") for n in range(40)]
+    space = eh.TextSpace("religion")
+
+    def model(some: list[str]) -> Any:
+        scores = scored(some)
+        return np.column_stack([1 - scores, scores]) if wide else scores
+
+    found = measure(model, texts, space, criterion=eh.Gap(0.2))
+    frame = found.by_term.set_index("term")
+    count = len(frame)
+    for term in frame.index:
+        extra = SCORES.get(term, 0.0)
+        rest = (sum(SCORES.values()) - extra) / (count - 1)
+        row = frame.loc[term]
+        assert row["texts"] == 80
+        assert row["mean"] == pytest.approx(0.1 + extra + 0.001 * np.mean([t.count("x") for t in texts]))
+        assert row["difference"] == pytest.approx(extra - rest)
+        assert row["difference_low"] <= extra - rest + 1e-12
+        assert extra - rest - 1e-12 <= row["difference_high"]
+    assert ("decided 1" in frame.columns) == wide
+    assert found.score_of == ((1,) if wide else ())
+    (first, *_) = repr(found).splitlines()[1:]
+    assert "with “Muslim”" in first
+    assert "higher than with the other terms of religion" in first
+    exact = measure(model, texts, space, criterion=eh.Gap(0.2), about="rows").by_term
+    assert (exact["difference_low"] == exact["difference"]).all()
+    assert json.loads(json.dumps(found.to_dict()))["by_term"][0]["difference"] is not None
+
+
+def test_intervals_of_terms_hold_at_once() -> None:
+    space, rng, held = eh.TextSpace("religion"), np.random.default_rng(0), 0
+
+    def model(texts: list[str]) -> Any:
+        rare = np.array(["Sikh" in t and t.endswith("late.") for t in texts])
+        return 0.5 + 0.3 * rare
+
+    for _ in range(40):
+        texts = [f"A Jew was {how}." for how in rng.choice(["late", "kind"], 60, p=[0.2, 0.8])]
+        found = {term.term: term for term in measure(model, texts, space, criterion=eh.Gap(0.2)).terms}
+        sikh, jew, others = found["Sikh"], found["Jewish"], len(found) - 1
+        if sikh.difference_low is None or jew.difference_low is None:
+            held += 1
+            continue
+        assert sikh.difference_high is not None
+        assert jew.difference_high is not None
+        both = sikh.difference_low <= 0.06 <= sikh.difference_high
+        held += both and jew.difference_low <= -0.06 / others <= jew.difference_high
+    assert held >= stats.binom.ppf(1e-3, 40, 0.95)
+
+
+def test_more_than_two_scores_have_no_mean() -> None:
+    def model(texts: list[str]) -> Any:
+        sikh = np.array(["Sikh" in text for text in texts])
+        return np.column_stack([0.2 + 0.3 * sikh, 0.3 * np.ones(len(texts)), 0.5 - 0.3 * sikh])
+
+    found = measure(model, ["A Sikh came.", "A Jew came."], eh.TextSpace("religion"), criterion=eh.Gap(0.2))
+    assert {term.mean for term in found.terms} == {None}
+    assert "mean" not in found.by_term

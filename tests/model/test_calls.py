@@ -65,8 +65,22 @@ def test_parts_cover_all_rows_in_order(counts: list[int], fixed: int | None) -> 
 def test_calls_grow_while_they_are_short(time: Time) -> None:
     model = Slow(time, 0.002)
     Asking(model).labels(np.zeros((5000, 3)), 5000)
-    assert model.sizes[:4] == [16, 32, 64, 128]
+    assert model.sizes[:4] == [16, 64, 128, 128]
     assert max(size * model.seconds for size in model.sizes) <= 2 * SHORT
+
+
+def test_a_second_question_begins_with_calls_of_the_size_that_was_reached(time: Time) -> None:
+    model = Slow(time, 1e-5)
+    Asking(model).labels(np.zeros((5000, 3)), 5000)
+    reached = model.call_size
+    assert reached is not None
+    assert reached >= 2048
+    model.sizes.clear()
+    Asking(model).labels(np.zeros((5000, 3)), 5000)
+    assert model.sizes[0] == reached
+    fixed = eh.wrap(model, batch_size=100)
+    Asking(fixed).labels(np.zeros((500, 3)), 500)
+    assert model.sizes[-1] == 100
 
 
 def test_a_slow_first_call_does_not_keep_calls_small(time: Time) -> None:

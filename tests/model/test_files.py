@@ -7,6 +7,7 @@ import zipfile
 import joblib
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -78,6 +79,15 @@ def test_a_skops_file_that_unpacks_to_too_much(tmp_path, monkeypatch):
     assert (tmp_path / "m.skops").stat().st_size < 10**5
     with pytest.raises(LimitExceeded, match="model_bytes: 1,000,000, where 100,000 is the most"):
         wrap(tmp_path / "m.skops")
+
+
+def test_a_forest_is_within_the_limits_of_its_file(tmp_path, monkeypatch):
+    optional("skops.io").dump(RandomForestClassifier(20, random_state=0).fit(X, Y), tmp_path / "m.skops")
+    monkeypatch.setenv("EVENHAND_LIMIT_MODEL_NODES", "3000")
+    assert len(load_model(tmp_path / "m.skops").labels(X)) == len(X)
+    monkeypatch.setenv("EVENHAND_LIMIT_MODEL_NODES", "500")
+    with pytest.raises(LimitExceeded, match="model_nodes"):
+        load_model(tmp_path / "m.skops")
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):

@@ -104,3 +104,42 @@ def test_a_model_that_reads_a_frame_gets_one():
     space = eh.Space([eh.Integer("income", 0, 9), eh.Nominal("sex", ["f", "m"])], protected="sex")
     for model in (Reads(), eh.wrap(Reads(), input="frame", sensitive_features="sex")):
         assert eh.audit(model, space, "themis").found == 4
+
+
+def test_columns_that_it_was_not_fitted_on_are_refused():
+    both = optimised(told=pd.DataFrame({"sex": SEX, "race": RACE}))
+    space = eh.Space.infer(ROWS.assign(sex=SEX, race=RACE), protected="sex")
+    rows = ROWS.assign(sex=SEX, race=RACE)
+
+    def wrapped(model, names=None):
+        return eh.wrap(model, threshold=0.5, sensitive_features=names)
+
+    asked = (
+        lambda model: eh.audit(model, space, budget=eh.Budget(tests=50)),
+        lambda model: eh.estimate(model, space, samples=50),
+        lambda model: eh.groups(model, space, rows, 1),
+    )
+    for ask in asked:
+        for wrong in (wrapped(both), wrapped(both, ["race", "sex"]), wrapped(optimised(told=RACE))):
+            with pytest.raises(ModelError, match=r"sensitive_features=\[\.\.\.\]") as caught:
+                ask(wrong)
+            assert "'F'" in str(caught.value) or "'A,F'" in str(caught.value)
+    assert eh.audit(wrapped(both, ["sex", "race"]), space, budget=eh.Budget(tests=200)).found
+
+
+@pytest.mark.parametrize("values", [["yes, once", "no\\"], [0, 1], [True, False]])
+def test_groups_have_the_names_that_fairlearn_gives(values, recwarn):
+    told = pd.DataFrame({"sex": SEX, "other": pd.Series(np.resize(values, len(ROWS)), dtype=type(values[0]))})
+    space = eh.Space.infer(ROWS.assign(**told), protected=["sex", "other"])
+    for names in (["sex", "other"], ["other"]):
+        model = optimised(told=told[names])
+        eh.audit(eh.wrap(model, threshold=0.5, sensitive_features=names), space, budget=eh.Budget(tests=10))
+    assert not [w for w in recwarn if "not fitted on" in str(w.message)]
+
+
+def test_a_group_that_it_does_not_know_is_named():
+    space = eh.Space(
+        [eh.Integer("age", 18, 59), eh.Integer("hours", 1, 8), eh.Nominal("sex", ["F", "M", "X"])], protected="sex"
+    )
+    with pytest.warns(UserWarning, match=r"1 of the 3 groups of the space \('X'\)"):
+        eh.audit(eh.wrap(optimised(), threshold=0.5), space, budget=eh.Budget(tests=10))

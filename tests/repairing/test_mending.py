@@ -96,6 +96,17 @@ def test_what_selected_the_model_is_not_what_is_reported() -> None:
     assert not seeds & deciding
 
 
+def test_voters_without_a_repr_are_written_by_class_and_settings() -> None:
+    from evenhand.measuring.result import plain
+
+    class Own:
+        pass
+
+    written = plain({"voters": (Coded(depth=3), Own(), make_pipeline(Coded()), Coded)})["voters"]
+    assert written[:2] == ["Coded(depth=3, random_state=None)", "Own"]
+    assert "0x" not in str(written)
+
+
 def test_the_same_seed_gives_the_same_repair() -> None:
     one, two = repaired(), repaired()
     strip = {"seconds"}

@@ -72,13 +72,19 @@ def test_the_place_is_looked_at_first(data: pd.DataFrame, tmp_path: Path) -> Non
     model = Counted()
     run = eh.audit(model, SPACE, "themis", eh.Budget(tests=50), data=data)
     asked = model.calls
-    for place in (tmp_path, tmp_path / "file" / "x.html", None, 5, "a\0b"):
+    for place in (tmp_path, tmp_path / "file" / "x.html", 5, "a\0b"):
         with pytest.raises(RunError, match="cannot write|must be the name"):
             eh.report(run, place)  # type: ignore[arg-type]
     with pytest.raises(RunError, match="samples"):
         eh.report(run, tmp_path / "file", samples=3)
     assert model.calls == asked
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("file", "as it was")]
+
+
+def test_no_path_returns_the_bytes_of_the_page(run: eh.Run, tmp_path: Path) -> None:
+    page = eh.report(run, None, samples=200)
+    assert page == eh.report(run, tmp_path / "page.html", samples=200).read_bytes()
+    assert page.startswith(b"<!doctype html>")
 
 
 def test_others_are_of_the_same_model_and_space(run: eh.Run, tmp_path: Path) -> None:

@@ -227,13 +227,19 @@ def test_numbers_instead_of_decisions() -> None:
 
 
 @pytest.mark.parametrize("favourable", [None, "higher"])
-def test_numbers_have_no_decisions_to_cover_or_to_group(favourable: Any) -> None:
+def test_numbers_have_no_decisions_to_cover_and_are_averaged(favourable: Any) -> None:
     space = eh.Space([eh.Integer("age", 1, 90), eh.Nominal("sex", ["F", "M"])], protected="sex")
     rows = {"age": [5, 20, 80] * 5, "sex": ["F", "M", "F"] * 5}
     run = eh.audit(lambda f: f["age"] / 100 + 0.05 * (f["sex"] == "M"), space, "themis", criterion=eh.Gap(0.01))
     content = gathered(run, data=rows, favourable=favourable, samples=SAMPLES)
     assert content.missing == {}
-    assert not {"coverage", "groups"} & set(sections(content))
+    assert "coverage" not in sections(content)
+    assert content.groups is not None
+    assert {group.mean is None for group in content.groups.groups} == {False}
+    assert (content.groups.favourable, content.groups.groups[0].impact_ratio is None) == (
+        favourable,
+        favourable is None,
+    )
     assert "eh.wrap" not in render(content)
 
 
@@ -316,3 +322,50 @@ def test_somebody_is_shown_whom_only_an_estimate_met(data: pd.DataFrame) -> None
     assert "The search found nobody; these are among those whom the estimates met" in page.text
     for card in anybody.cards:
         assert card.said[0] != card.said[1]
+
+
+def test_rows_beyond_the_space_are_not_said_to_be_asked_as_they_are(run: eh.Run, data: pd.DataFrame) -> None:
+    rows = data.assign(hours=data["hours"].where(data.index > 9, 70))
+    for given, moved in ((data, 0), (rows, 10)):
+        content = gathered(run, data=given, samples=300)
+        assert content.estimates["data"].counts["clipped"] == moved
+        text = Page(render(content)).text
+        said = "as they are but for 10 of 400, which were moved to the nearest bound of the space"
+        assert text.count(said) == bool(moved)
+        assert text.count("rows of the data as they are") == 1
+
+
+def test_numbers_of_a_function_have_group_figures_by_a_gap(data: pd.DataFrame) -> None:
+    def pay(frame: pd.DataFrame) -> Any:
+        return 1_000.5 + 50 * frame["age"] + 400.5 * (frame["sex"] == "M")
+
+    for model in (pay, eh.wrap(pay, regression=True)):
+        run = eh.audit(model, SPACE, "themis", eh.Budget(tests=50), criterion=eh.Gap(100))
+        content = gathered(run, data=data, favourable="higher", y=data["age"], samples=300)
+        assert content.groups is not None
+        assert content.groups.groups[0].mean == pytest.approx(np.asarray(pay(data))[data["sex"] == "F"].mean())
+        # Nothing that was given is left out without a word.
+        assert "y was not used" in Page(render(content)).text
+    with pytest.raises(ModelError, match=r"regression=True") as caught:
+        eh.groups(pay, SPACE, data, "higher")
+    assert "e+03" not in str(caught.value)
+
+
+def test_group_figures_that_cannot_be_had_say_why(data: pd.DataFrame) -> None:
+    run = eh.audit(lambda f: f["hours"] // 20, SPACE, "themis", eh.Budget(tests=50), data=data)
+    content = gathered(run, data=data, samples=300)
+    assert content.groups is None
+    assert "favourable=" in content.missing["groups"]
+
+    class Score(eh.model.Model):
+        has_scores = True
+
+        def scores(self, X: Any) -> Any:
+            return X["age"].to_numpy() / 90 + 0.2 * (X["sex"] == "M").to_numpy()
+
+        def labels(self, X: Any) -> Any:
+            return self.scores(X) > 0.5
+
+    run = eh.audit(Score(), SPACE, "themis", eh.Budget(tests=50), criterion=eh.Gap(0.1), data=data)
+    content = gathered(run, data=data, samples=300)
+    assert "threshold=" in content.missing["groups"]

@@ -79,6 +79,20 @@ def text() -> Content:
     return gathered(run)
 
 
+def scored_text() -> Content:
+    """Texts with a number each, which no decision comes of."""
+    said = [f"A {who} came{' late' * n}." for who in ("Muslim", "Sikh") for n in range(20)]
+    run = eh.audit(
+        lambda texts: np.array([0.1 + 0.31 * ("Muslim" in t) + 0.01 * len(t) for t in texts]),
+        eh.TextSpace("religion"),
+        "text-random",
+        eh.Budget(tests=60),
+        criterion=eh.Gap(0.25),
+        data=[*said, "Nobody."],
+    )
+    return gathered(run)
+
+
 def regression() -> Content:
     from sklearn.tree import DecisionTreeRegressor
 
@@ -160,7 +174,9 @@ def unscored() -> Content:
 
 REPORTS = {
     one.__name__: one
-    for one in (adult, german, text, regression, nothing, salary, ordered, unread, unscored)
+    for one in (
+        adult, german, text, scored_text, regression, nothing, salary, ordered, unread, unscored,
+    )
 }  # fmt: skip
 
 

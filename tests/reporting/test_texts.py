@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand._format import number
 from evenhand.errors import DataError, ModelError
 from evenhand.reporting.cards import cards_of_pairs
 from evenhand.reporting.making import gathered
 from evenhand.reporting.rendering import environment, render, sections
-from evenhand.reporting.subject import affordable
+from evenhand.reporting.subject import SECONDS, affordable
 from evenhand.text_words import TextPair
 from tests.reporting.page import Page
 
@@ -46,6 +48,38 @@ def test_flips_by_term(text_run: eh.Run) -> None:
     assert counts["Sikh"] == (text_run.found, 0)
     assert sum(c[1] for c in counts.values()) == text_run.found
     assert all(c[0] == 0 for name, c in counts.items() if name != "Sikh")
+
+
+def test_texts_without_a_term_are_counted_too() -> None:
+    texts = ["A Sikh came.", "A Jew came.", "Nobody came.", "It rained."]
+    run = eh.audit(lambda some: ["Sikh" in text for text in some], eh.TextSpace("religion"), "text-random", data=texts)
+    for content in (gathered(run), gathered(run, data=texts)):
+        text = Page(render(content)).text
+        assert ("2 of 4 texts: 2 have no term" in text) == (content.subject.size == 2)
+        assert ("Data 4 texts" in text) == (content.subject.size == 4)
+
+
+def test_scores_by_term() -> None:
+    texts = [f"A {who} came{' late' * n}." for who in ("Muslim", "Sikh") for n in range(20)]
+    run = eh.audit(
+        lambda some: np.array([0.1 + 0.3 * ("Muslim" in text) + 0.01 * len(text) for text in some]),
+        eh.TextSpace("religion"),
+        "text-random",
+        eh.Budget(tests=60),
+        criterion=eh.Gap(0.2),
+        data=texts,
+    )
+    content = gathered(run)
+    e = content.estimates["data"]
+    page = Page(render(content))
+    page.check()
+    muslim = next(term for term in e.terms if term.term == "Muslim")
+    assert muslim.mean is not None
+    assert muslim.difference is not None
+    assert f"{number(muslim.mean)} {number(muslim.difference)}" in page.text
+    assert "Decided any decision" not in page.text
+    assert content.terms is not None
+    assert content.terms.terms[0].counts == (run.found,)
 
 
 def test_quality_is_that_of_the_words_replaced_alone() -> None:
@@ -170,9 +204,9 @@ def test_another_model_or_wrong_texts_are_refused(kept: tuple[eh.Run, eh.Run]) -
 def test_a_slow_model_is_asked_less_or_not_at_all(kept: tuple[eh.Run, eh.Run]) -> None:
     run = kept[0]
     fourteen = run.rows / run.tests
-    slow = replace(run, seconds=0.2 + run.rows * 60 / (fourteen * 2 * 300))
+    slow = replace(run, seconds=0.2 + run.rows * SECONDS / (fourteen * 2 * 300))
     assert affordable(slow) == 200
-    slower = replace(run, seconds=0.2 + run.rows * 60 / (fourteen * 2 * 20))
+    slower = replace(run, seconds=0.2 + run.rows * SECONDS / (fourteen * 2 * 20))
     assert affordable(slower) == 0
     assert "which is slow" in gathered(slower).missing["common"]
     assert gathered(slower, samples=100).estimates["data"].samples == 12

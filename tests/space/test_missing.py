@@ -92,3 +92,25 @@ def test_wrong_words_are_refused():
         eh.Nominal("sex", ["F", "M"], missing="group")
     with pytest.raises(DataError, match="every row lacks"):
         eh.Space.infer(FRAME.assign(sex=None), protected="sex", missing="drop")
+
+
+def test_what_is_to_be_done_about_gaps_holds_for_later_data():
+    rows = pd.DataFrame({"age": [20, 30, 40, 50], "sex": ["F", "M", "F", "M"]})
+    space = eh.Space.infer(rows, protected="sex", missing="drop")
+    later = rows.assign(sex=["F", None, "F", "M"])
+    encoded = space.encode(later)
+    assert (len(encoded.individuals), encoded.dropped) == (3, 1)
+    assert eh.estimate(lambda f: f["age"] > 30, space, "data", data=later).samples == 3
+
+
+@pytest.mark.parametrize("dtype", ["str", "object", "category"])
+def test_an_empty_text_is_asked_about_as_no_value_is(dtype):
+    rows = pd.DataFrame({"age": [20, 30, 40, 50], "sex": pd.Series(["F", "", " ", "M"], dtype=dtype)})
+    with pytest.raises(DataError, match="2 of 4 rows have no value") as caught:
+        eh.Space.infer(rows, protected="sex")
+    assert 'missing="drop"' in str(caught.value)
+    dropped = eh.Space.infer(rows, protected="sex", missing="drop")
+    assert dropped.combinations == 2
+    assert dropped.encode(rows).dropped == 2
+    # Whoever says that it is one has a group of its own.
+    assert eh.Space.infer(rows, protected="sex", missing="group").combinations == 4

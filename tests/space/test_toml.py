@@ -245,6 +245,10 @@ AGE = 'protected = ["sex"]\n[[attribute]]\nname = "sex"\nkind = "boolean"\n[[att
         (AGE + "kind = 'boolean'\nmissing = 1", "'missing' in attribute 'age' must be true, false or"),
         (AGE + "kind = 'boolean'\ndtype = 1", "'dtype' in attribute 'age' must be a text"),
         (AGE + "kind = 'boolean'\ndtype = 'nonsense'", "no dtype that pandas knows"),
+        *[
+            (AGE + f"kind = 'integer'\nlow = 0\nhigh = 900\ndtype = '{dtype}'", f"'dtype' in attribute 'age'.*{dtype}")
+            for dtype in ("S2000000000", "V2000000000", "U9", "i4,i4", "float128", "interval", "int8", "Int8")
+        ],
         ("links = 3\n" + AGE + "kind = 'boolean'", "\\[links\\] must be a table, got 3"),
         (AGE + "kind = 'boolean'\n[links]\nsex = 3", "\\[links.sex\\] must be a table"),
         (AGE + "kind = 'boolean'\n[links.sex]\nage = 3", "\\[links.sex.age\\] must be a table"),
@@ -286,6 +290,12 @@ def test_files_of_impossible_spaces(text, message):
     with pytest.raises(SpaceError, match=message) as caught:
         loads(text, "my.toml")
     assert str(caught.value).startswith("my.toml: ")
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32", "Int64", "object", "category", "float64"])
+def test_dtypes_that_hold_the_values_are_kept(dtype):
+    space = loads(AGE + f"kind = 'integer'\nlow = 0\nhigh = 900\ndtype = '{dtype}'")
+    assert space.attributes[1].dtype == dtype
 
 
 def test_short_forms():

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from evenhand.errors import ConfigError, EvenhandError, SpaceError
+from evenhand.errors import ConfigError, EvenhandError, LimitExceeded, SpaceError
 from evenhand.text.lexicon import NAMES, Lexicon, load, load_all, protected_words
 
 SIZES = {"country": 160, "ethnic": 17, "race": 7, "religion": 14}
@@ -162,3 +162,13 @@ def test_an_unknown_form_is_said():
     with pytest.raises(SpaceError, match="the lexicon 'race' has no form 'persons'; did you mean 'person'?"):
         load("race").form("persons")
     assert isinstance(load("race"), Lexicon)
+
+
+def test_a_lexicon_of_more_cells_than_the_limit_is_refused_before_they_are_made(monkeypatch):
+    monkeypatch.setenv("EVENHAND_LIMIT_LEXICON_CELLS", "5")
+    by_identity = {"forms": [{"name": "a"}, {"name": "b"}], "terms": [["r"], ["s"], ["t"]]}
+    by_form = {"identities": ["x", "y", "z"], "forms": [{"terms": [["r"], ["s"]]}]}
+    for content in (by_identity, by_form):
+        with pytest.raises(LimitExceeded, match="lexicon_cells: 6"):
+            load({"team": content})
+    assert load({"team": by_identity | {"terms": [["r"], ["s"]]}}).terms("a") == ["r", "s"]

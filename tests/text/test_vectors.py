@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evenhand.errors import DataError
+from evenhand.errors import DataError, LimitExceeded
 from evenhand.text.vectors import load
 from tests.helpers import optional
 
@@ -131,3 +131,21 @@ def test_files_that_lack_something(tmp_path):
     np.savez(tmp_path / "v.npz", words=np.array(WORDS))
     with pytest.raises(DataError, match="the arrays 'words' and 'vectors' are needed"):
         load(tmp_path / "v.npz")
+
+
+def test_words_and_numbers_of_a_file_are_counted_before_they_are_read(tmp_path, monkeypatch):
+    np.savez(tmp_path / "v.npz", words=np.array(["a"] * 3), vectors=np.ones((2, 3)))
+    monkeypatch.setattr(np, "load", None)
+    with pytest.raises(DataError, match="one vector for each word, got 3 words, 2 vectors"):
+        load(tmp_path / "v.npz")
+    monkeypatch.setenv("EVENHAND_LIMIT_VECTORS_WORDS", "2")
+    with pytest.raises(LimitExceeded, match="vectors_words: 3"):
+        load(tmp_path / "v.npz")
+    monkeypatch.undo()
+    monkeypatch.setenv("EVENHAND_LIMIT_VECTORS_VALUES", "10")
+    with gzip.open(tmp_path / "v.txt.gz", "wt") as file:
+        file.writelines(f"w{n}" + " 1" * 20 + "\n" for n in range(50))
+    with pytest.raises(LimitExceeded, match="vectors_values: 1,000"):
+        load(tmp_path / "v.txt.gz")
+    (tmp_path / "v.txt").write_text("".join(f"w{n}" + " 1" * 20 + "\n" for n in range(50)))
+    assert len(load(tmp_path / "v.txt")[0]) == 50

@@ -11,10 +11,16 @@ def strategies() -> None:
     """List the searches: what each does, its paper, its settings."""
     import dataclasses
 
-    from evenhand.strategies import STRATEGIES
+    from evenhand.errors import StrategyError
+    from evenhand.strategies import kind_of, names
 
     rows = []
-    for name, kind in STRATEGIES.items():
+    for name in names():
+        try:
+            kind = kind_of(name)
+        except StrategyError as error:
+            rows.append((name, str(error), ""))
+            continue
         settings = ", ".join(f"{field.name}={field.default}" for field in dataclasses.fields(kind))
         what, paper = described(kind)
         rows.append((name, f"{what}\n{paper}" if paper else what, settings))

@@ -28,15 +28,19 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     'none found'
     """
     from evenhand._format import interval, level, number, percent, seconds
-    from evenhand.measuring.result import STOPS
+    from evenhand.measuring.result import NOT_RECEIVED, STOPS
     from evenhand.measuring.words import noun, treated
 
     sure = f"{interval(found.low, found.high)} with {level(found.confidence)} confidence ({found.interval})"
+    if found.exact:
+        sure = f"none needed: {'every one' if found.space.noun == 'text' else 'everyone'} was judged"
+    elif found.interval == NOT_RECEIVED:
+        sure = "none needed: the model does not receive what is protected"
     how, who = treated(found.space, found.criterion), noun(found.space)
     texts = who == "texts"
     rows = [
         ("treated differently", f"{percent(found.rate)} of {found.about}"),
-        ("interval", f"none needed: {'every one' if texts else 'everyone'} was judged" if found.exact else sure),
+        ("interval", sure),
         ("verdict", found.verdict),
         ("asked", f"{found.samples:,} {who}, of {'which' if texts else 'whom'} {found.found:,} are {how}"),
         ("model rows", f"{found.rows:,}, and {found.rows_checked:,} to check"),
@@ -89,21 +93,30 @@ def show(found: Estimate, figures: Groups | None) -> None:
 
 
 def _by_term(found: Estimate) -> RichTable:
-    """Show what is decided of the same texts with each term in place."""
+    """Show what is decided of the same texts with each term in place, and how they are scored."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    from evenhand._format import percent
+    from evenhand._format import number, number_interval, percent
     from evenhand.words import visible
 
     terms, decided = found.terms[:TERMS], [value for value, _ in found.terms[0].shares[:DECISIONS]]
+    scored = any(term.mean is not None for term in terms)
     table = Table(box=box.SIMPLE, pad_edge=False)
     for name in ("with the term", "texts", *(f"decided {value}" for value in decided)):
         table.add_column(Text(visible(name)))
+    if scored:
+        table.add_column("average score")
+        table.add_column("more than the other terms")
     for term in terms:
-        shares = [percent(share) for _, share in term.shares[:DECISIONS]]
-        table.add_row(*map(Text, (visible(term.term), f"{term.texts:,}", *shares)))
+        cells = [percent(share) for _, share in term.shares[:DECISIONS]]
+        if scored:
+            low, high = term.difference_low, term.difference_high
+            ends = f" ({number_interval(low, high)})" if low is not None and high is not None and low < high else ""
+            cells.append("" if term.mean is None else number(term.mean))
+            cells.append("not known" if term.difference is None else f"{number(term.difference)}{ends}")
+        table.add_row(*map(Text, (visible(term.term), f"{term.texts:,}", *cells)))
     return table
 
 

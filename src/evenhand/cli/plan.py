@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand import plugins
 from evenhand.budget import Budget
 from evenhand.cli.faults import tell
 from evenhand.config.file import Config
 from evenhand.config.schema import CallTable, SpaceTable, TextTable
 from evenhand.criterion import Criterion, Flip, Gap
 from evenhand.directory import IDENTITY
-from evenhand.errors import ConfigError, RunError
+from evenhand.errors import ConfigError, RunError, SpaceError
 from evenhand.model import Model, wrap
 from evenhand.model.files import load_model, load_object
 from evenhand.run import CHUNK, DEFAULT_TESTS, check_arguments
 from evenhand.search import Strategy
 from evenhand.space.frames import read_frame
+from evenhand.space.ground import AnySpace
 from evenhand.space.names import suggest
 from evenhand.space.tabular import Space
 from evenhand.starting import check_kind
@@ -38,7 +40,7 @@ class Plan:
     """The arguments of an audit."""
 
     model: Model
-    space: Space | TextSpace
+    space: AnySpace
     strategy: Strategy
     budget: Budget
     seed: int
@@ -68,7 +70,7 @@ def make_plan(config: Config) -> Plan:
         check_resumable(directory)
     if config.model.path is None:
         raise ConfigError("no model; name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
-    space: Space | TextSpace
+    space: AnySpace
     data: pd.DataFrame | list[str | None] | None
     if config.text is not None:
         space, data = get_texts(config)
@@ -130,12 +132,20 @@ def warn(spec: str, call: CallTable) -> None:
         tell(f"evenhand: warning: unpickling {spec} runs whatever code is in it, because of --trust-pickle")
 
 
-def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space:
+def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> AnySpace:
     """Load the space, or infer it from the data; ``columns`` are those that the model knows, where it says."""
     table = config.space
     if table.path is not None:
         with config.named("space.path"):
-            loaded = Space.load(table.path)
+            loaded = _load_space(table.path)
+        if not isinstance(loaded, Space):
+            said = config.in_file.get("space", {}) | config.by_flag.get("space", {})
+            given = [name for name in said if name != "path"]
+            if given:
+                raise ConfigError(
+                    f"space.{given[0]} is for spaces of attributes, and {table.path} is another kind; leave it out"
+                )
+            return loaded
         if config.data.target in loaded.names and config.data.target not in table.exclude:
             tell(
                 f"evenhand: warning: the space has {config.data.target!r}, which is what the model predicts; leave it "
@@ -165,6 +175,16 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> Space
         constraints=table.constraints,
         **limit,
     )
+
+
+def _load_space(path: str) -> AnySpace:
+    """Load a file, or the space of any kind that ``module:attribute`` names."""
+    if not plugins.is_spec(path) or Path(path).exists():
+        return Space.load(path)
+    found: Any = plugins.named(path, SpaceError)
+    if not isinstance(found, AnySpace):
+        raise SpaceError(f"{path} is a {type(found).__name__} and not a space; name an object such as an eh.Space")
+    return found
 
 
 def _check_columns(config: Config, known: Iterable[str], asked: Mapping[str, Sequence[str]]) -> None:

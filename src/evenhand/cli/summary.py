@@ -83,7 +83,7 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     elif counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
-    if space.sampled:
+    if space.sampled and space.supports("attributes"):
         text = f"{space.limit:,} of {count(space.combinations)} for each individual, sampled: some pairs may be missed"
         rows.append(("counterparts", text))
     rows += [(words, f"{n:,}") for words, n in run.remarks]

@@ -18,6 +18,8 @@ from evenhand.measuring.plan import Plan
 from evenhand.repairing import METHODS, repair
 from evenhand.run import CHUNK, check_arguments
 from evenhand.space.frames import read_frame
+from evenhand.space.ground import require
+from evenhand.space.ground import table as table_of
 from evenhand.space.names import suggest
 from evenhand.space.tabular import Space
 from evenhand.strategies import make
@@ -103,7 +105,9 @@ def set_up(config: Config) -> Workbench:
     with config.named("model.path"):
         estimator = get_object(config.model.path, config.call)
     names = getattr(estimator, "feature_names_in_", None)
-    space = get_space(config, data, None if names is None else tuple(map(str, names)))
+    found = get_space(config, data, None if names is None else tuple(map(str, names)))
+    require(found, "attributes", "evenhand repair")
+    space = table_of(found)
     lacking = [name for name in space.names if name not in data.columns]
     if lacking:
         raise ConfigError(f"the data lacks {', '.join(map(repr, lacking[:8]))}, which the space has")

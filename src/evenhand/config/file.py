@@ -32,6 +32,7 @@ from evenhand.config.schema import (
 )
 from evenhand.config.values import check_names, checked, of_strategy, said, setting_of, spell
 from evenhand.errors import ConfigError, EvenhandError
+from evenhand.plugins import is_spec
 
 MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
 OF_TEXTS = "text-random"
@@ -195,7 +196,8 @@ def _settle(tables: Tables, folder: Path) -> None:
     for name, table in tables.items():
         for key, value in table.items():
             names = SETTINGS[f"{name}.{key}"].names
-            if value is not None and (names == "file" or (names == "model" and is_file(value))):
+            own = names == "file" and not (f"{name}.{key}" == "space.path" and is_spec(value))
+            if value is not None and (own or (names == "model" and is_file(value))):
                 table[key] = str(folder / value)
     text = tables.get("text", {})
     if "protected" in text:

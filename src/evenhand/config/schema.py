@@ -199,8 +199,8 @@ class SpaceTable(
     """The valid individuals: a file, or how to infer them from the data."""
 
     path: Annotated[str | None, Setting(
-        "The space as TOML; inferred from the data by default", "FILE", "evenhand.space.toml", flag="--space",
-        names="file")] = None
+        "The space as TOML, or module:attribute; inferred from the data by default", "SPEC", "evenhand.space.toml",
+        flag="--space", names="file")] = None
     protected: Annotated[list[str], Setting(
         "Protected attribute; for texts a lexicon, such as religion, or its .toml file", "NAME", ["sex"],
         on="audit estimate repair init", required="init")] = field(default_factory=list)
@@ -251,7 +251,7 @@ class AuditTable(Table, name="audit", purpose="how to search", panel="Search"):
     """How to search, and where to keep the run."""
 
     strategy: Annotated[str, Setting(
-        "Search; kosei by default, text-random for texts; 'evenhand strategies' lists all", "NAME",
+        "Search, or module:Class; kosei by default, text-random for texts; 'evenhand strategies' lists all", "NAME",
         python="strategy={}")] = "kosei"
     settings: Annotated[dict[str, Any], Setting(
         "Setting of the search, such as samples=500", "NAME=VALUE", {"samples": 2000}, text_example={"max_iter": 10},

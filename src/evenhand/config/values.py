@@ -183,7 +183,7 @@ def check_names(tables: Any) -> None:
             raise ConfigError(f"[{name}] must be a table, got {table!r}")
         for key in table:
             if f"{name}.{key}" not in SETTINGS:
-                raise ConfigError(f"unknown key '{name}.{key}'; {unknown(name, key)}")
+                raise ConfigError(f"unknown key '{name}.{key:.100}'; {unknown(name, key)}")
 
 
 def of_strategy(strategy: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -192,11 +192,9 @@ def of_strategy(strategy: str, texts: Sequence[str]) -> dict[str, Any]:
     >>> of_strategy("kosei", ["samples=500", "per_seed=none"])
     {'samples': 500, 'per_seed': None}
     """
-    from evenhand.strategies import STRATEGIES
+    from evenhand.strategies import kind_of
 
-    if strategy not in STRATEGIES:
-        raise StrategyError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
-    kind = STRATEGIES[strategy]
+    kind = kind_of(strategy)
     hints = get_type_hints(kind)
     known = [field.name for field in dataclasses.fields(kind)]
     out = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand._version import __version__
-from evenhand.directory import SOURCE, as_path, refuse_links
+from evenhand.directory import SOURCE, as_path
 from evenhand.errors import ConfigError, RunError
 from evenhand.evidence.archive import FINDINGS, MANIFEST, RUN_FILES, SPACE, SPACE_JSON, Part, digest, pack
 from evenhand.exporting.csv import write_csv
@@ -63,9 +63,8 @@ def bundle(
     directory = run.directory if isinstance(run, Run) else run
     if directory is None:
         raise RunError("only a run that is kept can be bundled", remedy=("audit with ", DIRECTORY))
-    # A link could bring any file of this machine into an archive for others.
-    refuse_links(as_path(directory, "a run's directory"))
-    # From its files, even where it is at hand, so that all of the bundle says what they say.
+    # From its files, even where it is at hand, so that all of the bundle says what they say. A link among them, which
+    # could bring any file of this machine into an archive for others, is refused.
     run = Run.load(directory)
     source, path = Source.read(run), as_path(path, "path")
     parts = _run_parts(run)

@@ -87,7 +87,7 @@ def _result(
     run: Run, pair: Pair | TextPair, rule: str, rules: list[str], place: dict[str, Any] | None
 ) -> dict[str, Any]:
     told = pair.to_dict()
-    free = pair.shared if isinstance(pair, TextPair) else [[n, told["individual"][n]] for n in run.space.free]
+    free = pair.shared if isinstance(pair, TextPair) else [[n, told["individual"][n]] for n in _free(run, pair)]
     location: dict[str, Any] = {
         "logicalLocations": [{"name": "individual", "fullyQualifiedName": visible(pair.who), "kind": "object"}]
     }
@@ -102,6 +102,13 @@ def _result(
         "partialFingerprints": {"individual/v1": hashlib.sha256(json.dumps(free).encode()).hexdigest()[:32]},
         "properties": {key: value for key, value in told.items() if key != "sentence"},
     }
+
+
+def _free(run: Run, pair: Pair) -> Sequence[str]:
+    """Name what makes the pair a test of its own."""
+    if run.space.supports("attributes"):
+        return tuple(run.space.free)
+    return [name for name in pair.individual if name not in pair.changes]
 
 
 def _invocation(run: Run, listed: int) -> dict[str, Any]:

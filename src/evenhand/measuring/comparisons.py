@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -13,7 +13,9 @@ from evenhand.measuring.intervals import Ends, Numbers, Sums, clopper_pearson, f
 from evenhand.measuring.sequences import anytime, anytime_test, spent
 from evenhand.measuring.tables import Table
 
-Verdict = Literal["favours first", "favours second", "both ways", "different", "none found", "insufficient evidence"]
+Verdict = Literal[
+    "favours first", "favours second", "both ways", "different", "none found", "insufficient evidence", "not received"
+]
 BOTH_WAYS = 0.75
 """Where neither side is favoured in more than this share of the unequal pairs, they differ both ways."""
 FAVOUR = 0.8
@@ -230,37 +232,53 @@ def mcnemar(first: Any, second: Any) -> Numbers:
     return np.asarray(np.minimum(1.0, 2 * tail), dtype=np.float64)
 
 
-def compare(tables: Sequence[Table], sure: Sureness, directed: bool, turned: bool = False) -> list[Comparison]:
-    """Make the comparisons of all tables; ``directed``: it is known what people want; ``turned``: a lower number."""
+def compare(
+    tables: Sequence[Table],
+    sure: Sureness,
+    directed: bool,
+    turned: bool = False,
+    unreached: Collection[str] = (),
+) -> list[Comparison]:
+    """Make the comparisons of all tables; ``directed``: it is known what people want; ``turned``: a lower number.
+
+    Two sides that differ only in what does not reach the model are the same row to it: 0, and nothing to estimate.
+    """
     if not tables:
         return []
+    sides: list[tuple[Table, int]] = [(table, pair) for table in tables for pair in range(len(table.first))]
+    values = [(table.values(int(table.first[at])), table.values(int(table.second[at]))) for table, at in sides]
     counts = np.concatenate([table.counts for table in tables], axis=1)
     of, different, first, second = counts
+    alike = [all(one[name] == other[name] for name in one if name not in unreached) for one, other in values]
+    # What a model that answers at random says of one row is no reason to hide that it says two things.
+    same = np.array(alike, dtype=bool) & (different == 0)
     weighted = Pairs.of(tables)
     pairs = np.where(of > 0, of, 1.0)
     low, high = sure.rate(different, of, None if weighted is None else weighted.differ)
-    all_sure = sure.at_once(int((of > 0).sum()))
+    all_sure = sure.at_once(int(((of > 0) & ~same).sum()))
     net_low, net_high = all_sure.net(first, second, of, weighted)
+    low, high, net_low, net_high = (np.where(same, 0.0, ends) for ends in (low, high, net_low, net_high))
     shares = {"rate": different / pairs, "low": low, "high": high}
     who = {"gross": (first + second) / pairs, "net": (first - second) / pairs, "net_low": net_low, "net_high": net_high}
     tests = {"p_value": sure.mcnemar(first, second, weighted)}
     verdicts = _verdicts(all_sure, directed, counts, weighted, (low, high), (net_low, net_high))
     differences = [_differences(table, all_sure, turned) for table in tables]
     apart = {name: np.concatenate([one[name] for one in differences]) for name in differences[0]}
-    sides: list[tuple[Table, int]] = [(table, pair) for table in tables for pair in range(len(table.first))]
+    if np.isfinite(apart["difference"]).any():
+        apart = {name: np.where(same & (of > 0), 0.0, ends) for name, ends in apart.items()}
     out = []
     for at, (table, pair) in enumerate(sides):
         known = directed and bool(of[at] > 0)
         out.append(
             Comparison(
-                first=table.values(int(table.first[pair])),
-                second=table.values(int(table.second[pair])),
+                first=values[at][0],
+                second=values[at][1],
                 pairs=count(of[at]),
                 different=count(different[at]),
                 first_favoured=count(first[at]) if known else None,
                 second_favoured=count(second[at]) if known else None,
                 gaps=_gaps(table, pair, directed),
-                verdict=verdicts[at],
+                verdict="not received" if same[at] else verdicts[at],
                 **_at(shares, at, True),
                 **_at(who, at, known),
                 **_at(tests, at, known and not sure.exact),

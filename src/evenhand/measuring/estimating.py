@@ -11,7 +11,7 @@ from evenhand.budget import whole
 from evenhand.check import RANDOM, TRIED, scores_come_along
 from evenhand.criterion import Criterion, Flip
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
-from evenhand.interrupts import watched
+from evenhand.interrupts import Token, watched
 from evenhand.judge import Exclude, Judge
 from evenhand.measuring.favour import Favour, look_for
 from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
@@ -21,9 +21,8 @@ from evenhand.measuring.survey import Survey, Wavering
 from evenhand.measuring.texts import measured_texts, refuse
 from evenhand.measuring.watching import Reading, Watch
 from evenhand.model import wrap
-from evenhand.run import check_arguments
-from evenhand.space.ground import require, table
-from evenhand.space.tabular import Space
+from evenhand.run import check_arguments, check_cancel
+from evenhand.space.ground import AnySpace, require, table
 from evenhand.text.space import TextSpace
 from evenhand.unused import SCORED, compare_scores, scores_at_hand
 
@@ -33,7 +32,7 @@ CHUNK = 16_384
 
 def estimate(
     model: Any,
-    space: Space | TextSpace,
+    space: AnySpace,
     population: Whom = "uniform",
     *,
     data: Any = None,
@@ -55,6 +54,7 @@ def estimate(
     chunk: int = CHUNK,
     timeout: float | None = None,
     progress: Callable[[Reading], object] | None = None,
+    cancel: Token | None = None,
 ) -> Estimate:
     """Estimate the share of individuals whom a model treats differently, and who is favoured.
 
@@ -113,6 +113,9 @@ def estimate(
     progress
         Called with a ``Reading`` after every block; the estimate ends if it returns True. So the interval is one that
         holds at every moment.
+    cancel
+        Ends the estimate as Ctrl-C does, from another thread: a ``threading.Event``, or another object with
+        ``is_set()``, which is looked at between model calls.
 
     Examples
     --------
@@ -144,15 +147,16 @@ def estimate(
     plan = Plan(population, about, interval, confidence, samples, half_width, seconds, exact, experiments, steps,
                 tolerance, repeats)  # fmt: skip
     seed, chunk = check_arguments(seed, chunk, None, criterion, timeout, None)
-    if space.noun == "text":
+    check_cancel(cancel)
+    if texts:
         return measured_texts(
-            plan, wrap(model), cast(TextSpace, space), data, criterion or Flip(), seed, chunk, timeout
+            plan, wrap(model), cast(TextSpace, space), data, criterion or Flip(), seed, chunk, timeout, cancel=cancel
         )[0]
-    require(space, "attributes", instead="eh.audit takes it")
+    require(space, "attributes", "eh.estimate", "eh.audit takes it")
     attributes = table(space)
     if progress is not None and not callable(progress):
         raise EstimateError(f"progress must be a function of a Reading, got {progress!r}")
-    watch = Watch(plan, chunk, progress)
+    watch = Watch(plan, chunk, progress, cancel)
     check_data(plan, data, weights)
     criterion = criterion or Flip()
     if criterion.needs_scores and (repeats or 1) > 1:
@@ -172,7 +176,8 @@ def measured(
 ) -> tuple[Estimate, Survey]:
     """Survey a population and make an estimate of it; those whom ``exclude`` names are not asked."""
     tried = subject.population.take(0, min(TRIED, watch.chunk))[0].rows
-    asker.scored, spent = scores_come_along(asker, tried)
+    asker.scored = scores_come_along(asker, tried)
+    spent = asker.asking.calls.rows
     watch.begin(subject.aim)
     try:
         survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, exclude, spent)

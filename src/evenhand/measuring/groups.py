@@ -23,6 +23,7 @@ from evenhand.measuring.populations import check_weights
 from evenhand.measuring.result import plain
 from evenhand.measuring.words import listed
 from evenhand.model import Model, wrap
+from evenhand.remedies import AMOUNTS
 from evenhand.run import CHUNK, check_arguments
 from evenhand.space.ground import require
 from evenhand.space.individuals import Rows
@@ -157,6 +158,7 @@ def groups(
     if favourable is None and not wrapped.regression:
         raise EstimateError("must be the decision that people want: group figures need it", parameter="favourable")
     asker = Asker(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
+    asker.asking.instead = AMOUNTS
     favour = Favour(wrapped, favourable)
     encoded = space.encode(data)
     people, total = encoded.individuals, len(encoded.individuals) + encoded.dropped

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evenhand.asker import Asker
-from evenhand.check import ALONE, PROBES, in_turn
+from evenhand.check import ALONE, PATIENCE, PROBES, affordable, in_turn, repeated_pairs
 from evenhand.errors import FlakyModel
 from evenhand.findings import Decisions
 from evenhand.measuring.intervals import at_most
@@ -15,8 +17,8 @@ from evenhand.space.ground import Kin
 
 MEASURED = 4_096
 """Rows by which the noise of a model is measured."""
-TURNS = 8
-"""How often they are asked, to tell noise from replicas that answer in turn."""
+TURNS, MORE_TURNS = 8, 64
+"""How often they are asked, to tell noise from replicas that answer in turn; and how often where that is not enough."""
 SEVERAL = 3
 """More than the rarest noise, which many more repeats did not show, does by chance."""
 RESIDUE = 0.001
@@ -34,10 +36,18 @@ def measure_noise(asker: Asker, families: Kin, seen: int) -> tuple[int, int, int
     Raises ``FlakyModel`` where whole answers come again, as of replicas in turn: those have no majority. So they
     do where other batches gave ``seen`` rows another answer, and the same batch always gives the same.
     """
-    rows, decisions = families.asked, Decisions()
-    # The same rows in the same order: what differs now is the model's own noise.
-    said = [asker.both(rows)[0] for _ in range(TURNS)]
-    codes = np.stack([decisions.encode(labels) for labels in said])
+    rows, decisions, before = families.asked, Decisions(), asker.asking.calls.rows
+
+    def ask(turns: int) -> npt.NDArray[Any]:
+        # The same rows in the same order: what differs now is the model's own noise.
+        with asker.asking.calls.at_once():
+            return np.stack([decisions.encode(asker.both(rows)[0]) for _ in range(turns)])
+
+    codes = ask(TURNS)
+    if (codes != codes[0]).any() and repeated_pairs(codes):
+        # Where few rows waver, whole answers come again by chance: more of them tell whether too often.
+        turns = affordable(asker, MORE_TURNS, len(rows), PATIENCE)
+        codes = np.concatenate([codes, ask(max(0, turns - TURNS))]) if turns > TURNS else codes
     unlike = int((codes[0] != codes[1]).sum())
     noise = float((codes != codes[0]).any(axis=0).mean())
     if not noise and seen >= SEVERAL:
@@ -52,7 +62,7 @@ def measure_noise(asker: Asker, families: Kin, seen: int) -> tuple[int, int, int
             "call again and again, as replicas do that answer in turn; ask one replica only",
             noise,
         )
-    return unlike, len(rows), len(said) * len(rows) * asker.cost
+    return unlike, len(rows), asker.asking.calls.rows - before
 
 
 def repeats_for(noise: float, rows: int, width: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,10 @@ from evenhand.measuring.survey import Kept, Survey
 from evenhand.measuring.tables import Table
 from evenhand.measuring.terms import Term, frame_of
 from evenhand.measuring.watching import Watch
-from evenhand.measuring.words import ALL_ROWS, listed, said, sentence
+from evenhand.measuring.words import ALL_ROWS, listed, more_of, said, sentence
 from evenhand.space.tabular import Space
 from evenhand.text.space import TextSpace
-from evenhand.unused import is_unaware, statement, unread
+from evenhand.unused import is_unaware, statement, unreached, unread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,8 @@ STOPS = {
     "interrupted": "it was interrupted",
 }
 SHOWN = 8
+NOT_RECEIVED = "not received"
+"""The verdict and the interval where nothing protected reaches the model."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Estimate:
     high: float
     confidence: float
     interval: str
-    """Which interval it is; "exact" where nothing was left to chance."""
+    """Which interval it is; "exact" where nothing was left to chance, "not received" where nothing is to estimate."""
     samples: int
     """Individuals judged."""
     found: int
@@ -115,7 +118,8 @@ class Estimate:
     @property
     def note(self) -> str | None:
         """What is known about attributes that the model does not use; None where there is nothing to say."""
-        said = statement(self.space, self.unused, self.found, self.families, self.scored)
+        complete = self.exact and self.population == "uniform" and "left_out" not in self.counts
+        said = statement(self.space, self.unused, self.found, self.families, self.scored, complete)
         return None if said is None else str(said)
 
     @property
@@ -177,7 +181,7 @@ class Estimate:
         if self.low > 0:
             return "treated differently"
         if self.unaware:
-            return "not received"
+            return NOT_RECEIVED
         sure = self.high <= self.tolerance and not self.found and not self.sampled
         return "none found" if sure else "insufficient evidence"
 
@@ -208,14 +212,22 @@ class Estimate:
     def __repr__(self) -> str:
         lines = [f"Estimate: {self.sentence}"]
         lines += [f"  {self.note}"] if self.note and not self.unaware else []
-        shown = [c for c in self.comparisons if c.verdict != "none found"]
+        shown = [c for c in self.comparisons if c.verdict not in ("none found", NOT_RECEIVED)]
         told = self.favourable is not None or any(c.difference is not None for c in shown)
         if len(self.comparisons) > 1 or told:
             shown = sorted(shown, key=lambda c: (len(c.first), -abs(c.net or c.rate)))[:SHOWN]
             lines += [f"  {said(c, self.score_of, self.confidence)}" for c in shown]
             rest = len(self.comparisons) - len(shown)
             lines += [f"  and {rest:,} more comparisons, see by_pair and by_combination"] * bool(shown and rest)
+        lines += [f"  {one}" for one in self._by_scores()]
         return "\n".join(lines)
+
+    def _by_scores(self) -> list[str]:
+        """Say which terms the scores differ by most, where that is clear."""
+        clear = [term for term in self.terms if (term.difference_low or 0) > 0 or (term.difference_high or 0) < 0]
+        clear.sort(key=lambda term: -abs(term.difference or 0))
+        lines = [more_of(term, self.score_of, self.confidence) for term in clear[:SHOWN]]
+        return lines + [f"and {len(clear) - SHOWN:,} more terms, see by_term"] * (len(clear) > SHOWN)
 
     def plot_convergence(self) -> Figure:
         """Draw how the share settled while the sample grew, within the interval that holds at every moment."""
@@ -251,13 +263,19 @@ def make(plan: Plan, subject: Subject, survey: Survey, stop: str, watch: Watch, 
     # Of a count that did not come to its end nothing is known about single pairs.
     tables = [] if found.name == UNFINISHED else survey.tables
     directed, width = survey.favour.favourable is not None, survey.width
+    unused = unread(asker)
+    # What does not reach the model is not estimated: nobody can be treated differently by it.
+    apart = unreached(survey.space, unused)
+    low, high, interval = found.low, found.high, _named(found.name, survey)
+    if is_unaware(survey.space, unused) and not survey.found:
+        low, high, interval = 0.0, 0.0, interval if interval == "exact" else NOT_RECEIVED
     untestable = judge.untestable + subject.counts.get("untestable", 0)
     return Estimate(
         rate=found.rate,
-        low=found.low,
-        high=found.high,
+        low=low,
+        high=high,
         confidence=float(plan.confidence),
-        interval=_named(found.name, survey),
+        interval=interval,
         samples=survey.samples,
         found=survey.found,
         population=plan.population,
@@ -277,13 +295,13 @@ def make(plan: Plan, subject: Subject, survey: Survey, stop: str, watch: Watch, 
         favourable=survey.favour.favourable,
         tolerance=float(plan.tolerance),
         space=survey.space,
-        shares=tuple(_share(table, sure) for table in tables),
-        comparisons=tuple(compare(tables, sure, directed, width is not None and survey.favour.turned(width))),
+        shares=tuple(_share(table, sure, apart) for table in tables),
+        comparisons=tuple(compare(tables, sure, directed, width is not None and survey.favour.turned(width), apart)),
         score_of=() if width is None else survey.favour.scored(width),
         points=survey.points,
         kept=survey.kept,
         families=survey.families,
-        unused=unread(asker),
+        unused=unused,
     )
 
 
@@ -296,8 +314,10 @@ def _named(interval: str, survey: Survey) -> str:
     return ALL_ROWS if survey.sampled else interval
 
 
-def _share(table: Table, sure: Sureness) -> Share:
+def _share(table: Table, sure: Sureness, unreached: frozenset[str]) -> Share:
     low, high = sure.rate(table.found, table.compared, table.sums)
+    if unreached.issuperset(table.attributes) and not table.found:
+        low, high = 0.0, 0.0
     rate = table.found / table.compared if table.compared else 0.0
     compared, found = count(table.compared), count(table.found)
     return Share(table.attributes, compared, found, rate, float(low), float(high))
@@ -352,4 +372,16 @@ def plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):
         return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else _written(value)
+
+
+def _written(value: Any) -> str:
+    """Write an object so that it reads the same in every process: without its address, with the settings it tells."""
+    text = str(value)
+    if text != object.__repr__(value):
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+    settings = getattr(value, "get_params", None)
+    if not callable(settings):
+        return type(value).__name__
+    shown = (f"{name}={plain(part)!r}" for name, part in settings(deep=False).items())
+    return f"{type(value).__name__}({', '.join(shown)})"

@@ -111,6 +111,7 @@ class Survey:
         self._examples: list[tuple[Individuals, int, int, Mask]] = []
         """Findings, the part of the population in whose company they were asked, and its verdicts."""
         self._at = self._drawn = 0
+        self._last: Kin | None = None
 
     @property
     def checked(self) -> int:
@@ -160,10 +161,20 @@ class Survey:
     def _check_steady(self, block: Judged) -> None:
         """Ask some rows again; of a noisy model some more, to know how noisy it is."""
         waver, asked = self.steadiness.check(block.families, block.outputs)
+        self._last = block.families
         if waver:
-            self._measure(block.families, waver, asked)
+            self._measure(waver, asked)
 
-    def _measure(self, families: Kin, waver: int, asked: int) -> None:
+    def check_rows(self) -> None:
+        """In the end, check the rows of small blocks together; a model that is known to be noisy was looked at."""
+        if not self.judge.half and self._last is not None:
+            waver, asked = self.steadiness.finish()
+            if waver:
+                self._measure(waver, asked)
+
+    def _measure(self, waver: int, asked: int, families: Kin | None = None) -> None:
+        families = self._last if families is None else families
+        assert families is not None
         most = min(len(families), max(1, MEASURED // self.judge.width))
         more, here, rows = measure_noise(self.judge.asker, families[np.arange(most)], waver)
         self.apart += rows
@@ -230,7 +241,7 @@ class Survey:
                 f"{ALONE}",
                 len(lost) / len(families),
             )
-        self._measure(self.judge_again(company)[0], 0, 0)
+        self._measure(0, 0, self.judge_again(company)[0])
 
     def judge_again(self, people: Individuals, mixed: bool = False) -> tuple[Kin, Mask]:
         """Judge individuals once more, outside the counts of the survey.

@@ -16,11 +16,16 @@ from evenhand.criterion import Criterion
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.judge import Judge, Judged, Mask, ask_mixed, blocks
 from evenhand.measuring.bounds import of_counts
+from evenhand.measuring.comparisons import Sureness
+from evenhand.measuring.differences import Differences
+from evenhand.measuring.favour import Favour
+from evenhand.measuring.intervals import Ends
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.result import Estimate
 from evenhand.measuring.survey import AGAIN, Kept, widest
 from evenhand.measuring.tables import KEPT
 from evenhand.measuring.terms import TermCounts
+from evenhand.measuring.watching import too_early
 from evenhand.measuring.words import ALL_ROWS
 from evenhand.model import Model
 from evenhand.remedies import TEXTS
@@ -85,7 +90,9 @@ class TextSurvey:
         self.apart = self._again = 0
         self.steadiness = Steadiness(asker, seed, chunk)
         self.points: list[tuple[int, int]] = []
-        self.kept, self.terms = Kept(), TermCounts(self.ground)
+        self.favour = Favour(asker.model, None)
+        level = self.favour.level if asker.criterion.needs_scores else None
+        self.kept, self.terms = Kept(), TermCounts(self.ground, level)
         self._unfair: list[Mask] = []
         self._start = time.monotonic()
 
@@ -120,26 +127,29 @@ class TextSurvey:
         """Time since the beginning."""
         return time.monotonic() - self._start
 
-    def run(self) -> bool:
+    def run(self, cancel: interrupts.Token | None = None) -> bool:
         """Judge all of them; return whether that came to its end."""
         first = self.people[: min(TRIED, self.judge.chunk)].rows
-        self.asker.scored, self.apart = scores_come_along(self.asker, first)
+        self.asker.scored = scores_come_along(self.asker, first)
+        calls = self.asker.asking.calls
+        self.apart, calls.cancel = calls.rows, cancel
         try:
             for block in blocks(self.ground, self.people, self.judge.chunk):
                 self._judge(block)
-        except KeyboardInterrupt:
+            self._refuse_noise(*self.steadiness.finish())
+        except KeyboardInterrupt as interrupt:
             if not self.samples:
-                raise
+                raise too_early(interrupt) from None
             interrupts.settled()
             return False
+        finally:
+            calls.cancel = None
         return True
 
     def _judge(self, block: Block) -> None:
         judged = self.judge.judge(self.judge.families(block))
         outputs, unfair = judged.outputs, judged.unfair
-        waver, rows = self.steadiness.check(judged.families, outputs)
-        if waver:
-            raise noisy(waver, rows)
+        self._refuse_noise(*self.steadiness.check(judged.families, outputs))
         self._ask_again(judged)
         self.terms.add(judged.families, outputs)
         room = slice(max(0, KEPT - self.samples))
@@ -148,6 +158,10 @@ class TextSurvey:
             self.kept.gaps.append(widest(outputs)[room])
         self.points.append((self.samples + len(unfair), self.found + int(unfair.sum())))
         self._unfair.append(unfair)
+
+    def _refuse_noise(self, waver: int, rows: int) -> None:
+        if waver:
+            raise noisy(waver, rows)
 
     def _ask_again(self, judged: Judged) -> None:
         """Ask findings again, in another order and in other batches; raise where the model answers otherwise."""
@@ -186,6 +200,7 @@ def measured_texts(
     timeout: float | None = None,
     exclude: Callable[[TextIndividuals], Mask] | None = None,
     like: str = "those given",
+    cancel: interrupts.Token | None = None,
 ) -> tuple[Estimate, Mask]:
     """Estimate how common it is that texts, as they are, are treated differently; also return each one's verdict.
 
@@ -214,7 +229,7 @@ def measured_texts(
 
     try:
         ended = "exhausted" if len(order) == len(people) else "samples"
-        stop = ended if survey.run() else "interrupted"
+        stop = ended if survey.run(cancel) else "interrupted"
     except EvenhandError as error:
         if survey.samples and not isinstance(error, FlakyModel):
             error.add_note(f"{survey.samples:,} texts had been judged")
@@ -248,6 +263,12 @@ def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like:
     rate, low, high, interval = of_counts(found, n, size if rows else None, broken, plan.confidence)
     whose = f"the data's {size:,} texts" if rows else f"texts like {like}"
     left_out = {"left_out": len(ground.seeds) - size} if barring else {}
+    sure = Sureness(float(plan.confidence), float(plan.tolerance), watched=broken, exact=interval == "exact")
+    width = survey.terms.width
+
+    def ends(found: Differences, terms: int) -> Ends:
+        return sure.at_once(terms).difference(found)
+
     return Estimate(
         rate=rate,
         low=low,
@@ -282,6 +303,7 @@ def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like:
         comparisons=(),
         points=survey.points,
         kept=survey.kept,
-        terms=survey.terms.shares(),
+        terms=survey.terms.shares(ends),
+        score_of=() if width is None else survey.favour.scored(width),
         families=n,
     )

@@ -51,8 +51,14 @@ class Onlooker:
 class Watch:
     """Asks block by block until a rule ends it."""
 
-    def __init__(self, plan: Plan, chunk: int, progress: Callable[[Reading], object] | None) -> None:
-        self.plan, self.chunk, self.progress = plan, chunk, progress
+    def __init__(
+        self,
+        plan: Plan,
+        chunk: int,
+        progress: Callable[[Reading], object] | None,
+        cancel: interrupts.Token | None = None,
+    ) -> None:
+        self.plan, self.chunk, self.progress, self.cancel = plan, chunk, progress, cancel
         if self.may_stop and plan.interval not in (None, "anytime"):
             raise EstimateError(
                 f"progress may stop by what the sample shows, and {plan.interval!r} does not hold then; leave interval "
@@ -80,7 +86,7 @@ class Watch:
         most = max(1, self.chunk // survey.judge.width)
         size = min(FIRST if self.plan.seconds is None else FIRST_TIMED, most) if early else most
         calls = survey.judge.asker.asking.calls
-        calls.between = self._check_clock
+        calls.between, calls.cancel = self._check_clock, self.cancel
         try:
             stop = None
             while stop is None:
@@ -89,14 +95,15 @@ class Watch:
             calls.between = None
             if not survey.samples:
                 raise self._nothing(survey, stop)
+            survey.check_rows()
             survey.check_findings()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             if not survey.samples:
-                raise
+                raise too_early(interrupt) from None
             interrupts.settled()
             return "interrupted"
         finally:
-            calls.between = None
+            calls.between = calls.cancel = None
         return stop
 
     def _ask(self, survey: Survey, size: int) -> str | None:
@@ -157,3 +164,14 @@ class Watch:
         if plan.half_width is not None and max(high - rate, rate - low) <= plan.half_width:
             return "half_width"
         return None
+
+
+def too_early(interrupt: KeyboardInterrupt) -> BaseException:
+    """Return what to raise where an estimate was broken off before it had anything to say.
+
+    >>> too_early(interrupts.Cancelled())
+    EstimateError('cancelled before anybody was judged; let it run longer')
+    """
+    if isinstance(interrupt, interrupts.Cancelled):
+        return EstimateError("cancelled before anybody was judged; let it run longer")
+    return interrupt

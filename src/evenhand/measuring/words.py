@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evenhand._format import Figure, Sentence, estimated, high, interval, level, percent
+from evenhand._format import Figure, Sentence, estimated, high, interval, level, number_interval, percent, size
 from evenhand.criterion import Criterion, Flip
+from evenhand.measuring.tables import KEPT
 from evenhand.space.ground import table
 from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     from evenhand.measuring.comparisons import Comparison
     from evenhand.measuring.result import Estimate
+    from evenhand.measuring.terms import Term
     from evenhand.space.tabular import Space
 
 
@@ -131,20 +133,47 @@ def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence 
     of = f" for {' or '.join(['“{}”'] * len(names))}" if names else ""
     up, down = ("higher", "lower") if scored else ("more", "less")
     gets = "scores" if scored else "gets"
-    size = Figure(c.difference, "size")
+    much = Figure(c.difference, "size")
+    same = f"{{}} and {{}} {'score' if scored else 'get'} the same{of}"
+    if c.difference_low is None and not c.difference and c.gaps is not None and not c.gaps["largest"]:
+        # Of more pairs the gaps of the first alone are known.
+        if c.pairs > KEPT:
+            return Sentence(f"{same} on average", (who, whom, *names))
+        return Sentence(f"{same} in all {{}} asked", (who, whom, *names, Figure(c.pairs, "count")))
     if c.difference_low is None or c.difference_high is None:
         few = "too few pairs differ to say how sure that is"
-        return Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average ({few})", (who, size, *names, whom))
+        return Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average ({few})", (who, much, *names, whom))
     if not (c.difference or c.difference_low or c.difference_high):
-        return Sentence(f"{{}} and {{}} {'score' if scored else 'get'} the same{of} on average", (who, whom, *names))
+        return Sentence(f"{same} on average", (who, whom, *names))
     ends = (Figure(c.difference_low, "size_low"), Figure(c.difference_high, "size_high"))
     ends, sure = ends[::-1] if turned else ends, Figure(confidence, "level")
     if c.difference_low <= 0 <= c.difference_high:
         clear = f"it is not clear whether {{}} {gets} {up}{of} than {{}} on average ({{}} CI {{}} {down} to {{}} {up})"
         return Sentence(clear, (who, *names, whom, sure, *ends))
-    said = Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average", (who, size, *names, whom))
+    said = Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average", (who, much, *names, whom))
     known = c.difference_low == c.difference_high
     return said if known else said + Sentence(" ({} CI {} to {})", (sure, *ends))
+
+
+def more_of(term: Term, scored: tuple[Any, ...], confidence: float) -> str:
+    """Say of a term that has an interval how much higher or lower texts are scored with it, on average.
+
+    >>> from evenhand.measuring.terms import Term
+    >>> more_of(Term("religion", "Sikh", 40, (), 0.5, -0.21, -0.22, -0.2), ("toxic",), 0.95)
+    'with “Sikh” the score for “toxic” is 0.21 lower than with the other terms of religion (95% CI 0.2 to 0.22)'
+    """
+    from evenhand.words import plain
+
+    if term.difference is None or term.difference_low is None or term.difference_high is None:
+        return ""
+    turned = term.difference < 0
+    ends = (-term.difference_high, -term.difference_low) if turned else (term.difference_low, term.difference_high)
+    of = f" for {' or '.join(f'“{_short(one)}”' for one in scored)}" if scored else ""
+    sure = f" ({level(confidence)} CI {number_interval(*ends)})" if ends[0] < ends[1] else ""
+    return (
+        f"with “{plain(term.term)}” the score{of} is {size(term.difference)} {'lower' if turned else 'higher'} than "
+        f"with the other terms of {plain(term.attribute)}{sure}"
+    )
 
 
 def _short(value: object) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from evenhand._format import number
 from evenhand.errors import ModelError, Words
 from evenhand.model.protocol import Array, Floats, some
 from evenhand.remedies import COMPARE, FLIP, KOSEI, REGRESSION, TEXT_RANDOM, WITHOUT_GRADIENTS
@@ -116,7 +117,7 @@ def _check_whole(array: Array, name: str, instead: Words) -> None:
         raise ModelError(f"{name} returned NaN or infinity as a label{_where(array)}. Return a label for every row.")
     fractions = array[array != np.rint(array)]
     if len(fractions):
-        shown = ", ".join(f"{value:.3g}" for value in fractions[:3])
+        shown = ", ".join(map(number, fractions[:3].tolist()))
         raise ModelError(f"{name} returned fractions ({shown}), which look like scores, not labels", remedy=instead)
 
 

@@ -19,7 +19,7 @@ from evenhand.errors import EvenhandError, ModelError, ModelTimeout, Words
 from evenhand.model.answers import as_gradients, as_labels, as_scores, to_array
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
 from evenhand.model.torch_modules import is_torch
-from evenhand.remedies import CHUNK, COMPARE, FLIP, FOR_TEXTS, GAP, THRESHOLD, TIMEOUT, WITHOUT_GRADIENTS
+from evenhand.remedies import ARRAY, CHUNK, COMPARE, FLIP, FOR_TEXTS, FRAME, GAP, THRESHOLD, TIMEOUT, WITHOUT_GRADIENTS
 
 if TYPE_CHECKING:
     from evenhand.text.texts import Texts
@@ -33,32 +33,44 @@ SHORT = 0.5
 
 
 class Calls:
-    """Cuts rows into model calls: 16, 32, 64 ... rows, as long as a call takes less than about half a second.
+    """Cuts rows into model calls: 16, 64, 256 ... rows, as long as a call takes less than about half a second.
 
-    So a clock can end a run soon also where the model is slow, and a fast model is soon asked whole blocks.
+    They grow four times as long as a call takes a small part of that, then they double. So a clock can end a run soon
+    also where the model is slow, and a fast model is soon asked whole blocks.
 
     >>> [(part.start, part.stop) for part in Calls().parts(100)]
-    [(0, 16), (16, 48), (48, 100)]
+    [(0, 16), (16, 80), (80, 100)]
     >>> [(part.start, part.stop) for part in Calls(40).parts(100)]
     [(0, 40), (40, 80), (80, 100)]
     """
 
-    def __init__(self, fixed: int | None = None) -> None:
-        self.fixed, self._size = fixed, FIRST
+    def __init__(self, fixed: int | None = None, size: int | None = None) -> None:
+        self.fixed, self.size = fixed, size or FIRST
+        self.rows = 0
+        """Rows handed over so far, in all calls."""
+        self.pace: float | None = None
+        """Seconds that a row takes, in the call where it took the fewest; None: nothing was asked yet."""
         self.between: Callable[[], object] | None = None
         """Called between two calls; may raise to give up the rest."""
+        self.cancel: interrupts.Token | None = None
+        """Looked at before each call: where it is set, no call is made any more."""
 
     def parts(self, n: int) -> Iterator[slice]:
         """Yield one slice for each call; the time until the next is asked for is the call's."""
         at = 0
         while at < n:
-            interrupts.check()
+            interrupts.check(self.cancel)
             if at and self.between is not None:
                 self.between()
-            size, start = self.fixed or self._size, time.monotonic()
-            yield slice(at, min(n, at + size))
+            size, start = self.fixed or self.size, time.monotonic()
+            part = slice(at, min(n, at + size))
+            rows = part.stop - at
+            self.rows += rows
+            yield part
+            taken = time.monotonic() - start
+            self.pace = taken / rows if self.pace is None else min(self.pace, taken / rows)
             if self.fixed is None:
-                self._climb(time.monotonic() - start, full=at + size <= n)
+                self._climb(taken, full=rows == size)
             at += size
 
     @contextmanager
@@ -72,10 +84,10 @@ class Calls:
 
     def _climb(self, seconds: float, full: bool) -> None:
         if full and seconds < SHORT / 2:
-            self._size = min(2 * self._size, LARGEST)
+            self.size = min((4 if seconds < SHORT / 8 else 2) * self.size, LARGEST)
         elif seconds > 2 * SHORT:
             # Never for good: the first call of a model may have loaded something.
-            self._size = max(self._size // 2, FIRST)
+            self.size = max(self.size // 2, FIRST)
 
 
 class Asking:
@@ -102,11 +114,15 @@ class Asking:
     def __init__(self, model: Model, timeout: float | None = None) -> None:
         self.model = model
         self.timeout = model.timeout if timeout is None else timeout
-        self.calls = Calls(model.batch_size)
+        # Whoever asks a model a second time knows how fast it is.
+        self.calls = Calls(model.batch_size, model.call_size)
+        self.instead: Words = COMPARE
+        """What to do about a model that gives scores where decisions are asked."""
 
-    def labels(self, X: Rows, n: int, instead: Words = COMPARE) -> Array:
+    def labels(self, X: Rows, n: int, instead: Words | None = None) -> Array:
         """Ask for the decisions of n rows; ``instead`` is what to do about a model that gives scores."""
         self._refuse_numbers()
+        instead = instead or self.instead
 
         def ask(part: Rows, n: int) -> Array:
             return as_labels(self._ask(self.model.labels, part, n), n, self.model.name, instead)
@@ -164,6 +180,7 @@ class Asking:
     def _in_calls(self, ask: Callable[[Any, int], Array], X: Rows, n: int) -> Array:
         """Ask about rows in calls of a size that suits the model."""
         answers = [ask(_rows(X, part, n), part.stop - part.start) for part in self.calls.parts(n)]
+        self.model.call_size = self.calls.size
         if len(answers) == 1:
             return answers[0]
         if not answers:
@@ -200,7 +217,7 @@ class Asking:
         except (EvenhandError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also SystemExit and GeneratorExit, which would end more than the call
-            raise ModelError(self._explain(error, X, n)) from error
+            raise self._explained(error, X, n) from error
 
     def _ask_in_time(self, question: Callable[[Rows], Any], X: Rows, n: int) -> Any:
         answers: list[Any] = []
@@ -226,18 +243,18 @@ class Asking:
             )
         return answers[0]
 
-    def _explain(self, error: BaseException, X: Rows, n: int) -> str:
+    def _explained(self, error: BaseException, X: Rows, n: int) -> ModelError:
         message = f"{self.model.name} raised {type(error).__name__}: {_gist(error)}\nIt was given "
         if isinstance(X, list):
-            return message + f"a list of {n} texts."
+            return ModelError(message + f"a list of {n} texts.")
         columns = list(X.columns) if hasattr(X, "columns") else None
         fed = f"an array of {X.shape[1]} columns" if columns is None else f"a frame with columns {some(columns)}"
-        message += f"{n} rows: {fed}."
+        message += f"{n} rows: {fed}"
         other = "frame" if columns is None else "array"
         if self.model.columns is None and not is_torch(self.model.source) and wants(other, error):
             kind = "a frame" if other == "frame" else "an array"
-            message += f' It seems to take {kind}: eh.wrap(model, input="{other}").'
-        return message
+            return ModelError(message, remedy=(f"it seems to take {kind}: ", ARRAY if other == "array" else FRAME))
+        return ModelError(f"{message}.")
 
 
 def _with_classes(ask: Callable[[Any, Classes], Any], classes: Classes, X: Any) -> Any:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import importlib
-import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +15,10 @@ from evenhand.model.protocol import Model, some
 from evenhand.model.skops_files import check_skops, import_skops
 from evenhand.model.skops_types import HARMLESS, OWN, TREES, check_trees
 from evenhand.model.text_transformers import is_folder, load_folder
+from evenhand.plugins import is_spec, look_here_first, named, reason
 from evenhand.remedies import TRUST_PICKLE, trust_types
 
 _PICKLES = (".joblib", ".pkl", ".pickle")
-_SPEC = re.compile(r"([^\W\d][\w.]*):([^\W\d][\w.]*)")
 
 
 def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str] = ()) -> Model:
@@ -89,13 +86,12 @@ def load_object(spec: str | Path, trust_pickle: bool = False, trust: Sequence[st
         return _load_skops(check_file(path), trust)
     if ending in _PICKLES:
         return _load_pickle(check_file(path), trust_pickle)
-    found = _SPEC.fullmatch(str(spec))
-    if found is None or isinstance(spec, Path):
+    if isinstance(spec, Path) or not is_spec(spec):
         raise ModelError(
             f"{spec}: no model can be loaded from this. Allowed: an .onnx, .skops, .joblib, .pkl or .pickle\n"
             "file, the folder of a Hugging Face model, or module:attribute for an object in a Python module."
         )
-    return _load_attribute(*found.groups())
+    return named(spec, ModelError)
 
 
 def check_file(path: Path) -> Path:
@@ -123,7 +119,7 @@ def _load_skops(path: Path, trust: Sequence[str]) -> Any:
                 remedy=("if you trust them: ", trust_types(untrusted)),
             )
         if trust:
-            _look_here_first()
+            look_here_first()
         loaded = skops_io.load(path, trusted=sorted(unknown))
         if trees := sorted(unknown.intersection(TREES) - {*trust}):
             _check_trees(path, loaded, trees)
@@ -131,7 +127,7 @@ def _load_skops(path: Path, trust: Sequence[str]) -> Any:
     except EvenhandError:
         raise
     except Exception as error:
-        raise ModelError(f"{path}: it cannot be read as skops ({_reason(error)}). Save the model again.") from error
+        raise ModelError(f"{path}: it cannot be read as skops ({reason(error)}). Save the model again.") from error
 
 
 def _check_trees(path: Path, loaded: Any, trees: list[str]) -> None:
@@ -152,33 +148,8 @@ def _load_pickle(path: Path, trusted: bool) -> Any:
         )
     import joblib
 
-    _look_here_first()
+    look_here_first()
     try:
         return joblib.load(path)
     except Exception as error:
-        raise ModelError(f"{path}: it cannot be unpickled ({_reason(error)}).") from error
-
-
-def _load_attribute(module: str, attribute: str) -> Any:
-    _look_here_first()
-    try:
-        found: Any = importlib.import_module(module)
-    except (Exception, SystemExit, GeneratorExit) as error:
-        raise ModelError(f"The module {module} of {module}:{attribute} fails to import: {_reason(error)}.") from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            names = [name for name in vars(sys.modules[module]) if not name.startswith("_")]
-            raise ModelError(f"The module {module} has no {attribute}. It has {some(names) or 'nothing'}.")
-        found = getattr(found, part)
-    return found
-
-
-def _look_here_first() -> None:
-    here = str(Path.cwd())
-    if sys.path[:1] != [here]:
-        sys.path.insert(0, here)
-
-
-def _reason(error: BaseException) -> str:
-    first = next(iter(str(error).splitlines()), "")[:200]
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+        raise ModelError(f"{path}: it cannot be unpickled ({reason(error)}).") from error

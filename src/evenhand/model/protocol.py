@@ -52,7 +52,13 @@ class Model(ABC):
     timeout : float or None
         Seconds that one call may take.
     batch_size : int or None
-        The most rows of one call; None: calls grow as long as they are short.
+        The most rows of one call, where the user says nothing else; None: calls grow as long as they are short.
+    calls_at_once : int
+        How many calls the model takes at the same time, from several threads. Stated only; calls are made one by one.
+    row_cost : float
+        What asking one row costs, in a unit of your own, such as a price; 0 where it costs time alone. Stated only.
+    call_size : int or None
+        How many rows a call had when the model was last asked; the next question begins with as many.
     gradient_source : str or None
         How `gradients` come about ("autograd", "closed form"), for people to read; None where there are none.
     has_words : bool
@@ -86,6 +92,9 @@ class Model(ABC):
     threshold: float | None = None
     timeout: float | None = None
     batch_size: int | None = None
+    call_size: int | None = None
+    calls_at_once: int = 1
+    row_cost: float = 0.0
     gradient_source: str | None = None
     has_words: bool = False
     words: Sequence[str] | None = None
@@ -197,6 +206,11 @@ class Model(ABC):
         rows = self.batch_size
         if rows is not None and (not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1):
             raise ModelError(f"batch_size={rows!r}: give a whole number of at least 1, or None.")
+        calls = self.calls_at_once
+        if not isinstance(calls, (int, np.integer)) or isinstance(calls, bool) or calls < 1:
+            raise ModelError(f"calls_at_once={calls!r}: give a whole number of at least 1.")
+        if not _is_number(self.row_cost) or self.row_cost < 0:
+            raise ModelError(f"row_cost={self.row_cost!r}: give a number of at least 0.")
         if self.threshold is None:
             return
         if not _is_number(self.threshold):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +17,14 @@ from evenhand.model.fitted import dropped, fitted_on
 from evenhand.model.protocol import Array, Floats, Input, Rows, some
 from evenhand.remedies import THRESHOLD
 
+if TYPE_CHECKING:
+    from evenhand.space import Space
+
 TAKES = "sensitive_features"
 CERTAIN = 1e-9
 """A chance that is no further from 0 or 1 is certainty but for rounding."""
+MOST = 10_000
+"""With more groups in the space than this they are not compared with those that the model was fitted on."""
 
 
 def takes_sensitive(model: Any) -> bool:
@@ -70,6 +77,35 @@ class SensitiveModel(EstimatorModel):
         changed = copy.copy(self)
         changed.sensitive = tuple(names)
         return changed
+
+    def check_groups(self, space: Space) -> None:
+        """Raise where the model knows none of the groups of the space; warn where it lacks some.
+
+        fairlearn says of its groups which values they have, not of which columns, and gives everybody else the chance 0
+        without a word.
+        """
+        final = final_step(self.source)
+        fitted = getattr(getattr(final, "interpolated_thresholder_", final), "interpolation_dict", None)
+        if not fitted or not self.sensitive or not set(self.sensitive) <= set(space.names):
+            return
+        given = _every_group(space, self.sensitive)
+        unknown = [group for group in given if group not in fitted]
+        if not unknown:
+            return
+        passed = f"{TAKES}={list(self.sensitive)}"
+        if len(unknown) == len(given):
+            raise ModelError(
+                f"{self.name} was fitted on the groups {some(list(map(repr, fitted)))}; with {passed} it is given "
+                f"others: {some(list(map(repr, unknown)))}.\nName the columns that it was fitted on, in their order: "
+                f"eh.wrap(model, {TAKES}=[...]); the space must have them."
+            )
+        warnings.warn(
+            f"{self.name} was not fitted on {len(unknown):,} of the {len(given):,} groups of the space "
+            f"({some(list(map(repr, unknown)))}), and fairlearn gives those the chance 0. "
+            f"If {passed} are not the columns that it was fitted on, in their order, name those: "
+            f"eh.wrap(model, {TAKES}=[...]).",
+            stacklevel=2,
+        )
 
     def labels(self, X: Rows) -> Array:
         """Return what ``predict`` says, or what the threshold makes of the scores."""
@@ -127,3 +163,18 @@ class SensitiveModel(EstimatorModel):
             rows = X if self._width == len(X.columns) else X[others]
             rows = rows if self._takes_frames else rows.to_numpy(dtype=np.float64)
         return (rows if self._prepare is None else self._prepare(rows)), apart
+
+
+def _every_group(space: Space, names: Sequence[str]) -> list[Any]:
+    """List the groups that some columns of a space make, as fairlearn names them: of several columns one text."""
+    import pandas as pd
+
+    columns = [space.attributes[space.column(name)] for name in names]
+    sizes = [column.present for column in columns]
+    if math.prod(sizes) > MOST:
+        return []
+    codes = np.indices(sizes).reshape(len(sizes), -1)
+    values = pd.DataFrame({c.name: c.column(code) for c, code in zip(columns, codes, strict=True)}).to_numpy()
+    if len(columns) == 1:
+        return list(values[:, 0].tolist())
+    return [",".join(str(value).replace("\\", "\\\\").replace(",", "\\,") for value in row) for row in values]

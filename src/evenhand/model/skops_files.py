@@ -11,7 +11,7 @@ from typing import Any
 
 from evenhand.bounded import FREE, check_array, open_archive, open_file, parse_json
 from evenhand.errors import MissingExtra, ModelError
-from evenhand.limits import check, limit
+from evenhand.limits import check, exceeded, limit
 
 _SCHEMA = "schema.json"
 _VALUES = 20
@@ -62,8 +62,8 @@ def check_skops(path: Path) -> None:
             raise ModelError(
                 f"{path}: it cannot be read as skops ({str(error)[:200]}). Save the model again."
             ) from None
-        counted = _Counter(entries)
-        check("model_nodes", counted.nodes(schema), path)
+        counted = _Counter(schema, entries, path)
+        check("model_nodes", counted.nodes, path)
         most = max(FREE, limit("unpack_ratio") * path.stat().st_size)
         check("unpack_ratio", counted.bytes, path, most=most)
         for name in counted.files & entries.keys():
@@ -71,33 +71,61 @@ def check_skops(path: Path) -> None:
 
 
 class _Counter:
-    """Counts the nodes that skops will visit, and the bytes of the entries that it will read."""
+    """Counts the nodes that skops will visit, and the bytes of the entries that it will read.
 
-    def __init__(self, entries: dict[str, int]) -> None:
-        self.entries, self.bytes = entries, 0
+    skops makes one node for each id, from whichever it meets first, and follows it wherever that id is mentioned. Which
+    parts of the schema it follows, and in which order, differs between its kinds of nodes; so each mention counts as
+    the largest node that has the id, wherever that stands.
+    """
+
+    def __init__(self, schema: Any, entries: dict[str, int], path: Path) -> None:
+        self.entries, self.path, self.bytes = entries, path, 0
         self.files: set[str] = set()
-        self._known: dict[Any, int] = {}
+        self._same: dict[Any, list[dict[str, Any]]] = {}
+        self._counted: dict[Any, int | None] = {}
+        self._look(schema)
+        try:
+            self.nodes = self._count(schema)
+        except RecursionError:
+            raise exceeded("nesting", "more than Python can follow", path) from None
 
-    def nodes(self, value: Any) -> int:
+    def _look(self, value: Any) -> None:
+        """Find the nodes of each id, and what is read of the archive."""
+        if isinstance(value, list):
+            for part in value:
+                self._look(part)
+        elif isinstance(value, dict):
+            if _has_id(value):
+                self._same.setdefault(value["__id__"], []).append(value)
+            file = value.get("file")
+            if isinstance(file, str):
+                self.files.add(file)
+                self.bytes += self.entries.get(file, 0)
+            self._look(list(value.values()))
+
+    def _count(self, value: Any) -> int:
         """Count a value and all in it; a node that was met before counts with all in it once more."""
         if isinstance(value, list):
-            return sum(map(self.nodes, value))
+            return sum(map(self._count, value))
         if not isinstance(value, dict):
             return 0
-        name = value.get("__id__")
-        known = isinstance(name, int | str | float) and "__loader__" in value
-        if known and name in self._known:
-            return self._known[name]
-        if known:
-            self._known[name] = 1
-        file = value.get("file")
-        if isinstance(file, str):
-            self.files.add(file)
-            self.bytes += self.entries.get(file, 0)
-        count = ("__loader__" in value) + sum(map(self.nodes, value.values()))
-        if known:
-            self._known[name] = count
+        if not _has_id(value):
+            return self._inside(value)
+        name = value["__id__"]
+        if name not in self._counted:
+            self._counted[name] = None
+            self._counted[name] = max(map(self._inside, self._same[name]))
+        count = self._counted[name]
+        if count is None:
+            raise ModelError(f"{self.path}: it holds an object that is part of itself. Save the model again.")
         return count
+
+    def _inside(self, node: dict[str, Any]) -> int:
+        return ("__loader__" in node) + self._count(list(node.values()))
+
+
+def _has_id(node: dict[str, Any]) -> bool:
+    return isinstance(node.get("__id__"), int | str | float)
 
 
 def _check_content(archive: zipfile.ZipFile, name: str, path: Path) -> None:

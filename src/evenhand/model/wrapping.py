@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evenhand.errors import ModelError
+from evenhand import plugins
+from evenhand.errors import EvenhandError, ModelError
 from evenhand.model.boosters import BoosterModel, is_native
 from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
@@ -24,6 +25,19 @@ ALLOWED = (
     "model, a torch module, a Keras model, a Hugging Face pipeline, the path of an .onnx or .skops file"
 )
 _METHODS = ("predict", "predict_proba", "decision_function")
+_OWN = {
+    "builtins",
+    "evenhand",
+    "sklearn",
+    "xgboost",
+    "lightgbm",
+    "catboost",
+    "torch",
+    "keras",
+    "transformers",
+    "fairlearn",
+}
+"""Packages whose objects evenhand adapts itself."""
 
 
 def wrap(
@@ -47,8 +61,9 @@ def wrap(
     model
         A callable on a batch; a fitted estimator or pipeline; a native XGBoost, LightGBM or CatBoost model;
         a torch module; a Keras 3 model; a Hugging Face pipeline, or its model and tokenizer as a pair, or the
-        folder that they were saved to; the path of an .onnx or .skops file; "module:attribute"; or a `Model`,
-        which is returned with the options put in.
+        folder that they were saved to; the path of an .onnx or .skops file; "module:attribute"; an object that an
+        installed package adapts (entry points ``evenhand.models``); or a `Model`, which is returned with the options
+        put in.
     threshold
         The decision threshold that is really in use: decide for the second class where its probability, its
         decision value or the single score is at least this.
@@ -59,8 +74,8 @@ def wrap(
     timeout
         Seconds that one call may take.
     batch_size
-        The most rows of one call. By default calls grow from 16 rows (32, 64 ...) as long as one takes less than about
-        half a second, up to a whole block.
+        The most rows of one call. By default what the model says suits it; where it says nothing, calls grow from 16
+        rows (64, 256 ...) as long as one takes less than about half a second, up to a whole block.
     name
         For reports, instead of the name that the model has.
     regression
@@ -180,6 +195,9 @@ def _adapt(model: Any, input: Input | None) -> Model:
         return KerasModel(model)
     if is_torch(model):
         return TorchModel(model)
+    adapted = _by_package(model)
+    if adapted is not None:
+        return adapted
     if callable(getattr(model, "predict", None)):
         return SensitiveModel(model, input=input) if takes_sensitive(model) else EstimatorModel(model, input=input)
     if callable(model):
@@ -188,6 +206,32 @@ def _adapt(model: Any, input: Input | None) -> Model:
         f"Got a {type(model).__module__}.{type(model).__name__}, which cannot be asked for decisions.\n"
         f"Allowed: {ALLOWED}. For anything else, wrap a function that calls it."
     )
+
+
+def _by_package(model: Any) -> Model | None:
+    """Have a package that is installed for it adapt an object; None where there is none, or it declines."""
+    package = type(model).__module__.partition(".")[0]
+    point = None if package in _OWN else plugins.installed(plugins.MODELS).get(package)
+    if point is None:
+        return None
+    adapt = plugins.load(point, ModelError)
+    try:
+        adapted = adapt(model)
+    except EvenhandError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"{point.value}, which adapts models of {package}, failed: {plugins.reason(error)}.\n"
+            "Wrap a function that calls the model: eh.wrap(f)."
+        ) from error
+    if adapted is not None and not isinstance(adapted, Model):
+        raise ModelError(
+            f"{point.value}, which adapts models of {package}, returned a {type(adapted).__name__}; it must return an "
+            "eh.Model, or None."
+        )
+    if adapted is not None:
+        adapted.check()
+    return adapted
 
 
 def _adapt_callable(function: Any, input: Input | None) -> Model:

@@ -75,7 +75,7 @@ def runs_of(others: Any) -> tuple[Run, ...]:
 def check_others(run: Run, others: Sequence[Run], asker: Asker | None) -> None:
     """Raise where a run is not one of the same model and the same space, and so no rival."""
     for other in others:
-        if other.space.digest != run.space.digest:
+        if other.space.describe() != run.space.describe():
             raise RunError("others has a run of another space; give runs of the same model and the same space")
         if not _same_model(run, other, asker):
             raise RunError(
@@ -88,7 +88,7 @@ def _same_model(run: Run, other: Run, asker: Asker | None) -> bool:
     one, two = run.identity, other.identity
     if one.answers == two.answers:
         return True
-    if asker is not None and run.space.noun != "text":
+    if asker is not None and run.space.supports("attributes"):
         try:
             check_model(other, asker)
         except ModelError:
@@ -96,18 +96,18 @@ def _same_model(run: Run, other: Run, asker: Asker | None) -> bool:
         return True
     # Scores and decisions, or the answers to other texts, cannot be compared.
     alike_asked = (one.criterion, one.gradient) == (two.criterion, two.gradient)
-    known = alike_asked and run.space.noun != "text"
+    known = alike_asked and run.space.supports("attributes")
     return not known and bool(one.model == two.model)
 
 
 def check_texts(run: Run, favourable: Any, y: Any) -> None:
     """Raise where a report of texts is given what only rows have."""
-    if run.space.noun != "text":
+    if run.space.supports("attributes"):
         return
     for name, value in (("favourable", favourable), ("y", y)):
         if value is not None:
             raise RunError(
-                f"{name}= is for runs of rows: a report of texts counts every decision by term; leave it out"
+                f"{name}= is for runs of rows: a report of {run.space.noun}s has no part for it; leave it out"
             )
 
 

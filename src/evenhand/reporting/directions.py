@@ -47,6 +47,7 @@ class Terms:
     """The terms of a text run's findings."""
 
     decisions: tuple[str, ...]
+    """None where there are too many to tell apart: then findings are counted whatever was decided."""
     terms: list[Term]
     """Those with the most findings first."""
     looked_at: int
@@ -108,12 +109,12 @@ def terms(run: Run, most: int = TERMS) -> Terms:
     )
     decisions = sorted({short(value) for side in said for value in side})
     if len(decisions) > DECISIONS:
-        decisions = ["any decision"]
+        decisions = []
     number = {name: i for i, name in enumerate(decisions)}
     counts: dict[str, list[int]] = {}
     for pair, *told in zip(swaps(texts, others, run.space.lexicons), *said, strict=True):
         for name, value in zip(pair, told, strict=True):
-            counts.setdefault(name, [0] * len(decisions))[number.get(short(value), 0)] += 1
+            counts.setdefault(name, [0] * max(1, len(decisions)))[number.get(short(value), 0)] += 1
     ranked = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
     listed_terms = [Term(short(name), tuple(found)) for name, found in ranked[:most]]
     return Terms(tuple(decisions), listed_terms, len(texts), max(0, len(ranked) - most))

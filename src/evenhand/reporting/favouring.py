@@ -23,6 +23,7 @@ SHOWN = {
     "both ways": "differs both ways alike",
     "none found": "no difference found",
     "insufficient evidence": "too little evidence to say",
+    "not received": "the model does not receive it",
 }
 """What verdicts say that name nobody."""
 
@@ -98,4 +99,4 @@ def shown(c: Comparison, content: Content, e: Estimate) -> Markup:
         said = say("{} {}", given(listed(c.first if c.verdict == "favours first" else c.second)), given(gets))
     else:
         said = say("{}", {"different": counted.told, **SHOWN}[c.verdict])
-    return said if how_much is None else say("{}; {}", said, how_much)
+    return said if how_much is None or c.verdict == "not received" else say("{}; {}", said, how_much)

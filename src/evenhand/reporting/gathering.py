@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenhand.covering import Coverage, coverage
-from evenhand.errors import EvenhandError, MissingExtra
+from evenhand.errors import EvenhandError, MissingExtra, ModelError
 from evenhand.locating import Regions, regions
 from evenhand.measuring import Estimate, Groups, estimate, groups
+from evenhand.model import wrap
 from evenhand.rejudging import judge_of
 from evenhand.reporting.cards import Card, cards_of_cases, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms
 from evenhand.reporting.meeting import affected, pairs_met
-from evenhand.reporting.subject import Subject
+from evenhand.reporting.subject import FEW, SOUGHT, Subject, individuals
 from evenhand.shrinking import Cases
 from evenhand.shrinking.telling import cases_of as shrunk
+from evenhand.surrogate import Inputs
 from evenhand.visible import visible
-from evenhand.words import telling
+from evenhand.words import plain, telling
 
 if TYPE_CHECKING:
     from evenhand.measuring.plan import Whom
@@ -26,13 +28,11 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-REGIONS, RULES, LEARNT = 3, 3, 4
-"""Rows that finding regions may ask, as a multiple of the samples' rows; how many rules are looked for; and the part of
-the samples that they are learnt from, because learning takes longer than asking."""
-CHECKED, FEW = 20_000, 1_000
-"""Individuals whom finding regions may ask in any case; with fewer samples than this it is not tried."""
-GROWN = 2**20
-"""Individuals times attributes that the tree of the coverage is grown from: growing takes longer than asking."""
+RULES, LEARNT = 3, 4
+"""How many rules are looked for; and the part of the samples that they are learnt from, because learning takes longer
+than asking."""
+GROWN = 2**21
+"""Individuals times columns that the tree of the coverage is grown from: growing takes longer than asking."""
 CHANGED = 1_000
 """Findings of texts whose quality is measured."""
 
@@ -78,12 +78,14 @@ def gather(
     _shares(content)
     if subject.texts:
         _texts(content)
-    else:
+    elif subject.people:
         _whom(content)
     _pairs(content, cases)
-    if not subject.texts:
+    if subject.people:
         _places(content)
         _groups(content)
+    elif not subject.texts:
+        content.missing["whom"] = content.missing["regions"] = subject.no_model
     return content
 
 
@@ -97,7 +99,8 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
         return None
     except (EvenhandError, MemoryError) as error:
         # What the model raises is a ModelError. An error may name what somebody's values are.
-        told = visible(error.reason).partition("\n")[0][:400].rstrip(".:") if content.rows else ""
+        why = error.reason if isinstance(error, EvenhandError) else str(error)
+        told = visible(why).partition("\n")[0][:400].rstrip(".:") if content.rows else ""
         told = told or type(error).__name__
         again = told in content.failed.values()
         content.failed[section] = told
@@ -213,7 +216,7 @@ def _places(content: Content) -> None:
     model = None if run.origin is not None else subject.asker.model
     if subject.samples < FEW:
         content.missing["regions"] = (
-            f"Rules are checked on some {CHECKED:,} individuals, which this report was not to ask: "
+            f"Rules are checked on some {SOUGHT:,} individuals, which this report was not to ask: "
             f"evenhand report --samples {FEW}, or eh.regions(run), finds them."
         )
     else:
@@ -228,7 +231,7 @@ def _places(content: Content) -> None:
                 subject.confidence,
                 most=RULES,
                 samples=max(100, subject.samples // LEARNT),
-                rows=max(REGIONS * subject.samples, CHECKED) * _width(run),
+                rows=individuals(subject.samples) * _width(run),
             ),
         )
     if content.coverage is None and subject.decides:
@@ -244,29 +247,43 @@ def _groups(content: Content) -> None:
     subject = content.subject
     if subject.asker is None or subject.data is None:
         return
-    asker = subject.asker
-    if subject.favourable is None and not asker.model.regression:
+    model, timeout = subject.asker.model, subject.asker.timeout
+    if not subject.decides and not model.regression:
+        try:
+            # The run compared the model's numbers, so they may be averaged as well.
+            model = wrap(model, regression=True)
+        except ModelError:
+            content.missing["groups"] = (
+                f"Group figures are of decisions or amounts, and {plain(model.name)} gives a score: "
+                "eh.wrap(model, threshold=...) makes decisions of it."
+            )
+            return
+    if subject.favourable is None and not model.regression:
+        content.missing["groups"] = (
+            "Group figures need the outcome that people want, which was not named: evenhand report RUN --favourable "
+            "OUTCOME, or eh.report(run, favourable=...)."
+        )
         return
-    if not subject.decides and not asker.model.regression:
-        return
+    if model.regression and subject.y is not None:
+        content.missing["accuracy"] = "Accuracy is of decisions, and the model gives numbers, so y was not used."
     content.groups = _tried(
         content,
         "groups",
         lambda: groups(
-            asker.model,
+            model,
             subject.run.space,
             subject.data,
             subject.favourable,
-            y=None if asker.model.regression else subject.y,
+            y=None if model.regression else subject.y,
             confidence=subject.confidence,
-            timeout=asker.timeout,
+            timeout=timeout,
         ),
     )
 
 
 def _grown(run: Run, samples: int) -> int:
-    """How many individuals to grow a tree from: fewer of many attributes, and never too few to cross-validate it."""
-    return max(100, min(samples, max(1_000, GROWN // len(run.space.names))))
+    """How many individuals to grow a tree from: fewer of many columns, and never too few to cross-validate it."""
+    return max(100, min(samples, max(1_000, GROWN // Inputs(run.space).columns)))
 
 
 def _width(run: Run) -> int:

@@ -29,7 +29,7 @@ CASES = 4
 
 def report(
     run: Run,
-    path: str | Path = "report.html",
+    path: str | Path | None = "report.html",
     *,
     model: Any = None,
     data: Any = None,
@@ -45,7 +45,7 @@ def report(
     others: Sequence[Run] = (),
     coverage: Coverage | None = None,
     ask: bool = True,
-) -> Path:
+) -> Path | Any:
     """Write the report of a run: one offline HTML file for people who never ran anything.
 
     It asks the model some more questions, outside all budgets: how common it is, where, and which real people are
@@ -57,7 +57,7 @@ def report(
     run
         Any run: from memory, or kept in a directory.
     path
-        The file to write.
+        The file to write; None returns its bytes instead.
     model
         Anything that ``wrap`` takes. By default the run's own, where it is at hand or noted with the run as a file
         that runs no code.
@@ -92,7 +92,7 @@ def report(
 
     Returns
     -------
-    Path
+    Path or bytes
 
     Examples
     --------
@@ -106,7 +106,7 @@ def report(
     (True, False)
     """
     check_run(run)
-    place = ready(path)
+    place = None if path is None else ready(path)
     content = gathered(
         run,
         model=model,
@@ -124,10 +124,12 @@ def report(
         coverage=coverage,
         ask=ask,
     )
-    write(place, render(content))
+    page = render(content)
+    if place is not None:
+        write(place, page)
     if content.failed:
-        warnings.warn(f"{place}: {failed(content)}", stacklevel=2)
-    return place
+        warnings.warn(f"{place or 'the report'}: {failed(content)}", stacklevel=2)
+    return page.encode() if place is None else place
 
 
 @watched()

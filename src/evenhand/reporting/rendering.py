@@ -65,9 +65,12 @@ def render(content: Content) -> str:
         sides=favouring.sides(content.subject, counted),
         explained=favouring.explained(content.subject, counted),
         rising=wording.rising([run, *content.others]),
-        measured=wording.measured_on(content),
-        spread=wording.spread_out(run) if not content.subject.texts else [],
-        remarks=list(dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e))),
+        measured=wording.measured_on(page),
+        spread=wording.spread_out(run) if content.subject.people else [],
+        remarks=[
+            *dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e)),
+            *wording.slow(page.subject),
+        ],
         compared=_compared(found),
         # What people want is the user's own, and no figure.
         said=lambda c, e: favouring.shown(c, content, e),
@@ -152,7 +155,8 @@ def _findings(run: Run) -> Markup:
     """Say how many findings there are, and what came of asking the model again."""
     parts = [say("{}, {} confirmed by asking again", count(run.found), count(run.confirmed))]
     if run.unconfirmed:
-        parts.append(say("{} not asked again", count(run.unconfirmed)))
+        why = "{} not asked again" if run.unsteady is None else "{} not confirmed"
+        parts.append(say(why, count(run.unconfirmed)))
     if run.refuted:
         parts.append(say("{} more refuted and not shown", count(run.refuted)))
     return say(", ".join(["{}"] * len(parts)), *parts)
@@ -198,7 +202,11 @@ def data_of(content: Content) -> Markup:
     if subject.data is None:
         return say("")
     origin = say(", from {}", figures.given(short(subject.data_name))) if subject.data_name else ""
-    return say("{} {}{}", count(subject.size), "texts" if subject.texts else "rows", origin)
+    size = count(subject.size)
+    if subject.without:
+        given = "{} of {} texts{}: {} have no term that can be swapped"
+        return say(given, size, count(subject.offered), origin, count(subject.without))
+    return say("{} {}{}", size, "texts" if subject.texts else "rows", origin)
 
 
 def replay(content: Content) -> dict[str, Any]:
@@ -228,7 +236,15 @@ def _by_term(e: Estimate | None) -> dict[str, Any]:
     """Choose the terms to list; with many decisions, which no table holds, none."""
     terms = () if e is None or not e.terms or len(e.terms[0].shares) > DECISIONS else e.terms
     decisions = [short(value) for value, _ in terms[0].shares] if terms else []
-    return {"shown": terms[:TERMS], "decisions": decisions, "more": len(terms) > TERMS}
+    ends = [abs(end) for term in terms for end in (term.difference_low, term.difference_high) if end is not None]
+    return {
+        "shown": terms[:TERMS],
+        "decisions": decisions,
+        "more": len(terms) > TERMS,
+        "scored": any(term.mean is not None for term in terms),
+        "score_of": [] if e is None else [short(one) for one in e.score_of],
+        "reach": max(ends, default=0.0),
+    }
 
 
 def _compared(estimates: Mapping[str, Estimate]) -> list[dict[str, Any]]:

@@ -24,18 +24,22 @@ from evenhand.visible import visible
 
 SAMPLES, FEWEST = 20_000, 200
 """Individuals whom the estimates ask, and how few where the model is slow."""
-SECONDS = 60.0
-"""How long all questions of a report may take, judged by how long the run's own took."""
+SECONDS = 20.0
+"""How long all questions of a report should take, judged by how long the run's own took."""
 PATIENCE = 5
 """How many times as long the fewest samples may take."""
 STARTING = 0.2
 """Seconds of a run that go by whatever the model."""
-SHARE = 10
-"""All questions of a report ask so many times what one estimate does."""
+REGIONS, SOUGHT, FEW = 3, 20_000, 1_000
+"""Individuals whom finding regions may ask, as a multiple of the samples, and in any case; with fewer samples than the
+last it is not tried."""
 TEXT_SHARE = 2
 """Of texts one estimate is all; at worst it asks everything twice."""
 CHECKED = 64
 """Findings of texts by which a model is told from others."""
+LEFT_OUT = ("texts_without_a_term", "texts_without_a_counterpart", "dropped")
+"""Counts of texts that a run does not keep."""
+OTHER_KIND = "This part is for runs of people or of texts, and this is one of {}s, so it was left out."
 NOT_ASKED = "The model was not asked: this report was made with ask=False."
 
 
@@ -66,6 +70,8 @@ class Subject:
     """What the file of the data is called, where that is known."""
     given: bool = True
     """Whether the data are as the user gave them, and not as the run's space holds them."""
+    slow: bool = False
+    """Whether fewer are asked than of a fast model, though nobody said how many."""
     lost: tuple[str, ...] = ()
     """What could not be had though it was looked for, and what to do about it."""
 
@@ -82,9 +88,24 @@ class Subject:
         return len(self.data if self.texts else next(iter(columns_of(self.data).values())))
 
     @property
+    def without(self) -> int:
+        """How many texts the run was given and did not keep, because nothing in them can be swapped."""
+        return sum(self.run.counts.get(name, 0) for name in LEFT_OUT) if self.texts and not self.given else 0
+
+    @property
+    def offered(self) -> int:
+        """How many texts the run was given."""
+        return self.size + self.without
+
+    @property
     def texts(self) -> bool:
         """Whether the run is one of texts."""
-        return bool(self.run.space.noun == "text")
+        return bool(self.run.space.supports("texts"))
+
+    @property
+    def people(self) -> bool:
+        """Whether the run is one of attributes."""
+        return bool(self.run.space.supports("attributes"))
 
 
 def subject_of(
@@ -110,13 +131,16 @@ def subject_of(
     check_texts(run, favourable, y)
     lost: list[str] = []
     noted = ""
-    if run.space.noun == "text":
+    if run.space.supports("texts"):
         found, no_data, numbered = _texts(run, data, lost)
         asker, no_model = _asker_of_texts(run, model, found, ask, lost)
-    else:
+    elif run.space.supports("attributes"):
         asker, no_model = _asker(run, model, ask, lost)
         found, no_data, numbered, noted = _data(run, data, lost)
-    deciding = asker is None or run.space.noun == "text" or decides(run, asker)
+    else:
+        asker, found, numbered = None, None, False
+        no_model = no_data = OTHER_KIND.format(run.space.noun)
+    deciding = asker is None or run.space.supports("texts") or decides(run, asker)
     favourable = normal(favourable)
     named = favourable is not None
     if not named:
@@ -151,6 +175,7 @@ def subject_of(
         int(seed),
         data_name or noted,
         data is not None or run.origin is None,
+        samples is None and 0 < count < SAMPLES,
         tuple(lost),
     )
 
@@ -158,19 +183,29 @@ def subject_of(
 def affordable(run: Run) -> int:
     """Say how many individuals to ask: as many as a fast model takes, or fewer by what the run's own questions took.
 
+    So many that all questions of the report take about ``SECONDS``; what else it does comes on top.
     It depends on what the run has written down alone, so that the same run gives the same report. 0: none, because
     even the fewest would take many times as long as a report should.
     """
-    texts = run.space.noun == "text"
-    width = run.rows / max(run.tests, 1) if texts else run.space.width
     each = max(0.0, run.seconds - STARTING) / max(run.rows, 1)
-    most = SECONDS / max(each * width * (TEXT_SHARE if texts else SHARE), 1e-9)
-    if most >= SAMPLES:
-        return SAMPLES
-    if most < FEWEST / PATIENCE:
+    most = SECONDS / max(each, 1e-9)
+    if most < _rows(run, FEWEST) / PATIENCE:
         return 0
     steps = [int(lead * 10**power) for power in range(5) for lead in (1, 2, 5)]
-    return max([FEWEST, *(step for step in steps if step <= most)])
+    fitting = [step for step in steps if FEWEST <= step <= SAMPLES and _rows(run, step) <= most]
+    return max([FEWEST, *fitting])
+
+
+def individuals(samples: int) -> int:
+    """Say how many individuals finding regions may ask."""
+    return max(REGIONS * samples, SOUGHT) if samples >= FEW else 0
+
+
+def _rows(run: Run, samples: int) -> int:
+    """Say how many rows a report of so many samples asks, at most: two estimates, cases, regions and the coverage."""
+    if not run.space.supports("attributes"):
+        return int(samples * TEXT_SHARE * run.rows / max(run.tests, 1))
+    return int(run.space.width * (3 * samples + individuals(samples)) + samples)
 
 
 def _asker(run: Run, model: Any, ask: bool, lost: list[str]) -> tuple[Asker | None, str]:
@@ -284,7 +319,7 @@ def _reason(error: EvenhandError) -> str:
 
 def _one_of_two(run: Run, asker: Asker | None) -> Any:
     """Choose the decision to speak of, where there are two: the second, as 1 of 0 and 1."""
-    if run.space.noun == "text" or (asker is not None and asker.model.regression):
+    if run.space.supports("texts") or (asker is not None and asker.model.regression):
         return None
     classes = None if asker is None or asker.model.classes is None else asker.model.classes.tolist()
     values = run.pairs.decisions.values if classes is None else classes

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from evenhand.measuring import Estimate
     from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
+    from evenhand.reporting.subject import Subject
     from evenhand.run import Run
 
 TEXTS = "texts like those given with a protected term"
@@ -57,7 +58,7 @@ def condition(run: Run) -> str:
     if run.space.noun == "text":
         alone = run.identity.criterion == Flip()
         return f"if only a word of {what} were swapped" if alone else f"for some two words of {what}, all else equal"
-    if run.identity.criterion != Flip() and run.space.combinations > 2:
+    if run.identity.criterion != Flip() and not (run.space.supports("attributes") and run.space.combinations <= 2):
         return f"for some two values of {what}, all else equal"
     return f"if only their {what} were different"
 
@@ -71,10 +72,12 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
     >>> for sentence in verdict(run).striptags().split(". "):
     ...     print(sentence[:61])
     No: everyone whom the space allows was tested, and nobody get
-    No decision changed in 9 families: the model may not use 'mem
+    No decision changed in 9 families, which are all that the spa
     """
     said = _answer(run, data, uniform, named)
-    noted = statement(run.space, run.unused, run.found, run.tests, run.scored)
+    # What only the estimates found is no less of a finding.
+    found = max(one.found for one in (run, data, uniform) if one is not None)
+    noted = statement(run.space, run.unused, found, run.tests, run.scored, run.complete)
     if noted is None or run.unsteady is not None:
         return said
     note = told(replace(noted, text=f"{noted.text[:1].upper()}{noted.text[1:]}."))
@@ -189,18 +192,32 @@ def _by(e: Estimate, pairs: list[Comparison]) -> Markup:
     return say("") if sentence is None else say("; {}", told(sentence))
 
 
-def measured_on(content: Content) -> str:
+def measured_on(content: Content) -> Markup:
     """Say on whom the shares were measured."""
     said = []
     if "data" in content.estimates:
-        said.append(f"on {'the texts' if content.subject.texts else 'rows of the data'} as they are")
+        said.append(_as_they_are(content.estimates["data"]))
     if "uniform" in content.estimates:
         exact = content.estimates["uniform"].exact
-        said.append(f"on {'everyone whom the space allows' if exact else 'individuals drawn evenly from the space'}")
-    return (
-        f"It is measured {', and '.join(said)}; the findings of the search, which goes where findings are, play no "
-        "part in it."
+        said.append(
+            say(f"on {'everyone whom the space allows' if exact else 'individuals drawn evenly from the space'}")
+        )
+    on = ", and ".join(["{}"] * len(said))
+    return say(
+        f"It is measured {on}; the findings of the search, which goes where findings are, play no part in it.", *said
     )
+
+
+def _as_they_are(e: Estimate) -> Markup:
+    """Say how the rows were asked: those beyond the space's bounds not as they are."""
+    if e.space.noun == "text":
+        return say("on the texts as they are")
+    clipped, rows = (e.counts.get(name, 0) for name in ("clipped", "rows"))
+    said = say("on rows of the data as they are")
+    if not clipped:
+        return said
+    moved = "{} but for {} of {}, which were moved to the nearest bound of the space"
+    return say(moved, said, count(clipped), count(rows))
 
 
 def spread_out(run: Run) -> list[str]:
@@ -226,15 +243,11 @@ def spread_out(run: Run) -> list[str]:
 
 def remarks(e: Estimate) -> list[Markup]:
     """Say what a reader of an estimate has to know besides its numbers."""
-    dropped, clipped, rows, alone = (e.counts.get(name, 0) for name in ("dropped", "clipped", "rows", "untestable"))
+    dropped, rows, alone = (e.counts.get(name, 0) for name in ("dropped", "rows", "untestable"))
     out = []
     if dropped:
         are = "is outside the space and was" if dropped == 1 else "are outside the space and were"
         out.append(say("{} of the {} rows of the data {} left out.", count(dropped), count(rows), are))
-    if clipped:
-        were = "was" if clipped == 1 else "were"
-        moved = "{} of the {} rows of the data {} moved to the nearest bound of the space."
-        out.append(say(moved, count(clipped), count(rows), were))
     if e.space.noun == "text" and alone:
         out.append(say("{} of the {} texts have no term that can be swapped: left out.", count(alone), count(rows)))
     if e.sampled:
@@ -247,6 +260,14 @@ def remarks(e: Estimate) -> list[Markup]:
         )
         out.append(say(noise, percent(e.noise), count(e.repeats)))
     return out
+
+
+def slow(subject: Subject) -> list[Markup]:
+    """Say that fewer were asked than of a fast model, so that the report did not take long."""
+    if not subject.slow or subject.asker is None:
+        return []
+    fewer = "The model is slow, so fewer were asked than usual, {} in each estimate at most: {} asks more."
+    return [say(fewer, count(subject.samples), say("<code>evenhand report RUN --samples N</code>"))]
 
 
 def asked(e: Estimate) -> Markup:
@@ -329,15 +350,19 @@ def _call(criterion: Criterion) -> str:
 
 
 def _strategy(run: Run) -> str:
-    from evenhand.strategies import STRATEGIES, make
+    from evenhand.plugins import is_spec
+    from evenhand.strategies import STRATEGIES, known, make
 
     name, settings = run.identity.search, run.identity.settings
-    if name not in STRATEGIES:
-        return f"{name}(...)"
     try:
-        return f"eh.{make(name, **settings)!r}"
+        if name in STRATEGIES:
+            return f"eh.{make(name, **settings)!r}"
+        if known(name) is None and not is_spec(name):
+            return f"{name}(...)"
     except (EvenhandError, TypeError):
         return repr(name)
+    given = "".join(f", {key}={value!r}" for key, value in settings.items() if key.isidentifier())
+    return f"evenhand.strategies.make({name!r}{given})"
 
 
 def _tests(run: Run) -> Markup:

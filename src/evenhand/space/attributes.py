@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, SpaceError, Words
+from evenhand.space.names import repeated
 
 Codes = npt.NDArray[np.int32]
 Missing: TypeAlias = bool | Literal["drop"]
@@ -302,8 +303,9 @@ class _Listed(Attribute):
             if dtype != "object":
                 check_whole(f"{name!r}: {value!r}", value, 'say dtype="object"')
         if len(self._index) != len(self.values):
-            twice = sorted({str(v) for v in self.values if self.values.count(v) > 1})
-            raise SpaceError(f"{name!r} lists {', '.join(twice)} more than once; list each value once")
+            raise SpaceError(
+                f"{name!r} lists {', '.join(repeated(self.values))[:200]} more than once; list each value once"
+            )
 
     @property
     def present(self) -> int:

@@ -7,13 +7,14 @@ import importlib.util
 import io
 import itertools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenhand.bounded import PACKINGS, count_values, parse_json, read_bytes, size_of, unpacked
 from evenhand.errors import DataError, MissingExtra
-from evenhand.limits import check, limit
+from evenhand.limits import check, exceeded, limit
 from evenhand.space.names import check_names
 from evenhand.trial import attempt
 
@@ -26,6 +27,9 @@ PIECE = 2**20
 _FREE_CELLS = 10_000_000
 """Cells that a table may have, however few bytes it is packed into."""
 _CELLS_PER_BYTE = 20
+_BYTES_PER_VALUE = 4
+"""Bytes of JSON that a value takes, also where values are short: what has more values is empty lists and the like."""
+_LINE = re.compile(rb"[\r\n]")
 _SAMPLE = "give a sample of the rows"
 _FORMATS = ".csv, .tsv (also .gz, .xz), .parquet, .json, .jsonl"
 
@@ -58,11 +62,23 @@ def hollow(piece: bytes) -> bool:
     return len(piece) == PIECE and not any(piece)
 
 
+def line_ends(text: bytes | str) -> int:
+    r"""Count the ends of lines as pandas does: "\n", "\r" or both.
+
+    >>> line_ends("a\nb\rc\r\n")
+    3
+    """
+    if isinstance(text, str):
+        return text.count("\n") + text.count("\r") - text.count("\r\n")
+    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
+
+
 def check_cells(path: Path, rows: int, columns: int, cells: int | None = None) -> None:
     """Raise where a table is too large, for its file or at all."""
     check("table_rows", rows, path, _SAMPLE)
     check("table_columns", columns, path, "leave columns out")
-    most = min(limit("table_cells"), max(_FREE_CELLS, _CELLS_PER_BYTE * path.stat().st_size))
+    size = path.stat().st_size
+    most = max(size, min(limit("table_cells"), max(_FREE_CELLS, _CELLS_PER_BYTE * size)))
     check("table_cells", rows * columns if cells is None else cells, path, _SAMPLE, most)
 
 
@@ -75,10 +91,12 @@ def check_table(path: Path, packed: str, separator: str) -> None:
                 raise DataError(f"{path}: it holds binary data, not UTF-8 text; save the table as CSV in UTF-8")
             if beginning:
                 # Column names in quotes may have line ends; then the limit of cells holds.
-                columns += piece.partition(b"\n")[0].count(mark)
-                beginning = b"\n" not in piece
-            rows, cells = rows + piece.count(b"\n"), cells + piece.count(mark)
-            check_cells(path, rows, columns, cells + rows)
+                header = _LINE.split(piece, 1)[0]
+                columns += header.count(mark)
+                beginning = len(header) == len(piece)
+            rows, cells = rows + line_ends(piece), cells + piece.count(mark)
+            # Rows that are shorter than the header become as long.
+            check_cells(path, rows, columns, rows + max(cells, rows * columns))
 
 
 def _read_table(path: Path, packed: str, separator: str) -> pd.DataFrame:
@@ -133,7 +151,7 @@ def _read_json(path: Path, _: str) -> pd.DataFrame:
     import pandas as pd
 
     # pandas' own reader turns texts such as "007" and columns such as "date" into something else.
-    content = parse_json(read_bytes(path, "json_bytes", DataError, _SAMPLE), path)
+    content = parse_json(read_bytes(path, "json_bytes", DataError, _SAMPLE), path, _most_values(path))
     if isinstance(content, list) and all(isinstance(row, dict) for row in content):
         # Rows with other names each make a column for every row.
         check_cells(path, len(content), len(set().union(*content)))
@@ -148,20 +166,24 @@ def _read_json(path: Path, _: str) -> pd.DataFrame:
 def _read_jsonl(path: Path, _: str) -> pd.DataFrame:
     import pandas as pd
 
-    rows, values, most = [], 0, limit("json_values")
+    rows: list[dict[str, object]] = []
+    values, longest = 0, limit("json_bytes")
+    most = _most_values(path)
     with open_packed(path, "") as stream:
         for number in itertools.count(1):
-            line = stream.readline(limit("json_bytes") + 1)
+            line = stream.readline(longest + 1)
             if not line:
                 break
-            check("json_bytes", len(line), f"{path}: line {number}")
+            if len(line) > longest:
+                check("json_bytes", len(line), f"{path}: line {number}")
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             if not line.strip():
                 check("table_rows", number, path, _SAMPLE)
                 continue
-            values += count_values(line, f"{path}: line {number}", most)
-            check("json_values", values, path, _SAMPLE, most)
+            values += _values(line, path, number)
+            if values > most:
+                raise exceeded("json_values", f"{values:,}", path, _SAMPLE, most)
             try:
                 row = json.loads(line.decode("utf-8"))
             except UnicodeDecodeError:
@@ -174,6 +196,19 @@ def _read_jsonl(path: Path, _: str) -> pd.DataFrame:
             rows.append(row)
     check_cells(path, len(rows), len(set().union(*rows)))
     return pd.DataFrame(rows)
+
+
+def _most_values(path: Path) -> int:
+    return max(limit("json_values"), path.stat().st_size // _BYTES_PER_VALUE)
+
+
+def _values(line: bytes, path: Path, number: int) -> int:
+    """Count the values of a line of JSON within limits; roughly where they are few: a look at each text takes time."""
+    brackets = line.count(b"[") + line.count(b"{")
+    values = 1 + brackets + line.count(b",")
+    if brackets <= limit("nesting") and values <= len(line) // _BYTES_PER_VALUE:
+        return values
+    return count_values(line, f"{path}: line {number}", _most_values(path))
 
 
 READERS: dict[str, Callable[[Path, str], pd.DataFrame]] = {

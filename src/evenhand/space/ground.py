@@ -41,7 +41,7 @@ class Block(Protocol):
 
     @property
     def rows(self) -> Any:
-        """What an ``Asker`` takes: rows of codes, or a list of texts."""
+        """What an ``Asker`` takes: an array with a row for each, or a list of texts."""
         ...
 
     @property
@@ -191,10 +191,22 @@ class AnySpace(Protocol):
     input: str
     """What models take: "text", or "rows" for frames and arrays."""
     default_strategy: str
+    """The search that suits it, as ``eh.audit`` takes it."""
     protected: tuple[str, ...]
+    """What must not matter, by names."""
+
+    @property
+    def sampled(self) -> bool:
+        """Whether individuals are compared with a sample of their counterparts, ``limit`` of them."""
+        ...
+
+    @property
+    def space(self) -> Any:
+        """The space itself: findings that are kept can be asked again without data."""
+        ...
 
     def supports(self, feature: str) -> bool:
-        """Whether searches and results that need a feature work: "attributes", "texts", or one of your own."""
+        """Whether searches and results that need a feature work: "attributes", "texts", or one of its own."""
         ...
 
     def bind(self, data: Any, model: Any) -> Bound:
@@ -214,7 +226,7 @@ class AnySpace(Protocol):
         ...
 
 
-def require(space: Any, feature: str, call: str = "this", instead: str = "eh.audit and eh.estimate take both") -> None:
+def require(space: Any, feature: str, call: str = "this", instead: str = "eh.audit takes it") -> None:
     """Raise where a space does not support what a call needs; the one place that refuses a kind of space.
 
     >>> from evenhand.space import Boolean, Integer

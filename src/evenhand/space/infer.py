@@ -85,8 +85,9 @@ def infer(
     exclude
         Columns that the model does not get.
     missing
-        What to do about rows without a protected value: ``"group"``, no value is a group of its own; ``"drop"``, such
-        rows are left out. Without it they raise: whether they are a group is not to be guessed.
+        What to do about rows without a protected value, or with an empty text for it: ``"group"``, that is a group of
+        its own; ``"drop"``, such rows are left out, also of later data. Without it they raise: whether they are a group
+        is not to be guessed.
     max_nominal
         A text column with more different values than this, most of them unique, is taken for an identifier
         and refused.
@@ -118,7 +119,7 @@ def infer(
     _check_names(table, guarded, left_out, given)
     if missing not in (None, "group", "drop"):
         raise SpaceError(f'missing must be "group" or "drop", got {missing!r}')
-    absent = {name: table[name].isna().to_numpy() for name in guarded if name not in given}
+    absent = {name: _without_value(table[name]) for name in guarded if name not in given}
     absent = {name: rows for name, rows in absent.items() if rows.any()}
     if absent and missing is None:
         counts = {name: int(rows.sum()) for name, rows in absent.items()}
@@ -133,6 +134,11 @@ def infer(
             raise DataError(
                 f"every row lacks a protected value ({', '.join(map(repr, absent))}); give rows that have them"
             )
+        # Categories may have the empty text among them.
+        table = table.assign(**{
+            name: table[name].cat.remove_categories([v for v in table[name].cat.categories if _blank(v)])
+            for name in absent if hasattr(table[name], "cat")
+        })  # fmt: skip
     kept = [name for name in table.columns if name not in left_out]
     inferred = [name for name in kept if name not in given]
     columns = columns_of(table[inferred])
@@ -143,6 +149,9 @@ def infer(
         else:
             lost = int(absent[name].sum()) if name in absent and missing == "drop" else 0
             attribute, reason = _attribute(table[name], columns[name], max_nominal, lost)
+            if name in guarded and missing == "drop":
+                # Also of data that comes later.
+                attribute = attribute.changed(missing="drop")
         attributes.append(attribute)
         notes.append(Note(name, attribute.kind, reason))
         if name in guarded and attribute.size < 2:
@@ -151,6 +160,18 @@ def infer(
                 remedy=("give data with both groups, or name the values: ", OVERRIDES),
             )
     return attributes, notes
+
+
+def _without_value(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
+    """Tell which rows have no value, or a text of nothing but spaces, as files write it."""
+    absent = np.asarray(column.isna(), dtype=bool)
+    values = column[~absent].unique()
+    blank = [value for value in values if _blank(value)]
+    return absent | np.asarray(column.isin(blank), dtype=bool) if blank else absent
+
+
+def _blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 def _check_names(table: pd.DataFrame, protected: list[str], left_out: list[str], given: dict[str, Attribute]) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import itertools
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from evenhand.errors import DataError
+
+_LONG, _MANY = 100, 5_000
+"""Characters of a name, and names, that are compared to find what someone may have meant."""
 
 
 def check_names(names: Iterable[Any], where: str = "") -> None:
@@ -24,14 +29,24 @@ def check_names(names: Iterable[Any], where: str = "") -> None:
         seen.add(name)
 
 
+def repeated(values: Iterable[Any]) -> list[str]:
+    """Return what comes more than once, in order.
+
+    >>> repeated(["b", "a", "b"])
+    ['b']
+    """
+    return sorted(str(value) for value, times in Counter(values).items() if times > 1)
+
+
 def close(name: str, names: Iterable[str]) -> list[str]:
     """Find the names that someone who wrote ``name`` may have meant, best first; case does not matter.
 
     >>> close("Agee", ["age", "work"])
     ['age']
     """
-    by_lower = {known.lower(): known for known in names}
-    return [by_lower[found] for found in difflib.get_close_matches(name.lower(), by_lower, n=3)]
+    # Comparing takes time with the square of the length, for each name.
+    by_lower = {known.lower(): known for known in itertools.islice(names, _MANY) if len(known) <= _LONG}
+    return [by_lower[found] for found in difflib.get_close_matches(name.lower()[:_LONG], by_lower, n=3)]
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
@@ -45,6 +60,6 @@ def suggest(name: str, names: Iterable[str]) -> str:
     names = list(names)
     near = close(str(name), names)
     if near:
-        return f"did you mean {', '.join(map(repr, near))}?"
+        return f"did you mean {', '.join(f'{name!r:.{_LONG}}' for name in near)}?"
     rest = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return f"there are {', '.join(map(repr, names[:8]))}{rest}"
+    return f"there are {', '.join(f'{name!r:.{_LONG}}' for name in names[:8])}{rest}"

@@ -21,7 +21,7 @@ from evenhand.space.counterparts import Families, families
 from evenhand.space.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
 from evenhand.space.links import Links, link_tables
 from evenhand.space.moves import Moves, neighbours
-from evenhand.space.names import suggest
+from evenhand.space.names import repeated, suggest
 from evenhand.space.sampling import Sampler
 from evenhand.stream import Stream
 
@@ -87,6 +87,7 @@ class Space:
         self.attributes: tuple[Attribute, ...] = tuple(attributes)
         self._check_attributes()
         self.names = tuple(a.name for a in self.attributes)
+        self._places = {name: j for j, name in enumerate(self.names)}
         self.protected = self._protected_names(_one_of_two(protected, sensitive_features))
         self.links: Links = links or {}
         self.limit = limit
@@ -94,7 +95,7 @@ class Space:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 2:
             raise SpaceError(f"limit must be a whole number of at least 2, got {limit!r}")
         self.protected_columns = [self.column(name) for name in self.protected]
-        self.free_columns = [j for j, name in enumerate(self.names) if name not in self.protected]
+        self.free_columns = sorted({*range(len(self.names))} - {*self.protected_columns})
         self.sizes = np.array([a.size for a in self.attributes], dtype=np.int64)
         self.present = np.array([a.present for a in self.attributes], dtype=np.int64)
         self.ordered = np.array([a.ordered for a in self.attributes])
@@ -204,9 +205,9 @@ class Space:
         1
         """
         try:
-            return self.names.index(name)
-        except ValueError:
-            raise SpaceError(f"no attribute {name!r} in the space; {suggest(str(name), self.names)}") from None
+            return self._places[name]
+        except (KeyError, TypeError):
+            raise SpaceError(f"no attribute {name!r:.100} in the space; {suggest(str(name), self.names)}") from None
 
     @classmethod
     def infer(
@@ -476,10 +477,9 @@ class Space:
             if not isinstance(attribute.name, str) or not attribute.name:
                 raise SpaceError(f"an attribute's name must be a text of at least one letter, got {attribute.name!r}")
             check_whole(f"the name {attribute.name!r}", attribute.name, "none of it")
-        names = [attribute.name for attribute in self.attributes]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = repeated(attribute.name for attribute in self.attributes)
         if twice:
-            raise SpaceError(f"attribute names must differ; twice: {', '.join(twice)}")
+            raise SpaceError(f"attribute names must differ; twice: {', '.join(twice)[:200]}")
 
     def _protected_names(self, protected: str | Sequence[str] | None) -> tuple[str, ...]:
         if protected is not None and not isinstance(protected, Iterable):

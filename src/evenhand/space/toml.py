@@ -56,6 +56,8 @@ _FIELDS = {
     "boolean": (),
 }
 _COMMON = ("name", "kind", "missing", "dtype")
+_WIDEST = 8
+"""Bytes of one value of a column; a dtype of fixed texts may claim any number."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -162,7 +164,7 @@ class _Reader:
     def check_keys(self, table: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
         for key in table:
             if key not in allowed:
-                raise self.error(f"unknown key {key!r} in {where}; {suggest(key, allowed)}")
+                raise self.error(f"unknown key {key!r:.100} in {where}; {suggest(key, allowed)}")
 
     def field(self, table: Mapping[str, Any], key: str, where: str) -> Any:
         """Return a value after a check of its type."""
@@ -204,21 +206,44 @@ class _Reader:
             if key not in table and key != "step":
                 raise self.error(f"the key {key!r} is missing in {where} of kind {kind}")
         options = {key: self.field(table, key, where) for key in table if key not in ("name", "kind")}
-        self._check_dtype(options.get("dtype"), where)
         for value in options.get("values", []):
             if not isinstance(value, str | int | float) or value != value:
                 raise self.error(f"'values' in {where} must be texts, numbers, true or false, got {_short(value)}")
-        return KINDS[kind](name, **options)
+        made = KINDS[kind](name, **options)
+        self._check_dtype(made, where)
+        return made
 
-    def _check_dtype(self, dtype: str | None, where: str) -> None:
+    def _check_dtype(self, attribute: Attribute, where: str) -> None:
+        """Raise unless pandas can give values in the attribute's dtype, in little memory: some are tried."""
+        dtype = attribute.dtype
         if dtype is None:
             return
+        import numpy as np
         import pandas as pd
 
         try:
-            pd.api.types.pandas_dtype(dtype)
+            found = pd.api.types.pandas_dtype(dtype)
         except (TypeError, ValueError, ImportError):
-            raise self.error(f"'dtype' in {where} is no dtype that pandas knows here, got {dtype!r}") from None
+            raise self.error(f"'dtype' in {where} is no dtype that pandas knows here, got {dtype!r:.60}") from None
+        if isinstance(found, np.dtype) and (found.kind in "SUV" or found.itemsize > _WIDEST):
+            raise self.error(
+                f"'dtype' in {where} must be one of numbers, truth values or objects, with at most {_WIDEST} bytes for "
+                f'each value, got {dtype!r:.60}; for texts say dtype = "object"'
+            )
+        codes = np.array(sorted({0, min(1, attribute.size - 1), attribute.present - 1, attribute.size - 1}))
+        values = attribute.decode(codes)
+        if isinstance(found, np.dtype) and found.kind in "iuf" and values.dtype.kind in "iuf":
+            with np.errstate(invalid="ignore", over="ignore"):
+                if (values.astype(found) == values).all():
+                    return  # pandas takes a hundred times longer.
+        try:
+            attribute.column(codes)
+        # Whatever pandas raises: it differs for each kind of dtype.
+        except Exception as error:
+            raise self.error(
+                f"'dtype' in {where} cannot hold its values ({' '.join(str(error).split())[:150]}), got {dtype!r:.60}; "
+                "leave it out or name another"
+            ) from None
 
     def links(self, content: Mapping[str, Any], attributes: Mapping[str, Attribute]) -> dict[str, Any]:
         out: dict[str, Any] = {}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from evenhand import plugins
 from evenhand.errors import StrategyError
 from evenhand.search import Strategy
+from evenhand.space.names import suggest
 from evenhand.strategies.adf import Adf
 from evenhand.strategies.aequitas import Aequitas
 from evenhand.strategies.kosei import Kosei
@@ -40,12 +43,56 @@ __all__ = [
     "TextRandom",
     "Themis",
     "describe",
+    "kind_of",
+    "known",
     "make",
+    "names",
 ]
+
+
+def known(name: str) -> type[Any] | None:
+    """Find a search by name: one of evenhand's own, or of an installed package; None where there is none.
+
+    >>> known("kosei").__name__, known("os:system")
+    ('Kosei', None)
+    """
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    point = plugins.installed(plugins.STRATEGIES).get(name)
+    return None if point is None else _checked(plugins.load(point, StrategyError), name)
+
+
+def names() -> Iterator[str]:
+    """Give the names of all searches: evenhand's own, then those of installed packages."""
+    yield from STRATEGIES
+    yield from (name for name in plugins.installed(plugins.STRATEGIES) if name not in STRATEGIES)
+
+
+def kind_of(name: str) -> type[Any]:
+    """Find the search that the user names, also by ``module:Class``; raise where there is none.
+
+    >>> kind_of("koseii")
+    Traceback (most recent call last):
+    evenhand.errors.StrategyError: no strategy 'koseii'; did you mean 'kosei'?
+    """
+    found = known(name)
+    if found is None and plugins.is_spec(name):
+        found = _checked(plugins.named(name, StrategyError), name)
+    if found is None:
+        raise StrategyError(f"no strategy {name!r}; {suggest(name, names())}")
+    return found
+
+
+def _checked(kind: Any, name: str) -> type[Any]:
+    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind) or not hasattr(kind, "search"):
+        raise StrategyError(f"{name} is not a search but {kind!r}; name a dataclass with a search method")
+    return kind
 
 
 def make(strategy: str | Strategy, **settings: Any) -> Strategy:
     """Return a strategy by name, or the given one.
+
+    A name is one of evenhand's own, one of an installed package, or ``module:Class``.
 
     >>> make("kosei", samples=10)
     Kosei(samples=10, per_seed=None, pops=None, wave=8192, rounds=None)
@@ -54,16 +101,14 @@ def make(strategy: str | Strategy, **settings: Any) -> Strategy:
         if isinstance(strategy, type) or not hasattr(strategy, "search") or not dataclasses.is_dataclass(strategy):
             raise StrategyError(
                 f"a strategy is a name or a dataclass with a search method, got {strategy!r}; "
-                f"names: {', '.join(STRATEGIES)}"
+                f"names: {', '.join(names())}"
             )
         return strategy
-    if strategy not in STRATEGIES:
-        raise StrategyError(f"no strategy {strategy!r}; there are {', '.join(STRATEGIES)}")
-    kind = STRATEGIES[strategy]
-    known = [field.name for field in dataclasses.fields(kind)]
-    unknown = [name for name in settings if name not in known]
+    kind = kind_of(strategy)
+    fields = [field.name for field in dataclasses.fields(kind)]
+    unknown = [name for name in settings if name not in fields]
     if unknown:
-        raise StrategyError(f"{strategy} has no setting {unknown[0]!r}; it has {', '.join(known)}")
+        raise StrategyError(f"{strategy} has no setting {unknown[0]!r}; it has {', '.join(fields)}")
     made: Strategy = kind(**settings)
     return made
 
@@ -74,9 +119,22 @@ def describe(strategy: Strategy) -> dict[str, Any]:
     >>> describe(Themis())["strategy"]
     'themis'
     """
-    names = {kind: name for name, kind in STRATEGIES.items()}
     settings = {f.name: _plain(getattr(strategy, f.name)) for f in dataclasses.fields(strategy)}  # type: ignore[arg-type]
-    return {"strategy": names.get(type(strategy), type(strategy).__name__), **settings}
+    return {"strategy": _name_of(type(strategy)), **settings}
+
+
+def _name_of(kind: type[Any]) -> str:
+    """Name a search as ``make`` takes it: by its own name, that of its entry point, or where the class stands."""
+    for name, own in STRATEGIES.items():
+        if own is kind:
+            return name
+    package = kind.__module__.partition(".")[0]
+    for name, point in plugins.installed(plugins.STRATEGIES).items():
+        # Only of the package that is imported already.
+        if point.module.partition(".")[0] == package and plugins.load(point, StrategyError) is kind:
+            return name
+    spec = f"{kind.__module__}:{kind.__qualname__}"
+    return spec if plugins.is_spec(spec) and kind.__module__ != "__main__" else kind.__name__
 
 
 def _plain(value: Any) -> Any:

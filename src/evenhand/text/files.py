@@ -6,6 +6,7 @@ import codecs
 import io
 import json
 import lzma
+import re
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import DataError
 from evenhand.limits import check
-from evenhand.space.files import PIECE, READERS, check_cells, check_file, hollow, open_packed
+from evenhand.space.files import PIECE, READERS, check_cells, check_file, hollow, line_ends, open_packed
 from evenhand.space.names import suggest
 from evenhand.text.data import missing
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PLAIN = ".txt"
+_LINE = re.compile("[\r\n]")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _PACKINGS = (".gz", ".xz")
 _FORMATS = ".csv, .tsv, .txt (also .gz, .xz), .jsonl, .json, .parquet"
@@ -80,12 +82,13 @@ def read_table(path: str | Path, encoding: str = "utf-8", blank: bool = False) -
         if ending not in _SEPARATORS:
             return READERS[ending](path, packed)
         content = _decoded(path, packed, encoding).strip("\r\n")
-        header, separator = content.partition("\n")[0], _SEPARATORS[ending]
+        header, separator = _LINE.split(content, 1)[0], _SEPARATORS[ending]
         if ending == ".csv" and ";" in header and "," not in header:
             # Where a comma is in numbers, spreadsheets write this.
             separator = ";"
-        rows = content.count("\n")
-        check_cells(path, rows, header.count(separator), rows + content.count(separator))
+        rows = line_ends(content)
+        columns = header.count(separator)
+        check_cells(path, rows, columns, rows + max(content.count(separator), rows * columns))
         with warnings.catch_warnings():
             # Rows that are longer than the header lose their end with no more than a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)

@@ -52,16 +52,19 @@ class Lexicon:
 
     def form(self, name: str) -> Form:
         """Return a form by its name."""
-        found = [form for form in self.forms if form.name == name]
-        if not found:
-            known = suggest(name, [form.name for form in self.forms])
-            raise SpaceError(f"the lexicon {self.name!r} has no form {name!r}; {known}")
-        return found[0]
+        return self.forms[self._column(name)]
 
     def terms(self, form: str) -> list[str]:
         """Return the terms of a form as they are written."""
-        column = self.forms.index(self.form(form))
+        column = self._column(form)
         return [row[column][0] for row in self.cells if row[column]]
+
+    def _column(self, name: str) -> int:
+        """Find a form; of two with one name the first."""
+        names = [form.name for form in self.forms]
+        if name not in names:
+            raise SpaceError(f"the lexicon {self.name!r} has no form {name!r}; {suggest(name, names)}")
+        return names.index(name)
 
     def spellings(self) -> Iterator[tuple[int, int, str]]:
         """Go through (identity, form, spelling) of everything that is recognised.
@@ -69,10 +72,11 @@ class Lexicon:
         "black person" and "black people" are only written: where they are read, "black" is the term.
         """
         for i, row in enumerate(self.cells):
+            known = {spelling for spellings in row for spelling in spellings}
             for j, spellings in enumerate(row):
                 for spelling in spellings:
                     start, _, end = spelling.rpartition(" ")
-                    if end not in ("person", "people") or not any(start in other for other in row):
+                    if end not in ("person", "people") or start not in known:
                         yield i, j, spelling
 
 

@@ -231,11 +231,14 @@ def _lexicon(fields: dict[str, Any]) -> Lexicon:
     def texts(values: Sequence[str]) -> tuple[str, ...]:
         return tuple(values)
 
+    cells, forms, identities = fields["cells"], fields["forms"], fields["identities"]
+    if len(cells) != len(identities) or any(len(row) != len(forms) for row in cells):
+        raise ValueError(f"lexicon {fields['name']!r}: cells must have a row for each identity, with one of each form")
     return Lexicon(
         fields["name"],
-        tuple(Form(*form) for form in fields["forms"]),
-        texts(fields["identities"]),
-        tuple(tuple(texts(cell) for cell in row) for row in fields["cells"]),
+        tuple(Form(*form) for form in forms),
+        texts(identities),
+        tuple(tuple(texts(cell) for cell in row) for row in cells),
         frozenset(fields["ambiguous"]),
         texts(fields["phrases"]),
         fields["capital"],

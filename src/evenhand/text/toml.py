@@ -34,6 +34,7 @@ from typing import Any
 
 from evenhand.bounded import parse_toml, read_toml
 from evenhand.errors import ConfigError, SpaceError
+from evenhand.limits import check
 from evenhand.space.names import suggest
 from evenhand.text.lexicon import Form, Lexicon, Spellings
 from evenhand.text.tokens import split
@@ -80,7 +81,7 @@ class _Reader:
     def lexicon(self, content: Mapping[str, Any]) -> Lexicon:
         for key in content:
             if key not in _KEYS:
-                raise self.error(f"unknown key {key!r}; {suggest(str(key), _KEYS)}")
+                raise self.error(f"unknown key {key!r:.100}; {suggest(str(key), _KEYS)}")
         forms, cells = self.by_form(content) if "identities" in content else self.by_identity(content)
         identities = content.get("identities") or [next(filter(None, row))[0] for row in cells]
         capital = content.get("capital", False)
@@ -106,7 +107,8 @@ class _Reader:
         tables = self.rows(content, "forms") if "forms" in content else [{"name": "term"}]
         forms = [self.form(table, f"form {number}") for number, table in enumerate(tables, 1)]
         if len({form.name for form in forms}) < len(forms):
-            raise self.error(f"names of forms must differ, got {[form.name for form in forms]}")
+            raise self.error(f"names of forms must differ, got {[form.name for form in forms]!r:.60}")
+        check("lexicon_cells", len(rows) * len(forms), self.source)
         return forms, [self.row(row, len(forms), "forms") for row in rows]
 
     def by_form(self, content: Mapping[str, Any]) -> tuple[list[Form], list[list[Spellings]]]:
@@ -117,9 +119,12 @@ class _Reader:
         if "terms" in content:
             raise self.error("with 'identities', terms belong below [[forms]]: one line for each form")
         forms, columns = [], []
-        for number, table in enumerate(self.rows(content, "forms"), 1):
+        tables = [table if isinstance(table, Mapping) else {} for table in self.rows(content, "forms")]
+        lines = [self.rows(table, "terms") for table in tables]
+        check("lexicon_cells", sum(map(len, lines)) * len(identities), self.source)
+        for number, (table, rows) in enumerate(zip(tables, lines, strict=True), 1):
             where = f"forms {number}"
-            for given in self.rows(table if isinstance(table, Mapping) else {}, "terms"):
+            for given in rows:
                 columns.append(self.row(given, len(identities), "identities"))
                 name = "/".join(cell[0] for cell in columns[-1] if cell)
                 forms.append(self.form({k: v for k, v in table.items() if k != "terms"} | {"name": name}, where))
@@ -170,7 +175,7 @@ class _Reader:
 
     def check(self, made: Lexicon) -> None:
         """Raise unless terms can be told apart and swapped."""
-        if not any(len(made.terms(form.name)) > 1 for form in made.forms):
+        if not any(sum(map(bool, column)) > 1 for column in zip(*made.cells, strict=True)):
             raise self.error("no form has two terms, so nothing can be swapped; add terms")
         owners: dict[tuple[int, str], int] = {}
         for i, j, spelling in made.spellings():

@@ -27,6 +27,9 @@ _BLOCK = 2**20
 _DIGITS = 64
 """Bytes of a number, more than any has; a line's word takes from the same."""
 _FREE_WORDS = 100_000
+_PER_BYTE = 2
+"""Numbers in a text for each byte of its file; those that are packed well take more than a byte each."""
+_UNEQUAL = "there must be one vector for each word, got {} words, {} vectors"
 _LONGEST = 18
 """Digits of a count; a longer one is none."""
 
@@ -47,9 +50,7 @@ def load(source: Any, limit: int | None = None) -> tuple[list[str], Vectors]:
     if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not vectors.shape[1]:
         raise DataError(f"{name}: vectors must be a matrix of numbers, got {vectors.dtype} {vectors.shape}")
     if len(words) != len(vectors) or not words:
-        raise DataError(
-            f"{name}: there must be one vector for each word, got {len(words)} words, {len(vectors)} vectors"
-        )
+        raise DataError(f"{name}: {_UNEQUAL.format(len(words), len(vectors))}")
     with np.errstate(over="ignore"):  # What is too large is infinite then, and said.
         vectors = vectors.astype(np.float32)
     if not np.isfinite(vectors).all():
@@ -99,6 +100,10 @@ def _npz(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
                 raise DataError(f"{path}: {name!r} has Python objects, which are not read; save texts and numbers")
         if len(shapes["words"]) != 1:
             raise DataError(f"{path}: 'words' must be a list of texts, got an array of shape {shapes['words']}")
+        _check_words(shapes["words"][0], path)
+        check("vectors_numbers", max(shapes["vectors"][1:], default=0), path)
+        if shapes["vectors"] and shapes["vectors"][0] != shapes["words"][0]:
+            raise DataError(f"{path}: {_UNEQUAL.format(shapes['words'][0], shapes['vectors'][0])}")
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return arrays["words"].tolist(), arrays["vectors"]
@@ -136,11 +141,11 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
     width = len(header) - 1 if said is None else said[1]
     check("vectors_numbers", width, path)
     lines = itertools.chain([first] if said is None and first else [], lines)
-    most = min(most_of("vectors_words"), max(_FREE_WORDS, path.stat().st_size))
     words: list[str] = []
     blocks: list[npt.NDArray[Any]] = []
     lines = itertools.islice(lines, limit)
     while block := list(itertools.islice(lines, max(1, _BLOCK // max(width, 1)))):
+        _check_words(len(words) + len(block), path, width)
         rows = [_row(line.rstrip(), width) for line in block]
         wrong = next((n for n, row in enumerate(rows) if len(row) != width + 1), None)
         if wrong is None and not words and said is not None and _numeric(rows[0][0].split()[1:]):
@@ -152,7 +157,6 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
             )
             raise DataError(f"{path}: {got}{why}")
         words += [row[0] for row in rows]
-        check("vectors_words", len(words), path, "give the most frequent ones", most)
         try:
             with np.errstate(over="ignore"):
                 blocks.append(np.array([row[1:] for row in rows], dtype=np.float32))
@@ -164,6 +168,14 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
             "Where it is, delete that line."
         )
     return words, np.concatenate(blocks) if blocks else np.empty((0, 1))
+
+
+def _check_words(words: int, path: Path, width: int = 0) -> None:
+    """Raise where there are too many words, or numbers in a text, for a file or at all."""
+    size, remedy = path.stat().st_size, "give the most frequent ones"
+    check("vectors_words", words, path, remedy, min(most_of("vectors_words"), max(_FREE_WORDS, size)))
+    most = max(most_of("vectors_values"), _PER_BYTE * size)
+    check("vectors_values", words * width, path, remedy, most)
 
 
 def _row(line: str, width: int) -> list[str]:

@@ -284,7 +284,7 @@ def test_another_model_than_the_runs_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ModelError, match="not the model that the run was made with"):
             eh.coverage(run, other)
-    with pytest.raises(ModelError, match=r"(?s)look like scores, not labels:\ndecide with eh.wrap"):
+    with pytest.raises(ModelError, match=r"(?s)look like scores, not labels; decide with eh.wrap"):
         eh.coverage(scores, score)
 
 

@@ -84,6 +84,12 @@ class EvenhandError(Exception):
         words = [self.suggestion] if isinstance(self.suggestion, str | Use) else self.suggestion
         return [word for word in words if isinstance(word, Use)]
 
+    def rename(self, old: str, new: str) -> None:
+        """Call something by another name in the message, such as a file by its place in an archive."""
+        words = [self.problem] if isinstance(self.problem, str | Use) else self.problem
+        self.problem = [word.replace(old, new) if isinstance(word, str) else word for word in words]
+        self.args = (self.render(),)
+
     def render(self, spell: Callable[[Use], str] = str, name: str | None = None, remedy: bool = True) -> str:
         """Write the message; ``spell`` writes settings, and ``name`` is what the parameter is called.
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from evenhand.criterion import Places
 from evenhand.errors import ModelError
 from evenhand.remedies import GAP
+from evenhand.space.ground import table
 from evenhand.space.individuals import Individuals
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ class Findings:
 
     def check_members(self, answer: dict[str, npt.NDArray[Any]], name: str, count: int) -> None:
         """Raise a ``ValueError`` where a column does not have so many individuals of the space, as they are stored."""
-        coding = self.space.coding
+        coding = table(self.space).coding
         stored = array_of(answer, name, *(("i", count, 1) if coding.fits else ("u", count, 2)))
         most = coding.total if coding.fits else np.array(coding.sizes)
         if not coding.fits and stored.shape[1] != len(coding.sizes):

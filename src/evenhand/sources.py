@@ -11,7 +11,7 @@ from typing import Any
 
 from evenhand.budget import number
 from evenhand.directory import SOURCE, read_json, refuse_links, write_json
-from evenhand.errors import ModelError, RunError
+from evenhand.errors import ModelError, RunError, Use
 from evenhand.model import Model, wrap
 from evenhand.model.files import load_model
 from evenhand.run import Run
@@ -68,7 +68,7 @@ class Source:
         texts = all(isinstance(v, str | None) for k, v in stored.items() if k != "threshold")
         known = set(NOTED) <= set(stored) <= set(cls.__dataclass_fields__)
         if not known or not texts or not (threshold is None or number(threshold)):
-            raise Changed(f"{path} cannot be read; delete it, and name model and data yourself")
+            raise Changed(f"{path} cannot be read", remedy="delete it, and name model and data yourself")
         return cls(**stored)
 
     @classmethod
@@ -117,9 +117,11 @@ def digest_of_file(path: Path) -> str:
 def unchanged(path: str, known: str | None, what: str) -> Path:
     """Return a file that is still what the run was made with."""
     if known is None or not _is_file(Path(path)):
-        raise RunError(f"the run's {what} was {path}, which is not there as a file now; name the {what} yourself")
+        raise RunError(
+            f"the run's {what} was {path}, which is not there as a file now", remedy=f"name the {what} yourself"
+        )
     if digest_of_file(Path(path)) != known:
-        raise Changed(f"{path} has changed since the run was made; give the {what} as it was then")
+        raise Changed(f"{path} has changed since the run was made", remedy=f"give the {what} as it was then")
     return Path(path)
 
 
@@ -137,12 +139,13 @@ def model_of(
         return run.origin.asker.model
     if source.model is None:
         raise ModelError(
-            f"the run in {run.directory} does not have its model ({run.identity.model}) with it; give it: {name}=..."
+            f"the run in {run.directory} does not have its model ({run.identity.model}) with it",
+            remedy=("give it: ", Use(f"{name}=...", "model.path")),
         )
     if not source.model.lower().endswith(SAFE):
         raise ModelError(
-            f"the run in {run.directory} was made with {source.model}, which runs code when it is loaded; if you trust "
-            f"it, name it: {name}={source.model!r}"
+            f"the run in {run.directory} was made with {source.model}, which runs code when it is loaded",
+            remedy=("if you trust it, name it: ", Use(f"{name}={source.model!r}", "model.path", source.model)),
         )
     loaded = load_model(unchanged(source.model, source.model_sha256, "model"), trust=trust)
     return deciding(run, loaded, threshold)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenhand.errors import StrategyError
+from evenhand.remedies import TEXT_SPACE, search
 from evenhand.search import Strategy
 from evenhand.space.ground import AnySpace, require
 from evenhand.strategies import describe
@@ -26,10 +27,10 @@ def check_kind(space: Any, strategy: Strategy) -> None:
     needs, name = needs_of(strategy), describe(strategy)["strategy"]
     if not space.supports(needs):
         kind = "attributes" if space.supports("attributes") else f"{space.noun}s"
-        other = "eh.TextSpace, or " if needs == "texts" else ""
+        other = ("use ", TEXT_SPACE, ", or ") if needs == "texts" else ("use ",)
         raise StrategyError(
-            f"{name} searches {needs}, and the space is one of {kind}; use {other}strategy={space.default_strategy!r} "
-            f"(a search of your own says what it needs: needs = {needs!r})"
+            f"{name} searches {needs}, and the space is one of {kind}",
+            remedy=(*other, search(space.default_strategy), f" (a search of your own sets needs = {needs!r})"),
         )
 
 

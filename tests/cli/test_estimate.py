@@ -102,7 +102,7 @@ def test_a_configuration(evenhand: Command, people: Path) -> None:
     [
         ("refuse", ["--population", "all"], ["uniform"]),
         ("refuse", ["--interval", "wald"], ["clopper-pearson"]),
-        ("refuse", ["--half-width", "0.01", "--interval", "lln"], ["--half-width"]),
+        ("refuse", ["--half-width", "0.01", "--interval", "lln"], ["--interval", "half_width"]),
         ("refuse", ["--samples", "0"], ["samples"]),
         ("refuse", ["--confidence", "95"], ["confidence"]),
         ("refuse", ["--favourable", "perhaps"], ["perhaps", "granted"]),
@@ -111,7 +111,7 @@ def test_a_configuration(evenhand: Command, people: Path) -> None:
         ("refuse", ["--weights", "age"], ["--population data"]),
         ("refuse", ["--fail-above", "5"], ["per cent"]),
         ("refuse", ["--fail-above", "x%"], ["per cent"]),
-        ("refuse", ["--gamma", "0.1"], ["no --gamma"]),
+        ("refuse", ["--gamma", "0.1"], ["--gamma flip"]),
         ("wavers", ["--repeats", "1", "--samples", "100"], ["--repeats 1"]),
         ("flaky", ["--samples", "100"], ["two answers"]),
         ("raises", [], ["ZeroDivisionError"]),
@@ -171,4 +171,4 @@ def test_numbers_say_who_gets_more(estimate: Command) -> None:
 
 
 def test_labels_are_no_scores(estimate: Command, refused: Command) -> None:
-    refused(estimate("pay", "--gamma", 100), "labels", "no --gamma", "eh.wrap(f, regression=True)")
+    refused(estimate("pay", "--gamma", 100), "labels", "--gamma flip", "eh.wrap(model, regression=True)")

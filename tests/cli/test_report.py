@@ -10,6 +10,7 @@ import pytest
 
 from evenhand.directory import SOURCE, write_json
 from evenhand.errors import ModelError
+from evenhand.remedies import trust_types
 from evenhand.sources import Source
 from tests.cli.conftest import MODELS, Command
 from tests.reporting.page import Page
@@ -66,7 +67,7 @@ def test_wrong_input(kept: Path, evenhand: Command, refused: Command, people: Pa
     refused(evenhand("report", kept, "--model", "nothing.onnx", *out), "nothing.onnx")
     refused(evenhand("report", kept, *REFUSE, "--samples", 3, *out), "samples")
     refused(evenhand("report", kept, *REFUSE, "--output", people / "x.html"), "cannot write")
-    refused(evenhand("report", kept, *REFUSE, "--favourable", "yes", *out), "is no decision of refuse")
+    refused(evenhand("report", kept, *REFUSE, "--favourable", "yes", *out), "must be a decision of refuse")
     refused(evenhand("report", kept, *REFUSE, "--target", "nope", *out), "nope", "no such column")
     (tmp_path / "other.csv").write_text("a\n1\n")
     refused(evenhand("report", kept, *REFUSE, "--data", tmp_path / "other.csv", *out))
@@ -140,10 +141,7 @@ def test_what_could_not_be_had_is_told_with_what_helps(
     assert "lacks parts: the data was not at hand" in evenhand("report", kept, *REFUSE, "--output", out).stderr
 
     def untrusted(*_: object, **__: object) -> None:
-        raise ModelError(
-            "m.skops: it would create a.B, c.D, not known to be harmless.\n"
-            "If you trust them: evenhand.model.load_model(path, trust=['a.B', 'c.D'])."
-        )
+        raise ModelError("m.skops: it would create a.B, c.D", remedy=("trust ", trust_types(["a.B", "c.D"])))
 
     for place in ("evenhand.reporting.subject.model_of", "evenhand.sources.model_of"):
         monkeypatch.setattr(place, untrusted)

@@ -307,7 +307,7 @@ def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--population", "uniform"], ["--population uniform", "--population data", "--texts FILE"]),
+        (["--population", "uniform"], ["--population", "'uniform'", "--population data", "--texts FILE"]),
         (["--groups"], ["groups is not for texts", "samples, confidence"]),
         (["--weights", "id"], ["weights is not for texts"]),
         (["--favourable", "fine"], ["favourable is not for texts"]),

@@ -28,7 +28,7 @@ from tests.helpers import needs_dev_full
         ("odd", [], ["odd", "dict"]),
         ("flaky", [], ["asked twice", "100"]),
         ("score", [], ["--gamma", "--threshold"]),
-        ("refuse", ["--gamma", "0.1"], ["scores", "no --gamma"]),
+        ("refuse", ["--gamma", "0.1"], ["scores", "--gamma flip"]),
         ("refuse", ["--gamma", "-1"], ["gamma", "-1"]),
         ("refuse", ["--strategy", "magic"], ["magic", "'themis', 'aequitas', 'kosei'"]),
         ("refuse", ["--set", "depth=3"], ["depth", "samples, per_seed"]),
@@ -269,11 +269,11 @@ def test_init_overwrites_nothing(evenhand: Command, refused: Command, people: Pa
 @pytest.mark.parametrize(
     ("use", "flag"),
     [
-        (remedies.DATA, "--data"),
+        (remedies.DATA, "--data FILE"),
         (remedies.GAP, "--gamma 0.1"),
         (remedies.THRESHOLD, "--threshold 0.5"),
         (remedies.KOSEI, "--strategy kosei"),
-        (remedies.ORDER, "--order"),
+        (remedies.ORDER, "--order DECISION"),
         (remedies.SCORE_DIFFERENCES, "--set gradient=scores"),
         (remedies.MISSING_DROP, "--missing drop"),
         (remedies.TRUST_PICKLE, "--trust-pickle"),

@@ -103,7 +103,7 @@ def test_pickles_need_trust(tmp_path, ending):
     path = tmp_path / f"m.{ending}"
     joblib.dump(fitted(), path) if ending == "joblib" else path.write_bytes(pickle.dumps(fitted()))
     for load in (load_model, wrap):
-        with pytest.raises(ModelError, match=r"runs code from the file.*\n.*trust_pickle=True"):
+        with pytest.raises(ModelError, match=r"runs code from the file.*trust_pickle=True"):
             load(path)
     assert (load_model(path, trust_pickle=True).labels(X) == fitted().predict(X)).all()
 

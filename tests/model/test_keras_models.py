@@ -176,7 +176,7 @@ def test_another_backend_is_asked_with_predict(end, monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: OTHER)
     model = wrap(net)
     assert model.gradient_source is None
-    with pytest.raises(ModelError, match="gives no gradients. Use strategy='kosei'"):
+    with pytest.raises(ModelError, match="gives no gradients; use strategy='kosei'"):
         model.gradients(X, CODES)
     if end == "a sigmoid, squeezed":
         with pytest.raises(ModelError, match="is it a probability or a logit"):

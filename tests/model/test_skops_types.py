@@ -130,7 +130,7 @@ def test_a_forged_tree_is_refused(kind, changes, tmp_path):
     tree = fitted if kind is DecisionTreeClassifier else np.ravel(fitted.estimators_)[-1]
     with_nodes(tree.tree_, **changes)
     io.dump(fitted, tmp_path / "m.skops")
-    with pytest.raises(ModelError, match=r"could crash Python.*\n.*trust=\['sklearn.tree._tree.Tree'\]"):
+    with pytest.raises(ModelError, match=r"could crash Python.*trust=\['sklearn.tree._tree.Tree'\]"):
         load_model(tmp_path / "m.skops")
 
 

@@ -306,7 +306,7 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
         ({"method": 3}, StrategyError, "a method is one of"),
         ({"held_out": (1, 2, 3)}, DataError, "a share or a pair"),
         ({"held_out": 2}, DataError, "held_out"),
-        ({"favourable": "yes"}, DataError, "favourable='yes' is no label of y; it has 0, 1"),
+        ({"favourable": "yes"}, DataError, "favourable must be a label of y, got 'yes'; y has 0, 1"),
         ({"confidence": 2}, EvenhandError, "confidence"),
         ({"samples": 0}, EvenhandError, "samples"),
         ({"seed": -1}, StrategyError, "seed"),

@@ -52,7 +52,7 @@ def test_a_run_alone_is_no_list_of_others(run: eh.Run, tmp_path: Path) -> None:
 
 
 def test_a_decision_that_nobody_gets(run: eh.Run, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="favourable='yes' is no decision of decide; it decides"):
+    with pytest.raises(ModelError, match="favourable must be a decision of decide, got 'yes'; it decides"):
         eh.report(run, tmp_path / "x.html", favourable="yes")
 
     def three(frame: pd.DataFrame) -> Any:
@@ -125,7 +125,7 @@ def test_files_that_changed_are_told_and_files_that_are_gone_are_missing(data: p
 def test_texts_have_no_favourable_decision(text_run: eh.Run) -> None:
     with pytest.raises(RunError, match="favourable= is for runs of rows"):
         gathered(text_run, favourable="fine")
-    with pytest.raises(DataError, match="give data="):
+    with pytest.raises(DataError, match="give them: data="):
         gathered(eh.audit(decide, SPACE, "themis", eh.Budget(tests=50)), y="paid")
 
 

@@ -202,7 +202,7 @@ def test_data_outside_the_space_is_clipped_or_dropped_and_counted() -> None:
     ("wrong", "words"),
     [
         ({"protected": "sx"}, "no attribute 'sx'.*sex"),
-        ({"protected": []}, "at least one protected"),
+        ({"protected": []}, "name at least one"),
         ({"protected": ["sex", "sex"]}, "once"),
         ({"protected": ["age", "relationship", "sex", "pregnancies", "race"]}, "every attribute is protected"),
         ({"constraints": ["age > 30"]}, "no legal individual.*age > 30"),

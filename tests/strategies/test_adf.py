@@ -501,7 +501,7 @@ def test_a_search_without_the_attribute_is_told() -> None:
 def test_empty_data_are_told() -> None:
     space = eh.Space([eh.Integer("a", 0, 3), eh.Integer("sex", 0, 1)], protected="sex")
     frame = random_people(space, 4, 0)[:0]
-    with pytest.raises(eh.errors.DataError, match="nobody to start from"):
+    with pytest.raises(eh.errors.DataError, match="no individuals to start from"):
         eh.audit(eh.wrap(lambda X: X + 0.5, input="array"), space, "adf", data=frame)
 
 

@@ -676,7 +676,7 @@ def test_settings_on_the_command_line() -> None:
 
 def test_data_without_rows() -> None:
     space = eh.Space([eh.Integer("a", 0, 9), eh.Boolean("p")], protected="p")
-    with pytest.raises(eh.errors.DataError, match="nobody to start from"):
+    with pytest.raises(eh.errors.DataError, match="no individuals to start from"):
         eh.audit(lambda frame: frame["a"] > 3, space, "symbolic", data=people(space, 0, 0))
 
 

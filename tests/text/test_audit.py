@@ -216,7 +216,7 @@ def test_searches_and_spaces_that_do_not_go_together() -> None:
         eh.audit(len, 3)
     with pytest.raises(DataError, match="data="):
         eh.audit(len, team_space(), "text-random")
-    with pytest.raises(EstimateError, match="texts are measured as they are"):
+    with pytest.raises(EstimateError, match="for texts, which are measured as they are"):
         eh.estimate(len, team_space())
     with pytest.raises(SpaceError, match="texts"):
         eh.groups(len, team_space(), ["reds"], favourable=1)

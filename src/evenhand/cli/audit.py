@@ -178,5 +178,5 @@ def _check_writable(config: Config) -> None:
         with config.named(f"audit.{key}"):
             check_place(path)
             # A pipe, such as /dev/stdout, gets CSV as a name without ending does.
-            if key == "findings" and path.suffix and format_of(path, "") == "parquet":
+            if key == "findings" and path.suffix and format_of(path) == "parquet":
                 check_pyarrow()

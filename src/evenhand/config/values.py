@@ -54,7 +54,9 @@ def said(error: EvenhandError, where: Where = "flag", name: str | None = None) -
 
     def written(use: Use) -> str:
         if use.setting in SETTINGS:
-            return spell(use.setting, UNSAID if use.value is UNSET else use.value, where)
+            setting, told = SETTINGS[use.setting], use.value is not UNSET
+            form = spell(setting, use.value if told else UNSAID, where)
+            return form if told or where != "flag" or setting.switch else f"{form} {setting.metavar}"
         # Only a program can say it.
         return f"{spell('model.path', where=where)} module:attribute, where the attribute is {use.python}"
 

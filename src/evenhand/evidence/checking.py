@@ -123,7 +123,7 @@ def known_as(name: str, path: Path) -> Iterator[None]:
     try:
         yield
     except EvenhandError as error:
-        error.args = tuple(text.replace(str(path), name) if isinstance(text, str) else text for text in error.args)
+        error.rename(str(path), name)
         raise
 
 

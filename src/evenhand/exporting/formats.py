@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 from evenhand._write import advice, reason, replacing
 from evenhand.budget import whole
 from evenhand.directory import as_path
-from evenhand.errors import RunError
+from evenhand.errors import RunError, Use
 
 if TYPE_CHECKING:
     from evenhand.run import Run
@@ -76,8 +76,8 @@ def export(
     return path
 
 
-def format_of(path: Path, otherwise: str = f", or say which: format={' or '.join(map(repr, FORMATS))}") -> str:
-    """Tell the format by a file's ending; ``otherwise`` is what else to do where it names none.
+def format_of(path: Path) -> str:
+    """Tell the format by a file's ending.
 
     >>> format_of(Path("out/audit.sarif"))
     'sarif'
@@ -85,7 +85,9 @@ def format_of(path: Path, otherwise: str = f", or say which: format={' or '.join
     for name, ending in FORMATS.items():
         if path.name.lower().endswith(ending):
             return name
-    raise RunError(f"{path.name}: its ending names no format; allowed: {', '.join(FORMATS.values())}{otherwise}")
+    named = Use(f"format={' or '.join(map(repr, FORMATS))}", "export.format")
+    allowed = ", ".join(FORMATS.values())
+    raise RunError(f"{path.name}: its ending names no format", remedy=(f"allowed: {allowed}; or name it: ", named))
 
 
 def _writer(format: str, run: Run, most: int, raw: bool, artifact: str | None) -> Writer:

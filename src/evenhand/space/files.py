@@ -27,7 +27,7 @@ PIECE = 2**20
 _FREE_CELLS = 10_000_000
 """Cells that a table may have, however few bytes it is packed into."""
 _CELLS_PER_BYTE = 20
-_BYTES_PER_VALUE = 4
+_BYTES_PER_VALUE = 8
 """Bytes of JSON that a value takes, also where values are short: what has more values is empty lists and the like."""
 _LINE = re.compile(rb"[\r\n]")
 _SAMPLE = "give a sample of the rows"

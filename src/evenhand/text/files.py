@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.errors import DataError
+from evenhand.errors import DataError, Use
 from evenhand.limits import check
 from evenhand.space.files import PIECE, READERS, check_cells, check_file, hollow, line_ends, open_packed
 from evenhand.space.names import suggest
@@ -176,7 +176,8 @@ def _reading(path: Path, encoding: str) -> Iterator[None]:
         raise DataError(f'{path}: there is no encoding {encoding!r}; try "utf-8" or "latin-1"') from None
     except UnicodeError as error:
         raise DataError(
-            f'{path}: it is not written in {encoding} ({error});\nname its encoding, as in encoding="{_likely(path)}"'
+            f"{path}: it is not written in {encoding} ({error})",
+            remedy=("name its encoding: ", Use(f"encoding={_likely(path)!r}", "text.encoding", _likely(path))),
         ) from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path}: it cannot be read ({error})") from None

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from evenhand.errors import DataError, SpaceError
-from evenhand.findings import Findings, column_of
+from evenhand.findings import Findings, array_of, column_of
 from evenhand.space.ground import Bound
 from evenhand.space.individuals import hashed
 from evenhand.stream import Stream
@@ -191,6 +191,13 @@ class Fillings:
 
 class PixelFindings(Findings):
     """Pairs of images."""
+
+    def check_sides(self, answer: dict[str, Any], count: int) -> None:
+        """Raise a ``ValueError`` where an answer that was stored does not have the two sides of so many pairs."""
+        for name in ("individual", "counterpart"):
+            stored = array_of(answer, name, "u", count, 2)
+            if stored.shape[1] != self.space.side**2:
+                raise ValueError(f"{name} has {stored.shape[1]} pixels, and the space {self.space.side**2}")
 
     def rows(self, which: str = "individual", at: Any = slice(None)) -> Any:
         return self.taken(which, at) if self.count else np.zeros((0, self.space.side**2), dtype=np.uint8)

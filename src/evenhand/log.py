@@ -143,7 +143,7 @@ def _frame(header: bytes, body: bytes, path: Path, start: int) -> Frame:
         return _unpack(header, body, f"{path}, byte {start}")
     except (ValueError, TypeError, KeyError, MemoryError, OverflowError, RecursionError) as error:
         raise RunError(
-            f"{path} is damaged at byte {start}: its answer is none ({_reason(error)}); restore it from a copy"
+            f"{path} is damaged at byte {start}: its answer cannot be read ({_reason(error)}); restore it from a copy"
         ) from None
 
 

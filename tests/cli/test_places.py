@@ -77,7 +77,11 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[audit]\npage = 'nowhere/x.html'", ["audit.page", "a folder that exists"]),
         ("audit", "[audit]\nfindings = 'nowhere/x.csv'", ["audit.findings", "a folder that exists"]),
         ("audit", "[audit]\nfindings = 'x.doc'", ["audit.findings", "x.doc", "names no format; allowed: .json"]),
-        ("estimate", "[estimate]\nfavourable = 'gut'", ["estimate.favourable", "'gut' is no decision", "'granted'"]),
+        (
+            "estimate",
+            "[estimate]\nfavourable = 'gut'",
+            ["estimate.favourable", "must be a decision", "'gut'", "'granted'"],
+        ),
         ("estimate", "[estimate]\nplots = 'people.csv'", ["[estimate]", "plots", "people.csv is a file"]),
         ("repair", "[data]\npath = 'nope.csv'", ["data.path", "nope.csv"]),
         ("repair", "[repair]\nsave = 'x.doc'", ["repair.save", "x.doc", ".skops"]),
@@ -110,7 +114,7 @@ def test_what_a_flag_says_is_not_blamed_on_the_file(evenhand: Command, refused: 
         ("audit", ["--page", "nowhere/x.html"], ["--page: nowhere/x.html"]),
         ("audit", ["--findings", "x.doc"], ["--findings: x.doc"]),
         ("audit", ["--occurrences", "some", "--texts", "t.txt"], ["--occurrences must be 'each' or 'together'"]),
-        ("estimate", ["--favourable", "gut"], ["evenhand: --favourable 'gut' is no decision"]),
+        ("estimate", ["--favourable", "gut"], ["evenhand: --favourable must be a decision of refuse, got 'gut'"]),
         ("repair", ["--save", "x.doc"], ["--save: x.doc"]),
     ],
 )

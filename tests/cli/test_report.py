@@ -68,7 +68,7 @@ def test_wrong_input(kept: Path, evenhand: Command, refused: Command, people: Pa
     refused(evenhand("report", kept, *REFUSE, "--samples", 3, *out), "samples")
     refused(evenhand("report", kept, *REFUSE, "--output", people / "x.html"), "cannot write")
     refused(evenhand("report", kept, *REFUSE, "--favourable", "yes", *out), "must be a decision of refuse")
-    refused(evenhand("report", kept, *REFUSE, "--target", "nope", *out), "nope", "no such column")
+    refused(evenhand("report", kept, *REFUSE, "--target", "nope", *out), "--target must be a column", "nope")
     (tmp_path / "other.csv").write_text("a\n1\n")
     refused(evenhand("report", kept, *REFUSE, "--data", tmp_path / "other.csv", *out))
     assert not (tmp_path / "out.html").exists()

@@ -101,7 +101,7 @@ class Config:
             if not (flag or kept) or (parameter and error.parameter != parameter):
                 raise
             where = spell(setting) if flag else f"{self.head}{place}"
-            form: Where = "flag" if flag or not parameter else "file"
+            form: Where = "flag" if flag else "file"
             own = error.parameter is not None and setting_of(error.parameter, table=setting.table) is setting
             text = said(error, form, where) if own or parameter else f"{where}: {said(error, form)}"
             told = (InFile if parameter and not flag else ConfigError)(text)

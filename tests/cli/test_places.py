@@ -80,7 +80,7 @@ def config(people: Path, tmp_path: Path) -> Any:
         (
             "estimate",
             "[estimate]\nfavourable = 'gut'",
-            ["estimate.favourable", "must be a decision", "'gut'", "'granted'"],
+            ["estimate.favourable must be", "'gut'", "'granted'"],
         ),
         ("estimate", "[estimate]\nplots = 'people.csv'", ["[estimate]", "plots", "people.csv is a file"]),
         ("repair", "[data]\npath = 'nope.csv'", ["data.path", "nope.csv"]),

@@ -809,7 +809,7 @@ RUNS = [
     ("answers that are a hole", run(in_file("answers.log", lambda path: hole(path, 2**40))), "damaged"),
     ("an answer of 50 GB", run(in_file("answers.log", lambda path: hole(
         path, 2**37, _HEAD.pack(MAGIC, 2, 50 * 2**30, bytes(16)) + b"{}"))), "frame_bytes"),
-    ("answers that are a device", run(in_file("answers.log", device)), "device"),
+    ("answers that are a device", run(in_file("answers.log", device)), "symbolic link"),
     ("texts packed tightly", run(text_bomb, texts=True), "json_bytes"),
 ]  # fmt: skip
 

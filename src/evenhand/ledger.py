@@ -49,7 +49,9 @@ def check_answer(frame: Frame, findings: Findings, path: Path | None, count: int
         elif count is not None:
             _check_arrays(frame, findings, count)
     except ValueError as error:
-        raise RunError(f"{path} is damaged: an answer of it is none ({error}); restore it from a copy") from None
+        raise RunError(
+            f"{path} is damaged: one of its answers cannot be read ({error}); restore it from a copy"
+        ) from None
 
 
 def _check_tests(frame: Frame, findings: Findings, count: int | None) -> None:

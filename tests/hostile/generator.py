@@ -760,7 +760,7 @@ def frame(header: bytes, body: bytes = b"") -> bytes:
 
 def logged(**changes: Any) -> Callable[[Path], None]:
     """Make a log of one answer that claims something."""
-    arrays = {"unfair": np.zeros(2, dtype=np.uint8), "decision": np.zeros(0, dtype=np.uint8)}
+    arrays = {"unfair": np.zeros(2, dtype=np.uint8), "decision": np.zeros(0, dtype=np.int16)}
     header = {"tests": 9, "rows": 18, "digest": "", "decisions": ["a", "b"]} | changes
     return lambda path: (path / "answers.log").write_bytes(pack(Frame("test", header, arrays)))  # type: ignore[return-value]
 
@@ -772,7 +772,7 @@ def text_bomb(path: Path) -> None:
     texts = np.frombuffer(b"".join([*parts, machine.flush()]), dtype=np.uint8)
     arrays = {
         "unfair": np.array([128], dtype=np.uint8), "texts": texts,
-        "decision": np.zeros(1, dtype=np.uint8), "counterpart_decision": np.ones(1, dtype=np.uint8),
+        "decision": np.zeros(1, dtype=np.int16), "counterpart_decision": np.ones(1, dtype=np.int16),
     }  # fmt: skip
     header = {"tests": 1, "rows": 2, "digest": "", "decisions": [False, True]}
     (path / "answers.log").write_bytes(pack(Frame("test", header, arrays)))

@@ -181,6 +181,8 @@ def _refuse_dangling(path: Path) -> None:
 
 def _difference(key: str, stored: dict[str, Any], wanted: dict[str, Any]) -> str:
     old, new = stored.get(key), wanted.get(key)
+    if key == "answers":
+        return "the model answers the same individuals differently (another model, or one whose answers vary)"
     if isinstance(old, dict) and isinstance(new, dict):
         inner = [f"{k} {old.get(k)!r} there, {new.get(k)!r} now" for k in {**old, **new} if old.get(k) != new.get(k)]
         text = "; ".join(inner)

@@ -32,7 +32,7 @@ LIMITS: dict[str, Limit] = {
     "toml_key_parts": Limit(8, "parts of a dotted key in a TOML file"),
     "json_bytes": Limit(128 * MIB, "bytes of a JSON file, of a line of JSON lines, or of the texts of one answer"),
     "json_values": Limit(
-        5_000_000, "values in a JSON file, or in all lines of JSON lines; or one for each 8 of its bytes"
+        5_000_000, "values in a JSON file, or one for each 8 of its bytes; of JSON lines one for each 4"
     ),
     "nesting": Limit(100, "levels of brackets in TOML and JSON"),
     "lexicon_cells": Limit(1_000_000, "identities of a lexicon times its forms"),

@@ -137,15 +137,16 @@ def model_of(
     source = Source.read(run)
     if run.origin is not None:
         return run.origin.asker.model
+    setting = "model.path" if name == "model" else f"compare.{name}"
     if source.model is None:
         raise ModelError(
             f"the run in {run.directory} does not have its model ({run.identity.model}) with it",
-            remedy=("give it: ", Use(f"{name}=...", "model.path")),
+            remedy=("give it: ", Use(f"{name}=...", setting)),
         )
     if not source.model.lower().endswith(SAFE):
         raise ModelError(
             f"the run in {run.directory} was made with {source.model}, which runs code when it is loaded",
-            remedy=("if you trust it, name it: ", Use(f"{name}={source.model!r}", "model.path", source.model)),
+            remedy=("if you trust it, name it: ", Use(f"{name}={source.model!r}", setting, source.model)),
         )
     loaded = load_model(unchanged(source.model, source.model_sha256, "model"), trust=trust)
     return deciding(run, loaded, threshold)

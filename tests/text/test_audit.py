@@ -132,8 +132,8 @@ def test_pipelines_that_were_fitted_on_texts(vectorizer: Any, classifier: Any) -
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (lambda t: 1 / 0, "ZeroDivisionError.*\n.*list of 16 texts"),
-        (lambda t: [1], "1 answers? for 16"),
+        (lambda t: 1 / 0, "ZeroDivisionError.*\n.*list of \\d+ texts"),
+        (lambda t: [1], "1 answers? for \\d+"),
         (lambda t: np.full(len(t), np.nan), "NaN"),
         (lambda t: [None] * len(t), "no label|missing"),
         (lambda t: np.zeros((len(t), 2, 2)), "shape"),

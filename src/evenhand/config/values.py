@@ -55,8 +55,10 @@ def said(error: EvenhandError, where: Where = "flag", name: str | None = None) -
     def written(use: Use) -> str:
         if use.setting in SETTINGS:
             setting, told = SETTINGS[use.setting], use.value is not UNSET
-            form = spell(setting, use.value if told else UNSAID, where)
-            return form if told or where != "flag" or setting.switch else f"{form} {setting.metavar}"
+            # What a single call says, no file can say.
+            form: Where = "flag" if setting.table in PER_CALL else where
+            text = spell(setting, use.value if told else UNSAID, form)
+            return text if told or form != "flag" or setting.switch else f"{text} {setting.metavar}"
         # Only a program can say it.
         return f"{spell('model.path', where=where)} module:attribute, where the attribute is {use.python}"
 

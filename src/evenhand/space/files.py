@@ -27,7 +27,7 @@ PIECE = 2**20
 _FREE_CELLS = 10_000_000
 """Cells that a table may have, however few bytes it is packed into."""
 _CELLS_PER_BYTE = 20
-_BYTES_PER_VALUE = 8
+_BYTES_PER_VALUE = 4
 """Bytes of JSON that a value takes, also where values are short: what has more values is empty lists and the like."""
 _LINE = re.compile(rb"[\r\n]")
 _SAMPLE = "give a sample of the rows"
@@ -151,7 +151,9 @@ def _read_json(path: Path, _: str) -> pd.DataFrame:
     import pandas as pd
 
     # pandas' own reader turns texts such as "007" and columns such as "date" into something else.
-    content = parse_json(read_bytes(path, "json_bytes", DataError, _SAMPLE), path, _most_values(path))
+    content = parse_json(
+        read_bytes(path, "json_bytes", DataError, _SAMPLE), path, _most_values(path, 2 * _BYTES_PER_VALUE)
+    )
     if isinstance(content, list) and all(isinstance(row, dict) for row in content):
         # Rows with other names each make a column for every row.
         check_cells(path, len(content), len(set().union(*content)))
@@ -168,7 +170,7 @@ def _read_jsonl(path: Path, _: str) -> pd.DataFrame:
 
     rows: list[dict[str, object]] = []
     values, longest = 0, limit("json_bytes")
-    most = _most_values(path)
+    most = _most_values(path, _BYTES_PER_VALUE)
     with open_packed(path, "") as stream:
         for number in itertools.count(1):
             line = stream.readline(longest + 1)
@@ -198,8 +200,8 @@ def _read_jsonl(path: Path, _: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _most_values(path: Path) -> int:
-    return max(limit("json_values"), path.stat().st_size // _BYTES_PER_VALUE)
+def _most_values(path: Path, bytes_per_value: int) -> int:
+    return max(limit("json_values"), path.stat().st_size // bytes_per_value)
 
 
 def _values(line: bytes, path: Path, number: int) -> int:
@@ -208,7 +210,7 @@ def _values(line: bytes, path: Path, number: int) -> int:
     values = 1 + brackets + line.count(b",")
     if brackets <= limit("nesting") and values <= len(line) // _BYTES_PER_VALUE:
         return values
-    return count_values(line, f"{path}: line {number}", _most_values(path))
+    return count_values(line, f"{path}: line {number}", _most_values(path, _BYTES_PER_VALUE))
 
 
 READERS: dict[str, Callable[[Path, str], pd.DataFrame]] = {

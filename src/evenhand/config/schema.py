@@ -435,7 +435,7 @@ class ReportTable(
     samples: Annotated[int | None, Setting(
         "Individuals of each estimate; 20000 by default, fewer for slow models", "N", 20000, ge=100)] = None
     no_rows: Annotated[bool, Setting(
-        "Show no pairs, so that the report contains nobody's values", on="audit report", panel="Output")] = False
+        "Show no pairs, so that the report has no person's values", on="audit report", panel="Output")] = False
     output: Annotated[str | None, Setting(
         "File to write; report.html by default", "FILE", "report.html", names="file")] = None
 

@@ -18,6 +18,7 @@ LAYERS = [
         "_version",
         "_format",
         "visible",
+        "_validate",
         "budget",
         "stream",
         "clock",

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import enum
-import math
-import numbers
 from dataclasses import dataclass, fields
 
+from evenhand._validate import check_int, check_number
 from evenhand.errors import BudgetError
-
-
-def whole(value: object) -> bool:
-    """Tell a whole number, of Python or NumPy, from anything else.
-
-    >>> whole(3), whole(True), whole(3.0)
-    (True, False, False)
-    """
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def number(value: object) -> bool:
-    """Tell a finite number, of Python or NumPy, from anything else.
-
-    >>> number(0.5), number(float("nan")), number("1")
-    (True, False, False)
-    """
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 class StopReason(enum.Enum):
@@ -84,9 +65,9 @@ class Budget:
             value = getattr(self, field.name)
             if value is None:
                 continue
-            seconds = field.name == "seconds"
-            if not (number(value) if seconds else whole(value)) or not value > 0:
-                kind = "a number" if seconds else "a whole number"
-                raise BudgetError(f"budget: {field.name} must be {kind} above 0, got {value!r}")
             # Plain numbers, whatever library's number it was, so that budgets compare and are stored alike.
-            object.__setattr__(self, field.name, float(value) if seconds else int(value))
+            if field.name == "seconds":
+                plain: float = check_number("seconds", value, BudgetError, above=0)
+            else:
+                plain = check_int(field.name, value, BudgetError, 1)
+            object.__setattr__(self, field.name, plain)

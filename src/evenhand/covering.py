@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import percent
+from evenhand._validate import is_int, is_number
 from evenhand.asker import Asker
-from evenhand.budget import number, whole
 from evenhand.criterion import Flip
 from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Decisions
@@ -174,10 +174,10 @@ def _check_arguments(run: Any, accuracy: Any, samples: Any, seed: Any) -> tuple[
     if not isinstance(run, Run):
         raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
     require(run.space, "attributes")
-    if not number(accuracy) or not 0 < accuracy <= 1:
+    if not is_number(accuracy) or not 0 < accuracy <= 1:
         raise StrategyError(f"accuracy must be a number above 0 and up to 1, got {accuracy!r}")
-    if not whole(samples) or samples < LEAST:
+    if not is_int(samples) or samples < LEAST:
         raise StrategyError(f"samples must be a whole number of at least {LEAST}, got {samples!r}")
-    if not whole(seed) or not 0 <= seed < 2**63:
+    if not is_int(seed) or not 0 <= seed < 2**63:
         raise StrategyError(f"seed must be a whole number from 0 to 2**63 - 1, got {seed!r}")
     return int(samples), int(seed)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.budget import number
+from evenhand._validate import is_number
 from evenhand.errors import RunError, StrategyError
 
 Mask = npt.NDArray[np.bool_]
@@ -148,7 +148,7 @@ class Gap(Pairwise):
     gamma: float
 
     def __post_init__(self) -> None:
-        if not number(self.gamma) or self.gamma < 0:
+        if not is_number(self.gamma) or self.gamma < 0:
             raise StrategyError(f"gamma must be a number of at least 0, got {self.gamma!r}")
         object.__setattr__(self, "gamma", float(self.gamma))
 

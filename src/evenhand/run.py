@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import percent
+from evenhand._validate import is_int, is_number
 from evenhand._version import __version__
 from evenhand.asker import Asker
-from evenhand.budget import Budget, StopReason, number, whole
+from evenhand.budget import Budget, StopReason
 from evenhand.check import Checked, check_kept, confirm, otherwise
 from evenhand.clock import Clock
 from evenhand.criterion import Criterion, Flip
@@ -616,15 +617,15 @@ def digest_of_answers(answers: npt.NDArray[Any]) -> str:
 
 def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any) -> tuple[int, int]:
     """Raise in words where an argument is of the wrong kind; return seed and chunk as plain numbers."""
-    if not whole(seed) or not 0 <= seed < 2**63:
+    if not is_int(seed) or not 0 <= seed < 2**63:
         raise StrategyError("must be a whole number from 0 to 2**63 - 1", parameter="seed", value=seed)
-    if not whole(chunk) or chunk < 2:
+    if not is_int(chunk) or chunk < 2:
         raise StrategyError("must be a whole number of at least 2", parameter="chunk", value=chunk)
     if budget is not None and not isinstance(budget, Budget):
         raise BudgetError("must be an eh.Budget, such as eh.Budget(tests=1000)", parameter="budget", value=budget)
     if criterion is not None and not isinstance(criterion, Criterion):
         raise StrategyError("must be eh.Flip(), eh.Gap(gamma) or made of them", parameter="criterion", value=criterion)
-    if timeout is not None and not (number(timeout) and timeout > 0):
+    if timeout is not None and not (is_number(timeout) and timeout > 0):
         raise ModelError("must be a positive number of seconds, or None", parameter="timeout", value=timeout)
     if progress is not None and not callable(progress):
         raise StrategyError("must be a function of an eh.Status", parameter="progress", value=progress)
@@ -633,7 +634,7 @@ def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout:
 
 def check_confirm(confirm: Any) -> int | None:
     """Raise where this is no number of findings to ask again."""
-    if confirm is not None and (not whole(confirm) or confirm < 0):
+    if confirm is not None and (not is_int(confirm) or confirm < 0):
         raise BudgetError(
             "must be a whole number of findings to ask again, 0 or more, or None for all",
             parameter="confirm",

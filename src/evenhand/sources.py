@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evenhand.budget import number
+from evenhand._validate import is_number
 from evenhand.directory import SOURCE, read_json, refuse_links, write_json
 from evenhand.errors import ModelError, RunError, Use
 from evenhand.model import Model, wrap
@@ -67,7 +67,7 @@ class Source:
         threshold = stored.get("threshold")
         texts = all(isinstance(v, str | None) for k, v in stored.items() if k != "threshold")
         known = set(NOTED) <= set(stored) <= set(cls.__dataclass_fields__)
-        if not known or not texts or not (threshold is None or number(threshold)):
+        if not known or not texts or not (threshold is None or is_number(threshold)):
             raise Changed(f"{path} cannot be read", remedy="delete it, and name model and data yourself")
         return cls(**stored)
 

@@ -35,7 +35,7 @@ from tests.helpers import needs_dev_full
         ("refuse", ["--set", "samples=many"], ["samples=many", "a whole number"]),
         ("refuse", ["--set", "samples=0"], ["samples", "at least 1"]),
         ("refuse", ["--set", "samples"], ["name=value"]),
-        ("refuse", ["--budget-tests", "0"], ["tests", "above 0"]),
+        ("refuse", ["--budget-tests", "0"], ["tests", "at least 1"]),
         ("refuse", ["--seed", "-1"], ["seed", "-1"]),
         ("refuse", ["--seed", "x"], ["--seed"]),
         ("refuse", ["--chunk", "1"], ["chunk"]),

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from evenhand._validate import is_int
 from evenhand._write import advice, reason, replacing
-from evenhand.budget import whole
 from evenhand.directory import as_path
 from evenhand.errors import RunError, Use
 
@@ -69,7 +69,7 @@ def export(
     if not isinstance(run, Run):
         raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
     path = as_path(path, "path")
-    if not whole(most) or most < 1:
+    if not is_int(most) or most < 1:
         raise RunError(f"most must be a whole number of at least 1, got {most!r}")
     check_format(format)
     write(path, _writer(format or format_of(path), run, most, raw, artifact))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.budget import number, whole
+from evenhand._validate import is_int, is_number
 from evenhand.errors import StrategyError
 from evenhand.judge import Judge, RowLimitReached
 from evenhand.locating.drawing import Source, within
@@ -231,10 +231,10 @@ class Search:
 
 def _check(seed: Any, confidence: Any, most: Any, samples: Any, rows: Any) -> None:
     """Raise in words where an argument is of the wrong kind."""
-    if not whole(seed) or not 0 <= seed < 2**63:
+    if not is_int(seed) or not 0 <= seed < 2**63:
         raise StrategyError(f"seed must be a whole number from 0 to 2**63 - 1, got {seed!r}")
-    if not number(confidence) or not 0 < confidence < 1:
+    if not is_number(confidence) or not 0 < confidence < 1:
         raise StrategyError(f"confidence must be a number between 0 and 1, got {confidence!r}")
     for name, value, least in (("most", most, 1), ("samples", samples, LEAST), ("rows", rows, LEAST)):
-        if not whole(value) or value < least:
+        if not is_int(value) or value < least:
             raise StrategyError(f"{name} must be a whole number of at least {least}, got {value!r}")

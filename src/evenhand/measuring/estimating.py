@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from evenhand._format import percent
+from evenhand._validate import is_int
 from evenhand.asker import Asker
-from evenhand.budget import whole
 from evenhand.check import RANDOM, TRIED, scores_come_along
 from evenhand.criterion import Criterion, Flip
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
@@ -139,8 +139,8 @@ def estimate(
             interval=interval,
             exact=exact,
             favourable=favourable,
-            steps=None if whole(steps) and steps == Plan.steps else steps,
-            experiments=None if whole(experiments) and experiments == Plan.experiments else experiments,
+            steps=None if is_int(steps) and steps == Plan.steps else steps,
+            experiments=None if is_int(experiments) and experiments == Plan.experiments else experiments,
             repeats=repeats,
             progress=progress,
         )

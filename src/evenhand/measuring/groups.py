@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand._format import estimated, level, number, number_interval
+from evenhand._validate import is_number
 from evenhand.asker import Asker
-from evenhand.budget import number as is_number
 from evenhand.check import Steadiness, noisy
 from evenhand.criterion import Flip, Gap
 from evenhand.errors import DataError, EstimateError, ModelError

@@ -7,7 +7,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from evenhand._format import percent
-from evenhand.budget import StopReason, whole
+from evenhand._validate import is_int
+from evenhand.budget import StopReason
 from evenhand.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Limit:
         """Read a limit: a whole number of findings, or a text such as "5%"."""
         if isinstance(value, cls):
             return value
-        if whole(value) and value >= 0:
+        if is_int(value) and value >= 0:
             return cls(findings=int(value))
         if isinstance(value, str) and value.strip().endswith("%"):
             try:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from evenhand._format import count
-from evenhand.budget import number, whole
+from evenhand._validate import is_int, is_number
 from evenhand.criterion import Pairwise
 from evenhand.errors import BudgetError, DataError, EstimateError, Use
 from evenhand.remedies import DATA
@@ -67,23 +67,23 @@ class Plan:
     def _check_numbers(self) -> None:
         for name, least in (("samples", 1), ("experiments", 2), ("steps", 1), ("repeats", 1)):
             value = getattr(self, name)
-            if value is not None and (not whole(value) or value < least):
+            if value is not None and (not is_int(value) or value < least):
                 raise BudgetError(f"must be a whole number of at least {least}", parameter=name, value=value)
         if self.repeats is not None and self.repeats > 1 and self.repeats % 2:
             raise BudgetError("must be 1 or even, to be split in two halves", parameter="repeats", value=self.repeats)
         if self.exact is not None and not isinstance(self.exact, bool | np.bool_):
             raise EstimateError("must be True, False or None", parameter="exact", value=self.exact)
-        if self.seconds is not None and not (number(self.seconds) and self.seconds > 0):
+        if self.seconds is not None and not (is_number(self.seconds) and self.seconds > 0):
             raise BudgetError("must be a number above 0", parameter="seconds", value=self.seconds)
-        if self.half_width is not None and not (number(self.half_width) and 0 < self.half_width < 0.5):
+        if self.half_width is not None and not (is_number(self.half_width) and 0 < self.half_width < 0.5):
             raise BudgetError(
                 "must be a share above 0 and below 0.5, such as 0.01", parameter="half_width", value=self.half_width
             )
-        if not number(self.confidence) or not 0.5 < self.confidence < 1:
+        if not is_number(self.confidence) or not 0.5 < self.confidence < 1:
             raise EstimateError(
                 "must be above 0.5 and below 1, such as 0.95", parameter="confidence", value=self.confidence
             )
-        if not number(self.tolerance) or not 0 <= self.tolerance < 1:
+        if not is_number(self.tolerance) or not 0 <= self.tolerance < 1:
             raise EstimateError(
                 "must be a share from 0 to below 1, such as 0.01", parameter="tolerance", value=self.tolerance
             )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evenhand._format import percent
-from evenhand.budget import number
+from evenhand._validate import is_number
 from evenhand.errors import StrategyError
 from evenhand.repairing.voting import Whose, check_voters
 from evenhand.repairing.workshop import Remedy, Round, Workshop
@@ -43,7 +43,7 @@ class Augment:
         at_least(self, 1, "repeats", "samples")
         one_of(self, "vote", ("individual", "family"))
         check_voters(self)
-        if not number(self.share) or not 0 < self.share <= 1:
+        if not is_number(self.share) or not 0 < self.share <= 1:
             raise StrategyError(f"Augment: share must be above 0 and at most 1, got {self.share!r}")
 
     def apply(self, workshop: Workshop) -> Remedy:

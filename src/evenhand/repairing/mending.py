@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from evenhand.budget import Budget, whole
+from evenhand._validate import is_int
+from evenhand.budget import Budget
 from evenhand.criterion import Criterion, Flip
 from evenhand.errors import BudgetError, EvenhandError, StrategyError
 from evenhand.interrupts import watched
@@ -121,7 +122,7 @@ def repair(
     _check_progress(progress)
     check_arguments(seed, CHUNK, budget, criterion, None, None)
     chosen = made(method, TEXT_METHODS if texts else METHODS)
-    if not whole(samples) or samples < 1:
+    if not is_int(samples) or samples < 1:
         raise BudgetError(f"samples must be a whole number of at least 1, got {samples!r}")
     Plan(confidence=confidence)
     given = Given(int(seed), held_out, favourable, confidence, samples, strategy, check, watch, budget,

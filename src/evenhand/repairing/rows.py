@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.budget import number
+from evenhand._validate import is_number
 from evenhand.errors import DataError, ModelError
 from evenhand.model import Model
 from evenhand.model.answers import as_labels
@@ -167,7 +167,7 @@ def split(rows: Labelled, share: Any, seed: int) -> tuple[Labelled, Labelled]:
     >>> len(train), sorted(test.y.tolist())
     (6, [0, 0, 1, 1])
     """
-    if not number(share) or not 0 < share < 1:
+    if not is_number(share) or not 0 < share < 1:
         raise DataError(f"held_out must be a share above 0 and below 1, or a pair (X_test, y_test); got {share!r}")
     draws = Stream(seed).unit("r-split", np.arange(len(rows)), 0)
     out = np.zeros(len(rows), dtype=bool)

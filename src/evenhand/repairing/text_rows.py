@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.budget import number
+from evenhand._validate import is_number
 from evenhand.errors import DataError
 from evenhand.model import Model
 from evenhand.model.answers import as_labels
@@ -83,7 +83,7 @@ def split_texts(rows: LabelledTexts, share: Any, seed: int) -> tuple[LabelledTex
     >>> len(train) + len(held), {text[-2] for text in train.texts} & {text[-2] for text in held.texts}
     (18, set())
     """
-    if not number(share) or not 0 < share < 1:
+    if not is_number(share) or not 0 < share < 1:
         raise DataError(f"held_out must be a share above 0 and below 1, or a pair (X_test, y_test); got {share!r}")
     numbers: dict[Any, int] = {}
     which = np.array([numbers.setdefault(key, len(numbers)) for key in _tests(rows)], dtype=np.int64)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from evenhand._validate import is_int, is_number
 from evenhand.asker import Asker
-from evenhand.budget import number, whole
 from evenhand.covering import Coverage
 from evenhand.errors import DataError, ModelError, RunError
 from evenhand.measuring.favour import Favour, look_for
@@ -35,13 +35,13 @@ def check_numbers(cases: Any = 1, samples: Any = None, seed: Any = 0) -> None:
     evenhand.errors.RunError: cases must be a whole number of at least 1, got 0
     """
     for name, value, least in (("samples", samples, LEAST), ("cases", cases, 1), ("seed", seed, 0)):
-        if (value is not None or name != "samples") and (not whole(value) or value < least):
+        if (value is not None or name != "samples") and (not is_int(value) or value < least):
             raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def check_confidence(confidence: Any) -> None:
     """Raise unless it is a confidence."""
-    if not number(confidence) or not 0.5 < confidence < 1:
+    if not is_number(confidence) or not 0.5 < confidence < 1:
         raise RunError(f"confidence must be above 0.5 and below 1, got {confidence!r}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.budget import whole
+from evenhand._validate import is_int
 from evenhand.errors import DataError, StrategyError
 from evenhand.judge import Judge
 from evenhand.rejudging import asker_of, judge_of
@@ -94,7 +94,7 @@ def telling(
     """
     asker = asker_of(run, model, "eh.telling")
     for name, value, least in (("n", n, 1), ("rows", rows, 1), ("seed", seed, 0)):
-        if not whole(value) or value < least:
+        if not is_int(value) or value < least:
             raise StrategyError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return cases_of(run, judge_of(run, asker, int(rows)), data, int(n), int(seed))
 

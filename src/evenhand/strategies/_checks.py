@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenhand.budget import number, whole
+from evenhand._validate import is_int, is_number
 from evenhand.errors import StrategyError
 
 MOST_STEPS = 1_000_000
@@ -17,7 +17,7 @@ def at_least(strategy: Any, least: int, *names: str) -> None:
         default = type(strategy).__dataclass_fields__[name].default
         if value is None and default is None:
             continue
-        if not whole(value) or value < least:
+        if not is_int(value) or value < least:
             raise StrategyError(
                 f"{type(strategy).__name__}: {name} must be a whole number of at least {least}, got {value!r}"
             )
@@ -27,7 +27,7 @@ def between(strategy: Any, least: int, most: int, *names: str) -> None:
     """Raise unless the named settings are whole numbers from ``least`` to ``most``."""
     for name in names:
         value = getattr(strategy, name)
-        if not whole(value) or not least <= value <= most:
+        if not is_int(value) or not least <= value <= most:
             raise StrategyError(
                 f"{type(strategy).__name__}: {name} must be a whole number from {least} to {most:,}, got {value!r}"
             )
@@ -37,7 +37,7 @@ def positive(strategy: Any, *names: str) -> None:
     """Raise unless the named settings are positive finite numbers."""
     for name in names:
         value = getattr(strategy, name)
-        if not number(value) or value <= 0:
+        if not is_number(value) or value <= 0:
             raise StrategyError(f"{type(strategy).__name__}: {name} must be a positive number, got {value!r}")
 
 
@@ -51,7 +51,7 @@ def one_of(strategy: Any, name: str, allowed: tuple[str, ...]) -> None:
 def whole_steps(strategy: Any, name: str) -> None:
     """Raise unless the named setting is a whole number of steps, as 1.0 or 2."""
     value = getattr(strategy, name)
-    if not number(value) or not 1 <= value <= MOST_STEPS or value != int(value):
+    if not is_number(value) or not 1 <= value <= MOST_STEPS or value != int(value):
         raise StrategyError(
             f"{type(strategy).__name__}: {name} must be a whole number of the space's steps, such as 1.0, of at most "
             f"{MOST_STEPS:,}, got {value!r}"
@@ -61,7 +61,7 @@ def whole_steps(strategy: Any, name: str) -> None:
 def chance(strategy: Any, name: str) -> None:
     """Raise unless the named setting is a number from 0 to 1."""
     value = getattr(strategy, name)
-    if not number(value) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         raise StrategyError(f"{type(strategy).__name__}: {name} must be a number from 0 to 1, got {value!r}")
 
 

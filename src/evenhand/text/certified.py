@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.budget import number, whole
+from evenhand._validate import is_int, is_number
 from evenhand.errors import DataError, ModelError
 from evenhand.text.intervals import Chain
 from evenhand.text.layers import alone, check, evaluating, read
@@ -63,7 +63,7 @@ class Certifying:
     def __post_init__(self) -> None:
         for name, most in (("weight", 1), ("ramp", 1), ("rate", np.inf)):
             value = getattr(self, name)
-            if not number(value) or not 0 <= value <= most:
+            if not is_number(value) or not 0 <= value <= most:
                 wanted = "a number from 0 to 1" if most == 1 else "a finite number of at least 0"
                 raise ModelError(f"{name} must be {wanted}, got {value!r}")
         for name in ("batch", "epochs"):
@@ -226,7 +226,7 @@ def _shift(chain: Chain, threshold: float | None) -> float:
     """Say how much more the logit of class 0 counts under a threshold on the probability of class 1."""
     if threshold is None:
         return 0.0
-    if not number(threshold) or not 0 < threshold < 1:
+    if not is_number(threshold) or not 0 < threshold < 1:
         raise ModelError(f"threshold must be a number above 0 and below 1, got {threshold!r}")
     classes, sigmoid = chain.head.out_features, any(type(layer).__name__ == "Sigmoid" for layer in chain.tail)
     if classes > 2 or (classes == 2 and sigmoid):
@@ -257,7 +257,7 @@ def _check_ids(chain: Chain, *parts: Ids) -> None:
 
 
 def _check_count(name: str, value: Any) -> None:
-    if not whole(value) or value < 1:
+    if not is_int(value) or value < 1:
         raise ModelError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.budget import number
+from evenhand._validate import is_number
 from evenhand.errors import DataError, MissingExtra
 from evenhand.text.texts import Texts, Vocabulary
 from evenhand.text.vectors import load
@@ -97,7 +97,7 @@ def within(table: pd.DataFrame, **limits: float) -> npt.NDArray[np.bool_]:
             raise DataError(f"{name} is no measure of quality; allowed: {', '.join((*MOST, *LEAST))}")
         if name not in table:
             raise DataError(f"{name} was not measured; give quality() what it needs: vectors, encoder or bleu=True")
-        if not number(limit):
+        if not is_number(limit):
             raise DataError(f"{name} must be limited by a number, got {limit!r}")
         values = table[name].to_numpy()
         # What could not be measured keeps no limit.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.budget import whole
+from evenhand._validate import is_int
 from evenhand.errors import SpaceError
 from evenhand.text.context import BE, DEFINITE, FUNCTION, PLURAL, SINGULAR
 from evenhand.text.lexicon import protected_words
@@ -86,7 +86,7 @@ class Similar:
         agree: bool = False,
     ) -> None:
         for name, value in (("k", k), ("limit", 1 if limit is None else limit)):
-            if not whole(value) or value < 1:
+            if not is_int(value) or value < 1:
                 raise SpaceError(f"{name} must be a whole number of at least 1, got {value!r}")
         if isinstance(avoid, str):
             raise SpaceError(f"avoid must be a collection of words, got the text {avoid!r:.60}; write [{avoid!r:.60}]")

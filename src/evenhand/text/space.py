@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.budget import whole
+from evenhand._validate import is_int
 from evenhand.errors import DataError, SpaceError
 from evenhand.remedies import TEXTS
 from evenhand.space.ground import Bound
@@ -85,7 +85,7 @@ class TextSpace:
         self.source, self.k, self.occurrences, self.ambiguous = similar, k, occurrences, ambiguous
         self.avoid_protected, self.agree, self.column, self.limit = avoid_protected, agree, column, limit
         for name, value, least in (("k", k, 1), ("limit", limit, 2)):
-            if not whole(value) or value < least:
+            if not is_int(value) or value < least:
                 raise SpaceError(f"{name} must be a whole number of at least {least}, got {value!r}")
         for name, word, allowed in (("occurrences", occurrences, OCCURRENCES), ("ambiguous", ambiguous, AMBIGUOUS)):
             if word not in allowed:

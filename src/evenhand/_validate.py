@@ -1,0 +1,127 @@
+"""Checks of scalar arguments: each returns a plain Python value, or raises an error that names parameter and value."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from evenhand.errors import EvenhandError
+
+T = TypeVar("T")
+Errors = type[EvenhandError]
+
+LARGEST_SEED = 2**63 - 1
+
+
+def is_int(value: object) -> bool:
+    """Tell whether a value is a whole number of Python or NumPy.
+
+    >>> is_int(3), is_int(True), is_int(3.0)
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a finite number of Python or NumPy.
+
+    >>> is_number(0.5), is_number(float("nan")), is_number("1")
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def check_int(
+    name: str, value: Any, error: Errors, least: int | None = None, most: int | None = None, *, remedy: str = ""
+) -> int:
+    """Return a whole number within bounds, both included.
+
+    >>> from evenhand.errors import BudgetError
+    >>> check_int("samples", 0, BudgetError, 1)
+    Traceback (most recent call last):
+    evenhand.errors.BudgetError: samples must be an integer of at least 1, got 0
+    """
+    if is_int(value) and (least is None or value >= least) and (most is None or value <= most):
+        return int(value)
+    raise error(f"must be an integer{_range(least, most)}", parameter=name, value=value, remedy=remedy)
+
+
+def check_number(
+    name: str,
+    value: Any,
+    error: Errors,
+    least: float | None = None,
+    most: float | None = None,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    remedy: str = "",
+) -> float:
+    """Return a finite number within bounds: ``least`` and ``most`` are allowed, ``above`` and ``below`` are not.
+
+    >>> from evenhand.errors import BudgetError
+    >>> check_number("half_width", 0.7, BudgetError, above=0, below=0.5)
+    Traceback (most recent call last):
+    evenhand.errors.BudgetError: half_width must be a number above 0 and below 0.5, got 0.7
+    """
+    inside = (
+        is_number(value)
+        and (least is None or value >= least)
+        and (most is None or value <= most)
+        and (above is None or value > above)
+        and (below is None or value < below)
+    )
+    if inside:
+        return float(value)
+    raise error(f"must be a number{_range(least, most, above, below)}", parameter=name, value=value, remedy=remedy)
+
+
+def check_seed(value: Any, error: Errors, name: str = "seed") -> int:
+    """Return a seed, which is an integer from 0 to 2**63 - 1."""
+    return check_int(name, value, error, 0, LARGEST_SEED)
+
+
+def check_confidence(value: Any, error: Errors, name: str = "confidence") -> float:
+    """Return the confidence of an interval, which is above 0.5 and below 1."""
+    return check_number(name, value, error, above=0.5, below=1)
+
+
+def check_bool(name: str, value: Any, error: Errors, *, remedy: str = "") -> bool:
+    """Return True or False."""
+    if isinstance(value, bool) or type(value).__name__ in {"bool", "bool_"}:  # NumPy's, without importing it
+        return bool(value)
+    raise error("must be True or False", parameter=name, value=value, remedy=remedy)
+
+
+def check_choice(name: str, value: Any, choices: Iterable[T], error: Errors, *, remedy: str = "") -> T:
+    """Return a value that is one of some choices.
+
+    >>> from evenhand.errors import EstimateError
+    >>> check_choice("population", "all", ["uniform", "data"], EstimateError)
+    Traceback (most recent call last):
+    evenhand.errors.EstimateError: population must be one of 'uniform', 'data', got 'all'
+    """
+    for choice in choices:
+        if type(value) is type(choice) and value == choice:
+            return choice
+    raise error(f"must be one of {', '.join(map(repr, choices))}", parameter=name, value=value, remedy=remedy)
+
+
+def _range(least: float | None, most: float | None, above: float | None = None, below: float | None = None) -> str:
+    """Write bounds as words that follow "must be a number".
+
+    >>> _range(1, 10), _range(1, None), _range(None, None, 0, 1)
+    (' from 1 to 10', ' of at least 1', ' above 0 and below 1')
+    """
+    if least is not None and most is not None:
+        return f" from {_bound(least)} to {_bound(most)}"
+    low = f"of at least {_bound(least)}" if least is not None else f"above {_bound(above)}" if above is not None else ""
+    high = f"of at most {_bound(most)}" if most is not None else f"below {_bound(below)}" if below is not None else ""
+    words = " and ".join(part for part in (low, high) if part)
+    return f" {words}" if words else ""
+
+
+def _bound(value: float | None) -> str:
+    return "2**63 - 1" if value == LARGEST_SEED else f"{value:,}"

@@ -56,7 +56,7 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[report]\ncases = 0", ["report.cases", "1, got 0"]),
         ("audit", "[report]\nsamples = 99", ["report.samples", "100, got 99"]),
         ("audit", "[audit]\nfindings = 3", ["audit.findings", "3"]),
-        ("audit", "[budget]\ntests = 0", ["[budget]", "tests", "above 0"]),
+        ("audit", "[budget]\ntests = 0", ["[budget]", "tests", "at least 1"]),
         ("audit", "[model]\ntimeout = 0.0", ["[model]", "timeout"]),
         ("audit", "[model]\ntrust_pickle = true", ["unknown key 'model.trust_pickle'"]),
         ("estimate", "[estimate]\nconfidence = 2.0", ["[estimate]", "confidence", "below 1"]),

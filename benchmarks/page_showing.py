@@ -1,4 +1,4 @@
-"""The sections of the page about regions and telling pairs."""
+"""The sections of the page about regions and examples."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def realism(result: dict[str, Any]) -> str:
         result,
         f"Adult by sex with its links, a logistic regression on the data's own values, {s['tests']:,} tests of each "
         "search with its default settings. Realistic: at least as near to the data as 95 of 100 real people, and no "
-        "pair of values that never occurs together in the data though it should. Then the ten most telling cases: in "
+        "pair of values that never occurs together in the data though it should. Then the first ten examples: in "
         "how many attributes they differ from a real person, and how many of them are realistic.",
         table(
-            ["search", "tests", "findings", "realistic %", "cases", "attributes changed", "realistic cases", "rows",
-             "CPU s"],
+            ["search", "tests", "findings", "realistic %", "examples", "attributes changed", "realistic examples",
+             "rows", "CPU s"],
             [
                 [
                     f"`{name}`",
                     whole(r["tests"]),
                     whole(r["findings"]),
                     "" if r["realistic"] is None else percent(r["realistic"]),
-                    f"{r['cases']}",
+                    f"{r['examples']}",
                     "" if r["changed"] is None else f"{r['changed']:g}",
-                    f"{r['realistic_cases']}",
+                    f"{r['realistic_examples']}",
                     whole(r["rows"]),
                     f"{r['cpu_seconds']:.1f}",
                 ]

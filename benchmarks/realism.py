@@ -43,15 +43,15 @@ def searched(tests: int) -> dict[str, Any]:
     model, out = model_of(data), {}
     for name in SEARCHES:
         run = eh.audit(model, data.space(), name, eh.Budget(tests=tests), data=data.train)
-        cases, seconds = cpu(lambda run=run: eh.telling(run, data=data.train, n=10))
+        examples, seconds = cpu(lambda run=run: eh.examples(run, data=data.train, n=10))
         out[name] = {
             "tests": run.tests,
             "findings": run.found,
-            "realistic": None if cases.realistic is None else short(cases.realistic),
-            "cases": len(cases),
-            "changed": short(float(np.mean([len(case.changed) for case in cases]))) if len(cases) else None,
-            "realistic_cases": sum(bool(case.realistic) for case in cases),
-            "rows": cases.rows,
+            "realistic": None if examples.realistic is None else short(examples.realistic),
+            "examples": len(examples),
+            "changed": short(float(np.mean([len(example.changed) for example in examples]))) if len(examples) else None,
+            "realistic_examples": sum(bool(example.realistic) for example in examples),
+            "rows": examples.rows,
             "cpu_seconds": short(seconds),
         }
         print(name, out[name], flush=True)

@@ -62,7 +62,7 @@ def timed(model: Any, space: eh.Space, data: Any, favourable: Any, tests: int) -
         size = path.stat().st_size
     parts = {
         "regions": cpu(lambda: eh.regions(run, data=data, most=3, samples=5_000, rows=120_000))[1],
-        "pairs": cpu(lambda: eh.telling(run, data=data, n=4))[1],
+        "pairs": cpu(lambda: eh.examples(run, data=data, n=4))[1],
     }
     return {
         "columns": len(space.names),

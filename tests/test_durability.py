@@ -18,10 +18,10 @@ import pytest
 
 import evenhand as eh
 from evenhand._write import SHARED, leftover, replacing, replacing_synced
-from evenhand.cases import Cases
 from evenhand.errors import ModelError, RunError
 from evenhand.interrupts import check, held, settled, watched
 from evenhand.model.asking import Asking
+from evenhand.regression_corpus import Corpus
 from evenhand.sources import Source
 
 BUDGET = eh.Budget(tests=600)
@@ -241,7 +241,7 @@ def test_files_about_people_are_for_their_owner_alone(tmp_path: Path) -> None:
         eh.export(run, tmp_path / "findings.csv")
         eh.report(run, tmp_path / "report.html")
         eh.bundle(run, tmp_path / "run.zip")
-        cases = Cases(tmp_path / "cases", "test")
+        cases = Corpus(tmp_path / "cases", "test")
         cases.save([{"age": 20, "pay": 1, "sex": "F"}])
         SPACE.save(tmp_path / "space.toml")
     finally:

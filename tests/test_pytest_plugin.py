@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import evenhand as eh
-import evenhand.cases
 import evenhand.pytest_plugin
+import evenhand.regression_corpus
 from evenhand.words import telling
 from tests.helpers import plugin_environment
 
@@ -90,7 +90,7 @@ def everything_is_imported() -> None:
     eh.estimate(lambda f: f["member"], space, exact=False, samples=100)
     telling(eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew"]))
     assert evenhand.pytest_plugin
-    assert evenhand.cases
+    assert evenhand.regression_corpus
 
 
 @pytest.fixture

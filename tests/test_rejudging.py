@@ -42,7 +42,7 @@ def test_nothing_is_asked_beyond_the_limit() -> None:
     assert judge.rows == 4
 
 
-@pytest.mark.parametrize("call", [eh.regions, eh.telling, lambda run: eh.compare(run, run)])
+@pytest.mark.parametrize("call", [eh.regions, eh.examples, lambda run: eh.compare(run, run)])
 def test_what_is_for_attributes_says_so(call: Any) -> None:
     run = eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew."])
     with pytest.raises(SpaceError, match="attributes, and this is one of texts"):

@@ -20,12 +20,12 @@ PICTURES = Path(__file__).parent
 DESKTOP, PHONE, PAGE = (1100, 900), (360, 740), (794, 1123)
 SHOTS: list[tuple[str, str, tuple[int, int], str, str | None]] = [
     ("adult", "report-adult", DESKTOP, "light", None),
-    ("adult", "report-adult-dark", DESKTOP, "dark", "cases"),
-    ("german", "report-german", DESKTOP, "light", "cases"),
+    ("adult", "report-adult-dark", DESKTOP, "dark", "examples"),
+    ("german", "report-german", DESKTOP, "light", "examples"),
     ("german", "report-german-phone", PHONE, "light", None),
-    ("german", "report-german-phone-dark", PHONE, "dark", "cases"),
-    ("text", "report-text", DESKTOP, "light", "cases"),
-    ("text", "report-text-phone-dark", PHONE, "dark", "cases"),
+    ("german", "report-german-phone-dark", PHONE, "dark", "examples"),
+    ("text", "report-text", DESKTOP, "light", "examples"),
+    ("text", "report-text-phone-dark", PHONE, "dark", "examples"),
 ]
 """The report, the picture, the window, the colours, and the part at its top."""
 

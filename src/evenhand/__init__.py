@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from evenhand.reporting import report
     from evenhand.run import Run, audit
     from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
-    from evenhand.shrinking import Case, Cases
-    from evenhand.shrinking.telling import telling
+    from evenhand.shrinking import Example, Examples
+    from evenhand.shrinking.examples import examples
     from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
     from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImportance, TextRandom, Themis
     from evenhand.text.space import TextSpace
@@ -44,8 +44,6 @@ __all__ = [
     "Augment",
     "Boolean",
     "Budget",
-    "Case",
-    "Cases",
     "Certified",
     "Checked",
     "Compared",
@@ -53,6 +51,8 @@ __all__ = [
     "Counterfactual",
     "Coverage",
     "Estimate",
+    "Example",
+    "Examples",
     "Flip",
     "Gap",
     "Groups",
@@ -94,6 +94,7 @@ __all__ = [
     "datasets",
     "errors",
     "estimate",
+    "examples",
     "export",
     "gradient",
     "groups",
@@ -106,7 +107,6 @@ __all__ = [
     "replay",
     "report",
     "score",
-    "telling",
     "test",
     "verify",
     "work",
@@ -175,7 +175,7 @@ _LATE = {
     ),
     "replaying": ("Replay", "replay"),
     "reporting": ("report",),
-    "shrinking": ("Case", "Cases", "telling"),
+    "shrinking": ("Example", "Examples", "examples"),
     "text_quality": ("Quality", "quality"),
 }
 """What is imported when somebody first names it, so that help and errors do not wait for NumPy."""

@@ -20,8 +20,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from evenhand.cases import Cases
     from evenhand.measuring import Estimate
+    from evenhand.regression_corpus import Corpus
     from evenhand.run import Run
     from evenhand.text_words import TextPair
     from evenhand.words import Pair
@@ -138,13 +138,13 @@ class Auditor:
 
     def _search(self, model: Any, space: Any, limit: Any, settings: dict[str, Any], retry: bool) -> Run:
         __tracebackhide__ = True
-        from evenhand.cases import Cases
         from evenhand.measuring.limits import Outcome
+        from evenhand.regression_corpus import Corpus
         from evenhand.run import audit
         from evenhand.words import telling
 
         # A test may audit several models: each call has cases of its own.
-        cases = Cases(self.folder, self.test if self._calls == 1 else f"{self.test}#{self._calls}")
+        cases = Corpus(self.folder, self.test if self._calls == 1 else f"{self.test}#{self._calls}")
         if retry:
             still = _retry(cases, model, space, settings)
             if len(still) > limit.findings:
@@ -161,7 +161,7 @@ class Auditor:
         return run
 
 
-def _retry(cases: Cases, model: Any, space: Any, settings: dict[str, Any]) -> Sequence[Pair | TextPair]:
+def _retry(cases: Corpus, model: Any, space: Any, settings: dict[str, Any]) -> Sequence[Pair | TextPair]:
     """Ask about the cases of earlier runs; arguments that are no arguments are for the audit to refuse."""
     from evenhand.space.ground import AnySpace
 
@@ -172,10 +172,10 @@ def _retry(cases: Cases, model: Any, space: Any, settings: dict[str, Any]) -> Se
     )
 
 
-def _keep(cases: Cases, pairs: Sequence[Pair | TextPair]) -> str:
+def _keep(cases: Corpus, pairs: Sequence[Pair | TextPair]) -> str:
     """Keep cases for the next time; where that fails say so beside the result, which is what counts."""
-    from evenhand.cases import case_of
     from evenhand.errors import EvenhandError
+    from evenhand.regression_corpus import case_of
 
     try:
         cases.save([case_of(pair) for pair in pairs])

@@ -84,7 +84,7 @@ def test_a_run_whose_data_moved_needs_them_named(kept: Path, evenhand: Command, 
     assert "--data FILE" not in out.read_text("utf-8")
 
 
-@pytest.mark.parametrize("wrong", ["cases = 0", "samples = 5"])
+@pytest.mark.parametrize("wrong", ["examples = 0", "samples = 5"])
 def test_values_of_a_file_are_told_by_file_and_key(
     kept: Path, evenhand: Command, refused: Command, tmp_path: Path, wrong: str
 ) -> None:

@@ -119,7 +119,7 @@ def test_no_result_prints_what_is_not_seen(frame: pd.DataFrame) -> None:
         *found.comparisons,
         eh.groups(models.unseen, space, people, WANTED),
         eh.regions(run, data=people),
-        eh.telling(run, data=people),
+        eh.examples(run, data=people),
         eh.compare(run, run),
         eh.coverage(run),
         eh.Marginal(models.unseen, space),

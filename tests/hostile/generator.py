@@ -854,10 +854,10 @@ def case(make: Callable[[Path], Any]) -> Callable[[Path], None]:
     """Put a file in the place of the cases of a test."""
 
     def write(path: Path) -> None:
-        from evenhand.cases import Cases
+        from evenhand.regression_corpus import Corpus
 
         path.mkdir()
-        make(Cases(path, "test").path)
+        make(Corpus(path, "test").path)
 
     return write
 

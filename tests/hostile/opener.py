@@ -25,7 +25,7 @@ IMPORTS = {
     "csv": "pandas", "json": "pandas", "jsonl": "pandas", "parquet": "pyarrow.parquet", "texts": "pandas",
     "vectors": "evenhand.text.vectors", "skops": "evenhand.model.files", "onnx": "evenhand.model.onnx",
     "pickle": "joblib", "folder": "transformers.models.bert.modeling_bert", "run": "pandas", "bundle": "pandas",
-    "cases": "evenhand.cases",
+    "cases": "evenhand.regression_corpus",
 }  # fmt: skip
 """What is imported before anything is measured; what a file's own reader imports belongs to opening it."""
 
@@ -60,9 +60,9 @@ def open_file(kind: str, path: Path) -> None:
         if not checked.whole:
             raise EvenhandError("; ".join(checked.lines))
     elif kind == "cases":
-        from evenhand.cases import Cases
+        from evenhand.regression_corpus import Corpus
 
-        Cases(path, "test").load()
+        Corpus(path, "test").load()
 
 
 def measured(kind: str, path: Path, seconds: float, safety: int = SAFETY) -> dict[str, Any]:

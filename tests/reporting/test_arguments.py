@@ -29,7 +29,7 @@ class Counted:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"samples": 3}, {"cases": 0}, {"cases": None}, {"seed": -1}, {"confidence": 2}, {"others": [3]},
+        {"samples": 3}, {"examples": 0}, {"examples": None}, {"seed": -1}, {"confidence": 2}, {"others": [3]},
         {"others": None}, {"others": 3}, {"rows": "no"}, {"ask": "no"}, {"ask": 1}, {"coverage": "x"}, {"title": 5},
         {"note": None}, {"y": "nope"}, {"y": [1, 2]}, {"y": "paid"},
     ],

@@ -36,7 +36,7 @@ def page(content: Content) -> Page:
 def test_the_parts_stand_in_their_order(page: Page, content: Content) -> None:
     assert content.missing == {}
     assert list(sections(content)) == [
-        "common", "whom", "cases", "regions", "curve", "coverage", "run", "groups", "limits",
+        "common", "whom", "examples", "regions", "curve", "coverage", "run", "groups", "limits",
     ]  # fmt: skip
     assert page.headings[0] == "decide, by sex, origin"
     assert [h for h in page.headings if h in sections(content).values()] == list(sections(content).values())
@@ -68,17 +68,17 @@ def test_the_estimates_are_those_of_estimate(page: Page, content: Content, data:
     assert "sex M is favoured" in page.text
 
 
-def test_the_cases_are_those_of_telling(page: Page, content: Content, run: eh.Run, data: pd.DataFrame) -> None:
-    cases = eh.telling(run, data=data, n=4, rows=SAMPLES * 4)
-    assert content.cases is not None
-    assert [case.to_dict() for case in content.cases] == [case.to_dict() for case in cases]
-    for case, card in zip(cases, content.cards, strict=True):
-        assert f"Row {case.row:,} of the data" in card.head
+def test_examples_are_those_of_eh_examples(page: Page, content: Content, run: eh.Run, data: pd.DataFrame) -> None:
+    examples = eh.examples(run, data=data, n=4, rows=SAMPLES * 4)
+    assert content.examples is not None
+    assert [example.to_dict() for example in content.examples] == [example.to_dict() for example in examples]
+    for example, card in zip(examples, content.cards, strict=True):
+        assert f"Row {example.row:,} of the data" in card.head
         assert card.head in page.text
         differing = [line.name for line in card.lines if line.kind]
-        assert differing == list(case.pair.changes)
+        assert differing == list(example.pair.changes)
         assert set(differing) <= {"sex", "origin"}
-        person = data.iloc[case.row]  # type: ignore[index]
+        person = data.iloc[example.row]  # type: ignore[index]
         for line in card.lines:
             if not line.kind:
                 assert (line.was or line.values[0]) == str(person[line.name])
@@ -188,7 +188,7 @@ def test_a_model_that_is_gone_does_not_lose_the_report() -> None:
     page = Page(render(gathered(run)))
     page.check()
     assert "the server is gone" in page.text
-    assert "The most telling pairs" in page.headings
+    assert "Examples" in page.headings
 
 
 def test_a_row_that_was_clipped_is_not_called_as_recorded(data: pd.DataFrame) -> None:
@@ -211,7 +211,7 @@ def test_nobody_found() -> None:
     page = Page(render(content))
     page.check()
     assert "No: everyone whom the space allows was tested" in page.text
-    assert "cases" not in sections(content)
+    assert "examples" not in sections(content)
     # One test says little, and the estimate, which asks everybody, says all.
     assert "No: everyone whom" in Page(render(gathered(eh.audit(fair, space, "themis", eh.Budget(tests=1))))).text
 
@@ -300,7 +300,7 @@ def test_real_people_who_need_no_change_come_first_whatever_the_number_of_sample
     for samples in (201, 2_000):
         content = gathered(run, data=people, samples=samples)
         assert content.cards[0].head == "Row 200 of the data, exactly as recorded"
-        assert content.cases is not None
+        assert content.examples is not None
         assert "1 of 201 people of the data is treated so" in Page(render(content)).text
 
 
@@ -318,7 +318,7 @@ def test_somebody_is_shown_whom_only_an_estimate_met(data: pd.DataFrame) -> None
     for content in (real, anybody):
         page = Page(render(content))
         page.check()
-        assert "The most telling pairs" in page.headings
+        assert "Examples" in page.headings
     assert "The search found nobody; these are among those whom the estimates met" in page.text
     for card in anybody.cards:
         assert card.said[0] != card.said[1]

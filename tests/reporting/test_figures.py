@@ -266,7 +266,7 @@ def test_every_figure_is_that_of_its_source(content: Content) -> None:
         parts = ("rate", "samples", "found") + (("low", "high") if not content.estimates[name].exact else ())
         assert {f"estimates.{name}.{part}" for part in parts} <= shown
     assert {"run.found", "run.tests", "run.rows", "run.seconds"} <= shown
-    for name in ("groups", "regions", "coverage", "cases", "terms"):
+    for name in ("groups", "regions", "coverage", "examples", "terms"):
         assert not getattr(content, name) or any(source.startswith(name) for source in shown), name
 
 
@@ -292,10 +292,10 @@ def test_one_source_is_shown_as_one_text(content: Content) -> None:
 
 
 def test_real_people_are_counted_over_one_set(content: Content) -> None:
-    if content.cases is None:
+    if content.examples is None:
         return
     e = content.estimates["data"]
-    assert (content.cases.affected, content.cases.judged) == (e.found, e.samples)
+    assert (content.examples.affected, content.examples.judged) == (e.found, e.samples)
 
 
 def test_words_follow_from_the_interval_beside_them(content: Content) -> None:

@@ -62,9 +62,9 @@ def test_many_attributes_are_brought_back_together() -> None:
 
     run = eh.audit(model, space, "themis", eh.Budget(tests=2_000))
     calls.clear()
-    cases = eh.telling(run, n=3)
-    assert [sorted(case.changed) for case in cases] == [["x150", "x20"]] * len(cases)
-    assert {case.changed["x150"][1] for case in cases} == {41}
+    examples = eh.examples(run, n=3)
+    assert [sorted(example.changed) for example in examples] == [["x150", "x20"]] * len(examples)
+    assert {example.changed["x150"][1] for example in examples} == {41}
     # One attribute in each round would be 200 rounds.
     assert len(calls) < 100
 
@@ -78,6 +78,6 @@ def test_changes_of_several_attributes_are_not_tried_without_end() -> None:
     rng = np.random.default_rng(0)
     data = pd.DataFrame(rng.integers(0, 40, (50, 200)), columns=[f"x{j}" for j in range(200)]).assign(sex=True)
     run = eh.audit(model, space, "themis", eh.Budget(tests=5_000))
-    cases = eh.telling(run, data=data, n=2, rows=100_000)
-    for case in cases:
-        assert {name: after for name, (_, after) in case.changed.items()} == {"x9": 46, "x99": 46, "x199": 46}
+    examples = eh.examples(run, data=data, n=2, rows=100_000)
+    for example in examples:
+        assert {name: after for name, (_, after) in example.changed.items()} == {"x9": 46, "x99": 46, "x199": 46}

@@ -40,7 +40,7 @@ def settings_of(config: Config) -> dict[str, Any]:
     from evenhand.config.file import wish
     from evenhand.reporting.arguments import check_confidence, check_numbers
 
-    numbers = config.report.given("cases", "samples")
+    numbers = config.report.given("examples", "samples")
     confidence = 0.95 if config.estimate.confidence is None else config.estimate.confidence
     with config.blamed("report"):
         check_numbers(**numbers)

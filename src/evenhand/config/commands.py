@@ -116,8 +116,8 @@ COMMANDS: dict[str, Command] = {one.name: one for one in (
     Command("report", "Runs", "Write the report of a run, one HTML file",
         ("Without the model and the data, the parts that need them are left out, and the report says so.",
          STATUS + "1 written, but parts of it failed, 2 wrong usage or input."),
-        "report.output model.path data.path data.target estimate.favourable report.title report.cases report.samples "
-        "report.no_rows audit.seed",
+        "report.output model.path data.path data.target estimate.favourable report.title report.examples "
+        "report.samples report.no_rows audit.seed",
         {"model.path": NOTED, "data.path": "Real rows; those noted in the run by default",
          "text.path": "Texts of a run of texts; those noted in the run by default"}),
     Command("export", "Runs", "Write a run as JSON, CSV, Parquet, JUnit XML, SARIF or Markdown",

@@ -431,7 +431,7 @@ class ReportTable(
     """What a report shows, and where to write it."""
 
     title: Annotated[str | None, Setting("Heading; the model's name by default", "TEXT", "Loans, by sex")] = None
-    cases: Annotated[int | None, Setting("Most pairs to show; 4 by default", "N", 4, ge=1)] = None
+    examples: Annotated[int | None, Setting("Most pairs to show; 4 by default", "N", 4, ge=1)] = None
     samples: Annotated[int | None, Setting(
         "Individuals of each estimate; 20000 by default, fewer for slow models", "N", 20000, ge=100)] = None
     no_rows: Annotated[bool, Setting(

@@ -27,14 +27,14 @@ def check_run(run: Any) -> None:
         raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
 
 
-def check_numbers(cases: Any = 1, samples: Any = None, seed: Any = 0) -> None:
+def check_numbers(examples: Any = 1, samples: Any = None, seed: Any = 0) -> None:
     """Raise where a number is none, or too small.
 
-    >>> check_numbers(cases=0)
+    >>> check_numbers(examples=0)
     Traceback (most recent call last):
-    evenhand.errors.RunError: cases must be a whole number of at least 1, got 0
+    evenhand.errors.RunError: examples must be a whole number of at least 1, got 0
     """
-    for name, value, least in (("samples", samples, LEAST), ("cases", cases, 1), ("seed", seed, 0)):
+    for name, value, least in (("samples", samples, LEAST), ("examples", examples, 1), ("seed", seed, 0)):
         if (value is not None or name != "samples") and (not is_int(value) or value < least):
             raise RunError(f"{name} must be a whole number of at least {least}, got {value!r}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenhand.reporting.cutting import cut, listed, short
-from evenhand.shrinking import Case, Cases
+from evenhand.shrinking import Example, Examples
 from evenhand.space.frames import columns_of
 from evenhand.text.marking import Piece
 from evenhand.text_words import TextPair
@@ -44,10 +44,10 @@ class Card:
     """How far apart the scores are, where scores were looked at."""
 
 
-def cards_of_cases(cases: Cases, protected: Sequence[str], data: Any, numbered: bool) -> list[Card]:
+def cards_of_examples(examples: Examples, protected: Sequence[str], data: Any, numbered: bool) -> list[Card]:
     """Make cards of findings that were brought to real people; ``numbered``: places in the data are the user's own."""
     columns = columns_of(data)
-    return [_of_case(case, protected, _recorded(case, columns), numbered) for case in cases]
+    return [_of_example(example, protected, _recorded(example, columns), numbered) for example in examples]
 
 
 def cards_of_pairs(pairs: Sequence[Pair | TextPair], protected: Sequence[str]) -> list[Card]:
@@ -61,32 +61,32 @@ def cards_of_pairs(pairs: Sequence[Pair | TextPair], protected: Sequence[str]) -
     return [_of_text(pair) if isinstance(pair, TextPair) else _of_pair(pair, protected) for pair in pairs]
 
 
-def _recorded(case: Case, columns: Mapping[str, Any]) -> dict[str, str]:
+def _recorded(example: Example, columns: Mapping[str, Any]) -> dict[str, str]:
     """Give what the data has of the person wherever the individual has something else.
 
     Also where the space has no such value, so that another stands for it.
     """
     out = {}
-    for name, value in case.person.items():
-        real = native(columns[name][case.row])
-        now = case.changed[name][1] if name in case.changed else value
+    for name, value in example.person.items():
+        real = native(columns[name][example.row])
+        now = example.changed[name][1] if name in example.changed else value
         if plain(real) != plain(now) and not same(real, now):
             out[name] = short(real)
     return out
 
 
-def _of_case(case: Case, protected: Sequence[str], was: dict[str, str], numbered: bool) -> Card:
+def _of_example(example: Example, protected: Sequence[str], was: dict[str, str], numbered: bool) -> Card:
     notes = []
-    if case.odd:
-        together = "; ".join(f"{short(one)} and {short(other)}" for one, other in case.odd)
+    if example.odd:
+        together = "; ".join(f"{short(one)} and {short(other)}" for one, other in example.odd)
         notes.append(f"Values that never occur together in the data: {together}.")
-    elif case.realistic is False:
+    elif example.realistic is False:
         notes.append("Nobody in the data is quite like this.")
-    who = f"Row {case.row:,} of the data" if numbered and case.row is not None else "Somebody in the data"
+    who = f"Row {example.row:,} of the data" if numbered and example.row is not None else "Somebody in the data"
     count = len(was)
     head = f"{who}, exactly as recorded" if not count else f"{who}, with {count} {'value' if count == 1 else 'values'}"
     head += " changed" if count else ""
-    return replace(_of_pair(case.pair, protected, head, was, notes), stands_for=case.stands_for)
+    return replace(_of_pair(example.pair, protected, head, was, notes), stands_for=example.stands_for)
 
 
 def _of_pair(

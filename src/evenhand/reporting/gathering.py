@@ -12,12 +12,12 @@ from evenhand.locating import Regions, regions
 from evenhand.measuring import Estimate, Groups, estimate, groups
 from evenhand.model import wrap
 from evenhand.rejudging import judge_of
-from evenhand.reporting.cards import Card, cards_of_cases, cards_of_pairs
+from evenhand.reporting.cards import Card, cards_of_examples, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms
 from evenhand.reporting.meeting import affected, pairs_met
 from evenhand.reporting.subject import FEW, SOUGHT, Subject, individuals
-from evenhand.shrinking import Cases
-from evenhand.shrinking.telling import cases_of as shrunk
+from evenhand.shrinking import Examples
+from evenhand.shrinking.examples import examples_of as shrunk
 from evenhand.surrogate import Inputs
 from evenhand.visible import visible
 from evenhand.words import plain, telling
@@ -51,7 +51,7 @@ class Content:
     directions: list[Direction] = field(default_factory=list)
     more_directions: int = 0
     terms: Terms | None = None
-    cases: Cases | None = None
+    examples: Examples | None = None
     cards: list[Card] = field(default_factory=list)
     regions: Regions | None = None
     coverage: Coverage | None = None
@@ -71,7 +71,7 @@ class Content:
 
 
 def gather(
-    subject: Subject, title: str, note: str, rows: bool, others: Sequence[Run], cases: int, known: Coverage | None
+    subject: Subject, title: str, note: str, rows: bool, others: Sequence[Run], examples: int, known: Coverage | None
 ) -> Content:
     """Ask and count everything; ``known`` is a coverage that was measured before."""
     content = Content(subject, title, note, rows, others, coverage=known)
@@ -80,7 +80,7 @@ def gather(
         _texts(content)
     elif subject.people:
         _whom(content)
-    _pairs(content, cases)
+    _pairs(content, examples)
     if subject.people:
         _places(content)
         _groups(content)
@@ -185,26 +185,30 @@ def _quality(content: Content) -> None:
 
 
 def _pairs(content: Content, count: int) -> None:
-    """Show distinct cases beside real people; else findings as they are; else whom an estimate met."""
+    """Show distinct examples beside real people; else findings as they are; else whom an estimate met."""
     if not content.rows:
         return
     subject, run = content.subject, content.run
     if subject.asker is not None and subject.data is not None and not subject.texts:
         judge = judge_of(run, subject.asker, subject.samples * _width(run))
-        known = _tried(content, "cases", lambda: affected(content.estimates.get("data"), run.space, subject.data))
-        content.cases = _tried(content, "cases", lambda: shrunk(run, judge, subject.data, count, subject.seed, known))
-    if not content.cases:
-        content.cases = None
-    if content.cases is not None:
-        found, numbered = content.cases, subject.numbered
-        cards = _tried(content, "cases", lambda: cards_of_cases(found, run.space.protected, subject.data, numbered))
+        known = _tried(content, "examples", lambda: affected(content.estimates.get("data"), run.space, subject.data))
+        content.examples = _tried(
+            content, "examples", lambda: shrunk(run, judge, subject.data, count, subject.seed, known)
+        )
+    if not content.examples:
+        content.examples = None
+    if content.examples is not None:
+        found, numbered = content.examples, subject.numbered
+        cards = _tried(
+            content, "examples", lambda: cards_of_examples(found, run.space.protected, subject.data, numbered)
+        )
         content.cards = cards or []
     elif run.found:
-        pairs = _tried(content, "cases", lambda: telling(run, count, subject.data))
+        pairs = _tried(content, "examples", lambda: telling(run, count, subject.data))
         content.cards = cards_of_pairs(pairs or [], run.space.protected)
     elif subject.asker is not None and content.estimates and not subject.texts:
         asker = subject.asker
-        met = _tried(content, "cases", lambda: pairs_met(run, asker, list(content.estimates.values()), count))
+        met = _tried(content, "examples", lambda: pairs_met(run, asker, list(content.estimates.values()), count))
         content.cards = cards_of_pairs(met or [], run.space.protected)
 
 

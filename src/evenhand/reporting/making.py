@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evenhand.covering import Coverage
     from evenhand.run import Run
 
-CASES = 4
+EXAMPLES = 4
 
 
 def report(
@@ -38,7 +38,7 @@ def report(
     rows: bool = True,
     title: str | None = None,
     note: str = "",
-    cases: int = CASES,
+    examples: int = EXAMPLES,
     samples: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
@@ -75,7 +75,7 @@ def report(
         Its heading; by default the model's name.
     note
         A paragraph about the model, under the heading.
-    cases
+    examples
         How many pairs to show, at most.
     samples
         How many individuals the estimates ask; by default 20,000, and fewer where the run shows that the model is slow.
@@ -116,7 +116,7 @@ def report(
         rows=rows,
         title=title,
         note=note,
-        cases=cases,
+        examples=examples,
         samples=samples,
         confidence=confidence,
         seed=seed,
@@ -143,7 +143,7 @@ def gathered(
     rows: bool = True,
     title: str | None = None,
     note: str = "",
-    cases: int = CASES,
+    examples: int = EXAMPLES,
     samples: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
@@ -156,12 +156,12 @@ def gathered(
     check_run(run)
     rivals = runs_of(others)
     check_confidence(confidence)
-    check_numbers(cases, samples, seed)
+    check_numbers(examples, samples, seed)
     check_kinds(rows, ask, title, note, coverage)
     subject = subject_of(run, model, data, favourable, y, samples, confidence, seed, bool(ask), data_name)
     check_others(run, rivals, subject.asker)
     heading = title or f"{named(run)}, by {', '.join(map(plain, run.space.protected))}"
-    return gather(subject, heading, note, bool(rows), rivals, cases, coverage)
+    return gather(subject, heading, note, bool(rows), rivals, examples, coverage)
 
 
 def ready(path: Any) -> Path:

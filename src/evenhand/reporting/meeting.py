@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.rejudging import judge_of
-from evenhand.shrinking.telling import Known
+from evenhand.shrinking.examples import Known
 from evenhand.space.ground import table
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space

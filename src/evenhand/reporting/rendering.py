@@ -115,14 +115,14 @@ def sections(content: Content) -> dict[str, str]:
         parts = {
             "common": "How common it is",
             "whom": "Which words",
-            "cases": "The most telling pairs",
+            "examples": "Examples",
             "quality": "How natural the texts are" if content.quality or "quality" in content.missing else "",
         }
     else:
         parts = {
             "common": "How common it is",
             "whom": "Against whom",
-            "cases": "The most telling pairs",
+            "examples": "Examples",
             "regions": "Where it happens",
         }
     parts |= {"curve": "How the search went"}
@@ -134,7 +134,7 @@ def sections(content: Content) -> dict[str, str]:
     parts |= {"limits": "What this does and does not prove"}
     if not content.run.found:
         if not content.cards:
-            parts.pop("cases")
+            parts.pop("examples")
         told = content.estimates or "common" in content.missing
         if content.subject.texts:
             told = _by_term(content.estimates.get("data"))["shown"]

@@ -202,7 +202,7 @@ def individuals(samples: int) -> int:
 
 
 def _rows(run: Run, samples: int) -> int:
-    """Say how many rows a report of so many samples asks, at most: two estimates, cases, regions and the coverage."""
+    """Say how many rows a report of so many samples asks, at most: estimates, examples, regions and coverage."""
     if not run.space.supports("attributes"):
         return int(samples * TEXT_SHARE * run.rows / max(run.tests, 1))
     return int(run.space.width * (3 * samples + individuals(samples)) + samples)

@@ -1,6 +1,6 @@
-"""Telling pairs: findings brought as near to real people as they can, and how real they are."""
+"""Examples: findings brought as near to real people as they can, and how real they are."""
 
-from evenhand.shrinking.cases import Case, Cases
-from evenhand.shrinking.telling import telling
+from evenhand.shrinking.examples import examples
+from evenhand.shrinking.result import Example, Examples
 
-__all__ = ["Case", "Cases", "telling"]
+__all__ = ["Example", "Examples", "examples"]

@@ -1,4 +1,4 @@
-"""What telling pairs are: a real person, what had to change, and what the model said of each side."""
+"""Examples: a real person, what had to change, and what the model decides for each side."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Case:
-    """One distinct case of discrimination, told by the pair that is nearest to a real person. Not made by hand."""
+class Example:
+    """One distinct example of discrimination, told by the pair that is nearest to a real person. Not made by hand."""
 
     pair: Pair
     """The individual, its counterpart, and what the model said of each."""
@@ -37,11 +37,11 @@ class Case:
     """The finding that was shrunk, or that is nearest to a person who needed no change, as its place in the run; None
     where the run has none."""
     stands_for: int
-    """Findings of the run to which no other case is nearer."""
+    """Findings of the run to which no other example is nearer."""
 
     @property
     def sentence(self) -> str:
-        """Say the case."""
+        """Say the example."""
         who = "the central individual" if self.row is None else f"row {self.row:,} of the data"
         if not self.changed:
             return f"{who} as it is: {self.pair.sentence}"
@@ -67,10 +67,10 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Cases:
-    """Distinct cases of a run, the most telling first. Not made by hand."""
+class Examples:
+    """Distinct examples of a run, the best first. Not made by hand."""
 
-    cases: list[Case]
+    examples: list[Example]
     found: int
     """Findings of the run."""
     realistic: float | None
@@ -89,27 +89,27 @@ class Cases:
     """Those of them who are treated differently, without any change."""
 
     def __len__(self) -> int:
-        return len(self.cases)
+        return len(self.examples)
 
-    def __iter__(self) -> Iterator[Case]:
-        return iter(self.cases)
+    def __iter__(self) -> Iterator[Example]:
+        return iter(self.examples)
 
     @overload
-    def __getitem__(self, place: int) -> Case: ...
+    def __getitem__(self, place: int) -> Example: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Case]: ...
-    def __getitem__(self, place: int | slice) -> Case | list[Case]:
-        """Return one case, or some."""
-        return self.cases[place]
+    def __getitem__(self, place: slice) -> list[Example]: ...
+    def __getitem__(self, place: int | slice) -> Example | list[Example]:
+        """Return one example, or some."""
+        return self.examples[place]
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a case: the individual, then what differs in the counterpart, what was said, and how real it is."""
+        """One row per example: the individual, what differs in the counterpart, the decisions, how real it is."""
         import pandas as pd
 
         lines = []
-        for case in self.cases:
-            pair = case.pair
+        for example in self.examples:
+            pair = example.pair
             lines.append(
                 {
                     **pair.individual,
@@ -117,12 +117,12 @@ class Cases:
                     "decision": pair.decision,
                     "counterpart_decision": pair.counterpart_decision,
                     "gap": pair.gap,
-                    "row": case.row,
-                    "changed": ", ".join(case.changed),
-                    "distance": case.distance,
-                    "nearness": case.nearness,
-                    "realistic": case.realistic,
-                    "stands_for": case.stands_for,
+                    "row": example.row,
+                    "changed": ", ".join(example.changed),
+                    "distance": example.distance,
+                    "nearness": example.nearness,
+                    "realistic": example.realistic,
+                    "stands_for": example.stands_for,
                 }
             )
         return pd.DataFrame(lines)
@@ -130,7 +130,7 @@ class Cases:
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values."""
         return {
-            "cases": [case.to_dict() for case in self.cases],
+            "examples": [example.to_dict() for example in self.examples],
             "found": self.found,
             "realistic": self.realistic,
             "realistic_of": self.realistic_of,
@@ -142,8 +142,10 @@ class Cases:
         }
 
     def __repr__(self) -> str:
-        n = len(self.cases)
-        head = f"Cases: {n:,} distinct {'case stands' if n == 1 else 'cases stand'} for {self.found:,} findings"
+        n = len(self.examples)
+        head = (
+            f"Examples: {n:,} distinct {'example stands' if n == 1 else 'examples stand'} for {self.found:,} findings"
+        )
         if self.realistic is not None:
             head += f", of which {percent(self.realistic)} are realistic"
         if not self.real and n:
@@ -152,7 +154,7 @@ class Cases:
             head += f"; {self.affected:,} of {self.judged:,} people in the data are treated differently as they are"
         if not self.complete:
             head += "; the limit of rows ended the search, so nearer pairs may exist"
-        return "\n".join([head, *(f"  {case.sentence}" for case in self.cases)])
+        return "\n".join([head, *(f"  {example.sentence}" for example in self.examples)])
 
 
 def _json(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The pairs that tell most: shrunk to real people, ranked, and one for each distinct case."""
+"""The pairs that tell most: shrunk to real people, ranked, and one for each distinct example."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from evenhand.errors import DataError, StrategyError
 from evenhand.judge import Judge
 from evenhand.rejudging import asker_of, judge_of
 from evenhand.run import Run
-from evenhand.shrinking.cases import Cases
 from evenhand.shrinking.distance import Distance, Numbers
+from evenhand.shrinking.drafts import ExampleDraft, Shrunk, count_findings, distinct, write_down
 from evenhand.shrinking.realism import Realism, could_be
+from evenhand.shrinking.result import Examples
 from evenhand.shrinking.shrinking import Positions, Shrinker, best_of, nearest_people
-from evenhand.shrinking.told import Shrunk, Told, count_findings, distinct, write_down
 from evenhand.space.frames import columns_of
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.tabular import Encoded, Space
@@ -28,11 +28,11 @@ CANDIDATES, CELLS = 5_000, 2**19
 FEWEST = 500
 """Findings that are looked at however many attributes they have."""
 SHRUNK = 3
-"""Findings that are shrunk for each case that is wanted."""
+"""Findings that are shrunk for each example that is wanted."""
 NEAREST = 3
 """Real people from whom each finding is reached."""
 ENOUGH = 3
-"""People for each case that is wanted, after whom larger changes are not looked for."""
+"""People for each example that is wanted, after whom larger changes are not looked for."""
 FIRST = 2
 """The part of the rows that asking real people as they are may take, where there is more to ask."""
 
@@ -49,7 +49,7 @@ class Known:
     """Those of the judged who are treated differently; the data may have others like them."""
 
 
-def telling(
+def examples(
     run: Run,
     model: Any = None,
     data: Any = None,
@@ -57,12 +57,12 @@ def telling(
     seed: int = 0,
     *,
     rows: int = 200_000,
-) -> Cases:
+) -> Examples:
     """Choose distinct findings and shrink each to the least change of a real person that is still discriminatory.
 
     Real people come first: whoever in the data is treated differently as they are needs no change. Of two individuals
     the one is nearer to a person that differs in fewer attributes, and of those the one that differs by less, ordered
-    attributes counting the share of their range and nominal ones 1. The most telling case comes first: fewest
+    attributes counting the share of their range and nominal ones 1. The best example comes first: fewest
     attributes changed, then no odd pairs of values, then nearness to the data, then the wider gap.
 
     Parameters
@@ -75,9 +75,9 @@ def telling(
         Real rows. Without them findings are brought towards the central individual of the space, and nothing is said
         about how real they are.
     n
-        How many cases, at most.
+        How many examples, at most.
     seed
-        Same seed, same cases.
+        Same seed, same examples.
     rows
         The most rows to ask the model, outside all budgets.
 
@@ -88,23 +88,23 @@ def telling(
     >>> def refuse(frame):
     ...     return (frame["age"] < 30) & (frame["sex"] == "F")
     >>> run = eh.audit(refuse, space, strategy="themis")
-    >>> case = eh.telling(run, data=pd.DataFrame({"age": [33, 60], "sex": ["F", "F"]}))[0]
-    >>> case.sentence
+    >>> example = eh.examples(run, data=pd.DataFrame({"age": [33, 60], "sex": ["F", "F"]}))[0]
+    >>> example.sentence
     'row 0 of the data with age 29 instead of 33: age 29, sex F: True. The same person with sex M: False.'
     """
-    asker = asker_of(run, model, "eh.telling")
+    asker = asker_of(run, model, "eh.examples")
     for name, value, least in (("n", n, 1), ("rows", rows, 1), ("seed", seed, 0)):
         if not is_int(value) or value < least:
             raise StrategyError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return cases_of(run, judge_of(run, asker, int(rows)), data, int(n), int(seed))
+    return examples_of(run, judge_of(run, asker, int(rows)), data, int(n), int(seed))
 
 
-def cases_of(run: Run, judge: Judge, data: Any, n: int, seed: int, known: Known | None = None) -> Cases:
-    """Do what ``telling`` does; where it is known which people of the data are treated so, they are not asked again."""
+def examples_of(run: Run, judge: Judge, data: Any, n: int, seed: int, known: Known | None = None) -> Examples:
+    """Do what ``examples`` does; people whose verdict is ``known`` are not asked again."""
     people = None if data is None else _people(run.space, data)
     candidates = Candidates.of(run, people, seed)
     shrinker = Shrinker(judge)
-    kept, judged, affected = list[Told](), 0, 0
+    kept, judged, affected = list[ExampleDraft](), 0, 0
     real, columns = candidates.real, None if data is None else columns_of(data)
     if people is not None:
         real_ones = known or _affected(judge, people.individuals, seed, FIRST if run.found else 1)
@@ -116,8 +116,8 @@ def cases_of(run: Run, judge: Judge, data: Any, n: int, seed: int, known: Known 
         shrunk = _shrunk(candidates, shrinker, people, n)
         kept = distinct(sorted([*kept, *write_down(judge, shrunk, real, columns)], key=lambda one: one.rank), n)
     count_findings(run, kept)
-    return Cases(
-        [case.made() for case in kept],
+    return Examples(
+        [example.made() for example in kept],
         run.found,
         candidates.realistic,
         len(candidates.at),
@@ -145,7 +145,7 @@ class Candidates:
         """Take all findings, or a seeded choice of many."""
         at, most = np.arange(run.found), max(FEWEST, min(CANDIDATES, CELLS // len(run.space.names)))
         if run.found > most:
-            at = np.sort(Stream(seed).shuffled(np.arange(most), run.found, "telling"))
+            at = np.sort(Stream(seed).shuffled(np.arange(most), run.found, "examples"))
         rows = run.pairs.individuals("individual", at).rows if run.found else np.zeros((0, len(run.space.names)), "i4")
         if people is None:
             return cls(run, at, rows, None, None, None)

@@ -1,4 +1,4 @@
-"""Writes cases down: what the model said of each side, how real the individual is, and which cases are distinct."""
+"""Drafts of examples: the answers to each side, how real the individual is, and which examples are distinct."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy.typing as npt
 from evenhand.criterion import Criterion, Judgement, Outputs
 from evenhand.judge import Judge
 from evenhand.run import Run
-from evenhand.shrinking.cases import Case
 from evenhand.shrinking.distance import Distance
 from evenhand.shrinking.realism import Realism, could_be
+from evenhand.shrinking.result import Example
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.tabular import Space
 from evenhand.words import Pair, native, plain, records, same
 
 DISTINCT = 2
-"""Attributes in which two cases differ at least, unless other decisions were made, or about others."""
+"""Attributes in which two examples differ at least, unless other decisions were made, or about others."""
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,24 @@ class Shrunk:
 
 
 @dataclass
-class Told:
-    """A case in the making."""
+class ExampleDraft:
+    """A example in the making."""
 
-    case: dict[str, Any]
+    example: dict[str, Any]
     row: Rows
     rank: tuple[Any, ...]
     direction: tuple[Any, ...]
     stands_for: int = 0
 
-    def made(self) -> Case:
+    def made(self) -> Example:
         """Finish it."""
-        return Case(**self.case, stands_for=self.stands_for)
+        return Example(**self.example, stands_for=self.stands_for)
 
 
-def write_down(judge: Judge, shrunk: Shrunk, real: Realism | None, columns: Mapping[str, Any] | None) -> list[Told]:
-    """Ask about the results once more, whole families, and write down what was said; the most telling first."""
+def write_down(
+    judge: Judge, shrunk: Shrunk, real: Realism | None, columns: Mapping[str, Any] | None
+) -> list[ExampleDraft]:
+    """Ask about the results once more, whole families, and write down what was said; the best first."""
     if not len(shrunk.rows):
         return []
     space, distance = judge.space, Distance(judge.space)
@@ -76,7 +78,7 @@ def write_down(judge: Judge, shrunk: Shrunk, real: Realism | None, columns: Mapp
         row = None if shrunk.place is None else int(shrunk.place[i])
         person, beyond = _recorded(space, persons[i], columns, row)
         changed = {n: (person[n], one[i][n]) for n in space.names if not same(person[n], one[i][n])}
-        case = {
+        example = {
             "pair": pair,
             "person": person,
             "row": row,
@@ -88,9 +90,9 @@ def write_down(judge: Judge, shrunk: Shrunk, real: Realism | None, columns: Mapp
             "finding": int(shrunk.finding[i]) if shrunk.finding[i] >= 0 else None,
         }
         nearness = 0.0 if near is None else float(near[i])
-        rank = (len(changed), len(odd or []), -nearness, -pair.gap, case["distance"], i)
+        rank = (len(changed), len(odd or []), -nearness, -pair.gap, example["distance"], i)
         direction = (*(str(one[i][name]) for name in space.protected), *map(str, said))
-        out.append(Told(case, rows[i], rank, direction))
+        out.append(ExampleDraft(example, rows[i], rank, direction))
     return sorted(out, key=lambda told: told.rank)
 
 
@@ -134,9 +136,9 @@ def _shown(criterion: Criterion, outputs: Outputs, judged: Judgement) -> Judgeme
     )
 
 
-def distinct(told: list[Told], n: int) -> list[Told]:
-    """Keep the best of each case: another direction, or other values of at least two attributes."""
-    kept: list[Told] = []
+def distinct(told: list[ExampleDraft], n: int) -> list[ExampleDraft]:
+    """Keep the best of each example: another direction, or other values of at least two attributes."""
+    kept: list[ExampleDraft] = []
     for one in told:
         alike = (k for k in kept if k.direction == one.direction and (k.row != one.row).sum() < DISTINCT)
         if next(alike, None) is None and all((k.row != one.row).any() for k in kept):
@@ -144,12 +146,12 @@ def distinct(told: list[Told], n: int) -> list[Told]:
     return kept[:n]
 
 
-def count_findings(run: Run, kept: list[Told]) -> None:
-    """Tell each case how many findings are nearest to it."""
+def count_findings(run: Run, kept: list[ExampleDraft]) -> None:
+    """Tell each example how many findings are nearest to it."""
     if not run.found or not kept:
         return
     distance = Distance(run.space)
-    cases = np.stack([one.row for one in kept])
-    nearest = distance.nearest(run.pairs.individuals().rows, cases)[:, 0]
+    examples = np.stack([one.row for one in kept])
+    nearest = distance.nearest(run.pairs.individuals().rows, examples)[:, 0]
     for one, count in zip(kept, np.bincount(nearest, minlength=len(kept)).tolist(), strict=True):
         one.stands_for = count

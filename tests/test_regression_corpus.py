@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import evenhand as eh
-from evenhand.cases import LARGEST, MOST, Cases, case_of
 from evenhand.errors import DataError
+from evenhand.regression_corpus import LARGEST, MOST, Corpus, case_of
 from evenhand.words import telling
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -25,7 +25,7 @@ def people(*ages: int) -> list[dict[str, Any]]:
 
 
 def test_who_is_still_treated_differently(tmp_path: Path) -> None:
-    cases = Cases(tmp_path / "new", "a test")
+    cases = Corpus(tmp_path / "new", "a test")
     assert cases.retry(refusing(10), SPACE) == []
     cases.save(people(3, 7, 20))
     assert [pair.individual["age"] for pair in cases.retry(refusing(10), SPACE)] == [3, 7]
@@ -35,7 +35,7 @@ def test_who_is_still_treated_differently(tmp_path: Path) -> None:
 
 
 def test_the_latest_come_first_and_old_ones_go(tmp_path: Path) -> None:
-    cases = Cases(tmp_path, "a test")
+    cases = Corpus(tmp_path, "a test")
     cases.save(people(*range(1, 21)))
     cases.save(people(5, *range(21, 41)))
     ages = [case["age"] for case in cases.load()]
@@ -45,7 +45,7 @@ def test_the_latest_come_first_and_old_ones_go(tmp_path: Path) -> None:
 
 
 def test_people_outside_the_space_are_passed_over(tmp_path: Path) -> None:
-    cases = Cases(tmp_path, "a test")
+    cases = Corpus(tmp_path, "a test")
     cases.save([{"age": 3, "sex": "M"}, {"age": 99, "sex": "M"}, {"age": 3}, {"age": "x", "sex": "M"}])
     assert len(cases.retry(refusing(10), SPACE)) == 1
     other = eh.Space([eh.Integer("age", 20, 40), eh.Nominal("sex", ["F", "M"])], "sex", ["age > 30"])
@@ -69,7 +69,7 @@ CONFLICT = """\
              "[" * 9999, CONFLICT, " " * (LARGEST + 1)],
 )  # fmt: skip
 def test_a_damaged_file_is_an_error_and_is_not_written_over(tmp_path: Path, text: str) -> None:
-    cases = Cases(tmp_path, "a test")
+    cases = Corpus(tmp_path, "a test")
     cases.path.write_text(text)
     calls: list[Any] = [cases.load, lambda: cases.save(people(3)), lambda: cases.retry(refusing(10), SPACE)]
     for call in calls:
@@ -80,15 +80,15 @@ def test_a_damaged_file_is_an_error_and_is_not_written_over(tmp_path: Path, text
 
 def test_names_do_not_clash_and_stay_in_the_folder(tmp_path: Path) -> None:
     names = ["a/b.py::t[x]", "a_b.py::t[x]", "../../../etc/passwd", "t" * 5000, "t[\ud800]", ""]
-    paths = {Cases(tmp_path, name).path for name in names}
+    paths = {Corpus(tmp_path, name).path for name in names}
     assert len(paths) == len(names)
     assert {path.parent for path in paths} == {tmp_path}
     for name in names:
-        Cases(tmp_path, name).save(people(1))
+        Corpus(tmp_path, name).save(people(1))
 
 
 def test_texts_are_tried_again(tmp_path: Path) -> None:
-    space, cases = eh.TextSpace("religion"), Cases(tmp_path, "a test")
+    space, cases = eh.TextSpace("religion"), Corpus(tmp_path, "a test")
     run = eh.audit(lambda texts: ["Sikh" in text for text in texts], space, "text-random",
                    data=["A Sikh, a Jew \ud83d."])  # fmt: skip
     pairs = telling(run, 10)

@@ -30,14 +30,14 @@ LARGEST = 2**22
 """Bytes of a file beyond which it is none of ours."""
 
 
-class Cases:
+class Corpus:
     """The cases of one test, in a file of a folder.
 
     People are kept by their values, and texts as they are, so that cases outlive a change of the space; those it does
     not have any more are passed over. Cases that are fixed stay, behind the others: what was broken once may break
     again.
 
-    >>> Cases(Path(".evenhand"), "test_loans.py::test_fair").path.name
+    >>> Corpus(Path(".evenhand"), "test_loans.py::test_fair").path.name
     'test_loans.py_test_fair-406f2f93.json'
     """
 

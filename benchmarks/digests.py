@@ -51,7 +51,7 @@ METHODS = {
     "marginal": lambda: eh.Marginalise(),
     "marginal data": lambda: eh.Marginalise(weights="data"),
 }
-examples, check_bundle, MarginalModel, Certified = eh.examples, eh.verify, eh.Marginal, eh.Certified
+examples, check_bundle, MarginalModel, Certified = eh.examples, eh.check_bundle, eh.Marginal, eh.Certified
 ANSWERS = "answers.log"
 KEPT_FILES = ("identity.json", "run.json", "answers.log", "answers.times")
 

@@ -237,7 +237,7 @@ def test_the_command_names_the_limit_and_exits_with_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "open_it", [eh.Space.load, eh.Run.load, eh.verify, eh.load_model, eh.datasets.read_texts, read_frame]
+    "open_it", [eh.Space.load, eh.Run.load, eh.check_bundle, eh.load_model, eh.datasets.read_texts, read_frame]
 )
 @pytest.mark.parametrize("ending", [".csv", ".toml", ".zip", ".skops", ".onnx", ""])
 def test_a_path_that_no_system_can_have_is_an_error(open_it, ending: str) -> None:

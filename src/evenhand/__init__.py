@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evenhand.comparing import Compared, compare
     from evenhand.covering import Coverage, coverage
     from evenhand.criterion import Flip, Gap
-    from evenhand.evidence import Checked, bundle, verify
+    from evenhand.evidence import BundleCheck, bundle, check_bundle
     from evenhand.exporting import export
     from evenhand.ledger import Status
     from evenhand.locating import Region, Regions, regions
@@ -44,8 +44,8 @@ __all__ = [
     "Augment",
     "Boolean",
     "Budget",
+    "BundleCheck",
     "Certified",
-    "Checked",
     "Compared",
     "Contrasts",
     "Counterfactual",
@@ -88,6 +88,7 @@ __all__ = [
     "__version__",
     "audit",
     "bundle",
+    "check_bundle",
     "compare",
     "contrast",
     "coverage",
@@ -108,7 +109,6 @@ __all__ = [
     "report",
     "score",
     "test",
-    "verify",
     "work",
     "wrap",
 ]
@@ -165,7 +165,7 @@ _LATE = {
     "text.space": ("TextSpace",),
     "comparing": ("Compared", "compare"),
     "covering": ("Coverage", "coverage"),
-    "evidence": ("Checked", "bundle", "verify"),
+    "evidence": ("BundleCheck", "bundle", "check_bundle"),
     "exporting": ("export",),
     "locating": ("Region", "Regions", "regions"),
     "measuring": ("Estimate", "Groups", "Order", "Remaining", "estimate", "groups", "remaining"),

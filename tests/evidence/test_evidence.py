@@ -53,7 +53,7 @@ def span(bundle: Path, member: str) -> tuple[int, int]:
 
 
 def test_a_bundle_has_everything(folder: Path) -> None:
-    checked = eh.verify(folder / "run.zip")
+    checked = eh.check_bundle(folder / "run.zip")
     assert checked.whole
     assert set(checked.members) == {
         "data/people.csv", "findings.csv", "manifest.json", "model/my_model.onnx", "run/answers.log",
@@ -68,7 +68,7 @@ def test_a_bundle_has_everything(folder: Path) -> None:
 def test_same_run_same_bytes(folder: Path, tmp_path: Path) -> None:
     digest = eh.bundle(folder / "run", tmp_path / "again.zip", folder / "my model.onnx", folder / "people.csv")
     assert (tmp_path / "again.zip").read_bytes() == (folder / "run.zip").read_bytes()
-    assert eh.verify(folder / "run.zip").digest == digest
+    assert eh.check_bundle(folder / "run.zip").digest == digest
 
 
 def test_it_can_be_replayed(folder: Path) -> None:
@@ -87,7 +87,7 @@ def test_one_changed_byte_is_named(folder: Path, member: str, where: float, bit:
     content = bytearray((folder / "run.zip").read_bytes())
     content[start + int(where * (end - start))] ^= 1 << bit
     (folder / "changed.zip").write_bytes(content)
-    assert eh.verify(folder / "changed.zip").lines == [f"{member}: it was changed"]
+    assert eh.check_bundle(folder / "changed.zip").lines == [f"{member}: it was changed"]
     with pytest.raises(ReplayError, match=member):
         eh.replay(folder / "changed.zip", refuse)
 
@@ -103,7 +103,7 @@ def test_no_byte_at_all_can_be_changed_unseen(folder: Path, where: float, bit: i
         content[at] ^= 1 << bit
     (folder / "changed.zip").write_bytes(content)
     try:
-        unseen = eh.verify(folder / "changed.zip").whole
+        unseen = eh.check_bundle(folder / "changed.zip").whole
     except EvenhandError:
         unseen = False
     assert not unseen
@@ -137,7 +137,7 @@ def change_and_rehash(name: str, content: bytes) -> Any:
     ],
 )  # fmt: skip
 def test_members_changed_as_a_whole(folder: Path, change: Any, lines: list[str]) -> None:
-    assert eh.verify(rezip(folder, change)).lines == lines
+    assert eh.check_bundle(rezip(folder, change)).lines == lines
 
 
 def test_a_manifest_without_a_signature_proves_no_more_than_its_digest(folder: Path) -> None:
@@ -152,17 +152,17 @@ def test_a_manifest_without_a_signature_proves_no_more_than_its_digest(folder: P
     file = io.BytesIO()
     pack(file, members)
     (folder / "forged.zip").write_bytes(file.getvalue())
-    checked = eh.verify(folder / "forged.zip")
+    checked = eh.check_bundle(folder / "forged.zip")
     assert checked.whole
-    assert checked.digest == hashlib.sha256(file.getvalue()).hexdigest() != eh.verify(folder / "run.zip").digest
+    assert checked.digest == hashlib.sha256(file.getvalue()).hexdigest() != eh.check_bundle(folder / "run.zip").digest
 
 
 def test_rows_can_be_left_out(folder: Path, tmp_path: Path) -> None:
     eh.bundle(folder / "run", tmp_path / "x.zip", None, folder / "people.csv", rows=False)
-    checked = eh.verify(tmp_path / "x.zip")
+    checked = eh.check_bundle(tmp_path / "x.zip")
     assert checked.whole
     assert not any(name.startswith(("data/", "model/")) for name in checked.members)
-    whole = eh.verify(folder / "run.zip").manifest
+    whole = eh.check_bundle(folder / "run.zip").manifest
     assert checked.manifest["left_out"] == {"data/people.csv": whole["members"]["data/people.csv"]}
     assert b"3,F\n3,F" not in (tmp_path / "x.zip").read_bytes()
 
@@ -186,7 +186,7 @@ def test_compressed_and_doubled_members_are_refused(folder: Path) -> None:
             archive.writestr(name, content)
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("data/people.csv", b"0" * 10**6)
-    problems = eh.verify(folder / "bomb.zip").problems
+    problems = eh.check_bundle(folder / "bomb.zip").problems
     assert "compressed" in problems["findings.csv"]
     assert "data/people.csv" in problems
 
@@ -197,18 +197,18 @@ def test_wrong_input(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no such file"):
         eh.bundle(folder / "run", tmp_path / "x.zip", tmp_path / "gone.onnx")
     with pytest.raises(RunError, match="no such file"):
-        eh.verify(tmp_path / "gone.zip")
+        eh.check_bundle(tmp_path / "gone.zip")
     (tmp_path / "no.zip").write_bytes(b"no zip")
     with pytest.raises(RunError, match="cannot be read as a bundle"):
-        eh.verify(tmp_path / "no.zip")
+        eh.check_bundle(tmp_path / "no.zip")
     with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
         pass
     with pytest.raises(RunError, match=r"no manifest\.json"):
-        eh.verify(tmp_path / "empty.zip")
+        eh.check_bundle(tmp_path / "empty.zip")
 
 
 @pytest.mark.parametrize(
-    "call", [lambda f: eh.bundle(5, f / "x.zip"), lambda f: eh.bundle(f / "run", 5), lambda f: eh.verify(5),
+    "call", [lambda f: eh.bundle(5, f / "x.zip"), lambda f: eh.bundle(f / "run", 5), lambda f: eh.check_bundle(5),
              lambda f: eh.bundle(f / "run", f / "x.zip", 5), lambda f: eh.replay(5, refuse),
              lambda f: eh.export(eh.Run.load(f / "run"), 5)],
 )  # fmt: skip
@@ -221,14 +221,14 @@ def test_a_run_at_hand_is_bundled_as_its_directory_is(tmp_path: Path) -> None:
     people = pd.DataFrame({"age": [20, 30, 40] * 9, "sex": ["F", "M", "F"] * 9})
     run = eh.audit(refuse, eh.Space.infer(people, protected="sex"), "themis", directory=tmp_path / "run")
     assert eh.bundle(run, tmp_path / "a.zip") == eh.bundle(tmp_path / "run", tmp_path / "b.zip")
-    assert eh.verify(tmp_path / "a.zip").problems == {}
+    assert eh.check_bundle(tmp_path / "a.zip").problems == {}
     assert eh.replay(tmp_path / "a.zip", refuse).holds
 
 
 def test_half_a_surrogate_pair_can_be_bundled(tmp_path: Path) -> None:
     space = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "\ud83d"], dtype="object")], protected="sex")
     eh.bundle(eh.audit(refuse, space, "themis", directory=tmp_path / "run"), tmp_path / "run.zip")
-    assert eh.verify(tmp_path / "run.zip").problems == {}
+    assert eh.check_bundle(tmp_path / "run.zip").problems == {}
     assert eh.replay(tmp_path / "run.zip", refuse).confirmed == 9
     stored = json.loads(zipfile.ZipFile(tmp_path / "run.zip").read("space.json"))
     assert stored["attributes"][1]["values"] == ["F", "\ud83d"]
@@ -250,12 +250,12 @@ def test_a_manifest_that_says_something_else_of_the_run(folder: Path, tmp_path: 
         with (tmp_path / "x.zip").open("wb") as file:
             pack(file, members)
         said = f"manifest.json: it says something else than the run's own files ({key})"
-        assert eh.verify(tmp_path / "x.zip").lines == [said]
+        assert eh.check_bundle(tmp_path / "x.zip").lines == [said]
 
 
 def test_what_is_wrong_with_a_run_names_no_place_of_ours(folder: Path) -> None:
     changed = rezip(folder, change_and_rehash("run/run.json", b"[1]"))
-    (words,) = (text for name, text in eh.verify(changed).problems.items() if name == "run")
+    (words,) = (text for name, text in eh.check_bundle(changed).problems.items() if name == "run")
     assert words.startswith("it cannot be read (run/run.json is no JSON object")
 
 
@@ -266,5 +266,5 @@ def test_notes_of_this_machine_stay_here(folder: Path, tmp_path: Path) -> None:
     noted = json.loads((tmp_path / "run" / "source.json").read_text())
     assert noted["data_absolute"] is not None
     eh.bundle(run, tmp_path / "run.zip", data=tmp_path / "people.csv")
-    assert eh.verify(tmp_path / "run.zip").whole
+    assert eh.check_bundle(tmp_path / "run.zip").whole
     assert str(tmp_path).encode() not in (tmp_path / "run.zip").read_bytes()

@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_bundle_of_texts_is_whole_and_replayed(folder: Path) -> None:
-    checked = eh.verify(folder / "run.zip")
+    checked = eh.check_bundle(folder / "run.zip")
     assert checked.whole, checked.lines
     assert {"findings.csv", "space.json", "data/said.jsonl"} <= set(checked.members)
     assert "space.toml" not in checked.members
@@ -42,10 +42,10 @@ def test_one_byte_is_named(folder: Path, member: str) -> None:
     content = zipfile.ZipFile(folder / "run.zip").read(member)
     at = whole.index(content) + len(content) // 2
     (folder / "run.zip").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-    assert eh.verify(folder / "run.zip").lines == [f"{member}: it was changed"]
+    assert eh.check_bundle(folder / "run.zip").lines == [f"{member}: it was changed"]
 
 
 def test_the_table_must_say_what_the_run_says(folder: Path) -> None:
     run = eh.Run.load(folder / "run")
-    assert run.space.digest == eh.verify(folder / "run.zip").manifest["run"]["space"]
+    assert run.space.digest == eh.check_bundle(folder / "run.zip").manifest["run"]["space"]
     assert run.space.digest != eh.TextSpace("race").digest

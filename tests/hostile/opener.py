@@ -56,7 +56,7 @@ def open_file(kind: str, path: Path) -> None:
     elif kind == "run":
         len(eh.Run.load(path).findings)
     elif kind == "bundle":
-        checked = eh.verify(path)
+        checked = eh.check_bundle(path)
         if not checked.whole:
             raise EvenhandError("; ".join(checked.lines))
     elif kind == "cases":

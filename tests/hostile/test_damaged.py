@@ -60,7 +60,7 @@ FORMATS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "space.toml": (SPACE.save, eh.Space.load),
     "a.skops": (lambda path: _skops(path, zipfile.ZIP_STORED), eh.load_model),
     "packed.skops": (lambda path: _skops(path, zipfile.ZIP_DEFLATED), eh.load_model),
-    "run.zip": (bundled(lambda path, parts: eh.bundle(path.with_name("run"), path)), eh.verify),
+    "run.zip": (bundled(lambda path, parts: eh.bundle(path.with_name("run"), path)), eh.check_bundle),
     "identity.json": (harmless_run, lambda path: len(eh.Run.load(path).findings)),
     "run.json": (harmless_run, lambda path: len(eh.Run.load(path).findings)),
     "answers.log": (harmless_run, lambda path: len(eh.Run.load(path).findings)),

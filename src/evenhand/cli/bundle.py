@@ -15,14 +15,14 @@ def bundle(config: Config) -> None:
     """Write a run as one archive, and print its digest."""
     from evenhand.cli import summary
     from evenhand.evidence import bundle as pack
-    from evenhand.evidence import verify
+    from evenhand.evidence import check_bundle
 
     call, wanted, run = config.call, config.bundle, Path(config.call.run)
     path = Path(wanted.output or f"{run.resolve().name}.zip")
     digest = pack(run, path, wanted.model, wanted.data, rows=not wanted.no_rows)
     if call.quiet:
         return
-    manifest = verify(path).manifest
+    manifest = check_bundle(path).manifest
     if call.json:
         summary.emit({"bundle": str(path), "sha256": digest, "manifest": manifest})
         return

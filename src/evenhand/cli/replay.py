@@ -13,7 +13,7 @@ from evenhand.cli.faults import FOUND, say, tell
 if TYPE_CHECKING:
     from evenhand.config.file import Config
     from evenhand.config.schema import CallTable
-    from evenhand.evidence import Checked
+    from evenhand.evidence import BundleCheck
     from evenhand.model import Model
     from evenhand.replaying import Replay
 
@@ -72,7 +72,7 @@ def _bundle(path: Path, config: Config) -> None:
         raise typer.Exit(FOUND)
 
 
-def _own(checked: Checked, directory: Path, call: CallTable) -> Model:
+def _own(checked: BundleCheck, directory: Path, call: CallTable) -> Model:
     """Load the bundle's own model."""
     from evenhand.cli.plan import get_model, warn
     from evenhand.evidence.checking import bundled_model, known_as
@@ -83,7 +83,7 @@ def _own(checked: Checked, directory: Path, call: CallTable) -> Model:
         return get_model(str(path), replace(call, quiet=True))
 
 
-def _say_parts(path: Path, checked: Checked) -> None:
+def _say_parts(path: Path, checked: BundleCheck) -> None:
     say(f"{path}, SHA-256 {checked.digest}")
     if checked.whole:
         say(f"All {len(checked.manifest['members'])} parts are what the manifest says.")

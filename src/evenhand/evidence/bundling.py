@@ -57,7 +57,7 @@ def bundle(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run = eh.audit(lambda f: f["sex"] == "F", space, strategy="themis", directory=f"{folder}/run")
     ...     digest = eh.bundle(run, f"{folder}/run.zip")
-    ...     eh.verify(f"{folder}/run.zip").digest == digest
+    ...     eh.check_bundle(f"{folder}/run.zip").digest == digest
     True
     """
     directory = run.directory if isinstance(run, Run) else run

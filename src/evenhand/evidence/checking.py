@@ -24,7 +24,7 @@ from evenhand.words import plain
 
 
 @dataclass(frozen=True)
-class Checked:
+class BundleCheck:
     """What is wrong with a bundle, part by part; nothing, if it is whole. Not made by hand."""
 
     digest: str
@@ -50,7 +50,7 @@ class Checked:
         return [f"{plain(name)}: {words}" for name, words in sorted(self.problems.items())]
 
 
-def verify(bundle: str | Path) -> Checked:
+def check_bundle(bundle: str | Path) -> BundleCheck:
     """Check a bundle without a model: which parts were changed, are missing, or were added.
 
     Examples
@@ -63,7 +63,7 @@ def verify(bundle: str | Path) -> Checked:
     ...     _ = eh.bundle(run, f"{folder}/run.zip")
     ...     whole = Path(f"{folder}/run.zip").read_bytes()
     ...     _ = Path(f"{folder}/run.zip").write_bytes(whole.replace(b"counterpart_sex", b"counterpart_age"))
-    ...     eh.verify(f"{folder}/run.zip").lines
+    ...     eh.check_bundle(f"{folder}/run.zip").lines
     ['findings.csv: it was changed']
     """
     with opened(bundle) as (checked, _):
@@ -71,7 +71,7 @@ def verify(bundle: str | Path) -> Checked:
 
 
 @contextmanager
-def opened(bundle: str | Path) -> Iterator[tuple[Checked, Path]]:
+def opened(bundle: str | Path) -> Iterator[tuple[BundleCheck, Path]]:
     """Check a bundle and lay its parts out in a folder of our own that goes afterwards.
 
     Parts are written under names of ours, numbered; what the archive calls them is never taken for a path.
@@ -90,13 +90,13 @@ def opened(bundle: str | Path) -> Iterator[tuple[Checked, Path]]:
         if parts and not problems:
             _check_form(path, parts, problems)
         run = _run_directory(parts, Path(folder) / "run")
-        checked = Checked(whole, problems, manifest, tuple(sorted(parts)))
+        checked = BundleCheck(whole, problems, manifest, tuple(sorted(parts)))
         if checked.replayable:
             _check_told(run, manifest, parts, problems)
         yield checked, run
 
 
-def bundled_model(checked: Checked, folder: Path) -> tuple[str, Path]:
+def bundled_model(checked: BundleCheck, folder: Path) -> tuple[str, Path]:
     """Name the bundle's own model, and say where it lies, beside the folder that ``opened`` gave."""
     names = [name for name in checked.members if name.startswith("model/") and name in checked.manifest["members"]]
     if not names:
@@ -127,7 +127,7 @@ def known_as(name: str, path: Path) -> Iterator[None]:
         raise
 
 
-def compare_file(checked: Checked, what: str, path: Path) -> None:
+def compare_file(checked: BundleCheck, what: str, path: Path) -> None:
     """Note it as a problem where a file that the user gives is not the one that was bundled, or left out."""
     known = {**checked.manifest["members"], **checked.manifest["left_out"]}
     entries = {name: entry for name, entry in known.items() if name.startswith(f"{what}/")}

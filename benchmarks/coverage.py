@@ -184,7 +184,7 @@ def weights_watched(models: int, rng: np.random.Generator) -> Iterator[dict[str,
             yield {**made, "interval": f"Fay-Feuer at every look, {what}, at the worst look", "coverage": held / models}
 
 
-class Wavering(Simulated):
+class NoisyModel(Simulated):
     """A simulated model that says the opposite now and then."""
 
     def __init__(self, share: float, number: int, noise: float) -> None:
@@ -202,7 +202,7 @@ def noise(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     for share, slips in ((0.001, 0.02), (0.1, 0.02), (0.1, 0.1)):
         for level in LEVELS:
             made = [
-                eh.estimate(Wavering(share, i, slips), SPACE, samples=500, confidence=level, repeats=6, seed=i)
+                eh.estimate(NoisyModel(share, i, slips), SPACE, samples=500, confidence=level, repeats=6, seed=i)
                 for i in range(models)
             ]
             ends = np.array([(one.low, one.high) for one in made]).T

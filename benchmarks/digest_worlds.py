@@ -131,7 +131,7 @@ def huge(X: Any) -> Labels:
     return X[:, :24] @ (np.arange(24) % 5 + 1) % 60 + 6 * X[:, 24] > 40
 
 
-class Wavering:
+class NoisyModel:
     """Decides as ``small``, but now and then otherwise, by a stream of numbers of its own."""
 
     def __init__(self, share: float = 0.02) -> None:

@@ -314,8 +314,8 @@ estimate("gap", _scored, worlds.PEOPLE, samples=4000, criterion=GAP)
 estimate("scores favourable", _scored, worlds.PEOPLE, samples=2000, criterion=eh.Flip() | GAP, favourable=1)
 estimate("regression", lambda: eh.wrap(lambda frame: worlds.hopeful(frame)[:, 1] * 100, regression=True, name="pay"),
          worlds.PEOPLE, samples=2000, criterion=eh.Gap(3.0), favourable="higher")  # fmt: skip
-estimate("noisy", worlds.Wavering, worlds.SMALL, exact=False, samples=1500)
-estimate("noisy repeats", worlds.Wavering, worlds.SMALL, exact=False, samples=1500, repeats=10, favourable="yes")
+estimate("noisy", worlds.NoisyModel, worlds.SMALL, exact=False, samples=1500)
+estimate("noisy repeats", worlds.NoisyModel, worlds.SMALL, exact=False, samples=1500, repeats=10, favourable="yes")
 estimate("linked", rows_of(worlds.linked), worlds.LINKED, favourable=True)
 estimate("sampled", rows_of(worlds.sampled), worlds.SAMPLED, samples=2000)
 estimate("huge", lambda: eh.wrap(worlds.huge, input="array", name="huge"), worlds.HUGE, samples=2000)

@@ -66,7 +66,7 @@ def _measure(plan: Plan, config: Config, shown: bool) -> Estimate:
     from evenhand.ledger import Status
     from evenhand.measuring import Reading
     from evenhand.measuring import estimate as measure
-    from evenhand.measuring.watching import Onlooker
+    from evenhand.measuring.watching import ProgressOnly
 
     settings = config.estimate.given()
     for other in ("groups", "plots", "fail_above", "favourable", "order"):
@@ -92,7 +92,7 @@ def _measure(plan: Plan, config: Config, shown: bool) -> Estimate:
             criterion=plan.criterion,
             seed=plan.seed,
             timeout=plan.timeout,
-            progress=None if show is None else Onlooker(watch),
+            progress=None if show is None else ProgressOnly(watch),
         )
 
 

@@ -17,7 +17,7 @@ from evenhand.measuring.favour import Favour, look_for
 from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
 from evenhand.measuring.result import Estimate, make
 from evenhand.measuring.subject import Subject, subject_of
-from evenhand.measuring.survey import Survey, Wavering
+from evenhand.measuring.survey import NoisyModel, Survey
 from evenhand.measuring.texts import measured_texts, refuse
 from evenhand.measuring.watching import Reading, Watch
 from evenhand.model import wrap
@@ -181,7 +181,7 @@ def measured(
     watch.begin(subject.aim)
     try:
         survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, exclude, spent)
-    except Broken as end:
+    except SurveyFailed as end:
         end.error.add_note(f"{end.survey.samples:,} individuals had been judged")
         end.error.partial = make(plan, subject, end.survey, "interrupted", watch, seed)
         raise end.error from None
@@ -206,7 +206,7 @@ def _compare_scores(survey: Survey, subject: Subject) -> tuple[int, int] | None:
     return scored
 
 
-class Broken(Exception):
+class SurveyFailed(Exception):
     """An error ended a survey that had already judged some."""
 
     def __init__(self, error: EvenhandError, survey: Survey) -> None:
@@ -233,14 +233,14 @@ def _surveyed(
         survey.noise = noise
         try:
             return survey, watch.run(survey)
-        except Wavering as wavering:
+        except NoisyModel as wavering:
             if plan.repeats == 1:
                 raise _flaky(wavering.noise) from None
             half, noise, spent = wavering.half, wavering.noise, judge.rows + survey.checked
         except EvenhandError as error:
             # Of a model whose answers depend on chance or company, no verdict so far is worth keeping.
             if survey.samples and not isinstance(error, FlakyModel):
-                raise Broken(error, survey) from None
+                raise SurveyFailed(error, survey) from None
             raise
 
 

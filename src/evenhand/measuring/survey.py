@@ -25,7 +25,7 @@ AGAIN = 1_000
 """Findings that are asked again in the end."""
 
 
-class Wavering(Exception):
+class NoisyModel(Exception):
     """The model gave two answers to the same row: the survey has to ask every row several times."""
 
     def __init__(self, half: int, noise: float) -> None:
@@ -277,7 +277,7 @@ class Survey:
                     "what is random in it (dropout, sampling, temperature), or average its answers",
                     noise,
                 )
-            raise Wavering(repeats_for(noise, rows, self.judge.width), noise)
+            raise NoisyModel(repeats_for(noise, rows, self.judge.width), noise)
 
 
 def widest(outputs: Outputs) -> npt.NDArray[np.float64]:

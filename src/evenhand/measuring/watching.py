@@ -38,7 +38,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Onlooker:
+class ProgressOnly:
     """Shows where an estimate stands, and never ends it."""
 
     show: Callable[[Reading], object]
@@ -73,7 +73,7 @@ class Watch:
     @property
     def may_stop(self) -> bool:
         """Whether who watches may end it by what it shows."""
-        return self.progress is not None and not isinstance(self.progress, Onlooker)
+        return self.progress is not None and not isinstance(self.progress, ProgressOnly)
 
     @property
     def seconds(self) -> float:

@@ -16,7 +16,7 @@ from evenhand.judge import Exclude, Judge
 from evenhand.measuring.favour import Favour, look_for
 from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
 from evenhand.measuring.result import Estimate, make
-from evenhand.measuring.subject import Subject, subject_of
+from evenhand.measuring.subject import SurveyTarget, subject_of
 from evenhand.measuring.survey import NoisyModel, Survey
 from evenhand.measuring.texts import measured_texts, refuse
 from evenhand.measuring.watching import Reading, Watch
@@ -172,7 +172,13 @@ def estimate(
 
 @watched()
 def measured(
-    plan: Plan, subject: Subject, asker: Asker, favour: Favour, seed: int, watch: Watch, exclude: Exclude | None = None
+    plan: Plan,
+    subject: SurveyTarget,
+    asker: Asker,
+    favour: Favour,
+    seed: int,
+    watch: Watch,
+    exclude: Exclude | None = None,
 ) -> tuple[Estimate, Survey]:
     """Survey a population and make an estimate of it; those whom ``exclude`` names are not asked."""
     tried = subject.population.take(0, min(TRIED, watch.chunk))[0].rows
@@ -194,7 +200,7 @@ def measured(
     return found, survey
 
 
-def _compare_scores(survey: Survey, subject: Subject) -> tuple[int, int] | None:
+def _compare_scores(survey: Survey, subject: SurveyTarget) -> tuple[int, int] | None:
     """Where nobody was found, tell whether scores tell counterparts apart: those at hand, or some asked for it."""
     judge = survey.judge
     if judge.asker.scored or judge.asker.model.decides:
@@ -216,7 +222,7 @@ class SurveyFailed(Exception):
 
 def _surveyed(
     plan: Plan,
-    subject: Subject,
+    subject: SurveyTarget,
     asker: Asker,
     favour: Favour,
     seed: int,

@@ -16,7 +16,7 @@ from evenhand.measuring.comparisons import Comparison, Sureness, compare, count,
 from evenhand.measuring.favour import wish_json
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Drawn, Everyone
-from evenhand.measuring.subject import Subject
+from evenhand.measuring.subject import SurveyTarget
 from evenhand.measuring.survey import Kept, Survey
 from evenhand.measuring.tables import Table
 from evenhand.measuring.terms import Term, frame_of
@@ -248,7 +248,7 @@ class Estimate:
         return gaps(self)
 
 
-def make(plan: Plan, subject: Subject, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
+def make(plan: Plan, subject: SurveyTarget, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
     """Make an estimate of a survey."""
     watched = plan.watched or watch.may_stop or stop in ("stopped", "interrupted")
     aim, judge, asker = subject.aim, survey.judge, survey.judge.asker

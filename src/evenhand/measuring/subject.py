@@ -19,7 +19,7 @@ from evenhand.stream import Stream
 
 
 @dataclass
-class Subject:
+class SurveyTarget:
     """Whom to ask, and what is known of the data."""
 
     population: Population
@@ -29,18 +29,18 @@ class Subject:
 
 def subject_of(
     plan: Plan, space: Space, criterion: Criterion, data: Any, weights: Any, seed: int, chunk: int
-) -> Subject:
+) -> SurveyTarget:
     """Make the population."""
     # A stream of its own: the sample must not be that of a search with the same seed.
     stream = Stream(int(Stream(seed).bits("estimate", 0, 0)[0] >> np.uint64(1)))
     if plan.population == "uniform":
         if plan.enumerates(space, criterion, chunk):
-            return Subject(Everyone(space, stream, singly(space, criterion)), Aim(), {})
-        return Subject(Uniform(space, stream), Aim(), {})
+            return SurveyTarget(Everyone(space, stream, singly(space, criterion)), Aim(), {})
+        return SurveyTarget(Uniform(space, stream), Aim(), {})
     return _of_data(plan, space, data, weights, stream, seed, chunk)
 
 
-def _of_data(plan: Plan, space: Space, data: Any, weights: Any, stream: Stream, seed: int, chunk: int) -> Subject:
+def _of_data(plan: Plan, space: Space, data: Any, weights: Any, stream: Stream, seed: int, chunk: int) -> SurveyTarget:
     encoded = space.encode(data)
     rows = len(encoded.individuals) + encoded.dropped
     able = _testable(space, encoded.individuals, seed, chunk)
@@ -62,9 +62,9 @@ def _of_data(plan: Plan, space: Space, data: Any, weights: Any, stream: Stream, 
         heavy = np.flatnonzero(numbers)
         people, numbers = people[heavy], numbers[heavy]
     if plan.population == "near":
-        return Subject(Near(Drawn(people, stream, numbers), plan.steps), Aim(), counts)
+        return SurveyTarget(Near(Drawn(people, stream, numbers), plan.steps), Aim(), counts)
     if numbers is None:
-        return Subject(Rows(people, stream), Aim(None, plan.about == "rows"), counts)
+        return SurveyTarget(Rows(people, stream), Aim(None, plan.about == "rows"), counts)
     if not plan.open and (plan.samples is None or plan.samples >= len(people)) and plan.interval != "anytime":
         if plan.interval == "clopper-pearson":
             raise EstimateError(
@@ -73,7 +73,7 @@ def _of_data(plan: Plan, space: Space, data: Any, weights: Any, stream: Stream, 
             )
         every = Rows(people, stream)
         order = every.positions(0, len(people))
-        return Subject(every, Aim(numbers[order], plan.about == "rows"), counts)
+        return SurveyTarget(every, Aim(numbers[order], plan.about == "rows"), counts)
     if plan.about == "population":
         raise DataError(
             'must be "rows" where weighted rows are sampled',
@@ -81,7 +81,7 @@ def _of_data(plan: Plan, space: Space, data: Any, weights: Any, stream: Stream, 
             value="population",
             remedy="or leave out samples, half_width, seconds and interval to ask every row",
         )
-    return Subject(Drawn(people, stream, numbers), Aim(None, True), counts)
+    return SurveyTarget(Drawn(people, stream, numbers), Aim(None, True), counts)
 
 
 def _testable(space: Space, people: Individuals, seed: int, chunk: int) -> npt.NDArray[np.int64]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evenhand.measuring import Estimate
     from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
-    from evenhand.reporting.subject import Subject
+    from evenhand.reporting.subject import ReportInputs
 
 NET = "Net is the first of these shares less the second: above zero, the first of the two is better off."
 SHOWN = {
@@ -28,12 +28,12 @@ SHOWN = {
 """What verdicts say that name nobody."""
 
 
-def numbers(subject: Subject) -> bool:
+def numbers(subject: ReportInputs) -> bool:
     """Whether what people want is a number, and no decision."""
     return not subject.decides or directs(subject.favourable)
 
 
-def wanted(subject: Subject) -> str:
+def wanted(subject: ReportInputs) -> str:
     """Say what people want, or what the report speaks of: decisions or, where the model gives numbers alone, a score.
 
     A number may be called by the decision that it speaks for: 1 for a higher one, 0 for a lower one.
@@ -46,7 +46,7 @@ def wanted(subject: Subject) -> str:
     return " or ".join(f"“{short(one)}”" for one in outcomes_of(subject.favourable))
 
 
-def sides(subject: Subject, counted: Counted) -> tuple[str, str]:
+def sides(subject: ReportInputs, counted: Counted) -> tuple[str, str]:
     """Give the headings for how often the first, and the second, of a pair fares better."""
     if numbers(subject):
         return "First favoured", "Second favoured"
@@ -57,7 +57,7 @@ def sides(subject: Subject, counted: Counted) -> tuple[str, str]:
     return "Only the first gets it", "Only the second gets it"
 
 
-def explained(subject: Subject, counted: Counted) -> Markup:
+def explained(subject: ReportInputs, counted: Counted) -> Markup:
     """Say what the columns of a directed comparison count, and what the sign of the net means."""
     what = given(wanted(subject))
     if numbers(subject):

@@ -15,7 +15,7 @@ from evenhand.rejudging import judge_of
 from evenhand.reporting.cards import Card, cards_of_examples, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms
 from evenhand.reporting.meeting import affected, pairs_met
-from evenhand.reporting.subject import FEW, SOUGHT, Subject, individuals
+from evenhand.reporting.subject import FEW, SOUGHT, ReportInputs, individuals
 from evenhand.shrinking import Examples
 from evenhand.shrinking.examples import examples_of as shrunk
 from evenhand.surrogate import Inputs
@@ -41,7 +41,7 @@ CHANGED = 1_000
 class Content:
     """Everything that a report says, as the objects that say it."""
 
-    subject: Subject
+    subject: ReportInputs
     title: str
     note: str
     rows: bool
@@ -71,7 +71,13 @@ class Content:
 
 
 def gather(
-    subject: Subject, title: str, note: str, rows: bool, others: Sequence[Run], examples: int, known: Coverage | None
+    subject: ReportInputs,
+    title: str,
+    note: str,
+    rows: bool,
+    others: Sequence[Run],
+    examples: int,
+    known: Coverage | None,
 ) -> Content:
     """Ask and count everything; ``known`` is a coverage that was measured before."""
     content = Content(subject, title, note, rows, others, coverage=known)

@@ -44,7 +44,7 @@ NOT_ASKED = "The model was not asked: this report was made with ask=False."
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReportInputs:
     """A run, and what is at hand to say more about it."""
 
     run: Run
@@ -119,7 +119,7 @@ def subject_of(
     seed: int,
     ask: bool,
     data_name: str = "",
-) -> Subject:
+) -> ReportInputs:
     """Find the model and the data of a run; what is given must fit, what is not at hand is done without.
 
     >>> import evenhand as eh
@@ -159,7 +159,7 @@ def subject_of(
                 f"evenhand report --samples {FEWEST}, or eh.report(run, samples={FEWEST}), has it made all the same."
             ),
         )
-    return Subject(
+    return ReportInputs(
         run,
         asker,
         no_model,

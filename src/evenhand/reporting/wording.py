@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from evenhand.measuring import Estimate
     from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
-    from evenhand.reporting.subject import Subject
+    from evenhand.reporting.subject import ReportInputs
     from evenhand.run import Run
 
 TEXTS = "texts like those given with a protected term"
@@ -262,7 +262,7 @@ def remarks(e: Estimate) -> list[Markup]:
     return out
 
 
-def slow(subject: Subject) -> list[Markup]:
+def slow(subject: ReportInputs) -> list[Markup]:
     """Say that fewer were asked than of a fast model, so that the report did not take long."""
     if not subject.slow or subject.asker is None:
         return []

@@ -305,7 +305,7 @@ def audit(
     >>> run.found, run.tests, run.stop.value
     (3, 9, 'exhausted')
     """
-    return conduct(
+    return run_search(
         model,
         space,
         strategy,
@@ -323,7 +323,7 @@ def audit(
 
 
 @watched()
-def conduct(
+def run_search(
     model: Any,
     space: AnySpace,
     strategy: str | Strategy,

@@ -19,7 +19,7 @@ def test_keys_of_another_protected_attribute_are_those_of_the_space() -> None:
 
 @pytest.mark.parametrize("limit", [2, 64])
 def test_nobody_of_whose_family_anybody_was_used_is_asked(limit: int) -> None:
-    """Another attribute is protected: an individual is barred by each counterpart that it would be compared with."""
+    """Another attribute is protected: an individual is excluded by each counterpart that it would be compared with."""
     used = Used(SPACE)
     used.add(SPACE.individuals(SPACE.coding.rows(np.arange(0, SPACE.coding.total, 7))))
     other = eh.Space(SPACE.attributes, "age", limit=limit)

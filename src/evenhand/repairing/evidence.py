@@ -24,7 +24,7 @@ from evenhand.repairing.rows import Labelled
 from evenhand.repairing.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration
 from evenhand.repairing.used import Used
 from evenhand.repairing.workshop import seed_of
-from evenhand.run import Run, conduct
+from evenhand.run import Run, run_search
 from evenhand.search import Strategy
 from evenhand.space import Space
 
@@ -170,7 +170,9 @@ class Inquiry:
 
     def _audit(self, model: Model) -> Run:
         space, seed = self.held.space, seed_of(self.seed, "audit")
-        run = conduct(model, space, self.check, self.budget, seed, self.criterion, self.held.frame, exclude=self.used)
+        run = run_search(
+            model, space, self.check, self.budget, seed, self.criterion, self.held.frame, exclude=self.used
+        )
         if run.stop is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
         return run

@@ -19,7 +19,7 @@ from evenhand.repairing.evidence import FEW, Evidence, Mask
 from evenhand.repairing.scoring import accuracy, answers, auc, calibration
 from evenhand.repairing.text_rows import LabelledTexts, UsedTexts
 from evenhand.repairing.workshop import seed_of
-from evenhand.run import Run, conduct
+from evenhand.run import Run, run_search
 from evenhand.search import Strategy
 
 
@@ -91,7 +91,7 @@ class TextInquiry:
 
     def _audit(self, model: Model) -> Run:
         space, seed = self.held.space, seed_of(self.seed, "audit")
-        run = conduct(model, space, self.check, self.budget, seed, self.criterion, self.held.X, exclude=self.used)
+        run = run_search(model, space, self.check, self.budget, seed, self.criterion, self.held.X, exclude=self.used)
         if run.stop is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
         return run

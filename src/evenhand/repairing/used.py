@@ -57,7 +57,7 @@ class Used:
     def barring(self, seed: int) -> Exclude:
         """Bar those of whose families anybody's test was used; ``seed`` chooses counterparts as the judge's does."""
 
-        def barred(people: Individuals) -> Mask:
+        def exclude(people: Individuals) -> Mask:
             if people.space is self.space or not len(self):
                 return self(people)
             families = people.space.families(people, seed)
@@ -65,4 +65,4 @@ class Used:
             used = self(Individuals(self.space, rows=places)).reshape(len(people), families.width)
             return np.asarray((used if families.legal is None else used & families.legal).any(axis=1))
 
-        return barred
+        return exclude

@@ -32,7 +32,17 @@ LAYERS = [
     | {"_write", "interrupts"},
     {"space", "text", "criterion", "identity", "memo", "log", "directory", "findings", "text_findings"},
     {"search", "model"},
-    {"strategies", "datasets", "asker", "slopes", "word_slopes", "word_masks", "word_vectors", "rivals", "surrogate"},
+    {
+        "strategies",
+        "datasets",
+        "asker",
+        "slopes",
+        "word_slopes",
+        "word_masks",
+        "word_vectors",
+        "most_different",
+        "surrogate",
+    },
     {"unused", "ledger", "questions", "oracle", "check", "judge", "trail", "starting"},
     {"run", "loading", "retracing", "sources", "text_quality"},
     {"words", "text_words", "reporting", "demo", "measuring", "repairing", "locating", "shrinking"}

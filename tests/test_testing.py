@@ -207,8 +207,8 @@ def broken(how: str) -> Any:
             described = super().describe()
             return described | {"levels": np.int64(4)} if how == "describe" else described
 
-        def fitting(self, individuals: Any, positions: Any, rows: int) -> int:
-            return 0 if how == "fitting" else super().fitting(individuals, positions, rows)
+        def batch_size_for(self, individuals: Any, positions: Any, rows: int) -> int:
+            return 0 if how == "batch_size_for" else super().batch_size_for(individuals, positions, rows)
 
     return Space
 
@@ -222,7 +222,7 @@ def broken(how: str) -> Any:
         ("two keys", "the same test has two keys"),
         ("lowest bit", "lowest bit"),
         ("describe", "stored as JSON"),
-        ("fitting", "fitting says 0"),
+        ("batch_size_for", "batch_size_for says 0"),
         ("findings", "saved and loaded"),
     ],
 )

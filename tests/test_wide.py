@@ -18,7 +18,7 @@ from evenhand.budget import Budget
 from evenhand.cli.progress import line
 from evenhand.errors import EstimateError
 from evenhand.ledger import Status
-from evenhand.repairing.kin import _chosen
+from evenhand.repairing.neighbours import _chosen
 from evenhand.stream import Stream
 
 KINDS = (

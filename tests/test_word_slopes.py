@@ -29,35 +29,35 @@ def uneven(count: int, seed: int) -> tuple[Any, TextPairs]:
     ]
     ground = eh.TextSpace(UNEVEN, (WORDS, VECTORS), k=4).begin(data)
     texts = ground.seeds
-    stored = ground.families(texts, 0).rivals(1 + rng.integers(0, 2, count))
-    return ground, TextPairs(texts, ground.rivals(texts, stored), rng.integers(0, 2, count))
+    stored = ground.families(texts, 0).most_different(1 + rng.integers(0, 2, count))
+    return ground, TextPairs(texts, ground.most_different(texts, stored), rng.integers(0, 2, count))
 
 
 @settings(max_examples=40)
 @given(count=st.integers(1, 12), seed=st.integers(0, 10**6))
 def test_words_are_found_again_in_counterparts_of_another_length(count: int, seed: int) -> None:
     ground, pairs = uneven(count, seed)
-    assert pairs.rivals is not None
+    assert pairs.most_different is not None
     flat = np.flatnonzero(ground.movable(pairs.individuals))
-    texts, others = pairs.individuals.texts, pairs.rivals.texts
+    texts, others = pairs.individuals.texts, pairs.most_different.texts
     assert (others.words[pairs.places[flat]] == texts.words[flat]).all()
     assert (others.rows[pairs.places[flat]] == texts.rows[flat]).all()
     assert (np.diff(pairs.places[flat]) > 0).all()
     some = pairs[np.random.default_rng(seed).permutation(count)[: count // 2 + 1]]
-    assert some.rivals is not None
+    assert some.most_different is not None
     flat = np.flatnonzero(ground.movable(some.individuals))
-    assert (some.rivals.texts.words[some.places[flat]] == some.individuals.texts.words[flat]).all()
+    assert (some.most_different.texts.words[some.places[flat]] == some.individuals.texts.words[flat]).all()
 
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6))
 def test_the_chosen_swap_is_the_best_of_all_by_enumeration(seed: int) -> None:
     ground, pairs = uneven(6, seed)
-    assert pairs.rivals is not None
+    assert pairs.most_different is not None
     model = Words(WordWorld(team_space(), []))
     slopes = Asker(model, ground, Flip(), gradient="model").word_slopes
     assert slopes is not None
-    texts, others = pairs.individuals.texts, pairs.rivals.texts
+    texts, others = pairs.individuals.texts, pairs.most_different.texts
     own = model.word_gradients(texts, pairs.classes)
     other = model.word_gradients(others, pairs.classes)
     hot, sign, alone = (

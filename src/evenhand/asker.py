@@ -15,7 +15,7 @@ from evenhand.model.asking import Asking
 from evenhand.model.sensitive import SensitiveModel
 from evenhand.remedies import FLIP, TEXT_RANDOM
 from evenhand.slopes import Slopes, Source
-from evenhand.space.ground import BoundSpace, Kin, table
+from evenhand.space.ground import BoundSpace, Families, table
 from evenhand.space.tabular import Space
 from evenhand.word_slopes import WordSlopes
 
@@ -104,7 +104,7 @@ class Asker:
         scores, labels = self.asking.both(inputs, len(inputs))
         return self.asking.decided(labels) if self.criterion.needs_decisions else labels, scores
 
-    def outputs(self, families: Kin) -> Outputs:
+    def outputs(self, families: Families) -> Outputs:
         """Ask about whole families."""
         labels, scores = self._both(self.ground.family_inputs(families, self.model.input, self.model.columns))
         return Outputs(families.spread(labels), None if scores is None else families.spread(scores), families.own)

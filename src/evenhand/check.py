@@ -19,7 +19,7 @@ from evenhand.asker import Asker
 from evenhand.criterion import Criterion, Judgement, Outputs
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout, RunError
 from evenhand.findings import Findings
-from evenhand.space.ground import Block, Kin
+from evenhand.space.ground import Block, Families
 
 if TYPE_CHECKING:
     from evenhand.judge import Judge
@@ -135,7 +135,7 @@ class Steadiness:
         self._scored = False
         self._probing: Asker | None = None
 
-    def check(self, families: Kin, outputs: Outputs) -> tuple[int, int]:
+    def check(self, families: Families, outputs: Outputs) -> tuple[int, int]:
         """Check a block that the model has answered; return how many rows wavered, of how many that were asked twice.
 
         Raises ``FlakyModel`` where answers depend on the batch.
@@ -168,7 +168,7 @@ class Steadiness:
         """Whether ``finish`` may need more rows."""
         return self._full < ENOUGH and sum(map(len, self._kept)) < PROBES
 
-    def keep(self, families: Kin) -> None:
+    def keep(self, families: Families) -> None:
         """Note some rows that were judged, for ``finish``."""
         if self.lacks_rows and len(families):
             room = PROBES - sum(map(len, self._kept))
@@ -367,7 +367,7 @@ def _extremes(rows: Any) -> tuple[int, int]:
     return int(size.argmin()), int(size.argmax())
 
 
-def _chosen(families: Kin, outputs: Outputs, rng: np.random.Generator, rows: int) -> Positions:
+def _chosen(families: Families, outputs: Outputs, rng: np.random.Generator, rows: int) -> Positions:
     """Choose families to ask again: as many of each decision as there are, because a rare one is the easiest lost."""
     import pandas as pd
 

@@ -22,7 +22,7 @@ from evenhand.measuring.survey import UNTESTABLE, nobody
 from evenhand.rejudging import check_model
 from evenhand.run import Run, check_arguments
 from evenhand.sources import model_of
-from evenhand.space.ground import Kin, require
+from evenhand.space.ground import Families, require
 from evenhand.space.tabular import Space
 
 CHUNK = 16_384
@@ -235,7 +235,7 @@ def _rates(askers: list[Asker], space: Space, criterion: Criterion, plan: Plan, 
     return _counted(counts, plan.confidence, isinstance(population, Everyone))
 
 
-def _check_steady(judges: list[Judge], families: Kin) -> None:
+def _check_steady(judges: list[Judge], families: Families) -> None:
     for judge in judges:
         waver, rows = Steadiness(judge.asker, judge.seed, judge.chunk).check_rows(families.asked)
         if waver:

@@ -17,7 +17,7 @@ from evenhand.asker import Asker
 from evenhand.check import scattered
 from evenhand.criterion import Judgement, Outputs
 from evenhand.findings import Decisions
-from evenhand.space.ground import BoundSpace, Kin
+from evenhand.space.ground import BoundSpace, Families
 from evenhand.space.tabular import Space
 
 CHUNK = 32_768
@@ -35,7 +35,7 @@ class RowLimitReached(Exception):
 class Judged:
     """Families, what the model said of them, and the verdicts."""
 
-    families: Kin
+    families: Families
     outputs: Outputs
     verdicts: Judgement
     unsure: Mask | None = None
@@ -55,7 +55,7 @@ class Judged:
         return self.families.legal
 
 
-def ask(asker: Asker, families: Kin) -> Judged:
+def ask(asker: Asker, families: Families) -> Judged:
     """Ask the model about families and judge them; nothing is counted, stored or remembered.
 
     >>> from evenhand.criterion import Flip
@@ -70,7 +70,7 @@ def ask(asker: Asker, families: Kin) -> Judged:
     return Judged(families, outputs, asker.criterion.judge(outputs))
 
 
-def ask_mixed(asker: Asker, families: Kin, seed: int, chunk: int) -> tuple[Judged, int]:
+def ask_mixed(asker: Asker, families: Families, seed: int, chunk: int) -> tuple[Judged, int]:
     """Ask about families in another order, their members apart, in batches of other sizes; return also the rows asked.
 
     >>> from evenhand.criterion import Flip
@@ -102,7 +102,7 @@ def blocks(ground: BoundSpace, people: Any, rows: int = CHUNK) -> Iterator[Any]:
     """
     at = 0
     while at < len(people):
-        size = ground.fitting(people, np.arange(at, len(people)), rows)
+        size = ground.batch_size_for(people, np.arange(at, len(people)), rows)
         yield people[at : at + size]
         at += size
 
@@ -164,7 +164,7 @@ class Judge:
         """The space, where it is one of attributes."""
         return self.asker.space
 
-    def families(self, people: Any) -> Kin:
+    def families(self, people: Any) -> Families:
         """Build the families of those who have counterparts and are not excluded; the others are counted."""
         if self.exclude is not None:
             out = self.exclude(people)
@@ -178,7 +178,7 @@ class Judge:
         self.untestable += int(alone.sum())
         return families[np.flatnonzero(families.testable)]
 
-    def judge(self, families: Kin) -> Judged:
+    def judge(self, families: Families) -> Judged:
         """Ask about families and judge them; with repeats, by the most frequent answers."""
         cost = int(families.places.sum()) * self.asker.cost * max(1, 2 * self.half)
         if self.limit is not None and self.rows + cost > self.limit:
@@ -206,7 +206,7 @@ class Judge:
         """Tell which individuals are treated differently; those that cannot be compared are not."""
         return self.judged(people)[1]
 
-    def _repeated(self, families: Kin) -> Judged:
+    def _repeated(self, families: Families) -> Judged:
         # In another order each time: what a position in the batch changes is then voted out like other noise.
         turns = range(2 * self.half)
         said = [ask_mixed(self.asker, families, self.seed + turn, self.chunk)[0].outputs for turn in turns]

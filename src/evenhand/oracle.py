@@ -26,10 +26,10 @@ from evenhand.judge import Judge, Judged, ask
 from evenhand.ledger import Arrays, Ledger, Status, Stop
 from evenhand.log import Frame, Log
 from evenhand.memo import Memo
+from evenhand.most_different import Recall, most_different_of
 from evenhand.questions import Questions, check_contrasts
-from evenhand.rivals import Recall, rivals_of
 from evenhand.search import Contrasts, Query, Verdicts
-from evenhand.space.ground import Block, Kin
+from evenhand.space.ground import Block, Families
 from evenhand.trail import Trail, trail_of
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
@@ -43,7 +43,7 @@ class Request:
     positions: npt.NDArray[np.int64]
     behind: int
     block: Block
-    families: Kin | None
+    families: Families | None
     """None where the answer is stored, so that the model is not asked."""
 
 
@@ -139,18 +139,18 @@ class Oracle(Ledger):
         check_contrasts(self.asker)
         judged = self._blocks(individuals, None)
         verdicts = self._verdicts(individuals, judged)
-        others = (individuals.ids if self.ground.numbered else individuals.stored).copy()
+        others = (individuals.ids if self.ground.has_ids else individuals.stored).copy()
         classes = np.zeros(len(individuals), dtype=np.int64)
         for block in judged:
             self._met(individuals, block.positions, block.answer, others, classes)
         again = np.flatnonzero(~verdicts.fresh)
-        if len(again) and self.ground.numbered:
-            known, rivals, said = self.recall.find(individuals.ids[again])
-            others[again[known]], classes[again[known]] = rivals[known], said[known]
+        if len(again) and self.ground.has_ids:
+            known, most_different, said = self.recall.find(individuals.ids[again])
+            others[again[known]], classes[again[known]] = most_different[known], said[known]
             again = again[~known]
         for at in self._cut(individuals, again):
             self._met(individuals, at, self._contrast_again(individuals[at]), others, classes)
-        return Contrasts(verdicts, self.ground.rivals(individuals, others), classes)
+        return Contrasts(verdicts, self.ground.most_different(individuals, others), classes)
 
     def _met(
         self,
@@ -160,17 +160,17 @@ class Oracle(Ledger):
         others: npt.NDArray[Any],
         classes: npt.NDArray[np.int64],
     ) -> None:
-        """Put rivals and classes where they belong, and remember them."""
+        """Put counterparts and classes where they belong, and remember them."""
         if not len(at):
             return
         others[at], classes[at] = answer["rival"], answer["class"]
-        if self.ground.numbered:
+        if self.ground.has_ids:
             self.recall.add(individuals.ids[at], answer["rival"], answer["class"])
 
     def _cut(self, individuals: Block, positions: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
         """Cut positions into blocks."""
         while len(positions):
-            size = self.ground.fitting(individuals, positions, self.room)
+            size = self.ground.batch_size_for(individuals, positions, self.room)
             yield positions[:size]
             positions = positions[size:]
 
@@ -180,12 +180,12 @@ class Oracle(Ledger):
         ask = partial(self._ask_rivals, families)
         return self.stored("contrast", "score", block, rows, ask).arrays
 
-    def _ask_rivals(self, families: Kin) -> Arrays:
+    def _ask_rivals(self, families: Families) -> Arrays:
         return self._rivals(families, self.asker.outputs(families))
 
-    def _rivals(self, families: Kin, outputs: Outputs) -> Arrays:
-        classes, places = rivals_of(self.asker.model, outputs)
-        return {"rival": families.rivals(places), "class": classes.astype(np.int16)}
+    def _rivals(self, families: Families, outputs: Outputs) -> Arrays:
+        classes, places = most_different_of(self.asker.model, outputs)
+        return {"rival": families.most_different(places), "class": classes.astype(np.int16)}
 
     def _watch_stall(self, wasted: int) -> None:
         """Stop a search that has asked about nothing but repeats and untestable individuals for long."""
@@ -196,7 +196,7 @@ class Oracle(Ledger):
 
     def _plan(self, individuals: Block, fresh: npt.NDArray[np.int64], at: int, left: int | None) -> Request:
         """Choose the next block of fresh tests: as many as fit a block and the budget."""
-        positions = fresh[at : at + self.ground.fitting(individuals, fresh[at:], self.room)]
+        positions = fresh[at : at + self.ground.batch_size_for(individuals, fresh[at:], self.room)]
         behind = at + len(positions)
         block = individuals[positions]
         families = None
@@ -229,7 +229,7 @@ class Oracle(Ledger):
         self.findings.decisions = type(self.findings.decisions)(frame.header["decisions"])
         return self.book(request, frame, stored=True)
 
-    def _affordable(self, families: Kin | None, most: int, left: int | None) -> int:
+    def _affordable(self, families: Families | None, most: int, left: int | None) -> int:
         """How many of the next tests may be judged; a stored block is taken as it was."""
         if self.log.upcoming is not None:
             return min(most, int(self.log.upcoming.header.get("tests", most)))

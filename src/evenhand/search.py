@@ -99,7 +99,7 @@ class Contrasts:
     """
 
     verdicts: Verdicts
-    rivals: Any
+    most_different: Any
     """Individuals; of texts ``Counterparts``, whose words are aligned with those of the individuals."""
     classes: npt.NDArray[np.int64]
     """What the model decides for each individual, as a column of its scores."""

@@ -435,19 +435,19 @@ def _check_families(ground: Any, people: Any, model: Model) -> None:
     some = np.arange(0, count, 3)
     _hold(_members(families[some]) == members[::3], "families that are taken out of others have other members")
     last = np.full(count, at.shape[1] - 1)
-    others = ground.rivals(people, families.rivals(last))
+    others = ground.most_different(people, families.most_different(last))
     if hasattr(others, "rows"):
         wanted = [asked[i] for i in at[np.arange(count), last].tolist()]
-        _hold(_listed(others.rows) == wanted, "rivals does not give back the members that the families named")
+        _hold(_listed(others.rows) == wanted, "most_different does not give back the members that the families named")
     if not ground.space.sampled:
         _check_keys(people.keys.tolist(), members)
         if hasattr(others, "keys"):
             both = [*members, *_members(ground.families(others, 0))]
             _check_keys([*people.keys.tolist(), *others.keys.tolist()], both)
-    fits = ground.fitting(people, np.arange(count), 3 * ground.width)
-    _hold(1 <= fits <= count, f"fitting says {fits} of {count} individuals")
+    fits = ground.batch_size_for(people, np.arange(count), 3 * ground.width)
+    _hold(1 <= fits <= count, f"batch_size_for says {fits} of {count} individuals")
     rows = int(families.places[:fits].sum())
-    _hold(fits == 1 or rows <= 3 * ground.width, f"fitting says that {rows} rows fit {3 * ground.width}")
+    _hold(fits == 1 or rows <= 3 * ground.width, f"batch_size_for says that {rows} rows fit {3 * ground.width}")
     for what, made in (
         ("inputs", ground.space.inputs(families.asked, model.input, model.columns)),
         ("family_inputs", ground.family_inputs(families, model.input, model.columns)),

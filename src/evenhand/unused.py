@@ -21,7 +21,7 @@ from evenhand.space.tabular import Space
 
 if TYPE_CHECKING:
     from evenhand.asker import Asker
-    from evenhand.space.ground import Kin
+    from evenhand.space.ground import Families
     from evenhand.text.space import TextSpace
 
 SCORED = 256
@@ -60,7 +60,7 @@ def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
     return space.supports("attributes") and unreached(space, unused) == set(space.protected)
 
 
-def compare_scores(asker: Asker, families: Kin) -> tuple[tuple[int, int] | None, int]:
+def compare_scores(asker: Asker, families: Families) -> tuple[tuple[int, int] | None, int]:
     """Ask for the scores of families: of how many, and in how many some score changed; and how many rows that took.
 
     None where the model has no scores, or returns numbers that may well be labels. Of a slow model they are fewer.

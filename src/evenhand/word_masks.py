@@ -36,7 +36,7 @@ class Effects(Protocol):
 
 
 class Masks:
-    """Scores of texts, and of their rivals, without each of their words that can move.
+    """Scores of texts, and of their most different counterparts, without each of their words that can move.
 
     Of more than ``most`` such words in a text so many are tried, chosen by what is written in it.
     """
@@ -57,13 +57,13 @@ class Masks:
         """Return words that can move, and for each its effect, a row, at its text and at the rival."""
         texts, flat = pairs.individuals.texts, self._tried(pairs, most)
         asked, rows = _masked(texts, flat), texts.rows[flat]
-        if pairs.rivals is not None:
-            asked += _masked(pairs.rivals.texts, pairs.places[flat])
+        if pairs.most_different is not None:
+            asked += _masked(pairs.most_different.texts, pairs.places[flat])
         classes = np.tile(np.concatenate([pairs.classes, pairs.classes[rows]]), pairs.sides)
         scores = of_class(self._asker.scores(asked), classes).reshape(pairs.sides, -1)
         # The score of a class falls where its loss rises.
         effects = scores[:, rows] - scores[:, len(texts) :]
-        other = np.zeros_like(effects[0]) if pairs.rivals is None else effects[1]
+        other = np.zeros_like(effects[0]) if pairs.most_different is None else effects[1]
         return flat, effects[0][:, None], other[:, None]
 
     def _tried(self, pairs: TextPairs, most: int | None) -> Positions:

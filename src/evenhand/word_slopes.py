@@ -89,7 +89,7 @@ class WordSlopes:
             return (flat[chosen] - texts.starts[:-1, None]).astype(np.int32)
         words, which = texts.words[flat], np.zeros(len(begins), dtype=np.int64)
         if rule == "hotflip":
-            gains = self._gains(words, own - other, signed=pairs.rivals is None)
+            gains = self._gains(words, own - other, signed=pairs.most_different is None)
             nearest = gains.argmax(axis=1)
             chosen = largest(gains[np.arange(len(gains)), nearest], begins)
             which = nearest[chosen]
@@ -128,7 +128,7 @@ class WordSlopes:
 
 
 class Gradients:
-    """The gradients of the loss of a decision by the vector of each word, at texts and at their rivals."""
+    """The gradients of the loss of a decision by the vector of each word, at texts and at their counterparts."""
 
     words = 2**18
 
@@ -146,10 +146,10 @@ class Gradients:
         assert isinstance(self._ground, TextGround)
         texts = pairs.individuals.texts
         flat = np.flatnonzero(self._ground.movable(pairs.individuals))
-        if pairs.rivals is None:
+        if pairs.most_different is None:
             own = self._asking.word_gradients(texts, pairs.classes)[flat]
             return flat, own, np.zeros_like(own)
-        both = texts.join([texts, pairs.rivals.texts])
+        both = texts.join([texts, pairs.most_different.texts])
         slopes = self._asking.word_gradients(both, np.concatenate([pairs.classes, pairs.classes]))
         return flat, slopes[flat], slopes[len(texts.words) + pairs.places[flat]]
 

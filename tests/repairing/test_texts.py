@@ -59,9 +59,9 @@ def test_what_is_removed_is_what_enumeration_says(done: eh.Repair) -> None:
 
 
 def test_the_share_of_held_out_texts_is_counted(done: eh.Repair) -> None:
-    barred = {key(text) for text in TEXTS}
+    excluded = {key(text) for text in TEXTS}
     for evidence, model in ((done.before, done.original), (done.after, done.model)):
-        said = [unfair(model, text) for text in HELD if key(text) not in barred]
+        said = [unfair(model, text) for text in HELD if key(text) not in excluded]
         assert evidence.data is not None
         assert (evidence.data.found, evidence.data.samples) == (sum(said), len(said))
         assert evidence.verdicts["data"].tolist() == said

@@ -313,7 +313,7 @@ class Contrasting:
         texts = problem.data
         for _ in range(2):
             told = yield from eh.contrast(texts)
-            rivals = told.rivals.texts.strings()
+            rivals = told.most_different.texts.strings()
             labels = yield from eh.label(texts)
             scores = yield from eh.score(texts)
             assert (labels == scores.argmax(axis=1)).all()

@@ -57,15 +57,17 @@ def test_a_named_rival_is_made_again_and_its_words_are_aligned(occurrences: str)
     families = ground.families(ground.seeds, seed=0)
     for nth in range(int(families.places.max())):
         places = np.minimum(nth, families.places - 1)
-        rivals = ground.rivals(ground.seeds, families.rivals(places))
-        assert rivals.texts.strings() == [families.asked[at] for at in families.at(np.arange(len(places)), places)]
+        most_different = ground.most_different(ground.seeds, families.most_different(places))
+        assert most_different.texts.strings() == [
+            families.asked[at] for at in families.at(np.arange(len(places)), places)
+        ]
         for row in range(len(places)):
-            start, stop = rivals.texts.starts[row : row + 2]
-            origin = rivals.origin[start:stop]
+            start, stop = most_different.texts.starts[row : row + 2]
+            origin = most_different.origin[start:stop]
             own = ground.texts.words[ground.texts.starts[row] :]
             covered = ground.found.of(np.array([row])).covered(ground.texts[[row]])
             kept = np.flatnonzero((origin >= 0) & ~covered[origin])
-            assert (own[origin[kept]] == rivals.texts.words[start:stop][kept]).all()
+            assert (own[origin[kept]] == most_different.texts.words[start:stop][kept]).all()
             member = int(families.starts[row] + places[row])
             for at in kept:
                 if places[row]:
@@ -115,7 +117,15 @@ def test_how_many_texts_fit_a_call() -> None:
     ground = team_space().begin(["reds", "reds blues", "reds", "blues"])
     assert ground.sizes.tolist() == [3, 5, 3, 3]
     order = np.array([1, 0, 2, 3])
-    assert [ground.fitting(ground.seeds, order, rows) for rows in (2, 5, 7, 8, 11, 14, 99)] == [1, 1, 1, 2, 3, 4, 4]
+    assert [ground.batch_size_for(ground.seeds, order, rows) for rows in (2, 5, 7, 8, 11, 14, 99)] == [
+        1,
+        1,
+        1,
+        2,
+        3,
+        4,
+        4,
+    ]
 
 
 # Keys.

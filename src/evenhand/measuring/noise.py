@@ -13,7 +13,7 @@ from evenhand.check import ALONE, PATIENCE, PROBES, affordable, in_turn, repeate
 from evenhand.errors import FlakyModel
 from evenhand.findings import Decisions
 from evenhand.measuring.intervals import at_most
-from evenhand.space.ground import Kin
+from evenhand.space.ground import Families
 
 MEASURED = 4_096
 """Rows by which the noise of a model is measured."""
@@ -28,7 +28,7 @@ MOST_HALF = 51
 HOPELESS = 0.25
 
 
-def measure_noise(asker: Asker, families: Kin, seen: int) -> tuple[int, int, int]:
+def measure_noise(asker: Asker, families: Families, seen: int) -> tuple[int, int, int]:
     """Ask families of a noisy model several times; return how many rows got two answers, of how many.
 
     The third number is how many rows that took.

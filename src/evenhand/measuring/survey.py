@@ -17,7 +17,7 @@ from evenhand.measuring.favour import Favour
 from evenhand.measuring.noise import MEASURED, measure_noise, repeats_for
 from evenhand.measuring.populations import Everyone, Population
 from evenhand.measuring.tables import KEPT, Table, View, tables_of
-from evenhand.space.ground import Kin
+from evenhand.space.ground import Families
 from evenhand.space.individuals import Individuals
 
 UNTESTABLE = 100_000
@@ -111,7 +111,7 @@ class Survey:
         self._examples: list[tuple[Individuals, int, int, Mask]] = []
         """Findings, the part of the population in whose company they were asked, and its verdicts."""
         self._at = self._drawn = 0
-        self._last: Kin | None = None
+        self._last: Families | None = None
 
     @property
     def checked(self) -> int:
@@ -172,7 +172,7 @@ class Survey:
             if waver:
                 self._measure(waver, asked)
 
-    def _measure(self, waver: int, asked: int, families: Kin | None = None) -> None:
+    def _measure(self, waver: int, asked: int, families: Families | None = None) -> None:
         families = self._last if families is None else families
         assert families is not None
         most = min(len(families), max(1, MEASURED // self.judge.width))
@@ -243,7 +243,7 @@ class Survey:
             )
         self._measure(0, 0, self.judge_again(company)[0])
 
-    def judge_again(self, people: Individuals, mixed: bool = False) -> tuple[Kin, Mask]:
+    def judge_again(self, people: Individuals, mixed: bool = False) -> tuple[Families, Mask]:
         """Judge individuals once more, outside the counts of the survey.
 
         ``mixed``: in another order, the same each time, and in batches of other sizes.

@@ -15,7 +15,7 @@ from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
 from evenhand.model.protocol import Array, Floats, Model
 from evenhand.remedies import FRAME
-from evenhand.repairing.kin import KEEP, Kin
+from evenhand.repairing.neighbours import KEEP, Neighbours
 from evenhand.space.frames import as_pandas, columns_of
 
 CALL = 2**18
@@ -23,18 +23,18 @@ CALL = 2**18
 Places = npt.NDArray[np.int64]
 
 
-def averaged(model: Model, kin: Kin, X: Any, decide: bool = False) -> tuple[Floats | None, Array | None]:
+def averaged(model: Model, neighbours: Neighbours, X: Any, decide: bool = False) -> tuple[Floats | None, Array | None]:
     """Average what a model says of each row's family: scores; or, to decide, labels by weight where those are better.
 
     Each family is asked about once in a call, so rows that differ in protected attributes only get the very same
     answer, whatever the place of a row in a batch does to the model's rounding.
     """
-    table = Table(model, kin, X)
+    table = Table(model, neighbours, X)
     if not table.n:
         # There is nothing to ask, and no model is made for nothing.
         return _nothing(model)
     first, inverse = table.distinct()
-    step = max(1, CALL // kin.places.shape[1])
+    step = max(1, CALL // neighbours.places.shape[1])
     scores: list[Floats] = []
     labels: list[Array] = []
     starts = range(0, len(first), step)
@@ -150,15 +150,15 @@ class Table:
     """Rows as they came, and what is known of their families."""
 
     model: Model
-    kin: Kin
+    neighbours: Neighbours
     X: Any
 
     def __post_init__(self) -> None:
-        names = self.kin.space.names
+        names = self.neighbours.space.names
         self.framed = self.model.input == "frame"
         if not isinstance(self.X, np.ndarray):
             self.X = as_pandas(self.X)
-            optional = set() if not self.framed else set(self.kin.space.protected)
+            optional = set() if not self.framed else set(self.neighbours.space.protected)
             lacking = [name for name in names if name not in self.X.columns and name not in optional]
             if lacking:
                 raise DataError(f"the rows lack {', '.join(map(repr, lacking))}; they have {list(self.X.columns)[:12]}")
@@ -172,12 +172,12 @@ class Table:
             self.X = _numbers(self.X, self.model.name)
         self.n = len(self.X)
         self._codes: dict[int, npt.NDArray[np.int64]] = {}
-        own = np.stack([self.code(j, exact=True) for j in self.kin.columns], axis=1) if self.n else None
-        self.families = np.zeros(0, dtype=np.int64) if own is None else self.kin.families(own)
+        own = np.stack([self.code(j, exact=True) for j in self.neighbours.columns], axis=1) if self.n else None
+        self.families = np.zeros(0, dtype=np.int64) if own is None else self.neighbours.families(own)
 
     def code(self, j: int, exact: bool = False) -> npt.NDArray[np.int64]:
         """Give the codes of a column, -1 for what the space does not know; beyond a bound the bound, unless exact."""
-        space, name = self.kin.space, self.kin.space.names[j]
+        space, name = self.neighbours.space, self.neighbours.space.names[j]
         if j not in self._codes or exact:
             if not self.framed:
                 values = self.X[:, j]
@@ -193,8 +193,8 @@ class Table:
 
     def distinct(self) -> tuple[Places, Places]:
         """Find one row of each family, and the family of each row."""
-        space = self.kin.space
-        linked = self.kin.columns[len(space.protected_columns) :]
+        space = self.neighbours.space
+        linked = self.neighbours.columns[len(space.protected_columns) :]
         kept = self.families == 0
         if self.framed:
             names = [name for name in self.X.columns if name not in space.protected]
@@ -216,9 +216,9 @@ class Table:
     def weighted(self, rows: Places) -> tuple[npt.NDArray[np.bool_], Floats]:
         """Tell which members of the rows' families are asked about, and what each counts; they sum up to 1."""
         family = self.families[rows]
-        weights = self.kin.weights[family]
+        weights = self.neighbours.weights[family]
         there = ~np.isnan(weights)
-        legal = there & self._legal(rows, self.kin.places[family])
+        legal = there & self._legal(rows, self.neighbours.places[family])
         # A row whose every member is illegal is no individual of the space; it is answered all the same.
         legal = np.where(legal.any(axis=1, keepdims=True), legal, there)
         weights = np.where(legal, weights, 0.0)
@@ -228,9 +228,9 @@ class Table:
 
     def _legal(self, rows: Places, places: Places) -> npt.NDArray[np.bool_]:
         """Tell which members meet the constraints that can tell members apart."""
-        space = self.kin.space
+        space = self.neighbours.space
         out = np.ones(places.shape, dtype=bool)
-        told_apart = {space.names[j]: k for k, j in enumerate(self.kin.columns)}
+        told_apart = {space.names[j]: k for k, j in enumerate(self.neighbours.columns)}
         for constraint in space.constraints:
             if not told_apart.keys() & set(constraint.names):
                 continue
@@ -238,7 +238,7 @@ class Table:
             for name in constraint.names:
                 own = np.broadcast_to(self.code(space.column(name))[rows][:, None], places.shape)
                 if name in told_apart:
-                    theirs = self.kin.codes[places, told_apart[name]]
+                    theirs = self.neighbours.codes[places, told_apart[name]]
                     own = np.where(theirs == KEEP, own, theirs)
                 codes[name] = own
             known = np.logical_and.reduce([code >= 0 for code in codes.values()])
@@ -249,15 +249,15 @@ class Table:
     def members(self, rows: Places, asked: npt.NDArray[np.bool_]) -> Any:
         """Write the rows of all members that are asked about, family after family."""
         take = np.repeat(rows, asked.sum(axis=1))
-        codes = self.kin.codes[self.kin.places[self.families[rows]][asked]]
+        codes = self.neighbours.codes[self.neighbours.places[self.families[rows]][asked]]
         out = self.X.iloc[take].reset_index(drop=True) if self.framed else self.X[take]
-        for k, j in enumerate(self.kin.columns):
+        for k, j in enumerate(self.neighbours.columns):
             self._put(out, j, codes[:, k])
         return out
 
     def _put(self, out: Any, j: int, codes: npt.NDArray[np.int32]) -> None:
         """Put values in the place of a column; where the code says so a row keeps its own."""
-        attribute, given = self.kin.space.attributes[j], codes != KEEP
+        attribute, given = self.neighbours.space.attributes[j], codes != KEEP
         if not given.any():
             return
         if not self.framed:

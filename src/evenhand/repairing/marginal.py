@@ -12,8 +12,8 @@ from evenhand.errors import DataError, ModelError
 from evenhand.model.protocol import Array, Floats, Model
 from evenhand.model.wrapping import wrap
 from evenhand.repairing.averaging import scoring_of
-from evenhand.repairing.kin import Kin, Shares, as_shares, kin_of
 from evenhand.repairing.marginal_model import MarginalModel
+from evenhand.repairing.neighbours import Neighbours, Shares, as_shares, neighbours_of
 from evenhand.space.frames import columns_of
 from evenhand.space.ground import require
 from evenhand.space.tabular import Space
@@ -153,7 +153,7 @@ class Marginal:
     @property
     def sampled(self) -> bool:
         """Whether some combinations stand for all, because there are more than the space's `limit`."""
-        return self._kin().sampled
+        return self._neighbours().sampled
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Give the parameters as scikit-learn asks for them."""
@@ -221,12 +221,12 @@ class Marginal:
         return self.__dict__.get("model_", self.model)
 
     def __evenhand_model__(self) -> MarginalModel:
-        return MarginalModel(self, self._wrapped(), self._kin())
+        return MarginalModel(self, self._wrapped(), self._neighbours())
 
     def _wrapped(self) -> Model:
         return wrap(self._source(), threshold=self.threshold)
 
-    def _kin(self) -> Kin:
+    def _neighbours(self) -> Neighbours:
         given: Shares | None = None
         if isinstance(self.weights, str):
             if self.weights != "data" or not hasattr(self, "shares_"):
@@ -237,7 +237,7 @@ class Marginal:
             given = self.shares_
         elif self.weights is not None:
             given = as_shares(self.weights, self.space)
-        return kin_of(self.space, given)
+        return neighbours_of(self.space, given)
 
     @staticmethod
     def shares(space: Space, data: Any) -> dict[Any, float]:

@@ -9,7 +9,7 @@ from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
 from evenhand.model.protocol import Array, Floats, Model, Rows
 from evenhand.repairing.averaging import averaged, follows, scoring_of
-from evenhand.repairing.kin import Kin
+from evenhand.repairing.neighbours import Neighbours
 
 
 class MarginalModel(Model):
@@ -23,19 +23,19 @@ class MarginalModel(Model):
     True
     """
 
-    def __init__(self, fair: Any, inner: Model, kin: Kin) -> None:
-        self.source, self.inner, self.kin = fair, _as_function(inner), kin
+    def __init__(self, fair: Any, inner: Model, neighbours: Neighbours) -> None:
+        self.source, self.inner, self.neighbours = fair, _as_function(inner), neighbours
         self.name = f"Marginal({inner.name})"
         self.input, self.classes, self.threshold = inner.input, inner.classes, inner.threshold
         self.has_scores, self.regression, self.decides = inner.has_scores, inner.regression, follows(inner)
         if inner.input == "frame":
             # Who is legal may hang on attributes that the model inside does not take.
-            more = (name for name in inner.columns or () if name not in kin.space.names)
-            self.columns = (*kin.space.names, *more)
+            more = (name for name in inner.columns or () if name not in neighbours.space.names)
+            self.columns = (*neighbours.space.names, *more)
 
     def labels(self, X: Rows) -> Array:
         """Decide each row: by the averaged scores, or by the label of most weight; a regressor's average number."""
-        scores, labels = averaged(self.inner, self.kin, X, decide=True)
+        scores, labels = averaged(self.inner, self.neighbours, X, decide=True)
         if labels is not None:
             return labels
         assert scores is not None
@@ -43,7 +43,7 @@ class MarginalModel(Model):
 
     def scores(self, X: Rows) -> Floats:
         """Give the averaged scores."""
-        scores, _ = averaged(self.inner, self.kin, X)
+        scores, _ = averaged(self.inner, self.neighbours, X)
         if scores is None:
             raise ModelError(f"{self.inner.name} gives labels only, no scores. Use predict.")
         return scores

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evenhand.space.tabular import Space
 
 
-class Families:
+class TabularFamilies:
     """The counterparts of ``n`` individuals, ``width`` places each.
 
     ``legal`` says which places are asked (None: all); ``own`` is each individual's place in its family;
@@ -38,9 +38,9 @@ class Families:
     def __len__(self) -> int:
         return len(self.own)
 
-    def __getitem__(self, which: npt.NDArray[Any]) -> Families:
+    def __getitem__(self, which: npt.NDArray[Any]) -> TabularFamilies:
         """Return some of the families."""
-        return Families(
+        return TabularFamilies(
             self.space,
             self.individuals[which],
             self.combinations if self.combinations.ndim == 1 else self.combinations[which],
@@ -93,7 +93,7 @@ class Families:
         own = position[np.arange(len(self)), self.own]
         return answers[np.where(self.legal, position, own[:, None])]
 
-    def rivals(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def most_different(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return one member of each family in its stored form."""
         return self.members(np.arange(len(self)), places).stored
 
@@ -108,7 +108,7 @@ class Families:
         return Individuals(self.space, ids=ids - ids % self.space.coding.combinations + combinations)
 
 
-def families(space: Space, individuals: Individuals, seed: int) -> Families:
+def families(space: Space, individuals: Individuals, seed: int) -> TabularFamilies:
     """Build the counterparts of individuals, over all combinations of protected values or a stated sample of them.
 
     The sample is a function of (seed, key): one combination from each of ``limit`` equal strata, the individual's own
@@ -117,7 +117,7 @@ def families(space: Space, individuals: Individuals, seed: int) -> Families:
     if space.coding.combinations < 2**62:
         own = _own(space, individuals)
         combinations, own_place = _combinations(space, individuals, own, seed)
-        plain = Families(space, individuals, combinations, own_place)
+        plain = TabularFamilies(space, individuals, combinations, own_place)
     else:
         plain = _drawn(space, individuals, seed)
         combinations, own_place = plain.combinations, plain.own
@@ -127,14 +127,14 @@ def families(space: Space, individuals: Individuals, seed: int) -> Families:
     if space.links:
         _follow(space, individuals.rows, rows, own_place)
     if not space.constraints:
-        return Families(space, individuals, combinations, own_place, rows)
+        return TabularFamilies(space, individuals, combinations, own_place, rows)
     legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(len(individuals), plain.width)
     here = np.arange(len(individuals))
     if space.links:
         # Linked counterparts are made from the individual itself, so an illegal one has none.
         legal &= legal[here, own_place][:, None]
     own_place = np.where(legal[here, own_place], own_place, legal.argmax(axis=1))
-    return Families(space, individuals, combinations, own_place, rows, legal)
+    return TabularFamilies(space, individuals, combinations, own_place, rows, legal)
 
 
 def _own(space: Space, individuals: Individuals) -> npt.NDArray[np.int64]:
@@ -160,7 +160,7 @@ def _combinations(
     return combinations, own_place
 
 
-def _drawn(space: Space, individuals: Individuals, seed: int) -> Families:
+def _drawn(space: Space, individuals: Individuals, seed: int) -> TabularFamilies:
     """Draw each protected value by itself; among so many combinations, two draws are hardly ever alike."""
     draws = _draws(space, individuals, seed)
     own_place = (draws[:, 0] % np.uint64(space.limit)).astype(np.int64)
@@ -170,7 +170,7 @@ def _drawn(space: Space, individuals: Individuals, seed: int) -> Families:
     rows[np.arange(len(individuals)), own_place] = individuals.rows
     # Places have no combinations to be named by, only their rows.
     places = np.broadcast_to(np.arange(space.limit), (len(individuals), space.limit))
-    return Families(space, individuals, places, own_place, rows)
+    return TabularFamilies(space, individuals, places, own_place, rows)
 
 
 def _draws(space: Space, individuals: Individuals, seed: int) -> npt.NDArray[np.uint64]:

@@ -36,7 +36,7 @@ class Block(Protocol):
 
     @property
     def ids(self) -> Ids:
-        """One integer each; only on ground that is numbered."""
+        """One integer each; only where the bound space has ids."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class Block(Protocol):
         ...
 
 
-class Kin(Protocol):
+class Families(Protocol):
     """A block of families: individuals with their counterparts, in places."""
 
     def __len__(self) -> int: ...
@@ -92,8 +92,8 @@ class Kin(Protocol):
         """Line answers up as (family, place, ...); a place that was not asked repeats the individual's own answer."""
         ...
 
-    def rivals(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Name one member of each family so that ``BoundSpace.rivals`` can take it back."""
+    def most_different(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Name one member of each family so that ``BoundSpace.most_different`` can take it back."""
         ...
 
 
@@ -141,7 +141,7 @@ class BoundSpace(Protocol):
         ...
 
     @property
-    def numbered(self) -> bool:
+    def has_ids(self) -> bool:
         """Whether individuals have ids."""
         ...
 
@@ -150,16 +150,16 @@ class BoundSpace(Protocol):
         """The most rows of a family: an individual and its counterparts."""
         ...
 
-    def families(self, individuals: Any, seed: int) -> Kin:
+    def families(self, individuals: Any, seed: int) -> Families:
         """Build everyone who differs from the individuals in what is protected only."""
         ...
 
-    def fitting(self, individuals: Any, positions: npt.NDArray[np.int64], rows: int) -> int:
+    def batch_size_for(self, individuals: Any, positions: npt.NDArray[np.int64], rows: int) -> int:
         """Say how many of the individuals at some positions fit one call of so many rows with their families."""
         ...
 
-    def rivals(self, individuals: Any, stored: npt.NDArray[Any]) -> Any:
-        """Take counterparts of individuals back from what ``Kin.rivals`` named."""
+    def most_different(self, individuals: Any, stored: npt.NDArray[Any]) -> Any:
+        """Take counterparts of individuals back from what ``Families.most_different`` named."""
         ...
 
     def describe(self) -> dict[str, Any]:

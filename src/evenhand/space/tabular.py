@@ -17,7 +17,7 @@ from evenhand.errors import DataError, SpaceError
 from evenhand.remedies import FRAME, PROTECTED
 from evenhand.space.attributes import Attribute, Integer, check_whole, missing_mask, no_value
 from evenhand.space.constraints import Constraint, parse_all
-from evenhand.space.counterparts import Families, families
+from evenhand.space.counterparts import TabularFamilies, families
 from evenhand.space.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
 from evenhand.space.links import Links, link_tables
 from evenhand.space.moves import Moves, neighbours
@@ -145,7 +145,7 @@ class Space:
         frame = self.frame(rows)
         return frame if columns is None or columns == self.names else frame[list(columns)]
 
-    def family_inputs(self, families: Families, kind: str, columns: Sequence[str] | None = None) -> Any:
+    def family_inputs(self, families: TabularFamilies, kind: str, columns: Sequence[str] | None = None) -> Any:
         """Build the frame or array that a model takes of whole families."""
         return families.array() if kind == "array" else self.inputs(families.asked, kind, columns)
 
@@ -178,7 +178,7 @@ class Space:
         return not (self.constraints or self.links)
 
     @property
-    def numbered(self) -> bool:
+    def has_ids(self) -> bool:
         """Whether individuals have ids."""
         return self.coding.fits
 
@@ -382,7 +382,7 @@ class Space:
     def protected_numbers(self) -> npt.NDArray[np.float64]:
         """The numbers of every combination of protected values; free columns have their first value."""
         first = self.individuals(np.zeros((1, len(self.names)), dtype=np.int32))
-        plain = Families(self, first, np.arange(self.coding.combinations), np.zeros(1, dtype=np.int64))
+        plain = TabularFamilies(self, first, np.arange(self.coding.combinations), np.zeros(1, dtype=np.int64))
         return self.array(plain.rows[0])
 
     @cached_property
@@ -444,16 +444,16 @@ class Space:
         """All moves of the free attributes."""
         return Moves(self)
 
-    def families(self, individuals: Individuals, seed: int) -> Families:
+    def families(self, individuals: Individuals, seed: int) -> TabularFamilies:
         """Build everyone who differs from the individuals in protected attributes only."""
         return families(self, individuals, seed)
 
-    def fitting(self, individuals: Individuals, positions: npt.NDArray[np.int64], rows: int) -> int:
+    def batch_size_for(self, individuals: Individuals, positions: npt.NDArray[np.int64], rows: int) -> int:
         """Say how many individuals fit one call of so many rows with their families; all families are alike."""
         del individuals, positions
         return max(1, rows // self.width)
 
-    def rivals(self, individuals: Individuals, stored: npt.NDArray[Any]) -> Individuals:
+    def most_different(self, individuals: Individuals, stored: npt.NDArray[Any]) -> Individuals:
         """Take counterparts of individuals back from their stored form; only the protected columns are built anew."""
         if self.links or not self.coding.fits:
             return Individuals.from_stored(self, stored)

@@ -35,7 +35,7 @@ def lead(
         able = fair[_able(problem, walk.texts[fair])]
         if not len(able):
             break
-        walk, pairs = walk[able], TextPairs(walk.texts, seen.rivals, seen.classes)[able]
+        walk, pairs = walk[able], TextPairs(walk.texts, seen.most_different, seen.classes)[able]
         positions, which = yield from choose(pairs)
         walk = TextWalk(walk.walkers, replaced(problem.texts, walk.texts, positions, which))
     return TextWalk.join(found)
@@ -57,8 +57,8 @@ def walk_around(
             able = _able(problem, walk.texts)
             if not len(able):
                 break
-            rivals = seen.rivals if pair else None
-            walk, pairs = walk[able], TextPairs(walk.texts, rivals, seen.classes)[able]
+            most_different = seen.most_different if pair else None
+            walk, pairs = walk[able], TextPairs(walk.texts, most_different, seen.classes)[able]
             ahead = range(trial, min(trial + every, settings.trials))
             draws = np.stack([problem.stream.bits("choice", walk.walkers, step) for step in ahead], axis=1)
             words = yield from swap(pairs, "least", draws, limit)

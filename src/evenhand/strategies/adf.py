@@ -136,14 +136,14 @@ class Walk:
 
     walkers: npt.NDArray[np.int64]
     rows: Rows
-    rivals: Rows
+    most_different: Rows
     """The counterpart that differs most from each."""
     classes: npt.NDArray[np.int64]
     """What the model decides for each."""
 
     def __getitem__(self, which: npt.NDArray[Any]) -> Walk:
         """Return some of the walkers."""
-        return Walk(self.walkers[which], self.rows[which], self.rivals[which], self.classes[which])
+        return Walk(self.walkers[which], self.rows[which], self.most_different[which], self.classes[which])
 
     @staticmethod
     def join(parts: list[Walk]) -> Walk:
@@ -151,17 +151,21 @@ class Walk:
         return Walk(
             np.concatenate([part.walkers for part in parts]),
             np.concatenate([part.rows for part in parts]),
-            np.concatenate([part.rivals for part in parts]),
+            np.concatenate([part.most_different for part in parts]),
             np.concatenate([part.classes for part in parts]),
         )
 
     def put(self, which: npt.NDArray[np.int64], there: Walk) -> None:
         """Let some walkers stand elsewhere."""
-        self.rows[which], self.rivals[which], self.classes[which] = there.rows, there.rivals, there.classes
+        self.rows[which], self.most_different[which], self.classes[which] = (
+            there.rows,
+            there.most_different,
+            there.classes,
+        )
 
     def slopes(self, problem: Problem, targets: Rows | None) -> Generator[Query, Any, tuple[Floats, Floats]]:
         """Ask for the slopes of the loss of each one's decision, at itself and at its rival, in one call."""
-        both = Individuals(problem.space, rows=np.concatenate([self.rows, self.rivals]))
+        both = Individuals(problem.space, rows=np.concatenate([self.rows, self.most_different]))
         twice = None if targets is None else np.concatenate([targets, targets])
         answer = yield from gradient(both, np.concatenate([self.classes, self.classes]), twice)
         return answer[: len(self.rows)], answer[len(self.rows) :]
@@ -170,7 +174,7 @@ class Walk:
 def _meet(problem: Problem, walkers: npt.NDArray[np.int64], rows: Rows) -> Generator[Query, Any, tuple[Walk, Verdicts]]:
     """Judge walkers where they stand, and find the rival of each."""
     seen = yield from contrast(Individuals(problem.space, rows=rows))
-    return Walk(walkers, rows, seen.rivals.rows, seen.classes), seen.verdicts
+    return Walk(walkers, rows, seen.most_different.rows, seen.classes), seen.verdicts
 
 
 def _along(problem: Problem, rows: Rows, direction: Rows, targets: Rows | None, size: int) -> Rows:

@@ -78,7 +78,7 @@ class Worklist:
         self._space, self._pops = problem.space, pops
         # A space with many values has many neighbours; a wave is cut so that they fit into memory.
         space = self._space
-        most = NEIGHBOURS if space.numbered else min(NEIGHBOURS, CODES // len(space.names))
+        most = NEIGHBOURS if space.has_ids else min(NEIGHBOURS, CODES // len(space.names))
         self._wave = max(1, min(wave, most // space.move_table.count))
         self._blocks: deque[Individuals] = deque()
         self._proposed: Individuals | None = None

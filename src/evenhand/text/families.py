@@ -60,7 +60,7 @@ class TextFamilies:
             np.concatenate([self._found.identity[unit], options.identity]),
         )
 
-    def rivals(self, places: npt.NDArray[np.int64]) -> Positions:
+    def most_different(self, places: npt.NDArray[np.int64]) -> Positions:
         """Name one member of each family."""
         codes = np.full(int(self.places.sum()), -1)
         codes[self._others] = self.individuals.ground.codes(self._found, self._options)

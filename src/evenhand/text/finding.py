@@ -81,18 +81,18 @@ class Finder:
         found: list[tuple[int, ...]] = []
         ends = texts.starts[:-1].tolist()
         # Up to where the words are a phrase that is no term: to the lexicon that says so, and to no other.
-        barred: dict[tuple[int, int], int] = {}
+        blocked: dict[tuple[int, int], int] = {}
         for hit, row, first, last in zip(
             hits.tolist(), rows.tolist(), texts.starts[rows].tolist(), texts.starts[rows + 1].tolist(), strict=True
         ):
             for term in self._heads[look.lower(hit)] if hit >= ends[row] else ():
                 start, stop, own = hit - term.the, hit + len(term.words), (row, term.lexicon)
-                if start < max(ends[row], barred.get(own, 0)) or stop > last or not look.matches(term, start, stop):
+                if start < max(ends[row], blocked.get(own, 0)) or stop > last or not look.matches(term, start, stop):
                     continue
                 if look.named(row, start, stop, first, last) or look.cries(start, stop, first):
                     continue
                 if not term.readings:
-                    barred[own] = stop
+                    blocked[own] = stop
                     continue
                 reading = self._read(term, look.context(start, stop, first, last))
                 if reading is not None:

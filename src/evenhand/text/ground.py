@@ -35,7 +35,7 @@ class TextGround:
     constraints: tuple[Any, ...] = ()
     countable = False
     tests = 0
-    numbered = True
+    has_ids = True
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class TextGround:
         free = self._free[self.flat(individuals)]
         return free & (self.moves.counts(individuals.texts.words) > 0) if self.moves is not None else free & False
 
-    def fitting(self, individuals: TextIndividuals, positions: Positions, rows: int) -> int:
+    def batch_size_for(self, individuals: TextIndividuals, positions: Positions, rows: int) -> int:
         """Say how many texts fit one call of so many rows, and into memory, with their families."""
         seeds = individuals.seeds[positions[:rows]]
         sizes = self.sizes[seeds]
@@ -135,8 +135,8 @@ class TextGround:
             options = options[self._sample(individuals, seed)]
         return TextFamilies(individuals, found, options, seed)
 
-    def rivals(self, individuals: TextIndividuals, stored: npt.NDArray[Any]) -> Counterparts:
-        """Make the one counterpart of each text that ``TextFamilies.rivals`` named."""
+    def most_different(self, individuals: TextIndividuals, stored: npt.NDArray[Any]) -> Counterparts:
+        """Make the one counterpart of each text that ``TextFamilies.most_different`` named."""
         found, every = self.found.of(individuals.seeds), np.arange(len(individuals))
         options = self.swaps.options(found, together=self.together)
         options = options[self.codes(found, options) == stored[options.source]]

@@ -22,7 +22,7 @@ class PixelSpace:
     """
 
     noun, input, default_strategy, protected = "image", "rows", "pixel-flips", ("patch",)
-    sampled, constraints, numbered, countable = False, (), False, True
+    sampled, constraints, has_ids, countable = False, (), False, True
 
     def __init__(
         self,
@@ -104,10 +104,10 @@ class PixelSpace:
     def families(self, individuals: Images, seed: int) -> Fillings:
         return Fillings(individuals)
 
-    def fitting(self, individuals: Images, positions: Any, rows: int) -> int:
+    def batch_size_for(self, individuals: Images, positions: Any, rows: int) -> int:
         return max(1, min(len(positions), rows // self.width))
 
-    def rivals(self, individuals: Images, stored: Any) -> Images:
+    def most_different(self, individuals: Images, stored: Any) -> Images:
         return self.images(stored)
 
     # What a model takes, and what is kept.
@@ -185,7 +185,7 @@ class Fillings:
         """Give one member of each of some families; ``Findings`` keeps their stored form."""
         return self.space.images(self.spread(self.asked)[which, place])
 
-    def rivals(self, places: Any) -> Any:
+    def most_different(self, places: Any) -> Any:
         return self.members(np.arange(len(self)), places).stored
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.criterion import Outputs
-from evenhand.rivals import rivals_of
+from evenhand.most_different import most_different_of
 
 
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(2, 6), st.integers(1, 4), st.booleans())
@@ -25,7 +25,7 @@ def test_the_rival_is_the_most_different_and_flips_come_first(
     if width == 1:
         model.classes = np.arange(2)
     labels = model.decide(scores.reshape(-1, width)).reshape(n, places)
-    classes, chosen = rivals_of(model, Outputs(labels, scores, own))
+    classes, chosen = most_different_of(model, Outputs(labels, scores, own))
     for i in range(n):
         y = int(scores[i, own[i], 0] > 0) if width == 1 else int(scores[i, own[i]].argmax())
         assert classes[i] == y

@@ -3,8 +3,8 @@
 Without links these are the combinations of protected values. With links the counterparts of a person are other people
 in more than the protected attributes, and who counts as whose counterpart need not go both ways: a female husband's
 counterpart is a husband, whose counterpart is a wife. Scores are equal for all of them only if they are equal along
-every such chain, so people that a chain joins are *kin*. A chain ends among people who have each other as counterparts;
-those are the members that scores are averaged over (husband and wife, not the female husband).
+every such chain, so people that a chain joins are *neighbours*. A chain ends among people who have each other as
+counterparts; those are the members that scores are averaged over (husband and wife, not the female husband).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LARGEST = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Kin:
+class Neighbours:
     """The members of every family, padded to one width.
 
     ``columns`` are the protected ones, then those that follow them; ``codes`` holds what members have there.
@@ -62,12 +62,12 @@ class Kin:
 
 
 @lru_cache(maxsize=16)
-def kin_of(space: Space, shares: Shares | None = None) -> Kin:
+def neighbours_of(space: Space, shares: Shares | None = None) -> Neighbours:
     """List the families of a space; ``shares`` are the combinations that count, by default all of them alike.
 
     >>> from evenhand.space import Boolean, Integer
-    >>> kin = kin_of(Space([Integer("age", 1, 9), Boolean("sex")], protected="sex"))
-    >>> kin.codes.tolist(), kin.weights.tolist()
+    >>> neighbours = neighbours_of(Space([Integer("age", 1, 9), Boolean("sex")], protected="sex"))
+    >>> neighbours.codes.tolist(), neighbours.weights.tolist()
     ([[0], [1]], [[0.5, 0.5]])
     """
     chosen, weights, sampled = _chosen(space, shares)
@@ -76,7 +76,7 @@ def kin_of(space: Space, shares: Shares | None = None) -> Kin:
     plain = np.hstack([chosen, np.full((len(chosen), len(linked)), KEEP, dtype=np.int32)])
     places = np.arange(len(chosen))[None]
     if not linked:
-        return Kin(space, columns, plain, places, weights[None], None, sampled)
+        return Neighbours(space, columns, plain, places, weights[None], None, sampled)
     codes, lookup, members = _joined(space, columns)
     by_combination = {tuple(row): weight for row, weight in zip(chosen.tolist(), weights.tolist(), strict=True)}
     width = max(len(chosen), *(len(rows) for rows in members))
@@ -90,7 +90,7 @@ def kin_of(space: Space, shares: Shares | None = None) -> Kin:
         all_weights[family, : len(rows)] = [
             by_combination.get(combination, 0.0) / combinations.count(combination) for combination in combinations
         ]
-    return Kin(space, columns, np.vstack([plain, codes]), all_places, all_weights, lookup + 1, sampled)
+    return Neighbours(space, columns, np.vstack([plain, codes]), all_places, all_weights, lookup + 1, sampled)
 
 
 def _chosen(space: Space, shares: Shares | None) -> tuple[Rows, npt.NDArray[np.float64], bool]:

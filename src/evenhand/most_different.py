@@ -1,4 +1,4 @@
-"""Rivals: the counterpart of each individual whose output differs most from its own."""
+"""The counterpart of each individual whose output differs most from its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACES = 20
 """log2 of how many individuals are remembered."""
 
 
-def rivals_of(model: Model, outputs: Outputs) -> tuple[npt.NDArray[np.int64], Places]:
+def most_different_of(model: Model, outputs: Outputs) -> tuple[npt.NDArray[np.int64], Places]:
     """Return the class that each individual is given, and the place of the counterpart that contrasts most with it.
 
     The contrast is the change in the score of the individual's own class. A counterpart with another decision comes
@@ -24,7 +24,7 @@ def rivals_of(model: Model, outputs: Outputs) -> tuple[npt.NDArray[np.int64], Pl
 
     >>> from evenhand.model import wrap
     >>> scores = np.array([[[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]])
-    >>> classes, places = rivals_of(wrap(lambda X: X), Outputs(scores.argmax(axis=2), scores, np.array([0])))
+    >>> classes, places = most_different_of(wrap(lambda X: X), Outputs(scores.argmax(axis=2), scores, np.array([0])))
     >>> classes.tolist(), places.tolist()
     ([0], [2])
     """
@@ -45,7 +45,7 @@ def rivals_of(model: Model, outputs: Outputs) -> tuple[npt.NDArray[np.int64], Pl
 
 
 class Recall:
-    """The rivals of individuals met lately: walks come back to where they were, and are not asked about again.
+    """The most different counterparts of individuals met lately: walks that come back do not ask again.
 
     Each individual has one place in a table, which the next one with the same place takes.
 
@@ -62,7 +62,7 @@ class Recall:
         self._table = np.zeros((1 << PLACES, 3), dtype=np.int64)
 
     def find(self, ids: Ids) -> tuple[npt.NDArray[np.bool_], Ids, Places]:
-        """Tell which individuals are remembered, with their rivals and classes (without meaning for the others)."""
+        """Tell who is remembered, with counterparts and classes (without meaning for the others)."""
         there = self._table[self._places(ids)]
         return there[:, 0] == ids + 1, there[:, 1], there[:, 2]
 

@@ -23,10 +23,10 @@ def test_picking_needs_no_joining(sizes: list[int], data: st.DataObject) -> None
     for part in np.split(every, np.cumsum(sizes)[:-1]):
         findings.add({"individual": part, "counterpart": part + 1, "decision": part}, len(part))
     at = np.array(sorted(data.draw(st.sets(st.integers(0, total - 1)))), dtype=np.int64)
-    assert findings.taken("individual", at).tolist() == every[at].tolist()
+    assert findings.select("individual", at).tolist() == every[at].tolist()
     assert len(findings.blocks) == len(sizes)
-    assert findings.taken("individual").tolist() == every.tolist()
-    assert findings.taken("counterpart", at).tolist() == (every[at] + 1).tolist()
+    assert findings.select("individual").tolist() == every.tolist()
+    assert findings.select("counterpart", at).tolist() == (every[at] + 1).tolist()
     assert len(findings.blocks) == 1
 
 

@@ -107,4 +107,4 @@ class Asker:
     def outputs(self, families: Families) -> Outputs:
         """Ask about whole families."""
         labels, scores = self._both(self.ground.family_inputs(families, self.model.input, self.model.columns))
-        return Outputs(families.spread(labels), None if scores is None else families.spread(scores), families.own)
+        return Outputs(families.to_grid(labels), None if scores is None else families.to_grid(scores), families.own)

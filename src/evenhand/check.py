@@ -571,7 +571,7 @@ def _on_edge(asker: Asker, findings: Findings, at: Positions) -> Mask:
             scores = asker.scores(findings.rows(side, at))
         except ModelError:
             return np.zeros(len(at), dtype=bool)
-        edge &= _reachable(asker, scores, findings.said(said, at))
+        edge &= _reachable(asker, scores, findings.decisions(said, at))
     return edge
 
 
@@ -618,12 +618,12 @@ def _holds(asker: Asker, findings: Findings, at: Positions, chunk: int, seed: in
     labels, scores = scattered(asker, rows, order, chunk, int(alone))
     ok = np.ones(len(at), dtype=bool)
     for part, said in zip(np.split(labels, 2), ("decision", "counterpart_decision"), strict=True):
-        ok &= same(findings.decisions.encode(part), findings.taken(said, at), ROUNDING)
+        ok &= same(findings.coding.encode(part), findings.select(said, at), ROUNDING)
     if scores is not None and asker.criterion.needs_scores:
         both, scored = (np.stack(np.split(values, 2), axis=1) for values in (labels, scores))
         judged = asker.criterion.judge(Outputs(both, scored, np.zeros(len(at), dtype=np.int64)))
         # A pair at the very edge of gamma counts if its gap is the stored one.
-        ok &= judged.unfair | _close(judged.gap, findings.taken("gap", at))
+        ok &= judged.unfair | _close(judged.gap, findings.select("gap", at))
     return ok
 
 

@@ -167,7 +167,7 @@ class Findings:
 
     space: Any
     """Of attributes, or what is of texts."""
-    decisions: Decisions = field(default_factory=Decisions)
+    coding: Decisions = field(default_factory=Decisions)
     blocks: list[dict[str, npt.NDArray[Any]]] = field(default_factory=list)
     count: int = 0
     confirmed: npt.NDArray[np.bool_] | None = None
@@ -177,7 +177,7 @@ class Findings:
 
     kept: ClassVar[tuple[str, ...]] = PAIRS
 
-    def packed(self, families: Any, found: Places, first: Places, second: Places) -> dict[str, npt.NDArray[Any]]:
+    def pack(self, families: Any, found: Places, first: Places, second: Places) -> dict[str, npt.NDArray[Any]]:
         """Write down the pairs of some families, as places in them, for ``add`` and for the log."""
         return {
             "individual": families.members(found, first).stored,
@@ -185,7 +185,7 @@ class Findings:
         }
 
     def add(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
-        """Add the first pairs of an answer: what ``packed`` wrote, the decisions, and perhaps gaps."""
+        """Add the first pairs of an answer: what ``pack`` wrote, the decisions, and perhaps gaps."""
         if count:
             self.blocks.append({name: answer[name][:count] for name in self.kept if name in answer})
             self.count += count
@@ -193,7 +193,7 @@ class Findings:
     def check(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
         """Raise a ``ValueError`` where an answer that was stored does not have so many pairs as ``add`` takes them."""
         for name in ("decision", "counterpart_decision"):
-            self.decisions.check_codes(array_of(answer, name, "if", count))
+            self.coding.check_codes(array_of(answer, name, "if", count))
         if "gap" in answer:
             array_of(answer, "gap", "f", count)
         before = self.blocks[0] if self.blocks else answer
@@ -253,7 +253,7 @@ class Findings:
             self.blocks = [{key: np.concatenate([block.pop(key) for block in blocks]) for key in keys}]
         return self.blocks[0] if self.blocks else {}
 
-    def taken(self, column: str, at: Any = slice(None)) -> npt.NDArray[Any]:
+    def select(self, column: str, at: Any = slice(None)) -> npt.NDArray[Any]:
         """Return one column at some places; a few sorted positions are picked without joining the blocks."""
         if len(self.blocks) < 2 or isinstance(at, slice):
             return np.asarray(self.joined()[column][at])
@@ -266,15 +266,15 @@ class Findings:
 
     def individuals(self, which: str = "individual", at: Any = slice(None)) -> Individuals:
         """Return one side of the pairs as individuals."""
-        return Individuals.from_stored(self.space, self.taken(which, at))
+        return Individuals.from_stored(self.space, self.select(which, at))
 
     def rows(self, which: str = "individual", at: Any = slice(None)) -> Any:
         """Return one side of the pairs as an ``Asker`` takes them."""
         return self.individuals(which, at).rows
 
-    def said(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:
+    def decisions(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:
         """Return what the model said of one side."""
-        return self.decisions.decode(self.taken(which, at))
+        return self.coding.decode(self.select(which, at))
 
     def frame(self, at: Any = slice(None)) -> pd.DataFrame:
         """Lay findings out in the user's own columns and values."""
@@ -291,7 +291,7 @@ class Findings:
             return pd.concat([empty, others, said], axis=1)
         frame = space.frame(self.individuals("individual", at).rows)
         others = self._counterpart_columns(space.frame(self.individuals("counterpart", at).rows)[changed])
-        answers = {name: column_of(self.said(name, at)) for name in ("decision", "counterpart_decision")}
+        answers = {name: column_of(self.decisions(name, at)) for name in ("decision", "counterpart_decision")}
         said = pd.DataFrame({self._own_name(name): column for name, column in answers.items()}, index=frame.index)
         said[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
         said[self._own_name("confirmed")] = self.upheld(at)

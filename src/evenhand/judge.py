@@ -87,8 +87,8 @@ def ask_mixed(asker: Asker, families: Families, seed: int, chunk: int) -> tuple[
     before = asker.asking.calls.rows
     labels, scores = scattered(asker, rows, order, chunk)
     asked = asker.asking.calls.rows - before
-    spread = None if scores is None else families.spread(scores)
-    outputs = Outputs(families.spread(labels), spread, families.own)
+    spread = None if scores is None else families.to_grid(scores)
+    outputs = Outputs(families.to_grid(labels), spread, families.own)
     return Judged(families, outputs, asker.criterion.judge(outputs)), asked
 
 

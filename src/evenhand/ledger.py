@@ -59,7 +59,7 @@ def _check_tests(frame: Frame, findings: Findings, count: int | None) -> None:
     for name in ("tests", "rows", "decisions"):
         if name not in header:
             raise ValueError(f"{name!r} is missing")
-    tests, before = header["tests"], findings.decisions.values
+    tests, before = header["tests"], findings.coding.values
     if not tests or count not in (None, tests):
         raise ValueError(f"it has {tests:,} tests")
     if header["decisions"][: len(before)] != before:
@@ -68,7 +68,7 @@ def _check_tests(frame: Frame, findings: Findings, count: int | None) -> None:
     if bits.dtype != np.uint8:
         raise ValueError("unfair must be packed bits")
     found = int(np.unpackbits(bits, count=tests).sum())
-    findings.decisions = Decisions(header["decisions"])
+    findings.coding = Decisions(header["decisions"])
     findings.check(arrays, found)
     if "places" in arrays and int(array_of(arrays, "places", "iu", tests).sum()) != header["rows"]:
         raise ValueError("places are others than rows")
@@ -179,7 +179,7 @@ class Ledger:
         if self.budget.rows is not None and self.rows + rows > self.budget.rows:
             raise Stop(StopReason.ROWS)
         digest = self.digest(block)
-        frame = self.taken(kind, digest, len(block))
+        frame = self.stored_frame(kind, digest, len(block))
         if frame is None:
             arrays = ask()
             frame = Frame(kind, {"digest": digest, "rows": rows, **header}, arrays)
@@ -191,7 +191,7 @@ class Ledger:
         self.point()
         return frame
 
-    def taken(self, kind: str, digest: str, count: int) -> Frame | None:
+    def stored_frame(self, kind: str, digest: str, count: int) -> Frame | None:
         """Return the stored answer to a question about so many individuals, or None where it is a new one."""
         frame = self.log.take(kind, digest)
         if frame is not None:

@@ -189,7 +189,7 @@ def _pairs(space: AnySpace, answers: Path) -> tuple[Findings, dict[str, int], np
         check_answer(frame, pairs, answers)
         if frame.kind == "test":
             tests = frame.header["tests"]
-            pairs.decisions = Decisions(frame.header["decisions"])
+            pairs.coding = Decisions(frame.header["decisions"])
             pairs.add(frame.arrays, len(frame.arrays["decision"]))
             unfair.append(np.unpackbits(frame.arrays["unfair"], count=tests).astype(bool))
             counted["tests"] += tests

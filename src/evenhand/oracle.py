@@ -218,7 +218,7 @@ class Oracle(Ledger):
         if not len(request.positions):
             return Booked(request.positions, np.zeros(0, dtype=bool), {})
         digest = self.digest(request.block)
-        frame = self.taken("test", digest, len(request.block))
+        frame = self.stored_frame("test", digest, len(request.block))
         if frame is None:
             assert request.families is not None
             return self.book(request, self.record(ask(self.asker, request.families), digest), stored=False)
@@ -226,7 +226,7 @@ class Oracle(Ledger):
         self.replayed_rows += int(frame.header["rows"])
         if self.steadiness.lacks_rows:
             self.steadiness.keep(request.families or self.ground.families(request.block, self.seed))
-        self.findings.decisions = type(self.findings.decisions)(frame.header["decisions"])
+        self.findings.coding = type(self.findings.coding)(frame.header["decisions"])
         return self.book(request, frame, stored=True)
 
     def _affordable(self, families: Families | None, most: int, left: int | None) -> int:
@@ -252,10 +252,10 @@ class Oracle(Ledger):
         found = np.flatnonzero(judgement.unfair)
         first, second = judgement.first[found], judgement.second[found]
         assert outputs.labels is not None
-        decisions = self.findings.decisions
+        decisions = self.findings.coding
         arrays = {
             "unfair": np.packbits(judgement.unfair),
-            **self.findings.packed(families, found, first, second),
+            **self.findings.pack(families, found, first, second),
             "decision": decisions.encode(outputs.labels[found, first]),
             "counterpart_decision": decisions.encode(outputs.labels[found, second]),
         }

@@ -80,7 +80,7 @@ class Questions:
     def _work(self, query: Query) -> Any:
         assert query.call is not None
         self.ledger.check_budget()
-        frame = self.ledger.taken("work", "", 0)
+        frame = self.ledger.stored_frame("work", "", 0)
         if frame is None:
             frame = Frame("work", {"digest": ""}, {"answer": np.asarray(query.call())})
             self.ledger.store(frame)

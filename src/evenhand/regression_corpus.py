@@ -101,9 +101,9 @@ class Corpus:
         found = ground.findings()
         assert outputs.labels is not None
         answer = {
-            **found.packed(families, at, first, second),
-            "decision": found.decisions.encode(outputs.labels[at, first]),
-            "counterpart_decision": found.decisions.encode(outputs.labels[at, second]),
+            **found.pack(families, at, first, second),
+            "decision": found.coding.encode(outputs.labels[at, first]),
+            "counterpart_decision": found.coding.encode(outputs.labels[at, second]),
         }
         found.add(answer if outputs.scores is None else {**answer, "gap": judged.verdicts.gap[at]}, len(at))
         # An earlier run found them: this was the second time that they were asked.

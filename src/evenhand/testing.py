@@ -124,9 +124,9 @@ def _findings(strategy: Any, world: Any) -> None:
         rows = pairs.rows(side)
         # In another order and one call, which is what a finding must not depend on.
         labels = asker.labels(_some(rows, np.arange(len(rows))[::-1]))[::-1]
-        wrong = int((labels != pairs.said(said)).sum())
+        wrong = int((labels != pairs.decisions(said)).sum())
         _hold(not wrong, f"{wrong} of {run.found} findings are false: the model says something else of the {side}")
-    alike = int((pairs.said("decision") == pairs.said("counterpart_decision")).sum())
+    alike = int((pairs.decisions("decision") == pairs.decisions("counterpart_decision")).sum())
     _hold(not alike, f"{alike} of {run.found} findings are false: both sides got the same decision")
     keys = _tests_of(run)
     _hold(len(set(keys)) == len(keys), f"{len(keys) - len(set(keys))} of {run.found} findings are of the same test")
@@ -424,7 +424,7 @@ def _check_families(ground: Any, people: Any, model: Model) -> None:
         int(families.places.sum()) == len(asked), f"places adds up to {families.places.sum()}, asked has {len(asked)}"
     )
     _hold(int(families.places.max()) <= ground.width, f"a family has more members than width, {ground.width}")
-    at = families.spread(np.arange(len(asked)))
+    at = families.to_grid(np.arange(len(asked)))
     members = _members(families)
     _hold(all(len(one) > 1 for one in members), "a family has nobody to compare with: its members are all the same")
     if not ground.constraints:
@@ -465,7 +465,7 @@ def _check_keys(keys: list[Any], families: list[frozenset[Any]]) -> None:
 def _members(families: Any) -> list[frozenset[Any]]:
     """Give who is in each family."""
     asked = _listed(families.asked)
-    return [frozenset(asked[i] for i in row) for row in families.spread(np.arange(len(asked))).tolist()]
+    return [frozenset(asked[i] for i in row) for row in families.to_grid(np.arange(len(asked))).tolist()]
 
 
 def _check_runs(world: World, strategy: Any) -> None:

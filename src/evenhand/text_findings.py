@@ -35,7 +35,7 @@ class TextFindings(Findings):
 
     kept: ClassVar[tuple[str, ...]] = ("decision", "counterpart_decision", "gap")
 
-    def packed(self, families: Any, found: Places, first: Places, second: Places) -> dict[str, npt.NDArray[Any]]:
+    def pack(self, families: Any, found: Places, first: Places, second: Places) -> dict[str, npt.NDArray[Any]]:
         """Write down the pairs of some families, as places in them."""
         return {"texts": _pack(list(_records(families, found, first, second)))}
 
@@ -106,7 +106,7 @@ class TextFindings(Findings):
         text, other, seed, changed = (pd.Series([r[i] for r in records], dtype=object) for i in range(4))
         columns: dict[str, Any] = {"text": text, "counterpart_text": other}
         for name in ("decision", "counterpart_decision"):
-            columns[name] = column_of(self.said(name, at)) if self.count else self._no_decisions()
+            columns[name] = column_of(self.decisions(name, at)) if self.count else self._no_decisions()
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(records))
         columns["confirmed"] = self.upheld(at)
         return pd.DataFrame(columns | {"seed": seed.astype(np.int64), "changed": changed})

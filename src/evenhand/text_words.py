@@ -150,9 +150,9 @@ def text_pairs_in(pairs: TextFindings, positions: npt.NDArray[np.int64]) -> list
     """Give some of any findings, as ``text_pairs_at`` does those of a run."""
     if not len(positions):
         return []
-    said, other_said = pairs.said("decision", positions), pairs.said("counterpart_decision", positions)
+    said, other_said = pairs.decisions("decision", positions), pairs.decisions("counterpart_decision", positions)
     measured = "gap" in pairs.joined()
-    gaps = pairs.taken("gap", positions) if measured else np.ones(len(positions))
+    gaps = pairs.select("gap", positions) if measured else np.ones(len(positions))
     confirmed = pairs.upheld(positions).tolist()
     return [
         TextPair(text, other, native(said[i]), native(other_said[i]), float(gaps[i]), seed, changed, measured, held)

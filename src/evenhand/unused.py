@@ -81,7 +81,7 @@ def compare_scores(asker: Asker, families: Families) -> tuple[tuple[int, int] | 
     told = model.threshold is not None or model.classes is not None or model.regression or asker.criterion.needs_scores
     if scores is None or not (told or scores.shape[1] > 1):
         return None, rows
-    return (len(families), int(changed(families.spread(scores)).sum())), rows
+    return (len(families), int(changed(families.to_grid(scores)).sum())), rows
 
 
 def scores_at_hand(asker: Asker, gaps: Sequence[npt.NDArray[np.float64]]) -> tuple[int, int] | None:

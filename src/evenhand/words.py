@@ -166,8 +166,8 @@ def pairs_in(pairs: Findings, positions: npt.NDArray[np.int64]) -> Sequence[Pair
         pairs.space,
         pairs.individuals("individual", positions).rows,
         pairs.individuals("counterpart", positions).rows,
-        pairs.said("decision", positions),
-        pairs.said("counterpart_decision", positions),
+        pairs.decisions("decision", positions),
+        pairs.decisions("counterpart_decision", positions),
         pairs.joined()["gap"][positions] if "gap" in pairs.joined() else None,
         pairs.upheld(positions),
     )

@@ -64,7 +64,7 @@ def runs(draw: Any) -> eh.Run:
 def texts_of(run: eh.Run) -> set[str]:
     """Everything of the user's that a run holds."""
     frame = run.findings
-    said = {str(v) for name in ("decision", "counterpart_decision") for v in run.pairs.said(name)}
+    said = {str(v) for name in ("decision", "counterpart_decision") for v in run.pairs.decisions(name)}
     return {str(v) for v in frame.to_numpy().ravel() if isinstance(v, str)} | set(run.space.names) | said
 
 

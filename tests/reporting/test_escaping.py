@@ -39,7 +39,7 @@ def test_names_and_values_are_texts(run: eh.Run, title: str) -> None:
 def test_the_short_form_too(run: eh.Run) -> None:
     page = Page(run._repr_html_())
     page.check()
-    for said in {plain(v) for name in ("decision", "counterpart_decision") for v in run.pairs.said(name)}:
+    for said in {plain(v) for name in ("decision", "counterpart_decision") for v in run.pairs.decisions(name)}:
         assert readable(said) in " ".join(" ".join(page.cells).split())
     assert texts_of(run)
 

@@ -45,7 +45,7 @@ def test_a_family_is_the_text_and_every_swap(occurrences: str) -> None:
     assert families.places.tolist() == [len(members) for members in expected] == ground.sizes.tolist()
     some = families[np.array([4, 1])]
     assert some.asked == expected[4] + expected[1]
-    spread = families.spread(np.arange(len(families.asked)))
+    spread = families.to_grid(np.arange(len(families.asked)))
     for row, members in enumerate(expected):
         got = [families.asked[at] for at in spread[row]]
         assert got == members + [members[0]] * (families.legal.shape[1] - len(members))

@@ -71,10 +71,10 @@ def message(error: EvenhandError, command: str = "") -> str:
     evenhand: the model raised ValueError
     (200 tests had been judged)
     """
-    from evenhand.config.values import said, setting_of, spell
+    from evenhand.config.values import error_text, setting_of, spell
 
     setting = setting_of(error.parameter, command)
-    told = said(error, name=None if setting is None else spell(setting))
+    told = error_text(error, name=None if setting is None else spell(setting))
     lines = [line.strip() for line in told.splitlines() if line.strip()] or [type(error).__name__]
     notes = "; ".join(getattr(error, "__notes__", []))
     if notes:

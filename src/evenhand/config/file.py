@@ -30,7 +30,7 @@ from evenhand.config.schema import (
     TextTable,
     Where,
 )
-from evenhand.config.values import check_names, checked, of_strategy, said, setting_of, spell
+from evenhand.config.values import check_names, checked, error_text, of_strategy, setting_of, spell
 from evenhand.errors import ConfigError, EvenhandError
 from evenhand.plugins import is_spec
 
@@ -87,7 +87,7 @@ class Config:
             if not kept or (flags and (setting is None or setting.key not in kept)):
                 raise
             where = None if setting is None else setting.key
-            raise InFile(f"{self.head}[{table}]: {said(error, 'file', where)}") from None
+            raise InFile(f"{self.head}[{table}]: {error_text(error, 'file', where)}") from None
 
     @contextmanager
     def named(self, place: str, parameter: str = "") -> Iterator[None]:
@@ -103,7 +103,7 @@ class Config:
             where = spell(setting) if flag else f"{self.head}{place}"
             form: Where = "flag" if flag else "file"
             own = error.parameter is not None and setting_of(error.parameter, table=setting.table) is setting
-            text = said(error, form, where) if own or parameter else f"{where}: {said(error, form)}"
+            text = error_text(error, form, where) if own or parameter else f"{where}: {error_text(error, form)}"
             told = (InFile if parameter and not flag else ConfigError)(text)
             for note in getattr(error, "__notes__", ()):
                 told.add_note(note)

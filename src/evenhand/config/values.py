@@ -43,12 +43,12 @@ def spell(setting: Setting | str, value: Any = UNSAID, where: Where = "flag", he
     return " ".join(f"{flag} {one}" for one in (value if isinstance(value, list | tuple) else [value]))
 
 
-def said(error: EvenhandError, where: Where = "flag", name: str | None = None) -> str:
+def error_text(error: EvenhandError, where: Where = "flag", name: str | None = None) -> str:
     """Write an error as flags or keys say it; ``name`` is what its parameter is called there.
 
     >>> from evenhand.errors import ModelError, Use
     >>> error = ModelError("no scores", remedy=("use ", Use("criterion=eh.Gap(0.1)", "audit.criterion", 0.1)))
-    >>> said(error), said(error, "file")
+    >>> error_text(error), error_text(error, "file")
     ('no scores; use --gamma 0.1', 'no scores; use criterion = 0.1 in [audit]')
     """
 

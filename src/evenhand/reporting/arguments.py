@@ -135,8 +135,8 @@ def check_favourable(run: Run, asker: Asker, favourable: Any, deciding: bool) ->
         # One number may be the score of the second of two decisions.
         favour.turned(1)
         return
-    seen = np.empty(len(run.pairs.decisions.values), dtype=object)
-    seen[:] = run.pairs.decisions.values
+    seen = np.empty(len(run.pairs.coding.values), dtype=object)
+    seen[:] = run.pairs.coding.values
     favour.ranks(seen)
     look_for(favour, asker)
 

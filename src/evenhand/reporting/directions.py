@@ -79,7 +79,7 @@ def directions(run: Run, most: int = SHOWN) -> tuple[list[Direction], int]:
     decided = np.where(turned, decided[:, ::-1], decided)
     kinds, counts = np.unique(np.column_stack([first, second, decided]), axis=0, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:most]
-    width, values = len(columns), run.pairs.decisions.values
+    width, values = len(columns), run.pairs.coding.values
     rows = np.tile(run.pairs.individuals("individual", slice(1)).rows, (2 * len(order), 1))
     rows[: len(order), columns], rows[len(order) :, columns] = kinds[order, :width], kinds[order, width : 2 * width]
     people = space.values(rows, list(space.protected))
@@ -105,7 +105,9 @@ def terms(run: Run, most: int = TERMS) -> Terms:
     at = slice(min(run.found, TEXTS))
     texts, others = run.pairs.rows("individual", at), run.pairs.rows("counterpart", at)
     said = (
-        [run.pairs.said(name, at).tolist() for name in ("decision", "counterpart_decision")] if run.found else [[]] * 2
+        [run.pairs.decisions(name, at).tolist() for name in ("decision", "counterpart_decision")]
+        if run.found
+        else [[]] * 2
     )
     decisions = sorted({short(value) for side in said for value in side})
     if len(decisions) > DECISIONS:

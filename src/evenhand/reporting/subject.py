@@ -322,5 +322,5 @@ def _one_of_two(run: Run, asker: Asker | None) -> Any:
     if run.space.supports("texts") or (asker is not None and asker.model.regression):
         return None
     classes = None if asker is None or asker.model.classes is None else asker.model.classes.tolist()
-    values = run.pairs.decisions.values if classes is None else classes
+    values = run.pairs.coding.values if classes is None else classes
     return sorted(values, key=str)[-1] if len(values) == 2 else None

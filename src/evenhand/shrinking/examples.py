@@ -162,7 +162,7 @@ class Candidates:
     def chosen(self, count: int) -> Positions:
         """Choose which to shrink: realistic ones with wide gaps before others, and unlike each other."""
         pairs = self.run.pairs
-        gaps = pairs.taken("gap", self.at) if "gap" in pairs.joined() else np.ones(len(self.at))
+        gaps = pairs.select("gap", self.at) if "gap" in pairs.joined() else np.ones(len(self.at))
         keys = [-gaps] if self.nearness is None or self.odd is None else [-gaps, -self.nearness, self.odd]
         order = np.lexsort(keys)[: max(10 * count, len(self.at) // 10)]
         numbers = directions(self.run, self.run.found)[self.at[order]]

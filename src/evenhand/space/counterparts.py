@@ -84,7 +84,7 @@ class TabularFamilies:
                 out[place :: self.width, j] = values[place, j]
         return out
 
-    def spread(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Line answers up as (family, place, ...); a place that was not asked repeats the individual's own answer."""
         shape = (len(self), self.width, *answers.shape[1:])
         if self.legal is None:

@@ -88,7 +88,7 @@ class Families(Protocol):
         """What an ``Asker`` takes, family after family."""
         ...
 
-    def spread(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Line answers up as (family, place, ...); a place that was not asked repeats the individual's own answer."""
         ...
 

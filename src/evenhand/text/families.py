@@ -41,7 +41,7 @@ class TextFamilies:
         """Which places there are: families differ in size."""
         return np.arange(int(self.places.max(initial=1))) < self.places[:, None]
 
-    def spread(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Line answers up as (family, place, ...); a place that there is not repeats the text's own answer."""
         return answers[self.starts[:, None] + np.where(self.legal, np.arange(self.legal.shape[1]), 0)]
 

@@ -178,12 +178,12 @@ class Fillings:
         rows[:, self.space.inside] = np.tile(self.space.fillings, len(self))[:, None]
         return rows
 
-    def spread(self, answers: Any) -> Any:
+    def to_grid(self, answers: Any) -> Any:
         return answers.reshape(len(self), self.space.width, *answers.shape[1:])
 
     def members(self, which: Any, place: Any) -> Images:
         """Give one member of each of some families; ``Findings`` keeps their stored form."""
-        return self.space.images(self.spread(self.asked)[which, place])
+        return self.space.images(self.to_grid(self.asked)[which, place])
 
     def most_different(self, places: Any) -> Any:
         return self.members(np.arange(len(self)), places).stored
@@ -200,7 +200,7 @@ class PixelFindings(Findings):
                 raise ValueError(f"{name} has {stored.shape[1]} pixels, and the space {self.space.side**2}")
 
     def rows(self, which: str = "individual", at: Any = slice(None)) -> Any:
-        return self.taken(which, at) if self.count else np.zeros((0, self.space.side**2), dtype=np.uint8)
+        return self.select(which, at) if self.count else np.zeros((0, self.space.side**2), dtype=np.uint8)
 
     def frame(self, at: Any = slice(None)) -> Any:
         """Lay pairs out: a column for what is free, and two for each name of what is protected."""
@@ -214,7 +214,7 @@ class PixelFindings(Findings):
             "counterpart_patch": other[:, first].astype(int),
         }
         for name in ("decision", "counterpart_decision"):
-            columns[name] = column_of(self.said(name, at)) if self.count else np.zeros(0)
+            columns[name] = column_of(self.decisions(name, at)) if self.count else np.zeros(0)
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(one))
         columns["confirmed"] = self.upheld(at)
         return pd.DataFrame(columns)

@@ -23,7 +23,7 @@ import evenhand as eh
 from benchmarks import nets
 from benchmarks.machine import Results, cpu, parser, short
 from benchmarks.subjects import DATA
-from evenhand.search import Search
+from evenhand.search import Problem, Search
 from evenhand.space.individuals import Individuals
 
 ROWS = ("census/age", "census/race", "census/sex", "bank/age", "credit/age", "credit/sex")
@@ -80,7 +80,7 @@ def subject(row: str, count: int = NETS) -> Subject:
     return Subject(row, models, dataset.paper_space(protected=[protected]), rows, SEEDS[data])
 
 
-class Given(eh.Problem):
+class Given(Problem):
     """A problem whose random individuals are its data rows."""
 
     def sample(self, n: int) -> Individuals:
@@ -98,7 +98,7 @@ class FromData:
 
     uses_data: ClassVar[bool] = True
 
-    def search(self, problem: eh.Problem) -> Search:
+    def search(self, problem: Problem) -> Search:
         """Search as the inner one does."""
         found: Search = self.inner.search(Given(problem.space, problem.stream, problem.data))
         return found

@@ -21,7 +21,7 @@ import evenhand as eh
 from benchmarks import nets
 from benchmarks.machine import cpu, facts, parser, save, short
 from benchmarks.subjects import DATA
-from evenhand.search import Search, watched
+from evenhand.search import Problem, Query, Search, watched
 
 ROUNDS = 3
 WANTED, WANTED_FINDINGS = 0.5, 15_000
@@ -39,11 +39,11 @@ class Watched:
 
     uses_gradient: ClassVar[bool] = True
 
-    def search(self, problem: eh.Problem) -> Search:
+    def search(self, problem: Problem) -> Search:
         """Search as the inner one does."""
         return watched(self.inner.search(problem), partial(self._look, problem.space))
 
-    def _look(self, space: eh.Space, query: eh.Query) -> None:
+    def _look(self, space: eh.Space, query: Query) -> None:
         if query.kind == "contrast":
             self.forward.append(space.families(query.individuals, 0).array().astype(np.float32))
         elif query.kind == "gradient":

@@ -25,8 +25,7 @@ from evenhand.check import in_turn
 from evenhand.errors import BudgetError, FlakyModel, RunError
 from evenhand.measuring import watching
 from evenhand.model import asking
-from evenhand.search import Problem, Search
-from evenhand.search import test as judge
+from evenhand.search import Problem, Search, judge
 from tests.text_worlds import TEAMS, team_space, team_texts
 
 SEEDS = range(20)

@@ -15,6 +15,7 @@ import evenhand as eh
 from evenhand import plugins
 from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
 from evenhand.reporting.wording import call_of
+from evenhand.search import Problem, judge
 from evenhand.space.ground import require
 from evenhand.strategies import describe, known, make, names
 from evenhand.testing import World, check_model, check_space, check_strategy, worlds_for
@@ -44,8 +45,8 @@ class Here:
 
     samples: int = 9
 
-    def search(self, problem: eh.Problem) -> Any:
-        yield from eh.test(problem.sample(self.samples))
+    def search(self, problem: Problem) -> Any:
+        yield from judge(problem.sample(self.samples))
 
 
 def boxes() -> tuple[Any, Any]:

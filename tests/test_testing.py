@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.search import Problem, Search
+from evenhand.search import Problem, Search, judge
 from evenhand.testing import World, check_model, check_space, check_strategy, worlds_for
 from tests.plugin_helpers import installed
 
@@ -32,9 +32,9 @@ class Uneven:
                 people = people[rng.permutation(len(people))]
             if self.how == "chunk":
                 # What it asks depends on how much was answered at once.
-                verdicts = yield from eh.test(people, limit=1 + number % 3 * 20)
+                verdicts = yield from judge(people, limit=1 + number % 3 * 20)
                 people = people[len(verdicts.positions) :]
-            yield from eh.test(people)
+            yield from judge(people)
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Melting:
     samples: int = 50
 
     def search(self, problem: Problem) -> Search:
-        yield from eh.test(problem.sample(self.samples))
+        yield from judge(problem.sample(self.samples))
 
 
 def test_a_search_that_draws_from_elsewhere_is_caught() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand import testing
-from evenhand.search import Search
+from evenhand.search import Problem, Search, judge
 from evenhand.space.individuals import Individuals
 
 
@@ -111,8 +111,8 @@ class Stretch:
         rows = space.coding.rows(np.arange(first, last))
         return space.individuals(rows[space.legal(rows)])
 
-    def search(self, problem: eh.Problem) -> Search:
-        yield from eh.test(self.people(problem.space))
+    def search(self, problem: Problem) -> Search:
+        yield from judge(self.people(problem.space))
 
 
 def keys_of(run: eh.Run) -> list[Any]:

@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import evenhand as eh
+from evenhand.search import Problem, Query
 
 INK, WOMEN, MEN, BAND, FOUND = "#333333", "#0063a6", "#b34700", "#fdf0b8", "#8a1c7c"
 SIZE = {"hours": 45, "years": 28}
@@ -41,7 +42,7 @@ class Watched:
     places: list[tuple[Any, Any]] = field(default_factory=list)
     uses_gradient: ClassVar[bool] = True
 
-    def search(self, problem: eh.Problem) -> Generator[eh.Query, Any, None]:
+    def search(self, problem: Problem) -> Generator[Query, Any, None]:
         """Pass on questions and answers."""
         search, answer = self.inner.search(problem), None
         with suppress(StopIteration):

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from evenhand.replaying import Replay, replay
     from evenhand.reporting import report
     from evenhand.run import Run, audit
-    from evenhand.search import Contrasts, Problem, Query, Verdicts, contrast, gradient, label, score, test, work
     from evenhand.shrinking import Example, Examples
     from evenhand.shrinking.examples import examples
     from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
@@ -47,7 +46,6 @@ __all__ = [
     "BundleCheck",
     "Certified",
     "Compared",
-    "Contrasts",
     "Counterfactual",
     "Coverage",
     "Estimate",
@@ -64,9 +62,7 @@ __all__ = [
     "Nominal",
     "Order",
     "Ordinal",
-    "Problem",
     "Quality",
-    "Query",
     "Real",
     "Region",
     "Regions",
@@ -84,22 +80,18 @@ __all__ = [
     "TextRandom",
     "TextSpace",
     "Themis",
-    "Verdicts",
     "__version__",
     "audit",
     "bundle",
     "check_bundle",
     "compare",
-    "contrast",
     "coverage",
     "datasets",
     "errors",
     "estimate",
     "examples",
     "export",
-    "gradient",
     "groups",
-    "label",
     "load_model",
     "quality",
     "regions",
@@ -107,9 +99,6 @@ __all__ = [
     "repair",
     "replay",
     "report",
-    "score",
-    "test",
-    "work",
     "wrap",
 ]
 
@@ -131,18 +120,6 @@ _LATE = {
     "run": (
         "Run",
         "audit",
-    ),
-    "search": (
-        "Contrasts",
-        "Problem",
-        "Query",
-        "Verdicts",
-        "contrast",
-        "gradient",
-        "label",
-        "score",
-        "test",
-        "work",
     ),
     "space": (
         "Boolean",

@@ -1,8 +1,8 @@
 """What passes between a search and the oracle.
 
-A strategy is a generator: it yields queries and receives answers. ``test``, ``label``, ``score``, ``contrast``,
+A strategy is a generator: it yields queries and receives answers. ``judge``, ``label``, ``score``, ``contrast``,
 ``gradient``, ``swap`` and ``work`` are the questions it can ask, each used as ``answer = yield from
-test(individuals)``.
+judge(individuals)``.
 """
 
 from __future__ import annotations
@@ -105,12 +105,9 @@ class Contrasts:
     """What the model decides for each individual, as a column of its scores."""
 
 
-def test(individuals: Block, limit: int | None = None) -> Generator[Query, Verdicts, Verdicts]:
+def judge(individuals: Block, limit: int | None = None) -> Generator[Query, Verdicts, Verdicts]:
     """Judge whether each individual is treated differently from its counterparts."""
     return (yield Query("test", individuals, limit))
-
-
-test.__test__ = False  # type: ignore[attr-defined]  # not a pytest test, whatever its name
 
 
 def label(individuals: Block) -> Generator[Query, npt.NDArray[Any], npt.NDArray[Any]]:

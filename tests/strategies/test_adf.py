@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.check import Steadiness
-from evenhand.search import Problem, Query, watched
+from evenhand.search import Problem, Query, contrast, watched
 from evenhand.strategies._seeds import in_turn, kmeans
 from evenhand.strategies.adf import EPSILON
 from evenhand.stream import Stream
@@ -491,7 +491,7 @@ def test_a_search_without_the_attribute_is_told() -> None:
     @dataclass(frozen=True)
     class Own:
         def search(self, problem: Problem) -> Any:
-            yield from eh.contrast(problem.sample(10))
+            yield from contrast(problem.sample(10))
 
     space = eh.Space([eh.Integer("a", 0, 19), eh.Integer("sex", 0, 1)], protected="sex")
     with pytest.raises(eh.errors.StrategyError, match="uses_gradient"):

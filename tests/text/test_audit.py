@@ -17,7 +17,8 @@ from sklearn.svm import LinearSVC
 import evenhand as eh
 from evenhand import run as run_module
 from evenhand.errors import DataError, EstimateError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
-from evenhand.search import Search
+from evenhand.search import Problem, Search, contrast, gradient, judge, label
+from evenhand.search import score as ask_scores
 from evenhand.text.tokens import split
 from tests.text_worlds import TEAMS, VECTORS, WORDS, TextWorld, family, key, team_space, team_texts, text_world
 
@@ -309,13 +310,13 @@ class Contrasting:
     needs: ClassVar[str] = "texts"
     uses_gradient: ClassVar[bool] = True
 
-    def search(self, problem: eh.Problem) -> Search:
+    def search(self, problem: Problem) -> Search:
         texts = problem.data
         for _ in range(2):
-            told = yield from eh.contrast(texts)
+            told = yield from contrast(texts)
             rivals = told.most_different.texts.strings()
-            labels = yield from eh.label(texts)
-            scores = yield from eh.score(texts)
+            labels = yield from label(texts)
+            scores = yield from ask_scores(texts)
             assert (labels == scores.argmax(axis=1)).all()
             assert (told.classes == labels).all()
             for row, (text, rival) in enumerate(zip(texts.rows, rivals, strict=True)):
@@ -337,8 +338,8 @@ class Steep:
     needs: ClassVar[str] = "texts"
     uses_gradient: ClassVar[bool] = True
 
-    def search(self, problem: eh.Problem) -> Search:
-        yield from eh.gradient(problem.data, np.zeros(len(problem.data), dtype=np.int64))
+    def search(self, problem: Problem) -> Search:
+        yield from gradient(problem.data, np.zeros(len(problem.data), dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -347,8 +348,8 @@ class Sampling:
 
     needs: ClassVar[str] = "texts"
 
-    def search(self, problem: eh.Problem) -> Search:
-        yield from eh.test(problem.sample(3))
+    def search(self, problem: Problem) -> Search:
+        yield from judge(problem.sample(3))
 
 
 @pytest.mark.parametrize(("strategy", "words"), [(Steep(), "gradients"), (Sampling(), "attributes")])

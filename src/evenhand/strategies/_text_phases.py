@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.search import Problem, Query, Search, contrast, swap, test
+from evenhand.search import Problem, Query, Search, contrast, judge, swap
 from evenhand.strategies._text_seeds import Settings, TextWalk
 from evenhand.text.ground import TextGround
 from evenhand.text.individuals import TextIndividuals
@@ -64,7 +64,7 @@ def walk_around(
             words = yield from swap(pairs, "least", draws, limit)
         walk = _drawn(problem, walk, words[:, trial % every], trial)
         if (trial + 1) % every or trial + 1 == settings.trials:
-            yield from test(walk.texts)
+            yield from judge(walk.texts)
         else:
             seen = yield from contrast(walk.texts)
 

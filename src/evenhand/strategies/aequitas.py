@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.search import Problem, Search, test
+from evenhand.search import Problem, Search, judge
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.moves import step
 from evenhand.space.tabular import Space
@@ -65,7 +65,7 @@ class Aequitas:
             if not len(sample):
                 # Everyone in the space has been drawn.
                 return
-            verdicts = yield from test(sample)
+            verdicts = yield from judge(sample)
             seeds = sample[verdicts.found].rows
             for start in range(0, len(seeds), self.width):
                 rows = seeds[start : start + self.width]
@@ -78,7 +78,7 @@ class Aequitas:
         for step_number in range(self.steps):
             attribute, down = chances.draw(problem.stream, walkers, step_number)
             rows = _move(problem, rows, attribute, down, walkers, step_number)
-            verdicts = yield from test(Individuals(problem.space, rows=rows))
+            verdicts = yield from judge(Individuals(problem.space, rows=rows))
             chances.learn(self, attribute, down, verdicts.unfair)
 
 

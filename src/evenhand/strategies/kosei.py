@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from evenhand.search import Problem, Query, Search, test
+from evenhand.search import Problem, Query, Search, judge
 from evenhand.space.individuals import Individuals
 from evenhand.strategies._checks import at_least
 from evenhand.strategies._rounds import draws, numbers
@@ -60,7 +60,7 @@ class Kosei:
         for number in numbers(self.rounds):
             sample = problem.sample(draws(self.samples, number))
             if len(sample):
-                verdicts = yield from test(sample)
+                verdicts = yield from judge(sample)
                 worklist.append(sample[verdicts.found])
                 seeds += len(verdicts.found)
             last = not len(sample) or number + 1 == self.rounds
@@ -99,7 +99,7 @@ class Worklist:
                     break
                 self._proposed = self._space.neighbours(popped)
             neighbours, left = self._proposed, None if limit is None else limit - tests
-            verdicts = yield from test(neighbours, limit=left)
+            verdicts = yield from judge(neighbours, limit=left)
             self.append(neighbours[verdicts.found])
             tests += len(verdicts.positions)
             self._proposed = None

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenhand.errors import StrategyError
 from evenhand.memo import Memo
 from evenhand.remedies import KOSEI, THRESHOLD
-from evenhand.search import Problem, Query, Search, label, test, work
+from evenhand.search import Problem, Query, Search, judge, label, work
 from evenhand.space.boxes import Mask
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.solving import Solved, check_solvable
@@ -96,7 +96,7 @@ class Symbolic:
                 return
             queue.push(np.full(len(seeds), seed), seeds)
             while len(popped := queue.pop(block)):
-                verdicts = yield from test(popped)
+                verdicts = yield from judge(popped)
                 which = verdicts.found if self.phase == "local" else verdicts.positions
                 if self.phase == "seeds" or not len(which):
                     continue

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from evenhand.search import Problem, Query, Search, test
+from evenhand.search import Problem, Query, Search, judge
 from evenhand.strategies._checks import at_least, one_of
 from evenhand.strategies._text_seeds import TextWalk, in_rounds
 from evenhand.text.ground import nudged
@@ -63,7 +63,7 @@ class TextRandom:
         found: list[TextWalk] = []
         iterations = 1 if self.phase == "local" else self.max_iter
         for iteration in range(iterations):
-            verdicts = yield from test(walk.texts)
+            verdicts = yield from judge(walk.texts)
             found.append(walk[verdicts.found])
             walk = walk[np.flatnonzero(~verdicts.unfair)]
             if iteration == iterations - 1 or not len(walk):
@@ -77,7 +77,7 @@ class TextRandom:
             if not len(walk):
                 break
             walk = _moved(problem, walk, "walk", trial)
-            yield from test(walk.texts)
+            yield from judge(walk.texts)
 
 
 def _moved(problem: Problem, walk: TextWalk, phase: str, step: int) -> TextWalk:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from evenhand.search import Problem, Search, test
+from evenhand.search import Problem, Search, judge
 from evenhand.strategies._checks import at_least
 
 
@@ -39,4 +39,4 @@ class Themis:
             if not len(individuals):
                 return
             drawn += len(individuals)
-            yield from test(individuals)
+            yield from judge(individuals)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from evenhand.search import Problem, Search, test
+from evenhand.search import Problem, Search, judge
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Mirrored:
         """Sample and mirror, in turns."""
         space = problem.space
         while len(people := problem.sample(self.samples)):
-            verdicts = yield from test(people)
+            verdicts = yield from judge(people)
             rows = people[verdicts.found].rows.copy()
             for column in space.free_columns:
                 rows[:, column] = space.present[column] - 1 - rows[:, column]
-            yield from test(space.individuals(rows[space.legal(rows)]))
+            yield from judge(space.individuals(rows[space.legal(rows)]))
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Flips:
         """Sample, and change what was found, in turns."""
         space: Any = problem.ground
         if problem.data is not None:
-            yield from test(problem.data)
+            yield from judge(problem.data)
         number = 0
         while True:
             images = space.random(problem.stream, number, self.samples)
-            verdicts = yield from test(images)
+            verdicts = yield from judge(images)
             parents = np.repeat(images[verdicts.found].rows, self.flips, axis=0)
             here = np.arange(len(parents))
             pixel = space.free[problem.stream.below(len(space.free), "pixel", here, number)]
             parents[here, pixel] = problem.stream.below(space.levels, "level", here, number)
-            yield from test(space.images(parents))
+            yield from judge(space.images(parents))
             number += 1

@@ -20,7 +20,7 @@ from evenhand.remedies import TEXT_SPACE
 from evenhand.space.ground import Block, BoundSpace, table
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.stream import Bits, Stream
-from evenhand.text.ground import TextGround
+from evenhand.text.ground import BoundTextSpace
 from evenhand.text.pairs import TextPairs
 
 if TYPE_CHECKING:
@@ -201,14 +201,14 @@ class Problem:
         return table(self.ground)
 
     @property
-    def texts(self) -> TextGround:
+    def texts(self) -> BoundTextSpace:
         """The space with its texts, for searches of texts."""
         if not self.ground.supports("texts"):
             raise StrategyError(
                 f"this search is for texts, and the space is one of {self.ground.space.noun}s",
                 remedy=("use ", TEXT_SPACE),
             )
-        return cast("TextGround", self.ground)
+        return cast("BoundTextSpace", self.ground)
 
     @property
     def exhausted(self) -> bool:

@@ -15,7 +15,7 @@ from evenhand.text.texts import Positions, Texts
 
 if TYPE_CHECKING:
     from evenhand.asker import Asker
-    from evenhand.text.ground import TextGround
+    from evenhand.text.ground import BoundTextSpace
 
 Slope = npt.NDArray[np.float64]
 
@@ -67,7 +67,7 @@ class Masks:
         return flat, effects[0][:, None], other[:, None]
 
     def _tried(self, pairs: TextPairs, most: int | None) -> Positions:
-        ground = cast("TextGround", self._asker.ground)
+        ground = cast("BoundTextSpace", self._asker.ground)
         flat = np.flatnonzero(ground.movable(pairs.individuals))
         rows = pairs.individuals.texts.rows[flat]
         counts = np.bincount(rows, minlength=len(pairs))

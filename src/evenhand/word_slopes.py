@@ -16,7 +16,7 @@ from evenhand.errors import ModelError, StrategyError
 from evenhand.remedies import FOR_TEXTS, TEXT_RANDOM
 from evenhand.slopes import DIFFERENCES, Source
 from evenhand.stream import Bits, mix
-from evenhand.text.ground import TextGround
+from evenhand.text.ground import BoundTextSpace
 from evenhand.text.pairs import TextPairs
 from evenhand.text.texts import Positions
 from evenhand.word_masks import Effects, Masks, Slope
@@ -44,7 +44,7 @@ class WordSlopes:
     """
 
     def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
-        model, self.ground = asker.model, cast("TextGround", asker.ground)
+        model, self.ground = asker.model, cast("BoundTextSpace", asker.ground)
         if wanted == "model" and not model.has_words:
             raise ModelError(f"{model.name} gives no gradients of words, which this search follows", remedy=FOR_TEXTS)
         by_gradient = wanted != "scores" and model.has_words
@@ -143,7 +143,7 @@ class Gradients:
     def ask(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Slope, Slope]:
         """Return the words that can move, and for each the gradient at its text and at the rival."""
         del most
-        assert isinstance(self._ground, TextGround)
+        assert isinstance(self._ground, BoundTextSpace)
         texts = pairs.individuals.texts
         flat = np.flatnonzero(self._ground.movable(pairs.individuals))
         if pairs.most_different is None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.stream import Stream
-from evenhand.text.ground import TextGround, nudged
+from evenhand.text.ground import BoundTextSpace, nudged
 from evenhand.text.individuals import TextIndividuals
 from evenhand.text.swaps import Swaps
 from evenhand.text.texts import Texts
@@ -27,7 +27,7 @@ SENTENCES = [
 NAMES = ["religion", "country", "gender"]
 
 
-def ground_of(texts: list[str], **settings: object) -> TextGround:
+def ground_of(texts: list[str], **settings: object) -> BoundTextSpace:
     return eh.TextSpace(NAMES, **settings).begin(texts)
 
 

@@ -13,7 +13,7 @@ from evenhand.criterion import Outputs
 from evenhand.findings import Decisions
 from evenhand.measuring.differences import Differences
 from evenhand.measuring.intervals import Ends
-from evenhand.text.ground import TextGround
+from evenhand.text.ground import BoundTextSpace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ class TermCounts:
     of the others.
     """
 
-    def __init__(self, ground: TextGround, level: Level | None = None) -> None:
+    def __init__(self, ground: BoundTextSpace, level: Level | None = None) -> None:
         lexicons = ground.space.lexicons
         self.names = [(lexicon.name, identity) for lexicon in lexicons for identity in lexicon.identities]
         self.decisions = Decisions()

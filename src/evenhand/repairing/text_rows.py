@@ -17,7 +17,7 @@ from evenhand.model.answers import as_labels
 from evenhand.repairing.rows import Positions, labels_of
 from evenhand.stream import Stream
 from evenhand.text.data import strings_of
-from evenhand.text.ground import TextGround
+from evenhand.text.ground import BoundTextSpace
 from evenhand.text.individuals import TextIndividuals
 from evenhand.text.space import TextSpace
 
@@ -108,9 +108,9 @@ def _tests(rows: LabelledTexts) -> list[Any]:
     return keys
 
 
-def ground_of(space: TextSpace, texts: Sequence[str]) -> TextGround:
+def ground_of(space: TextSpace, texts: Sequence[str]) -> BoundTextSpace:
     """Read texts that nothing is to be changed in but their terms; they may be none."""
-    return TextGround(space, list(texts), np.arange(len(texts)), None)
+    return BoundTextSpace(space, list(texts), np.arange(len(texts)), None)
 
 
 class UsedTexts:

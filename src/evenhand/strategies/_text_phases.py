@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evenhand.search import Problem, Query, Search, contrast, judge, swap
 from evenhand.strategies._text_seeds import Settings, TextWalk
-from evenhand.text.ground import TextGround
+from evenhand.text.ground import BoundTextSpace
 from evenhand.text.individuals import TextIndividuals
 from evenhand.text.pairs import TextPairs
 from evenhand.text.texts import Positions
@@ -69,7 +69,7 @@ def walk_around(
             seen = yield from contrast(walk.texts)
 
 
-def replaced(ground: TextGround, texts: TextIndividuals, positions: Numbers, which: Numbers) -> TextIndividuals:
+def replaced(ground: BoundTextSpace, texts: TextIndividuals, positions: Numbers, which: Numbers) -> TextIndividuals:
     """Replace one word of each text by one of its similar words; where there is none, it stays."""
     assert ground.moves is not None
     flat = texts.texts.starts[:-1] + positions

@@ -26,7 +26,7 @@ WORDS = 2**23
 """The most words of texts that a model is asked at once, as long as they are of more than one family."""
 
 
-class TextGround:
+class BoundTextSpace:
     """The texts that can be tested, and everything that can be made of them.
 
     Its vocabulary grows with what is read and made; nothing that a run tells depends on that.
@@ -164,7 +164,7 @@ class TextGround:
 
 
 def nudged(
-    ground: TextGround, individuals: TextIndividuals, stream: Stream, phase: str, walkers: Positions, step: int
+    ground: BoundTextSpace, individuals: TextIndividuals, stream: Stream, phase: str, walkers: Positions, step: int
 ) -> tuple[Positions, TextIndividuals]:
     """Replace one movable word of each text, drawn uniformly, by one of its similar words, drawn uniformly.
 

@@ -12,7 +12,7 @@ from evenhand.stream import mix
 from evenhand.text.texts import Ids, Positions, Texts
 
 if TYPE_CHECKING:
-    from evenhand.text.ground import TextGround
+    from evenhand.text.ground import BoundTextSpace
 
 
 class TextIndividuals:
@@ -25,7 +25,7 @@ class TextIndividuals:
 
     def __init__(
         self,
-        ground: TextGround,
+        ground: BoundTextSpace,
         seeds: Positions,
         texts: Texts,
         keys: npt.NDArray[np.complex128] | None = None,

@@ -17,7 +17,7 @@ from evenhand.remedies import TEXTS
 from evenhand.space.ground import Bound
 from evenhand.text.data import strings_of
 from evenhand.text.finding import AMBIGUOUS
-from evenhand.text.ground import TextGround
+from evenhand.text.ground import BoundTextSpace
 from evenhand.text.lexicon import Form, Lexicon, load_all, protected_words
 from evenhand.text.similar import Similar
 from evenhand.text.tokens import split
@@ -143,7 +143,7 @@ class TextSpace:
 
         return TextFindings(self)
 
-    def begin(self, data: Any, embed: Embed | None = None, words: Sequence[str] | None = None) -> TextGround:
+    def begin(self, data: Any, embed: Embed | None = None, words: Sequence[str] | None = None) -> BoundTextSpace:
         """Read the texts that a run starts from; ``embed`` gives the vectors of the ``words`` that a model knows.
 
         Where a model does not say which words it knows, they are those of the texts that it can tell apart.
@@ -163,7 +163,7 @@ class TextSpace:
             own = (list(words), embed(words)) if words is not None else _told_apart(strings, embed)
             similar = self._similar(own) if own[0] else None
         borrowed = len(similar.words) if similar is not None and self.similar is None and words is None else 0
-        ground = TextGround(self, strings, rows, similar, missing, borrowed)
+        ground = BoundTextSpace(self, strings, rows, similar, missing, borrowed)
         if not len(ground.seeds):
             raise DataError(
                 f"none of {len(strings):,} texts can be tested: {ground.without:,} have no term of "

@@ -1,7 +1,7 @@
 """What everything above the space packages needs of a space, whatever its individuals are.
 
 ``AnySpace`` is what a user names: a table's attributes, or the terms of texts. ``bind`` makes it a ``BoundSpace``, with
-the data and the model of a run. A ``Space`` of attributes is bound as it is; a ``TextSpace`` becomes a ``BoundTextSpace``.
+the data and the model of a run. A ``Space`` of attributes is bound as it is; a ``TextSpace`` a ``BoundTextSpace``.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def _neighbours(result: dict[str, Any]) -> list[str]:
             ["neighbours", "tests per CPU s", "success %", "findings per CPU s", "model %", "trees %", "solver %"], rows
         ),
         f"Target: {WANTED_POPS} tests per CPU second with {most:,} neighbours, and {WANTED_FEWER} with the smallest "
-        f"number whose success rate is within two points of that ({fewest:,}). {verdict(met, 'targets', missed)}",
+        f"number whose success rate is within two points of that ({fewest:,}). {verdict(met, 'settings', missed)}",
         "On these nets few neighbours are enough. On logistic regressions they are not "
         f"({result['settings']['runs'] // 2} runs, success %):",
         table(["neighbours", *(ROWS[row] for row in others)], fewer),

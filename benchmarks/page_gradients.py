@@ -1,4 +1,4 @@
-"""The sections of the page about searches by gradient."""
+"""The sections on searches that use gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = {
 }
 LOYAL = "adf, stray=0"
 TIMES = 3
-"""How many times the seeds that discriminate to begin with the global phase should find."""
+"""The global phase should find this many times the seeds that are discriminatory at the start."""
 
 
 def spread(pair: Sequence[float]) -> str:
@@ -27,7 +27,7 @@ def spread(pair: Sequence[float]) -> str:
 
 
 def seconds(pair: Sequence[float] | None) -> str:
-    """Write CPU seconds, or that nobody came so far."""
+    """Write CPU seconds, or a dash if no run got that far."""
     return "-" if pair is None else f"{pair[0]:.2g}"
 
 
@@ -35,16 +35,15 @@ def adf(result: dict[str, Any], papers: dict[str, Any]) -> str:
     """Write the section that follows ADF's paper."""
     s = result["settings"]
     return section(
-        "ADF by the protocol of its paper",
+        "ADF: replication of the paper",
         "adf",
         result,
         f"Fully connected nets, {'-'.join(map(str, s['layers']))}, on the papers' raw codes, trained by "
         f"`benchmarks/nets.py` (torch {s['torch']}, Adam). {s['seeds']['census']:,} seeds ({s['seeds']['credit']} for "
-        f"credit), {s['iterations']} iterations, {s['trials']:,} local trials. {s['runs']} runs, which take "
-        f"{s['nets']} nets of each data set in turn: means and standard deviations over runs and nets. Behind a "
-        "slash: what the "
-        "paper reports, of other nets, with duplicates and twins counted, on another machine. SG is symbolic "
-        "generation, with its default settings.",
+        f"credit), {s['iterations']} iterations, {s['trials']:,} local trials. {s['runs']} runs cycle through "
+        f"{s['nets']} nets of each data set; figures are means and standard deviations over runs and nets. After a "
+        "slash: the paper's figures, for other nets, with duplicates and twins counted, on another machine. SG is "
+        "symbolic generation with its default settings.",
         "### The nets",
         *_nets(result),
         "### Both phases (table 4)",
@@ -79,10 +78,10 @@ def _nets(result: dict[str, Any]) -> list[str]:
         )
     head = ["subject", "accuracy, trained %", "paper %", "held out %", "random individuals %", "data rows %"]
     return [
-        "Accuracy of each net, on the rows that it was trained on (the paper tells of no others) and on rows held out; "
-        f"then the share of {result['settings']['uniform']:,} uniform random individuals and of the different data "
-        "rows that it treats differently. Nets of equal accuracy differ much in this, so figures of a single net say "
-        "little.",
+        "Accuracy of each net on its training rows (the paper reports no others) and on held-out rows; then the "
+        f"share of {result['settings']['uniform']:,} uniform random individuals, and of the distinct data rows, that "
+        "it treats differently. This share varies a lot between nets of equal accuracy, so figures for a single net "
+        "say little.",
         table(head, rows),
     ]
 
@@ -110,9 +109,9 @@ def _both(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
     more = _more(result, papers)
     return [
         table(["subject", "search", "tests", "findings", "success %", "rows", "CPU s", "findings per CPU s"], rows),
-        f"ADF finds {more['ours']:.1f} times as many as AEQUITAS in the mean of the six rows (the paper: "
-        f"{more['paper']:.1f} times). `stray=0` takes back every step that leaves discrimination, which the paper's "
-        "algorithm does not say and its program half does: see the local phase.",
+        f"On average over the six rows, ADF finds {more['ours']:.1f} times as many as AEQUITAS (the paper: "
+        f"{more['paper']:.1f} times). `stray=0` takes back every step that leaves discrimination. The paper's "
+        "algorithm does not do this, but its program partly does: see the local phase.",
     ]
 
 
@@ -147,19 +146,19 @@ def _led(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
         )
     head = ["subject", "AEQUITAS, random", "SG", "the seeds alone", "ADF", "iterations", "of successes"]
     return [
-        "Found from as many random individuals as there are seeds (AEQUITAS's global phase is no more than that), "
-        "among the seeds themselves, and by ADF's global phase; then its iterations, in the mean of all seeds (a "
-        f"failure counts 10) and of those that succeed. SG's global search, in {result['settings']['symbolic_runs']} "
+        "Findings among as many random individuals as there are seeds (which is AEQUITAS's global phase), among the "
+        "seeds themselves, and by ADF's global phase; then ADF's iterations, on average over all seeds (a failure "
+        f"counts as 10) and over those that succeed. SG's global search, in {result['settings']['symbolic_runs']} "
         "runs, makes as many tests as there are seeds.",
         table(head, rows),
-        f"Wanted: more than AEQUITAS's global phase, which is random individuals, and at least {TIMES} times the seeds "
-        f"that were discriminatory to begin with. {verdict(met, 'rows', missed)}" + (f" {_WHY}" if missed else ""),
+        f"Target: more than AEQUITAS's global phase, which is random individuals, and at least {TIMES} times the seeds "
+        f"that are discriminatory at the start. {verdict(met, 'rows', missed)}" + (f" {_WHY}" if missed else ""),
     ]
 
 
 _WHY = (
-    "Where the factor of three is missed, discrimination is so common among the data that a third of all seeds, or "
-    "nearly, is found before the first step: no search could find three times as many among the same seeds."
+    "Where the factor of three is missed, discrimination is so common in the data that a third of all seeds, or "
+    "nearly, is discriminatory before the first step. No search could find three times as many among the same seeds."
 )
 
 
@@ -179,15 +178,15 @@ def _local(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
         for row in ROWS
     )
     return [
-        f"Unique findings for each start, by {s['trials']:,} trials (KOSEI: judged tests) from the same {s['starts']} "
-        f"findings of ADF's global phase, of SG from {s['symbolic_starts']} of them in {s['symbolic_runs']} runs. "
+        f"Unique findings per start, with {s['trials']:,} trials (KOSEI: judged tests) from the same {s['starts']} "
+        f"findings of ADF's global phase; for SG, from {s['symbolic_starts']} of them in {s['symbolic_runs']} runs. "
         f"AEQUITAS's walks advance {s['width']} at a time.",
         table(["subject", "AEQUITAS", "ADF", "ADF, `stray=0`", "KOSEI", "SG"], rows),
-        "The paper's table is not reproduced by the paper's algorithm: its walks leave the region of discrimination "
-        f"and mostly do not come back, and in {behind} of {len(ROWS)} rows AEQUITAS, whose probabilities learn "
-        "directions "
-        "that lead back, finds more. The published program walks inside SciPy's basin hopping, which takes back about "
-        "two of three steps that leave; with every such step taken back the figures are of the paper's order.",
+        "The paper's algorithm does not reproduce the paper's table: its walks leave the region of discrimination "
+        f"and rarely come back. In {behind} of {len(ROWS)} rows AEQUITAS finds more, because its probabilities learn "
+        "directions that lead back. The published program walks inside SciPy's basin hopping, which takes back about "
+        "two of three steps that leave. If all such steps are taken back (`stray=0`), the figures are of the same "
+        "order as the paper's.",
     ]
 
 
@@ -205,8 +204,8 @@ def _until(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
             cells.append(here + (f" / {paper['seconds_to_1000']:.0f}" if "seconds_to_1000" in paper else ""))
         rows.append([title, *cells])
     return [
-        "CPU seconds to 1,000 findings, of those runs that came so far; a search ends when it has nothing left to do, "
-        f"and is given up after {result['settings']['patience']:.0f} CPU seconds.",
+        "CPU seconds to 1,000 findings, for the runs that reached them. A search ends when it has nothing left to "
+        f"do, and is stopped after {result['settings']['patience']:.0f} CPU seconds.",
         table(["subject", "random", "AEQUITAS", "KOSEI", "SG", "ADF", "ADF, `stray=0`"], rows),
     ]
 
@@ -222,10 +221,11 @@ def _growth(result: dict[str, Any]) -> list[str]:
             )
     steady = sum(_steady(result["growth_from"][f"{row}/adf"]) for row in ROWS)
     return [
-        "Tests / findings of the local phases from more and more of the same starts (the paper's axis), one run.",
+        "Tests / findings of the local phases from an increasing number of the same starts (the axis in the paper), "
+        "one run.",
         table(["subject", "search", "", "", "", ""], rows),
-        f"Findings of ADF grow in proportion to the seeds (within a quarter) in {steady} of {len(ROWS)} rows, as in "
-        "the paper. The JSON file also has the growth of both phases together with the number of seeds.",
+        f"ADF's findings grow in proportion to the seeds (within a quarter) in {steady} of {len(ROWS)} rows, as in "
+        "the paper. The JSON file also has the growth of both phases together.",
     ]
 
 
@@ -252,11 +252,11 @@ def _timed(result: dict[str, Any], papers: dict[str, Any]) -> list[str]:
     ]
     paper_more = [papers[row]["adf"]["findings_in_500_s"] / papers[row]["sg"]["findings_in_500_s"] for row in ROWS]
     return [
-        f"Each has {result['settings']['equal_seconds']:.0f} CPU seconds here, and had 500 seconds in the paper; ADF "
-        "walks on until the time is up.",
+        f"Each search has {result['settings']['equal_seconds']:.0f} CPU seconds here, and had 500 seconds in the "
+        "paper; ADF continues its walks until the time is up.",
         table(["subject", "search", "tests", "findings", "success %", "rows"], rows),
         f"ADF finds {min(more):.0f} to {max(more):.0f} times as many as SG (the paper: {min(paper_more):.1f} to "
-        f"{max(paper_more):.1f} times): its walks ask the net about a few rows a test, SG about a neighbourhood.",
+        f"{max(paper_more):.1f} times): its walks need a few rows per test, SG a whole neighbourhood.",
     ]
 
 
@@ -276,13 +276,13 @@ def walking(result: dict[str, Any]) -> str:
         f"{name} ({whole(r['findings_per_second'])})" for name, r, ok in zip(names, rows, quick, strict=True) if not ok
     ]
     return section(
-        "How much of a net's own speed is left when ADF walks",
+        "Speed of ADF's walks compared with the bare net",
         "walking",
         result,
-        "The local phase on the six-layer nets, from all that the global phase finds among 1,000 seeds, "
-        f"{rows[0]['trials'] // rows[0]['walkers']:,} trials each. What the net "
-        "allows: for every step of all walkers, one bare call with all their counterparts and one that differentiates "
-        f"two rows of each. Run and bare net take turns; the median of {len(rows[0]['ratios'])} pairs counts.",
+        "The local phase on the six-layer nets, from all findings of the global phase among 1,000 seeds, "
+        f"{rows[0]['trials'] // rows[0]['walkers']:,} trials each. The bare net makes, for every step of all walkers, "
+        "one call with all their counterparts and one that differentiates two rows of each. Run and bare net "
+        f"alternate; the figure is the median of {len(rows[0]['ratios'])} pairs.",
         table(
             [
                 "subject",
@@ -310,9 +310,9 @@ def walking(result: dict[str, Any]) -> str:
                 for r in rows
             ],
         ),
-        f"Efficiency of at least {result['wanted']}: {verdict(met, 'rows', missed)}",
-        f"Over {result['wanted_findings']:,} unique findings per CPU second: {verdict(quick, 'rows', slow)} (ADF's own "
-        "program: 9.5 on a net of this shape; the best later one: 5,338.)",
+        f"Target: an efficiency of at least {result['wanted']}: {verdict(met, 'rows', missed)}",
+        f"Target: over {result['wanted_findings']:,} unique findings per CPU second: {verdict(quick, 'rows', slow)} "
+        "(ADF's own program: 9.5 on a net of this shape; the best later one: 5,338.)",
     )
 
 
@@ -341,12 +341,11 @@ def scores_only(result: dict[str, Any]) -> str:
         "ADF by differences of scores",
         "scores_only",
         result,
-        f"Models without a gradient, at most {result['rows']:,} model rows each, {result['seeds']} seeds. A forest and "
+        f"Models without gradients, at most {result['rows']:,} model rows each, {result['seeds']} seeds: a forest and "
         "a boosted ensemble on the papers' coding of Census, and a logistic regression behind a one-hot encoder on "
         "Adult's own values. One gradient costs two rows for each ordered attribute and one for each nominal one, so "
-        "ADF makes "
-        "far fewer tests.",
+        "ADF makes far fewer tests.",
         table(["subject", "search", "success %", "tests", "findings", "rows", "CPU s"], rows),
-        f"The success rate of ADF is higher in {sum(met)} of {len(met)} (wanted: {result['wanted']}). In findings per "
-        f"model row it is ahead in {ahead}.",
+        f"ADF has the higher success rate in {sum(met)} of {len(met)} (target: {result['wanted']}), and more findings "
+        f"per model row in {ahead}.",
     )

@@ -1,4 +1,4 @@
-"""The sections of the page about estimates."""
+"""The sections on estimates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.coverage import rows_of
 from benchmarks.layout import section, table, verdict, whole
 
 EXPECTED_SHORT = ("lln", "Clopper-Pearson, at the worst")
-"""Intervals that need not hold: the paper's at low rates, and one that is used as it must not be."""
+"""Intervals that are not expected to hold: the paper's at low rates, and one that is misused."""
 DATA = {"adult": "Adult", "german": "German credit", "bank": "Bank"}
 
 
@@ -29,30 +29,29 @@ def coverage(result: dict[str, Any]) -> str:
         "How often intervals hold",
         "coverage",
         result,
-        f"{s['models']:,} simulated models for each rate, each asked about {s['samples']:,} independent individuals; a "
-        "model treats exactly the given share of all individuals differently. Coverage in per cent of the models, at "
-        "90, 95 and 99 % confidence. The width is the average at 95 %, of Clopper and Pearson's interval in percentage "
-        "points and of the others in per cent of that. At the worst moment: the interval held after each single "
-        "individual, so that whenever one stops one does no worse. `lln` "
-        f"has {s['experiments']} experiments of {s['samples'] // s['experiments']}.",
+        f"{s['models']:,} simulated models for each rate, each with {s['samples']:,} independent individuals; a model "
+        "treats exactly the given share of individuals differently. Coverage is in per cent of the models, at 90, 95 "
+        "and 99% confidence. The width is the mean at 95%: in percentage points for the Clopper-Pearson interval, "
+        'relative to it for the others. "At the worst moment" means that the interval holds after every single '
+        f"individual, so that it is valid whenever one stops. `lln` has {s['experiments']} experiments of "
+        f"{s['samples'] // s['experiments']}.",
         _shares(shares),
-        "Not shares of independent individuals: rows asked once each (500 of 2,000, and all the way through), weighted "
-        "rows (1,000, weights log-normal with a spread of 0.7; and looked at ten times up to 10,000), 500 individuals "
-        "of a model that wavers, each asked six times, net differences of 10,000 pairs (and looked at six times up to "
-        "32,000), impact ratios of a group of 200 beside 500 and 1,000 others, and the share of findings in regions "
-        "not seen (200 findings in 100 regions; the first column is how even those are).",
+        "Other intervals: rows asked once each (500 of 2,000, and all of them), weighted rows (1,000, log-normal "
+        "weights with a spread of 0.7; and looked at ten times up to 10,000), 500 individuals of a noisy model, each "
+        "asked six times, net differences of 10,000 pairs (and looked at six times up to 32,000), impact ratios of a "
+        "group of 200 beside 500 and 1,000 others, and the share of findings in regions not seen (200 findings in "
+        "100 regions; the first column says how even those are).",
         _others(others),
         verdict(
             met,
-            "rows of intervals that are meant to hold (at least the confidence less two standard errors of the "
-            "simulation)",
+            "rows of intervals that should hold (at least the confidence minus two standard errors of the simulation)",
             missed,
         )
-        + f" Not among them is the paper's `lln`, which falls short in {len(short)} of its {len(normal)} rows"
+        + f" The paper's `lln` is not among them; it falls short in {len(short)} of its {len(normal)} rows"
         + (f", at the rates {rates}" if short else "")
-        + ". What watching does to an interval for a fixed sample: Clopper and Pearson's at 95 %, looked at "
-        + f"{s['looks']} times and stopped at the worst, holds for {100 * min(peeking):.0f} to "
-        + f"{100 * max(peeking):.0f} per cent of the models.",
+        + ". Watching an interval for a fixed sample makes it invalid: if the 95% Clopper-Pearson interval is looked "
+        + f"at {s['looks']} times and sampling stops at the worst look, it holds for {100 * min(peeking):.0f} to "
+        + f"{100 * max(peeking):.0f}% of the models.",
     )
 
 
@@ -62,7 +61,7 @@ def _holds(row: dict[str, Any], models: int) -> bool:
 
 
 def _named(row: dict[str, Any]) -> str:
-    return f"{row['interval']} at {row['rate']:g} and {100 * row['level']:g} % ({100 * row['coverage']:.1f})"
+    return f"{row['interval']} at {row['rate']:g} and {100 * row['level']:g}% ({100 * row['coverage']:.1f})"
 
 
 def _by_level(rows: list[dict[str, Any]], name: str, rate: float) -> dict[float, dict[str, Any]]:
@@ -112,12 +111,12 @@ def estimates(result: dict[str, Any], paper: dict[str, Any]) -> str:
         "Estimates of real models",
         "estimates",
         result,
-        "### AEQUITAS's table 5, before retraining",
-        f"Its protocol, {s['experiments']} experiments of {s['size']:,} uniform individuals, on Census in the papers' "
-        "coding, by sex: per cent treated differently and the 95 % interval of the mean, beside Clopper and Pearson's "
-        "of the same sample and what the paper prints. The models are ours: its own are not published. The paper's "
-        "fair SVM is stood in for by a linear SVM whose selection rates by sex fairlearn's grid search holds together. "
-        "Net: the share in which women (sex 0) are favoured less that in which men are.",
+        "### AEQUITAS's table 5 before retraining",
+        f"The paper's protocol, {s['experiments']} experiments of {s['size']:,} uniform individuals, on Census in the "
+        "papers' coding, by sex: per cent treated differently and the 95% interval of the mean, the Clopper-Pearson "
+        "interval of the same sample, and the paper's figures. The paper's models are not published, so these are "
+        "our own. A linear SVM whose selection rates by sex are equalised by fairlearn's grid search replaces its "
+        "fair SVM. Net: the share in which women (sex 0) are favoured minus that in which men are.",
         table(
             ["model", "`lln`, %", "Clopper-Pearson, %", "the paper's, %", "net, %", "CPU s"],
             [
@@ -132,11 +131,11 @@ def estimates(result: dict[str, Any], paper: dict[str, Any]) -> str:
                 for name, r in result["aequitas"].items()
             ],
         ),
-        "The intervals that the paper prints are up to ten times as wide as its protocol gives, so another setting was "
-        "used there. The rates differ because the models do.",
-        "### What estimating costs",
-        "Efficiency as above: CPU time of the bare model on the very rows that an estimate asked, over that of the "
-        "whole estimate, intervals and comparisons included.",
+        "The paper's intervals are up to ten times as wide as its protocol gives, so it must have used another "
+        "setting. The rates differ because the models do.",
+        "### Cost of an estimate",
+        "Efficiency as above: CPU time of the bare model on the same rows, divided by that of the whole estimate, "
+        "including intervals and comparisons.",
         table(
             ["model", "individuals", "rows asked", "CPU s", "efficiency", "target"],
             [
@@ -152,11 +151,11 @@ def estimates(result: dict[str, Any], paper: dict[str, Any]) -> str:
             ],
         ),
         verdict(met, "rows", missed),
-        "### Uniform individuals beside real people",
-        f"Per cent treated differently with 95 % intervals, of {s['samples']:,} uniform legal individuals, of as many "
+        "### Uniform individuals and real people",
+        f"Per cent treated differently with 95% intervals: of {s['samples']:,} uniform valid individuals, of as many "
         "within three steps of a row, and of all rows that the model was not fitted on (the interval is for the "
-        "population they are a sample of). Models take the data's own values; Adult and German credit by sex, Bank by "
-        "age at its 78 values. Then who is favoured most, and by how much net: in the space and in the data.",
+        "population they are a sample of). Models use the data's own values; Adult and German credit by sex, Bank by "
+        "age at its 78 values. Then who is favoured most, and by how much net, in the space and in the data.",
         _populations(result["populations"]),
         _conclusion(result["populations"]),
         _linked(result["populations"]),
@@ -164,18 +163,18 @@ def estimates(result: dict[str, Any], paper: dict[str, Any]) -> str:
 
 
 def _linked(rows: dict[str, Any]) -> str:
-    """Say what links do to the share among real people."""
-    told = []
+    """Describe the effect of links on the share among real people."""
+    found = []
     for key, r in rows.items():
         if "unlinked" in r:
             both = f"{_favoured(r['data'])} with links, {_favoured(r['unlinked'])} without"
-            told.append(f"{key.split('/')[1]}: {both}")
-    if not told:
+            found.append(f"{key.split('/')[1]}: {both}")
+    if not found:
         return ""
     return (
-        "A counterpart is what the space says it is. Adult's space links sex to the husband or wife that one is, so a "
-        "married man becomes a married woman; without the link he would become a female husband, whom nobody has met. "
-        f"Net, among the data's people: {'; '.join(told)}."
+        "The space defines counterparts. Adult's space links sex to husband or wife, so a married man becomes a "
+        "married woman; without the link he would become a female husband, which does not exist. Net, among the "
+        f"people in the data: {'; '.join(found)}."
     )
 
 
@@ -216,13 +215,13 @@ def _conclusion(rows: dict[str, Any]) -> str:
         for r in rows.values()
     )
     return (
-        f"What to conclude: in {apart} of {len(rows)} the two intervals do not even meet, and the share of real people "
-        f"is {ratios[0]:.2g} to {ratios[-1]:.2g} times that of the space. Neither is the truer one; they answer two "
-        "questions. The uniform rate says how much of what the model could be asked depends on a protected attribute: "
-        "it is a property of the model and of the declared space, comparable between models on one space and with the "
-        "papers, and it moves when bounds or constraints move. The data rate says how many of the people whom the "
-        "model meets would be treated differently, and is the one to report of an effect on people, for as long as "
-        "people stay like the data. Real people crowd where decisions are close, or far from it, and uniform "
-        f"individuals do not. Even who is favoured can differ between the two ({turned} of {len(rows)} here). So never "
-        "quote one for the other, and say which it is."
+        f"In {apart} of {len(rows)} the two intervals do not overlap, and the share among real people is "
+        f"{ratios[0]:.2g} to {ratios[-1]:.2g} times the uniform share. Neither is more correct; they answer different "
+        "questions. The uniform share says how much of the input space depends on a protected attribute. It is a "
+        "property of the model and the declared space, comparable between models on one space and with the papers, "
+        "and it changes with bounds and constraints. The share of the data says how many of the people the model "
+        "sees are treated differently. Use it to report an effect on people, as long as people stay like the data. "
+        "Real people are concentrated where decisions are close, or far from it, and uniform individuals are not. "
+        f"Even who is favoured can differ ({turned} of {len(rows)} here). Never quote one for the other, and say "
+        "which one you report."
     )

@@ -1,4 +1,4 @@
-"""The section of the page about a classifier from PyPI."""
+"""The section on a classifier from PyPI."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.layout import percent, section, table, whole
 
 FEWEST = 50
-"""Places below which a share says little."""
+"""A share of fewer places says little."""
 SHOWN = 8
 _HEADINGS = ["", "lexicon", "identity", "places", "flagged, %", "only then", "no longer"]
 
@@ -21,26 +21,26 @@ def profanity(result: dict[str, Any]) -> str:
         for source, name in sources.items() for lexicon, r in result.get(source, {}).items()
     ]  # fmt: skip
     parts = [
-        f"`alt-profanity-check` {result['package']}, a linear SVM that others trained on 200,000 labelled texts, "
-        "audited through its own function `predict`: flagged or not. Texts are tested as they are; a finding is a text "
-        "that is flagged with one identity and not with another, all else equal. The generated comments are "
+        f"`alt-profanity-check` {result['package']}, a linear SVM trained by its authors on 200,000 labelled texts, is "
+        "audited through its own function `predict`: flagged or not. Texts are tested as they are. A finding is a text "
+        "that is flagged with one identity and not with another, everything else equal. The generated comments are "
         "those of `eh.datasets.load(\"comments\")`" + _written(result) + ".",
         table(["", "lexicon", "texts with a term", "flips", "flips, %", "rows asked", "CPU s"], rows),
-        "By identity, put into every place where a term of its lexicon and form stands, one place at a time: how often "
-        "the text is flagged then, in how many places it is flagged only then, and in how many it no longer is. "
-        f"Identities with at least {FEWEST} places; of each source and lexicon those {SHOWN} that are flagged most and "
-        "least. Comments that repeat a term a hundred times have a hundred places.",
+        "Each identity is put into every place where a term of its lexicon and form occurs, one place at a time. The "
+        "columns say how often the text is then flagged, in how many places only then, and in how many no longer. "
+        f"The table has identities with at least {FEWEST} places, and for each source and lexicon the {SHOWN} flagged "
+        "most and least. A comment that repeats a term a hundred times has a hundred places.",
         table(_HEADINGS, _identities(result, sources)),
         _most(result, sources),
-        "Shares of one lexicon can be compared where the numbers of places are alike; they differ where a form of a "
-        "term is missing. They say what the model makes of a term, not how common such texts are.",
+        "Compare shares within a lexicon only if the numbers of places are similar; they differ if a term lacks a "
+        "form. The shares describe the model's reaction to a term, not how common such texts are.",
     ]  # fmt: skip
     return section("A classifier from PyPI, by identity term", "profanity", result, *parts)
 
 
 def _written(result: dict[str, Any]) -> str:
     return (
-        f", the others are {result['texts']:,} comments that people wrote, in the folder that EVENHAND_TEXT_DATA names"
+        f"; the others are {result['texts']:,} comments written by people, from the folder named by EVENHAND_TEXT_DATA"
         if "texts" in result
         else ""
     )
@@ -48,16 +48,16 @@ def _written(result: dict[str, Any]) -> str:
 
 def _shares(row: dict[str, Any]) -> list[tuple[float, str, list[int]]]:
     """Sort the identities by how often they are flagged."""
-    told = [(n[1] / n[0], who, n) for who, n in row["identities"].items() if n[0] >= FEWEST]
-    return sorted(told, reverse=True)
+    shares = [(n[1] / n[0], who, n) for who, n in row["identities"].items() if n[0] >= FEWEST]
+    return sorted(shares, reverse=True)
 
 
 def _identities(result: dict[str, Any], sources: dict[str, str]) -> list[list[str]]:
     rows = []
     for source, name in sources.items():
         for lexicon, r in result.get(source, {}).items():
-            told = _shares(r)
-            few = told if len(told) <= SHOWN else told[: SHOWN // 2] + told[-SHOWN // 2 :]
+            shares = _shares(r)
+            few = shares if len(shares) <= SHOWN else shares[: SHOWN // 2] + shares[-SHOWN // 2 :]
             rows += [
                 [name, lexicon, who, whole(n[0]), percent(share), whole(n[2]), whole(n[3])] for share, who, n in few
             ]
@@ -65,15 +65,15 @@ def _identities(result: dict[str, Any], sources: dict[str, str]) -> list[list[st
 
 
 def _most(result: dict[str, Any], sources: dict[str, str]) -> str:
-    """Say where identities are furthest apart."""
+    """Name the identities with the largest difference."""
     spread = [
-        (told[0][0] - told[-1][0], sources[source], lexicon, told[0], told[-1])
-        for source in sources for lexicon, r in result.get(source, {}).items() if (told := _shares(r))
+        (shares[0][0] - shares[-1][0], sources[source], lexicon, shares[0], shares[-1])
+        for source in sources for lexicon, r in result.get(source, {}).items() if (shares := _shares(r))
     ]  # fmt: skip
     if not spread:
         return ""
     _, source, lexicon, top, low = max(spread)
     return (
-        f"Furthest apart are terms of {lexicon} in texts {source}: with {top[1]} {percent(top[0])} % of the texts are "
-        f"flagged, with {low[1]} {percent(low[0])} %."
+        f"The largest difference is between terms of {lexicon} in texts {source}: {percent(top[0])}% of the texts are "
+        f"flagged with {top[1]}, {percent(low[0])}% with {low[1]}."
     )

@@ -1,4 +1,4 @@
-"""The section of the page about repairs."""
+"""The section on repairs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def repairs(result: dict[str, Any], papers: dict[str, Any]) -> str:
         "Repairs",
         "repairs",
         result,
-        f"Every figure is of a model and of individuals that the repair has not used: rates are of {s['samples']:,} "
-        f"uniform legal individuals (the kernel SVM: {s['svm_samples']:,}), accuracy is that on the "
-        f"{100 * s['held_out']:.0f} % of the rows held out. Rates and accuracies are in per cent, means over the seeds "
-        "with the standard deviation between them. A seed decides the split, the search, what is drawn and the "
-        "estimates. Figures are, as in the papers, of the model that was made; fresh evidence decides whether a "
-        "user is handed it, and *handed over* counts those. Improvement is that of the mean rates, as the papers "
-        "compute it; beside it, in how many seeds the rate fell at all.",
+        f"All figures are measured on individuals that the repair did not use: rates on {s['samples']:,} uniform "
+        f"valid individuals (the kernel SVM: {s['svm_samples']:,}), accuracy on the {100 * s['held_out']:.0f}% of the "
+        "rows held out. Rates and accuracies are in per cent, means over the seeds with the standard deviation "
+        "between them. A seed determines the split, the search, the draws and the estimates. As in the papers, "
+        "figures are for the model that was made. evenhand returns it only if fresh evidence supports it; *returned* "
+        "counts those. Improvement is computed from the mean rates, as in the papers; the next column says in how "
+        "many seeds the rate fell.",
         "### AEQUITAS's table 5: retraining",
         *_retrain(result["retrain"], papers["aequitas_retraining"], s),
         "### ADF's table 10 (table 12 of its later version): augmentation by source of findings",
@@ -63,7 +63,7 @@ def _fell(entries: list[Entry]) -> int:
 
 
 def _handed(entries: list[Entry]) -> str:
-    """Count the models that fresh evidence let pass, of those that were made."""
+    """Count the models that fresh evidence supported, of those that were made."""
     return f"{sum(entry['changed'] for entry in entries)} of {sum(entry['made'] for entry in entries)}"
 
 
@@ -93,15 +93,15 @@ def _retrain(entries: dict[str, Any], paper: dict[str, Any], s: dict[str, Any]) 
             ]
         )
     head = [
-        "model", "before", "after", "improvement %", "fell in", "handed over", "rows added, %", "held-out accuracy",
+        "model", "before", "after", "improvement %", "fell in", "returned", "rows added, %", "held-out accuracy",
         "paper: before, after", "paper: improvement %", "paper: rows added, %", "CPU s",
     ]  # fmt: skip
     gains = [100 * _improvement(found) for found in known.values()]
     return [
-        "Census in the papers' coding, by sex: Algorithm 5 with the findings of the fully directed search (at most as "
-        f"many as there are training rows, in {s['tests']:,} tests, {s['svm_tests']:,} for the SVM), labelled by the "
-        "majority of five classifiers. The fair SVM is that of the estimates above. A model that no round betters "
-        "stays as it is: its improvement is 0.",
+        "Census in the papers' coding, by sex: Algorithm 5 with the findings of the fully directed search (at most "
+        f"as many as there are training rows, in {s['tests']:,} tests, {s['svm_tests']:,} for the SVM), labelled by "
+        "the majority of five classifiers. The fair SVM is that of the estimates above. If no round improves a "
+        "model, it stays as it is, with an improvement of 0.",
         table(head, rows),
         _means(gains, "43.2") if gains else "Nothing has been measured so far.",
         _real(list(known.values())),
@@ -111,13 +111,13 @@ def _retrain(entries: dict[str, Any], paper: dict[str, Any], s: dict[str, Any]) 
 
 def _means(gains: list[float], paper: str) -> str:
     return (
-        f"Mean improvement {statistics.fmean(gains):.1f} % (the paper's: {paper} %), from {min(gains):.1f} to "
-        f"{max(gains):.1f} %."
+        f"Mean improvement {statistics.fmean(gains):.1f}% (the paper's: {paper}%), from {min(gains):.1f} to "
+        f"{max(gains):.1f}%."
     )
 
 
 def _real(found: list[list[Entry]]) -> str:
-    """Say what became of the people behind the data."""
+    """Describe the effect on the people in the data."""
     every = [entry for one in found for entry in one if entry["data_before"] is not None and entry["made"]]
     every = [entry for entry in every if entry["data_after"] is not None]
     if not every:
@@ -127,29 +127,28 @@ def _real(found: list[list[Entry]]) -> str:
     refused = sum(not entry["changed"] for entry in every)
     lost = 100 * (_mean(every, "accuracy_before") - _mean(every, "accuracy_after"))
     return (
-        f"Among the held-out people, over all {len(every)} models made: {100 * before:.2f} to {100 * after:.2f} % "
-        f"treated differently, more than before in {worse}; accuracy lost: {lost:.2f} points. {refused} of them are "
-        "refused: surely worse for uniform individuals or for people like the held-out ones."
+        f"Among the held-out people, over all {len(every)} models made: {100 * before:.2f} to {100 * after:.2f}% "
+        f"treated differently, more than before in {worse}; accuracy lost: {lost:.2f} points. {refused} models are "
+        "refused because they are significantly worse for uniform individuals or for people like the held-out ones."
     )
 
 
 def _lesson(found: list[list[Entry]]) -> str:
-    """Say plainly what retraining does to whom."""
+    """Say who benefits from retraining."""
     every = [entry for one in found for entry in one]
     made = [e for e in every if e["made"] and e["data_before"] is not None and e["data_after"] is not None]
     if not made:
         return ""
     fell, better = _fell(every), sum(entry["data_after"] < entry["data_before"] for entry in made)
-    told = (
-        "What to conclude: retraining lowers the rate that it is steered by, that of uniform individuals, in "
-        f"{fell} of {len(every)} runs. "
+    uniform = (
+        f"Retraining lowers the rate that it optimises, that of uniform individuals, in {fell} of {len(every)} runs. "
     )
     if better > 0.8 * len(made):
-        return told + f"The people of the data gain too, in {better} of {len(made)} models made."
-    return told + (
-        f"But it lowers the rate among the held-out people in only {better} of the {len(made)} models made. A "
-        "likely reason, which was not tested: findings come from the whole space, where few people live. Whoever wants "
-        "a fairer model for the people it meets must look at the data rate, which the paper does not report."
+        return uniform + f"People in the data benefit too, in {better} of {len(made)} models made."
+    return uniform + (
+        f"But it lowers the rate among the held-out people in only {better} of the {len(made)} models made. A likely "
+        "reason, which was not tested: findings come from the whole space, where few people are. For a model that is "
+        "fairer to the people it is used on, look at the share of the data, which the paper does not report."
     )
 
 
@@ -183,17 +182,17 @@ def _augment(entries: dict[str, Any], paper: dict[str, Any], s: dict[str, Any]) 
                 ]
             )
     head = [
-        "subject", "search", "before", "after", "improvement %", "fell in", "handed over", "rows added",
+        "subject", "search", "before", "after", "improvement %", "fell in", "returned", "rows added",
         "of the training rows, %", "held-out accuracy", "paper: before, after", "paper: improvement %",
     ]  # fmt: skip
     if not rows:
         return ["Nothing has been measured so far."]
     said = {"aequitas": "45.1", "symbolic": "49.1", "adf": "57.2"}
-    means = "; ".join(f"{NAMES[k]} {statistics.fmean(v):.1f} % (the paper's: {said[k]} %)" for k, v in gains.items())
+    means = "; ".join(f"{NAMES[k]} {statistics.fmean(v):.1f}% (the paper's: {said[k]}%)" for k, v in gains.items())
     return [
-        f"Six-layer nets, trained anew for each seed; {100 * s['share']:.0f} % of the findings of {s['net_tests']:,} "
-        f"tests (SG, whose tests cost a thousand rows each: {s['symbolic_tests']:,}), labelled by the majority of five "
-        "classifiers, one repeat for each seed.",
+        f"Six-layer nets, trained anew for each seed; {100 * s['share']:.0f}% of the findings of {s['net_tests']:,} "
+        f"tests (SG, whose tests cost a thousand rows each: {s['symbolic_tests']:,}), labelled by the majority of "
+        "five classifiers, one repeat per seed.",
         table(head, rows),
         f"Mean improvement by source: {means}.",
         _real(every),
@@ -202,7 +201,7 @@ def _augment(entries: dict[str, Any], paper: dict[str, Any], s: dict[str, Any]) 
 
 
 def _votes(entries: dict[str, Any]) -> list[str]:
-    """Show what becomes of the same findings when others label them."""
+    """Compare ways of labelling the same findings."""
     known = {pair: seeds for pair in VOTED if (seeds := _of(entries, pair))}
     if not known:
         return []
@@ -223,21 +222,22 @@ def _votes(entries: dict[str, Any]) -> list[str]:
     most, runs = max(fell.values()), sum(map(len, known.values()))
     return [
         "#### Who labels what is added",
-        "The paper leaves open which models vote; it names separately trained ones. The same findings of ADF, labelled "
-        "by five classifiers of other kinds, as above, or by five nets of the same kind with other seeds; by their "
-        "votes on the individual, or on it and its counterparts together. Rates after, of uniform individuals.",
+        "The paper does not specify which models vote, except that they are trained separately. Here the same "
+        "findings of ADF are labelled by five classifiers of other kinds, as above, or by five nets of the same kind "
+        "with other seeds, voting on the individual or on it and its counterparts together. The table has the rates "
+        "after the repair, for uniform individuals.",
         table(head, rows),
         f"The rate fell in {', '.join(f'{count} of {runs} ({way})' for way, count in fell.items())} repairs. "
         + (
-            "No way of voting lowers it reliably in these few runs, and which does best differs between the subjects."
+            "In these few runs no way of voting lowers it reliably, and the best one differs between subjects."
             if most <= 0.75 * runs
-            else "So the voters matter: their choice is `eh.Augment(voters=..., vote=...)`."
+            else "So the voters matter; choose them with `eh.Augment(voters=..., vote=...)`."
         ),
     ]
 
 
 def _conclusion(gains: dict[str, list[float]], every: list[list[Entry]]) -> str:
-    """Say plainly what a reader should conclude."""
+    """Say what the figures show."""
     flat = [entry for one in every for entry in one]
     fell = sum(entry["after"] < entry["before"] for entry in flat)
     spreads = [statistics.stdev([e["before"] for e in one]) for one in every if len(one) > 1]
@@ -247,11 +247,11 @@ def _conclusion(gains: dict[str, list[float]], every: list[list[Entry]]) -> str:
     ordered = statistics.fmean(gains["adf"]) > max(statistics.fmean(gains[k]) for k in ("aequitas", "symbolic"))
     order = "as in the paper" if ordered else "unlike the paper, where ADF's do"
     return (
-        f"What to conclude: the rate fell in {fell} of {len(flat)} repairs; {NAMES[best]}'s findings help most in the "
-        f"mean, {order}. In {drowned} of {len(spreads)} rows the mean change is smaller than the standard deviation of "
-        "the original nets' own rates between seeds: there one retraining of one net proves nothing, and what counts "
-        "is the evidence of the repair at hand. The searches do not add equally many rows, so this is no comparison of "
-        "what one finding is worth."
+        f"The rate fell in {fell} of {len(flat)} repairs. On average {NAMES[best]}'s findings help most, {order}. In "
+        f"{drowned} of {len(spreads)} rows the mean change is smaller than the standard deviation of the original "
+        "nets' rates between seeds: a single retraining proves nothing there, and only the evidence for the "
+        "individual repair counts. The searches do not add equally many rows, so this does not compare the value of "
+        "single findings."
     )
 
 
@@ -282,12 +282,11 @@ def _marginal(entries: dict[str, Any]) -> list[str]:
         "times as long to predict",
     ]  # fmt: skip
     return [
-        "`eh.Marginal` around models of Adult's own values, by sex, with the link of husband and wife: individuals "
-        "treated differently, of uniform ones and of the rows of Adult's own test split.",
+        "`eh.Marginal` around models on Adult's own values, by sex, with the link between husband and wife: "
+        "individuals treated differently, among uniform ones and among the rows of Adult's test split.",
         table(head, rows),
-        f"{sum(met)} of {len(met)} meet the target: nobody treated differently, and accuracy within {WANTED:g} points.",
-        "What to conclude: where a model gives scores and all that is asked is that protected attributes make no "
-        "difference to anybody, averaging does it exactly, at the cost in accuracy shown, and nothing has to be "
-        "trained. It says nothing about what stands in for a protected attribute: who wants less of that has to link "
-        "it, leave it out, or train otherwise.",
+        f"{sum(met)} of {len(met)} meet the target: none treated differently, and accuracy within {WANTED:g} points.",
+        "If a model gives scores and protected attributes should have no effect, averaging achieves this exactly, at "
+        "the cost in accuracy shown and without training. It does not help with proxies of a protected attribute: "
+        "link them, leave them out, or train differently.",
     ]

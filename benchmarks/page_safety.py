@@ -69,12 +69,12 @@ def measured(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             f"{held} of {len(files)} hostile files were refused within {result['seconds']} CPU seconds and "
-            f"{result['mb']:.0f} MB above what opening a harmless file of their kind costs; {ran} of them ran code. "
-            'Seconds and memory in the columns "most" are what the worst file of the kind took above a harmless one, '
-            "child processes included.",
+            f"{result['mb']:.0f} MB more than opening a harmless file of their kind; {ran} of them ran code. The "
+            'columns "most" show the worst file of each kind, compared with a harmless one and including child '
+            "processes.",
             summary,
             f"Opening a harmless .skops file in a new process takes {result['skops']['seconds']:.1f} CPU seconds and "
-            f"{result['skops']['mb']:.0f} MB, nearly all of it for scikit-learn, SciPy and pandas.",
+            f"{result['skops']['mb']:.0f} MB, almost all of it for scikit-learn, SciPy and pandas.",
             f"Measured on {machine['cores']} cores ({machine['processor']}), Python {machine['python']}, by "
             "`python -m benchmarks.hostile_files`.",
             f"<details><summary>All files</summary>\n\n{listed}\n\n</details>",

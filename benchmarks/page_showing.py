@@ -1,4 +1,4 @@
-"""The sections of the page about regions and examples."""
+"""The sections on regions, examples and reports."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ def regions(result: dict[str, Any]) -> str:
     planted, s = result["planted"], result["settings"]
     met = [r["right"] == r["cases"] for r in planted.values()]
     missed = [
-        f"{name} ({r['right']} of {r['cases']})" for (name, r), ok in zip(planted.items(), met, strict=True) if not ok
+        f"{name} ({r['right']} of {r['examples']})" for (name, r), ok in zip(planted.items(), met, strict=True) if not ok
     ]
     free, even = result["fair"], result["even"]
     return section(
-        "Regions that were planted",
+        "Planted regions",
         "regions",
         result,
-        f"{s['cases']} random models of each kind on random spaces of five to nine free attributes, integer, real, "
-        "ordinal and nominal. Each decides some individuals by sex who meet a random rule of one to three conditions, "
-        "with a support of about 1, 5 or 20 per cent (the fourth kind: 0.1 per cent). Right: the first region is that "
-        "rule, the same attributes, thresholds and values and nothing more; of two rules, the first two regions are "
-        "those. More: regions reported beside the planted ones. Half of the audits are `themis`, half `kosei`.",
+        f"{s['cases']} random models of each kind on random spaces of five to nine free attributes (integer, real, "
+        "ordinal and nominal). Each model decides by sex for some individuals that meet a random rule of one to "
+        "three conditions, with a support of about 1, 5 or 20% (the fourth kind: 0.1%). Right: the first region is "
+        "exactly that rule, with the same attributes, thresholds and values; for two rules, the first two regions "
+        "are. More: additional regions reported. Half of the audits use `themis`, half `kosei`.",
         table(
             ["", "right", "more", "model rows", "CPU s"],
             [
@@ -32,23 +32,23 @@ def regions(result: dict[str, Any]) -> str:
             ],
         ),
         verdict(met, "kinds", missed),
-        f"Without a rule no region is claimed: in {free['without']} of {free['cases']} fair models with complicated "
-        f"decisions, and in {even['without']} of {even['cases']} that decide two per cent of all individuals by sex, "
-        "alike everywhere.",
+        f"Without a rule no region is reported: in {free['without']} of {free['cases']} fair models with complex "
+        f"decisions, and in {even['without']} of {even['cases']} models that decide 2% of all individuals by sex, "
+        "evenly across the space.",
     )  # fmt: skip
 
 
 def realism(result: dict[str, Any]) -> str:
-    """Write the section about real people."""
+    """Write the section about realism."""
     s = result["settings"]
     return section(
-        "How real findings are",
+        "How realistic findings are",
         "realism",
         result,
         f"Adult by sex with its links, a logistic regression on the data's own values, {s['tests']:,} tests of each "
         "search with its default settings. Realistic: at least as near to the data as 95 of 100 real people, and no "
-        "pair of values that never occurs together in the data though it should. Then the first ten examples: in "
-        "how many attributes they differ from a real person, and how many of them are realistic.",
+        "pair of values that never occurs together in the data although it should. Then the ten best examples "
+        "(`eh.examples`): in how many attributes they differ from a real person, and how many are realistic.",
         table(
             ["search", "tests", "findings", "realistic %", "examples", "attributes changed", "realistic examples",
              "rows", "CPU s"],
@@ -67,11 +67,11 @@ def realism(result: dict[str, Any]) -> str:
                 for name, r in result["searches"].items()
             ],
         ),
-        "Searches that draw uniform individuals hardly meet anybody real on Adult, most of whose legal individuals "
-        "have capital gains that few people have. Shrinking mends that: it starts from real people, not from findings.",
-        f"Is the result the nearest? {s['worlds']} random worlds of some thousand individuals, all of them enumerated; "
-        "random people, findings drawn at random. Spaces of up to 20,000 individuals are asked whole; larger ones are "
-        "searched, and here the search was made to do the small ones as well.",
+        "On Adult, uniform individuals are hardly ever realistic, because most valid individuals have capital gains "
+        "that few people have. Shrinking solves this: it starts from real people, not from findings.",
+        f"Are the examples the nearest? {s['worlds']} random spaces of some thousand individuals are enumerated, with "
+        "random people and random findings. Spaces of up to 20,000 individuals are normally enumerated and larger "
+        "ones searched; here the search is used for these small ones too.",
         table(
             ["", "nearest", "of", "%"],
             [
@@ -83,17 +83,17 @@ def realism(result: dict[str, Any]) -> str:
 
 
 def wide(result: dict[str, Any]) -> str:
-    """Write the section about reports of many columns."""
+    """Write the section about reports on many columns."""
     s = result["settings"]
     return section(
-        "Reports of many columns",
+        "Reports on many columns",
         "wide",
         result,
-        f"`eh.report` on {s['rows']:,} rows of whole numbers, texts, decimal numbers and flags, a logistic regression "
-        f"or a random forest of 50 trees, findings of `kosei` in {s['tests']:,} tests. Adult has 12 columns. Regions "
-        "and pairs are also timed alone, as the report calls them.",
+        f"`eh.report` on {s['rows']:,} rows of integers, texts, decimals and booleans, with a logistic regression or "
+        f"a random forest of 50 trees and findings of `kosei` in {s['tests']:,} tests. Adult has 12 columns. Regions "
+        "and examples are also timed alone, as the report calls them.",
         table(
-            ["", "columns", "findings", "report, CPU s", "regions", "pairs", "page, kB"],
+            ["", "columns", "findings", "report, CPU s", "regions", "examples", "page, kB"],
             [
                 [
                     name,

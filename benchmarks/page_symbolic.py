@@ -1,4 +1,4 @@
-"""The section of the page about symbolic generation."""
+"""The section on symbolic generation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.layout import percent, section, table, verdict, whole
 from benchmarks.page_gradients import ROWS, spread
 
 WANTED_POPS, WANTED_FEWER = 40, 250
-"""Individuals a CPU second: with the most neighbours, and with as few as serve as well."""
+"""Individuals per CPU second: with the most neighbours, and with the fewest that give the same success rate."""
 
 
 def rate(pair: list[float]) -> str:
@@ -20,18 +20,18 @@ def symbolic(result: dict[str, Any]) -> str:
     """Write the section that follows the paper."""
     s = result["settings"]
     return section(
-        "Symbolic generation by the questions of its paper",
+        "SG: the questions of the paper",
         "symbolic",
         result,
         f"The papers' coding; {s['tests']:,} tests, {s['runs']} runs, means and standard deviations; "
-        f"{s['neighbours']:,} neighbours, {s['block']} individuals at a time. Rows are what the model was asked, "
-        "neighbourhoods included. The figures of the paper's tables are missing from the text that we have, so there "
-        "are none to put beside; US executions, fraud detection and car rentals could not be found.",
-        "### Against random individuals and the data rows alone, logistic regression",
+        f"{s['neighbours']:,} neighbours, {s['block']} individuals at a time. Rows include the neighbourhoods. The "
+        "copy of the paper that we have lacks the figures in its tables, so there is no comparison; US executions, "
+        "fraud detection and car rentals could not be found.",
+        "### Compared with random individuals and the data rows alone, logistic regression",
         *_equal(result),
-        "### In equal time, German credit by age",
+        "### Equal time, German credit by age",
         *_in_time(result),
-        "### Phase by phase against AEQUITAS, Census by sex",
+        "### The phases compared with AEQUITAS, Census by sex",
         *_phases(result),
         "### What each part contributes",
         *_contribution(result),
@@ -42,7 +42,7 @@ def symbolic(result: dict[str, Any]) -> str:
         *_order(result),
         "### Path coverage",
         *_covered(result),
-        "### Time, by the number of neighbours",
+        "### Time by number of neighbours",
         *_neighbours(result),
     )
 
@@ -71,9 +71,9 @@ def _equal(result: dict[str, Any]) -> list[str]:
             missed.append(f"{ROWS[row]} ({percent(ours)} %)")
     return [
         table(["subject", "search", *_LINE], rows),
-        "Wanted: a higher success rate than random individuals and than the data rows alone. "
+        "Target: a higher success rate than random individuals and than the data rows alone. "
         + verdict(met, "rows", missed)
-        + " At equal model rows random search would find far more: a test of this search costs a neighbourhood.",
+        + " With equal model rows random search would find far more, because each test of SG costs a neighbourhood.",
     ]
 
 
@@ -84,8 +84,8 @@ def _in_time(result: dict[str, Any]) -> list[str]:
         rows.append([name, limit, *_line(r)[:4]])
     return [
         table(["search", "CPU s", *_LINE[:4]], rows),
-        "In equal time a cheap model favours whoever asks it without thinking: random search makes hundreds of times "
-        "as many tests. Symbolic generation pays where a test is dear, or where its success rate is what counts.",
+        "In equal time and with a cheap model, random search makes hundreds of times as many tests. SG pays off if "
+        "tests are expensive, or if the success rate is what matters.",
     ]
 
 
@@ -96,8 +96,8 @@ def _phases(result: dict[str, Any]) -> list[str]:
         rows.append([model, phase, search, *_line(r)])
     s = result["settings"]
     return [
-        "AEQUITAS's global phase draws random individuals; local phases start from the same "
-        f"{s['starts']} random findings and make {s['local_tests']:,} tests.",
+        f"AEQUITAS's global phase draws random individuals. Local phases start from the same {s['starts']} random "
+        f"findings and make {s['local_tests']:,} tests.",
         table(["model", "phase", "search", *_LINE], rows),
     ]
 
@@ -119,7 +119,7 @@ def _contribution(result: dict[str, Any]) -> list[str]:
         ]
         rows.append([ROWS[row], *cells])
     return [
-        "Findings of tests, by who was judged: a data row, or a solution of either search.",
+        "Findings and tests, by origin: a data row, or a solution of either search.",
         table(["subject", "data rows", "local search", "global search"], rows),
     ]
 
@@ -131,8 +131,8 @@ def _threshold(result: dict[str, Any]) -> list[str]:
         rows.append([ROWS[row], value, *_line(r)])
     return [
         table(["subject", "threshold", *_LINE], rows),
-        "Confidence is the majority's share of the weight at a node, which with two decisions is never below a half: "
-        "the paper's 0.3 and anything up to 0.5 are the same.",
+        "Confidence is the majority's share of the weight at a node. With two decisions it is at least 0.5, so the "
+        "paper's 0.3 and all values up to 0.5 are equivalent.",
     ]
 
 
@@ -148,7 +148,7 @@ def _covered(result: dict[str, Any]) -> list[str]:
         row, name = key.rsplit("/", 1)
         rows.append([ROWS[row], name, rate(r["share"]), whole(r["leaves"][0]), percent(r["accuracy"][0])])
     return [
-        f"Leaves of a tree that imitates the model reached by {result['settings']['tests']:,} tests (`eh.coverage`).",
+        f"Leaves of a surrogate tree reached by {result['settings']['tests']:,} tests (`eh.coverage`).",
         table(["subject", "search", "leaves reached %", "leaves", "accuracy of the tree %"], rows),
     ]
 
@@ -178,15 +178,15 @@ def _neighbours(result: dict[str, Any]) -> list[str]:
     others = dict.fromkeys(key.rsplit("/", 1)[0] for key in result["fewer"])
     fewer = [[f"{n:,}", *(rate(result["fewer"][f"{row}/{n}"]["success"]) for row in others)] for n in answers]
     return [
-        "Six-layer nets, Census by sex. A published re-implementation with 5,000 neighbours makes 8 tests and 1.2 "
-        "unique findings a second. The rest of the time goes into drawing neighbours, judging and the queue.",
+        "Six-layer nets, Census by sex. A published reimplementation with 5,000 neighbours makes 8 tests and 1.2 "
+        "unique findings per second. The rest of the time is spent on drawing neighbours, judging and the queue.",
         table(
             ["neighbours", "tests per CPU s", "success %", "findings per CPU s", "model %", "trees %", "solver %"], rows
         ),
-        f"Wanted: {WANTED_POPS} tests a CPU second with {most:,} neighbours, {WANTED_FEWER} with the number that keeps "
-        f"the success rate within two points of that ({fewest:,}). {verdict(met, 'targets', missed)}",
-        f"On these nets a tree of few neighbours serves as well. On logistic regressions it does not, "
-        f"{result['settings']['runs'] // 2} runs, success %:",
+        f"Target: {WANTED_POPS} tests per CPU second with {most:,} neighbours, and {WANTED_FEWER} with the smallest "
+        f"number whose success rate is within two points of that ({fewest:,}). {verdict(met, 'settings', missed)}",
+        "On these nets few neighbours are enough. On logistic regressions they are not "
+        f"({result['settings']['runs'] // 2} runs, success %):",
         table(["neighbours", *(ROWS[row] for row in others)], fewer),
-        f"The default is {default:,}: near the best everywhere, at a fraction of the rows of {most:,}.",
+        f"The default is {default:,}: close to the best everywhere, with a fraction of the rows of {most:,}.",
     ]

@@ -1,4 +1,4 @@
-"""The section of the page about the speed of searches of texts."""
+"""The section on the speed of text searches."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def text_speed(result: dict[str, Any]) -> str:
         "times as fast",
     ]  # fmt: skip
     return section(
-        "How much of a net's own speed is left when texts are searched",
+        "Speed of text searches compared with the bare net",
         "text_speed",
         result,
-        "An LSTM of three layers of ten states on the generated comments. Efficiency: CPU time of the bare net on the "
-        "very rows that a run asked (forward for scores, forward and backward for gradients; encoded beforehand, "
-        "sorted by length, at the fastest of three batch sizes) over that of the whole run, encoding included. The two "
-        "take turns; the median counts. One row per call is the bare net on single rows, without encoding and without "
-        "any search.",
+        "An LSTM of three layers of ten states on the generated comments. Efficiency is the CPU time of the bare net "
+        "on the same rows (forward for scores, forward and backward for gradients; encoded beforehand, sorted by "
+        "length, at the fastest of three batch sizes) divided by that of the whole run, including encoding. The two "
+        "alternate; the figure is the median. One row per call is the bare net on single rows, without encoding and "
+        "search.",
         table(head, [_row(name, r) for name, r in rows.items()]),
         f"The target is an efficiency of {wanted['efficiency']}, and {whole(wanted['gain'])} times the speed of one "
         f"row per call. {verdict(met, 'searches', missed)} The paper takes 438 to 2,678 seconds on a GPU for 5,000 "

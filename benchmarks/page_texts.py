@@ -1,4 +1,4 @@
-"""The sections of the page about texts."""
+"""The sections on texts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Papers = dict[str, Any]
 
 
 WHY_NOT = (
-    "Why ADF-HF finds fewer than its plain twin here: it takes the swap after which the two losses differ most, "
-    "in either direction, and nothing in that leads to the decision's boundary. Plain HotFlip goes there "
-    "straight, and near the boundary a small difference between counterparts is enough. ADF-ASC takes only the "
-    "word from the difference and goes towards the boundary with its replacement, so it does not lose that. "
-    "Giving ADF-HF's difference the sign that brings the counterpart nearer to the boundary found 55 instead of "
-    "46 (LSTM, race, seed 0) and 61 instead of 55 (GRU), still fewer than the plain search."
+    "Why ADF-HF finds fewer than plain HotFlip here: it takes the swap after which the two losses differ most, in "
+    "either direction, and that does not lead to the decision boundary. Plain HotFlip goes there directly, and near "
+    "the boundary a small difference between counterparts is enough. ADF-ASC uses the difference only to choose the "
+    "word and moves towards the boundary with its replacement, so it is not affected. Giving ADF-HF's difference the "
+    "sign that moves the counterpart closer to the boundary found 55 instead of 46 (LSTM, race, seed 0) and 61 "
+    "instead of 55 (GRU), still fewer than the plain search."
 )
 
 
@@ -28,14 +28,14 @@ def texts(result: dict[str, Any], papers: Papers) -> str:
     """Write the section about ADF for texts."""
     s = result["settings"]
     most = ", ".join(f"{number:,} ({lexicon})" for lexicon, number in s["seeds"].items())
-    walks = "as in the paper" if s["trials"] == 1000 else "where the paper's have 1,000"
+    walks = "as in the paper" if s["trials"] == 1000 else "compared with 1,000 in the paper"
     return section(
         "ADF for texts",
         "texts",
         result,
-        "Three layers of ten states, LSTM and GRU, on comments from the folder that EVENHAND_TEXT_DATA names: not the "
-        "paper's data, so the paper's figures (the mean over Wikipedia and Jigsaw) stand beside ours for their order, "
-        f"not for their size. At most {most} texts to start from, {s['max_iter']} judgements of each; walks of "
+        "Three layers of ten states, LSTM and GRU, on comments from the folder named by EVENHAND_TEXT_DATA. These "
+        "are not the paper's data, so compare the order of its figures (the mean over Wikipedia and Jigsaw) and not "
+        f"their size. At most {most} texts to start from, {s['max_iter']} judgements of each; walks of "
         f"{s['trials']:,} steps, {walks}. Similar words may {'not ' * s['avoid_protected']}be protected terms. "
         "Figures are means over the seeds of nets and searches, with the standard deviation between them.",
         *result.get("remarks", []),
@@ -43,11 +43,11 @@ def texts(result: dict[str, Any], papers: Papers) -> str:
         *_global(result["global"], papers["global"]),
         "### Table 8: the local phase",
         *_local(result["local"], papers["local"]),
-        "### Table 9 and figure 8: how far findings are from the texts that they were",
+        "### Table 9 and figure 8: distance of findings from their seeds",
         *_validity(result, papers["validity"]),
         "### Table 11: seconds to 5,000 findings",
         *_times(result["times"], papers["times"], s),
-        "### Table 13: retraining, and certified training",
+        "### Table 13: retraining and certified training",
         *_repair(result["repair"], papers["repair"], s),
         "### Table 14: retraining by source of findings",
         *_sources(result["sources"], papers["sources"]),
@@ -66,19 +66,19 @@ def nets(result: dict[str, Any]) -> str:
         ]
         for name, one in result["nets"].items()
     ]
-    head = ["model", "training texts, %", "others, %", "always the same, %", "paper: Wikipedia / Jigsaw, %"]
+    head = ["model", "training texts, %", "held-out texts, %", "majority class, %", "paper: Wikipedia / Jigsaw, %"]
     return section(
-        "The nets on texts",
+        "The text nets",
         "text_nets",
         result,
-        "Accuracy on the comments that they were trained on and on the others, beside the 85.8 to 90.7 % of the "
-        "paper's table 3. All comments are from the folder that EVENHAND_TEXT_DATA names, not the paper's.",
+        "Accuracy on the training comments and on held-out ones; the paper's table 3 has 85.8 to 90.7%. All comments "
+        "are from the folder named by EVENHAND_TEXT_DATA, not the paper's.",
         table(head, rows),
     )
 
 
 def round_trip(result: dict[str, Any]) -> str:
-    """Write the section about cutting and joining."""
+    """Write the section about splitting and joining."""
     rows = [
         [
             {"random": "random strings", "texts": "comments"}[name],
@@ -91,11 +91,11 @@ def round_trip(result: dict[str, Any]) -> str:
         for name, one in result.items()
         if name in ("random", "texts")
     ]
-    head = ["", "texts", "characters", "come back different", "characters cut per CPU s", "joined per CPU s"]
+    head = ["", "texts", "characters", "different afterwards", "characters split per CPU s", "joined per CPU s"]
     return section(
-        "Any text comes back", "round_trip", result,
-        "Strings are cut into words and gaps and joined again. The random ones mix all of Unicode, halves of surrogate "
-        "pairs too, with what the rules for words know.",
+        "Splitting and joining texts", "round_trip", result,
+        "Strings are split into words and gaps and joined again. The random ones mix all of Unicode, including "
+        "halves of surrogate pairs, with the characters that the rules for words treat specially.",
         table(head, rows),
     )  # fmt: skip
 
@@ -157,7 +157,7 @@ def _global(entries: dict[str, Entry], paper: Papers) -> list[str]:
     claims = [("ADF-ASC", "RP", "4.40"), ("ADF-ASC", "ASC", "1.22"), ("ADF-HF", "HF", "1.18")]
     said = [f"{_over(found, ours, theirs)}; the paper's mean: {mean}" for ours, theirs, mean in claims]
     return [
-        "Texts found, those that are found as they are (raw) not counted; ours / the paper's mean.",
+        "Texts found, without those that are findings as they are (raw); ours / the paper's mean.",
         table(["subject", "seeds", "raw", *METHODS], rows),
         "\n".join(f"- {line}." for line in said),
         *([WHY_NOT] if _fewer(found, "ADF-HF", "HF") else []),
@@ -185,7 +185,7 @@ def _local(entries: dict[str, Entry], paper: Papers) -> list[str]:
         "Walks from each search's own global findings and from the raw ones; ours / the paper's mean.",
         table(head, rows),
         f"- {_over(found, 'ADF-ASC', 'RP')}; the paper's mean: 2.68.\n- Success rates: "
-        f"{percent(mean['ADF-ASC'])} % against {percent(mean['RP'])} %; the paper's: 91.7 % against 82.69 %.",
+        f"{percent(mean['ADF-ASC'])}% and {percent(mean['RP'])}%; the paper's: 91.7% and 82.69%.",
     ]
 
 
@@ -193,22 +193,23 @@ def _validity(result: dict[str, Any], paper: Papers) -> list[str]:
     rows = []
     for question, methods in (("global", METHODS), ("local", WALKS)):
         for method in methods:
-            told = [e[method]["quality"] for e in result[question].values() if e[method]["quality"]]
-            if told:
+            measured = [e[method]["quality"] for e in result[question].values() if e[method]["quality"]]
+            if measured:
                 theirs = paper.get(method, {}) if question == "global" else {}
-                rows.append([f"{method}, {question}", *(_quality(told, key, theirs) for key in MEASURES)])
+                rows.append([f"{method}, {question}", *(_quality(measured, key, theirs) for key in MEASURES)])
     if not rows:
         return [NOTHING]
     return [
-        "Means over all nets and lexicons, of edited findings against their seeds, the swap not counted / the paper's "
-        "table 9 (LSTM on Wikipedia comments, by race). The paper's vectors have 50 dimensions, and its similarity is "
-        "that of another sentence encoder. Its walks change 3.13 words in the mean. An empty cell was not measured.",
+        "Means over all nets and lexicons, of edited findings compared with their seeds, not counting the swap / the "
+        "paper's table 9 (LSTM on Wikipedia comments, by race). The paper's vectors have 50 dimensions, and its "
+        "similarity uses another sentence encoder. Its walks change 3.13 words on average. Empty cells were not "
+        "measured.",
         table(["", *MEASURES.values()], rows),
     ]
 
 
-def _quality(told: list[dict[str, float]], key: str, theirs: dict[str, float]) -> str:
-    values = [one[key] for one in told if key in one and one[key] is not None]
+def _quality(measured: list[dict[str, float]], key: str, theirs: dict[str, float]) -> str:
+    values = [one[key] for one in measured if key in one and one[key] is not None]
     ours = f"{statistics.fmean(values):.3g}" if values else ""
     return f"{ours} / {theirs[key]:.3g}" if key in theirs else ours
 
@@ -230,8 +231,8 @@ def _times(entries: dict[str, Entry], paper: Papers, s: dict[str, Any]) -> list[
         rows.append(line)
     head = ["subject"] + [f"{m}: {what}" for m in WALKS for what in ("seconds", "CPU s", "paper's seconds")]
     return [
-        f"Both phases, until {s['findings']:,} are found; where a search ended before, or after "
-        f"{s['time_rows']:,} rows, the number that it had is in brackets. The paper's are on a GPU of 2017.",
+        f"Both phases, until {s['findings']:,} are found. If a search ended earlier, or after {s['time_rows']:,} "
+        "rows, the number it had is in brackets. The paper's times are for a GPU of 2017.",
         table(head, rows),
     ]
 
@@ -249,18 +250,19 @@ def _repair(entries: dict[str, Entry], paper: Papers, s: dict[str, Any]) -> list
         line += [_accuracy(seeds, key) for key in ("before", "ADF-ASC", "certified", "again")]
         rows.append(line)
     head = [
-        "subject", "judged by", "augmented", "certified", "another seed", "accuracy before", "augmented: accuracy",
+        "subject", "findings", "augmented", "certified", "another seed", "accuracy before", "augmented: accuracy",
         "certified: accuracy", "another seed: accuracy",
     ]  # fmt: skip
     gains = {key: _gain(found, key) for key in ("ADF-ASC", "certified", "again")}
     return [
-        f"Per cent of ADF-ASC's findings from test texts that the new net decides alike; ours / the paper's mean. "
-        f"Augmented: retrained from scratch with {100 * s['share']:.0f} % of the findings of {s['repair_rows']:,} "
-        "rows asked, made of training texts, with the labels of the texts that they were made of. Another seed: "
-        "retrained with nothing added, which the paper does not report: what goes then goes by chance.",
+        "Per cent of ADF-ASC's findings from test texts that are no longer findings for the new net; ours / the "
+        'paper\'s mean. The column "findings" says how many there are. Augmented: retrained from scratch with '
+        f"{100 * s['share']:.0f}% of the findings of {s['repair_rows']:,} rows asked, made from training texts, with "
+        "the labels of those texts. Another seed: retrained with nothing added, which the paper does not report; "
+        "what disappears here disappears by chance.",
         table(head, rows),
-        f"Mean: augmented {gains['ADF-ASC']} %, certified {gains['certified']} % (the paper's: 60.2 and 61.0 %), "
-        f"another seed {gains['again']} %.",
+        f"Mean: augmented {gains['ADF-ASC']}%, certified {gains['certified']}% (the paper: 60.2 and 61.0%), another "
+        f"seed {gains['again']}%.",
         _lesson(found),
     ]
 
@@ -285,7 +287,7 @@ def _gain(found: list[tuple[str, list[Entry]]], key: str) -> str:
 
 
 def _lesson(found: list[tuple[str, list[Entry]]]) -> str:
-    """Say plainly whether adding findings does more than training again."""
+    """Say whether adding findings does more than training again."""
     pairs = [
         (e["ADF-ASC"]["removed"], e["again"]["removed"])
         for _, seeds in found for e in seeds
@@ -295,9 +297,9 @@ def _lesson(found: list[tuple[str, list[Entry]]]) -> str:
         return ""
     better = sum(a > b for a, b in pairs)
     return (
-        f"What to conclude: augmentation removes more than training again with another seed in {better} of "
-        f"{len(pairs)} runs. Findings lie close to a net's own decision boundary, so another net decides many of them "
-        "otherwise whatever it was trained with; only what goes beyond that is the repair's."
+        f"Augmentation removes more than training again with another seed in {better} of {len(pairs)} runs. Findings "
+        "are close to a net's own decision boundary, so another net decides many of them differently whatever it was "
+        "trained with. Only what disappears beyond that is due to the repair."
     )
 
 

@@ -113,9 +113,9 @@ def measure(tests: int, worlds: int) -> dict[str, Any]:
     result["searches"] = searched(tests)
     result["nearest"] = {}
     for name, exact, which in (
-        ("everybody asked", True, range(worlds)),
-        ("searched, findings in stretches", False, range(0, worlds, 2)),
-        ("searched, findings scattered", False, range(1, worlds, 2)),
+        ("enumerated", True, range(worlds)),
+        ("searched, clustered findings", False, range(0, worlds, 2)),
+        ("searched, scattered findings", False, range(1, worlds, 2)),
     ):
         counts = np.sum([compared(number, exact) for number in which], axis=0)
         result["nearest"][name] = {"nearest": int(counts[0]), "of": int(counts[1])}

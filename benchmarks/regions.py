@@ -23,10 +23,10 @@ from evenhand.stream import mix
 CASES, FAIR = 20, 100
 SUPPORTS = (0.01, 0.05, 0.2)
 KINDS: dict[str, tuple[int, float, float, tuple[float, ...]]] = {
-    "everyone in the rule, nobody else": (1, 1.0, 0.0, SUPPORTS),
-    "40 % in the rule, nobody else": (1, 0.4, 0.0, SUPPORTS),
-    "31 % in the rule, 2 % elsewhere": (1, 0.31, 0.02, SUPPORTS),
-    "a rule of a thousandth": (1, 1.0, 0.0, (0.001,)),
+    "everyone in the rule, no one elsewhere": (1, 1.0, 0.0, SUPPORTS),
+    "40% in the rule, no one elsewhere": (1, 0.4, 0.0, SUPPORTS),
+    "31% in the rule, 2% elsewhere": (1, 0.31, 0.02, SUPPORTS),
+    "a rule with 0.1% support": (1, 1.0, 0.0, (0.001,)),
     "two rules": (2, 1.0, 0.0, (0.05, 0.1)),
 }
 """How many rules, the rates inside and outside, and the supports, about."""

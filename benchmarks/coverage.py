@@ -21,6 +21,7 @@ from scipy.special import bdtr, bdtrc, betaln, xlog1py, xlogy
 
 import evenhand as eh
 from benchmarks.machine import facts, parser, save, short
+from evenhand._rng import Stream, mix
 from evenhand.asker import Asker
 from evenhand.judge import Judge
 from evenhand.measuring.comparisons import Sureness
@@ -29,7 +30,6 @@ from evenhand.measuring.intervals import at_most, clopper_pearson, hypergeometri
 from evenhand.measuring.populations import Uniform
 from evenhand.measuring.remaining import bounded
 from evenhand.measuring.sequences import LOW_RATES, anytime, anytime_of_rows, spent
-from evenhand.stream import Stream, mix
 
 RATES = (1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.3, 0.5)
 LEVELS = (0.9, 0.95, 0.99)

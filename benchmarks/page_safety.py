@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from benchmarks.layout import table
-from evenhand.limits import LIMITS, PREFIX
+from evenhand._files import LIMITS, PREFIX
 
 KINDS = {
     "space": "space (TOML)",

@@ -12,7 +12,9 @@ def regions(result: dict[str, Any]) -> str:
     planted, s = result["planted"], result["settings"]
     met = [r["right"] == r["cases"] for r in planted.values()]
     missed = [
-        f"{name} ({r['right']} of {r['examples']})" for (name, r), ok in zip(planted.items(), met, strict=True) if not ok
+        f"{name} ({r['right']} of {r['examples']})"
+        for (name, r), ok in zip(planted.items(), met, strict=True)
+        if not ok
     ]
     free, even = result["fair"], result["even"]
     return section(

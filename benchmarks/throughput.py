@@ -19,7 +19,7 @@ import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
 from benchmarks.sequential import Sequential
 from benchmarks.subjects import fit, load
-from evenhand.stream import Stream
+from evenhand._rng import Stream
 
 BATCH = 16_384
 ROUNDS = 3

@@ -26,7 +26,7 @@ from benchmarks import (
 from benchmarks.sequential import Sequential
 
 import evenhand as eh
-from evenhand.stream import Stream
+from evenhand._rng import Stream
 from tests.helpers import optional
 
 DOMAINS = [(1, 9), (0, 7), (-3, 4), (0, 1), (0, 5)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.criterion import Outputs
+from evenhand.criteria import Outputs
 
 
 @given(st.data(), st.integers(1, 6), st.integers(2, 5), st.integers(1, 3))

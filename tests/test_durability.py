@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand._interrupts import check, held, settled, watched
 from evenhand._write import SHARED, leftover, replacing, replacing_synced
 from evenhand.errors import ModelError, RunError
-from evenhand.interrupts import check, held, settled, watched
 from evenhand.model.asking import Asking
 from evenhand.regression_corpus import Corpus
 from evenhand.sources import Source

@@ -10,7 +10,7 @@ import pytest
 SCRIPT = """
 import resource
 import numpy as np
-from evenhand import heap
+from evenhand import _malloc as heap
 
 kept = heap.keep()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import evenhand as eh
-from evenhand.criterion import Both, Criterion, Either, Judgement, Outputs, UnknownCriterion, from_dict
+from evenhand.criteria import Both, Criterion, Either, Judgement, Outputs, UnknownCriterion, from_dict
 from evenhand.errors import EvenhandError, RunError
 from evenhand.identity import RunIdentity
 

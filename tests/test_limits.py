@@ -15,11 +15,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.bounded import _JSON_TEXTS, count_values, inflate, open_archive, parse_json, parse_toml, read_bytes
+from evenhand._files import (
+    _JSON_TEXTS,
+    LIMITS,
+    PREFIX,
+    check_limit,
+    count_values,
+    inflate,
+    limit,
+    open_archive,
+    parse_json,
+    parse_toml,
+    read_bytes,
+)
+from evenhand._sandbox import TrialFailed, attempt
 from evenhand.errors import ConfigError, DataError, EvenhandError, LimitExceeded
-from evenhand.limits import LIMITS, PREFIX, check, limit
 from evenhand.space.frames import read_frame
-from evenhand.trial import TrialFailed, attempt
 
 SAFETY = Path(__file__).parents[1] / "docs" / "explanation" / "safety.md"
 
@@ -27,15 +38,15 @@ SAFETY = Path(__file__).parents[1] / "docs" / "explanation" / "safety.md"
 @pytest.mark.parametrize("name", LIMITS)
 def test_each_limit_can_be_raised_and_lowered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     most = limit(name)
-    check(name, most, "file")
+    check_limit(name, most, "file")
     with pytest.raises(LimitExceeded, match=f"file: beyond the limit {name}.*\n.*{PREFIX}{name.upper()}") as caught:
-        check(name, most + 1, "file")
+        check_limit(name, most + 1, "file")
     assert (caught.value.limit, caught.value.most) == (name, most)
     monkeypatch.setenv(PREFIX + name.upper(), str(most + 1))
-    check(name, most + 1, "file")
+    check_limit(name, most + 1, "file")
     monkeypatch.setenv(PREFIX + name.upper(), "0")
     with pytest.raises(LimitExceeded):
-        check(name, 1, "file")
+        check_limit(name, 1, "file")
 
 
 @pytest.mark.parametrize("value", ["many", "-1", "", "1.5"])
@@ -177,7 +188,7 @@ def test_a_file_that_grows_while_it_is_read_stays_within_the_limit(tmp_path: Pat
     path = tmp_path / "rows.json"
     path.write_bytes(b" " * 100)
     monkeypatch.setenv("EVENHAND_LIMIT_JSON_BYTES", "50")
-    monkeypatch.setattr("evenhand.bounded.size_of", lambda path, error: 10)
+    monkeypatch.setattr("evenhand._files.size_of", lambda path, error: 10)
     with pytest.raises(LimitExceeded, match="json_bytes"):
         read_bytes(path, "json_bytes", DataError)
 

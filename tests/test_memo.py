@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenhand import memo as memo_module
-from evenhand.memo import Memo
+from evenhand import _keyset as memo_module
+from evenhand._keyset import Memo
 
 
 def as_keys(numbers: Any, kind: str) -> Any:

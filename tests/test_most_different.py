@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.criterion import Outputs
+from evenhand.criteria import Outputs
 from evenhand.most_different import most_different_of
 
 

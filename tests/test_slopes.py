@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.asker import Asker
-from evenhand.criterion import Flip
+from evenhand.criteria import Flip
 from evenhand.slopes import DIFFERENCES, Slopes
-from evenhand.stream import Stream
 
 
 def slopes_of(model: Any, space: eh.Space, wanted: Any = "auto") -> Slopes:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evenhand.stream import Stream, _mixed, mix
+from evenhand._rng import Stream, _mixed, mix
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 10**9), st.integers(0, 10**6))

@@ -9,7 +9,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
-from evenhand.stream import Stream
+from evenhand._rng import Stream
 from evenhand.surrogate import FOLDS, WIDEST, Inputs, Surrogate, _curve, _grow, imitate
 from tests.worlds import World, random_world, worlds
 

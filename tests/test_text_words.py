@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand._format import visible
 from evenhand.text_words import TextPair, text_pairs_at
-from evenhand.words import pairs_at, telling, visible
+from evenhand.words import pairs_at, telling
 
 WHO, WHAT, WHERE = ("Sikh", "Jewish", "Muslim", "Hindu"), ("cook", "poet"), ("park", "mill")
 TEXTS = [f"The {who} {what} near the {where}." for who in WHO for what in WHAT for where in WHERE]

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._format import count
+from evenhand._rng import Stream
 from evenhand.budget import Budget
 from evenhand.cli.progress import line
 from evenhand.errors import EstimateError
 from evenhand.ledger import Status
 from evenhand.repairing.neighbours import _chosen
-from evenhand.stream import Stream
 
 KINDS = (
     lambda name: eh.Integer(name, 0, 99_999),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.asker import Asker
-from evenhand.criterion import Flip
+from evenhand.criteria import Flip
 from evenhand.errors import StrategyError
 from evenhand.text.pairs import TextPairs
 from evenhand.text.texts import Texts

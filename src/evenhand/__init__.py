@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evenhand.budget import Budget, StopReason
     from evenhand.comparing import Compared, compare
     from evenhand.covering import Coverage, coverage
-    from evenhand.criterion import Flip, Gap
+    from evenhand.criteria import Flip, Gap
     from evenhand.evidence import BundleCheck, bundle, check_bundle
     from evenhand.exporting import export
     from evenhand.ledger import Status

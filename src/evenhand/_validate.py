@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from evenhand.errors import EvenhandError
 
@@ -125,3 +125,83 @@ def _range(least: float | None, most: float | None, above: float | None = None, 
 
 def _bound(value: float | None) -> str:
     return "2**63 - 1" if value == LARGEST_SEED else f"{value:,}"
+
+
+LARGEST = 2**62
+"""No count that is stored is larger."""
+
+
+class Leaf(NamedTuple):
+    """One value: what it must be, in words, and how to tell."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+class Maybe(NamedTuple):
+    """A value that may be null."""
+
+    kind: Any
+
+
+def one_of(values: Sequence[str]) -> Leaf:
+    """Return what one of some texts must look like.
+
+    >>> check_fields("tests", one_of(["tests", "rows"]), "stop")
+    """
+    return Leaf(f"one of {', '.join(values)}", lambda value: isinstance(value, str) and value in values)
+
+
+ANY = Leaf("anything", lambda _: True)
+TEXT = Leaf("a text", lambda value: isinstance(value, str))
+FLAG = Leaf("true or false", lambda value: isinstance(value, bool))
+WHOLE = Leaf(
+    "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < LARGEST
+)
+COUNT = Leaf(
+    "a whole number of 0 or more",
+    lambda value: WHOLE.holds(value) and value >= 0,
+)
+AMOUNT = Leaf(
+    "a number of 0 or more",
+    lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LARGEST,
+)
+PLAIN = Leaf("a text, a number, true or false", lambda value: isinstance(value, str | int | float))
+
+
+def check_fields(value: Any, kind: Any, name: str) -> None:
+    """Raise a ``ValueError`` that names the first part of a value that is not as its table says.
+
+    >>> check_fields({"curve": [[1, 2], [3]]}, {"curve": [(COUNT, COUNT)], "note?": Maybe(TEXT)}, "")
+    Traceback (most recent call last):
+    ValueError: curve[1] must be a list of 2, got [3]
+    """
+    if isinstance(kind, Maybe):
+        if value is not None:
+            check_fields(value, kind.kind, name)
+    elif isinstance(kind, Leaf):
+        _require(kind.holds(value), name, kind.words, value)
+    elif isinstance(kind, dict):
+        _require(isinstance(value, dict), name, "an object", value)
+        for key, inner in _named(value, kind, name):
+            check_fields(value[key], inner, f"{name}.{key}" if name else key)
+    else:
+        fixed = isinstance(kind, tuple)
+        _require(isinstance(value, list), name, "a list", value)
+        _require(not fixed or len(value) == len(kind), name, f"a list of {len(kind)}", value)
+        for i, (part, inner) in enumerate(zip(value, kind if fixed else kind * len(value), strict=True)):
+            check_fields(part, inner, f"{name}[{i}]")
+
+
+def _named(value: dict[str, Any], kind: dict[Any, Any], name: str) -> list[tuple[str, Any]]:
+    """Pair the names in an object with their kinds."""
+    kinds = {key.removesuffix("?"): inner for key, inner in kind.items() if key is not str}
+    for key in kind:
+        if key is not str and not key.endswith("?") and key not in value:
+            raise ValueError(f"{name + ': ' if name else ''}{key!r} is missing")
+    return [(key, kinds.get(key, kind.get(str, ANY))) for key in value]
+
+
+def _require(holds: bool, name: str, words: str, value: Any) -> None:
+    if not holds:
+        raise ValueError(f"{name or 'it'} must be {words}, got {value!r:.60}")

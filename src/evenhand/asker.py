@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand import heap
-from evenhand.criterion import Criterion, Outputs, UnknownCriterion
-from evenhand.errors import DataError, ModelError, Words
+from evenhand import _malloc as heap
+from evenhand.criteria import Criterion, Outputs, UnknownCriterion
+from evenhand.errors import FLIP, TEXT_RANDOM, DataError, ModelError, Words
 from evenhand.model import Model, reading
 from evenhand.model.asking import Asking
 from evenhand.model.sensitive import SensitiveModel
-from evenhand.remedies import FLIP, TEXT_RANDOM
 from evenhand.slopes import Slopes, Source
 from evenhand.space.ground import BoundSpace, Families, table
 from evenhand.space.tabular import Space

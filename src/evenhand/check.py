@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.asker import Asker
-from evenhand.criterion import Criterion, Judgement, Outputs
+from evenhand.criteria import Criterion, Judgement, Outputs
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout, RunError
 from evenhand.findings import Findings
 from evenhand.space.ground import Block, Families
@@ -112,7 +112,7 @@ class Steadiness:
 
     Where no block had rows enough to look at everything, ``finish`` does that with the rows of all blocks together.
 
-    >>> from evenhand.criterion import Flip
+    >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
     >>> from evenhand.space import Boolean, Integer, Space
     >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")

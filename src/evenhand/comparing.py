@@ -11,7 +11,7 @@ import numpy.typing as npt
 from evenhand._format import level, percent, points, points_interval
 from evenhand.asker import Asker
 from evenhand.check import Steadiness, noisy
-from evenhand.criterion import Criterion
+from evenhand.criteria import Criterion
 from evenhand.errors import RunError
 from evenhand.judge import Judge
 from evenhand.measuring.comparisons import Sureness, mcnemar

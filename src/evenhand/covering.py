@@ -9,19 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import percent
+from evenhand._rng import Stream
 from evenhand._validate import is_int, is_number
 from evenhand.asker import Asker
-from evenhand.criterion import Flip
-from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
+from evenhand.criteria import Flip
+from evenhand.errors import DECIDE, THRESHOLD, ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Decisions
 from evenhand.rejudging import asker_of
-from evenhand.remedies import DECIDE, THRESHOLD
 from evenhand.retracing import retrace
 from evenhand.run import Run
 from evenhand.space.ground import require
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
-from evenhand.stream import Stream
 from evenhand.surrogate import FOLDS, imitate
 from evenhand.trail import block_size
 

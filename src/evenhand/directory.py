@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from evenhand._files import parse_json, read_bytes
+from evenhand._validate import AMOUNT, COUNT, PLAIN, TEXT, WHOLE, Maybe, check_fields, one_of
 from evenhand._write import advice, leftover, open_plain, reason, replacing_synced
-from evenhand.bounded import parse_json, read_bytes
 from evenhand.budget import StopReason
 from evenhand.errors import RunError
-from evenhand.fields import AMOUNT, COUNT, PLAIN, TEXT, WHOLE, Maybe, check, one_of
 from evenhand.identity import FORMAT, READABLE, RunIdentity
 
 try:
@@ -246,7 +246,7 @@ def read_result(directory: Path) -> dict[str, Any] | None:
         return None
     result = read_json(path)
     try:
-        check(result, RESULT_FIELDS, "")
+        check_fields(result, RESULT_FIELDS, "")
     except ValueError as error:
         raise RunError(
             f"{path} is damaged: {error}; restore it from a copy, or delete it to have the run read from its answers"

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.criterion import Places
-from evenhand.errors import ModelError
-from evenhand.remedies import GAP
+from evenhand.criteria import Places
+from evenhand.errors import GAP, ModelError
 from evenhand.space.ground import table
 from evenhand.space.individuals import Individuals
 

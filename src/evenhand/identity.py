@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from evenhand.criterion import KINDS, Criterion, UnknownCriterion, from_dict
+from evenhand._validate import ANY, COUNT, TEXT, Leaf, Maybe, check_fields
+from evenhand.criteria import KINDS, Criterion, UnknownCriterion, from_dict
 from evenhand.errors import RunError, StrategyError
-from evenhand.fields import ANY, COUNT, TEXT, Leaf, Maybe, check
 
 FORMAT = 2
 READABLE = (1, 2)
 """Formats of ``identity.json`` that are read; format 1 had the criterion as text."""
 
 
-FIELDS = {
+IDENTITY_FIELDS = {
     "space": {str: ANY},
     "strategy": {"strategy": TEXT},
     "seed": COUNT,
@@ -80,7 +80,7 @@ class RunIdentity:
     def from_dict(cls, stored: Mapping[str, Any]) -> RunIdentity:
         """Read an identity that ``to_dict`` wrote, in any readable format; raise a ``RunError`` where it is none."""
         try:
-            check(stored, FIELDS, "")
+            check_fields(stored, IDENTITY_FIELDS, "")
             values: dict[str, Any] = {field.name: stored.get(field.name) for field in fields(cls)}
             criterion = stored["criterion"]
             read = _format_1(criterion) if isinstance(criterion, str) else from_dict(criterion)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.check import scattered
-from evenhand.criterion import Judgement, Outputs
+from evenhand.criteria import Judgement, Outputs
 from evenhand.findings import Decisions
 from evenhand.space.ground import BoundSpace, Families
 from evenhand.space.tabular import Space
@@ -58,7 +58,7 @@ class Judged:
 def ask(asker: Asker, families: Families) -> Judged:
     """Ask the model about families and judge them; nothing is counted, stored or remembered.
 
-    >>> from evenhand.criterion import Flip
+    >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
     >>> from evenhand.space import Boolean, Integer, Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
@@ -73,7 +73,7 @@ def ask(asker: Asker, families: Families) -> Judged:
 def ask_mixed(asker: Asker, families: Families, seed: int, chunk: int) -> tuple[Judged, int]:
     """Ask about families in another order, their members apart, in batches of other sizes; return also the rows asked.
 
-    >>> from evenhand.criterion import Flip
+    >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
     >>> from evenhand.space import Boolean, Integer, Space
     >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
@@ -125,7 +125,7 @@ class Judge:
 
     Examples
     --------
-    >>> from evenhand.criterion import Flip
+    >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
     >>> from evenhand.space import Boolean, Integer, Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand import interrupts
+from evenhand import _interrupts as interrupts
 from evenhand.budget import Budget, StopReason
 from evenhand.clock import Clock
 from evenhand.errors import RunError

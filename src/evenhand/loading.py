@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand import plugins
+from evenhand._validate import ANY, COUNT, FLAG, TEXT, Maybe, check_fields, one_of
 from evenhand.budget import Budget, StopReason
 from evenhand.check import Checked
 from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_identity, read_result, refuse_links
 from evenhand.errors import EvenhandError, RunError, SpaceError
-from evenhand.fields import ANY, COUNT, FLAG, TEXT, Maybe, check, one_of
 from evenhand.findings import Decisions, Findings
 from evenhand.identity import RunIdentity
 from evenhand.ledger import QUESTIONS, check_answer
@@ -129,11 +129,11 @@ def space_from(described: dict[str, Any], path: Path) -> AnySpace:
     """Rebuild a space from its description in a file; raise where that is none."""
     try:
         if described.get("kind") == "text":
-            check(described, TEXT_FIELDS, "space")
+            check_fields(described, TEXT_FIELDS, "space")
             return TextSpace.described(described)
         if "kind" in described:
             return _installed(described)
-        check(described, SPACE_FIELDS, "space")
+        check_fields(described, SPACE_FIELDS, "space")
         space = _tabular(described)
         # Values and dtypes that do not go together show where individuals are laid out.
         space.frame(np.stack([np.zeros_like(space.sizes), space.sizes - 1]).astype(np.int32))

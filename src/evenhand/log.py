@@ -21,12 +21,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._files import check_limit, open_file, parse_json, read_bytes, size_of
+from evenhand._validate import COUNT, PLAIN, TEXT, check_fields
 from evenhand._write import advice, open_plain, reason
-from evenhand.bounded import open_file, parse_json, read_bytes, size_of
 from evenhand.errors import EvenhandError, RunError
-from evenhand.fields import COUNT, PLAIN, TEXT
-from evenhand.fields import check as check_fields
-from evenhand.limits import check
 
 MAGIC = b"EVH1"
 _HEAD = struct.Struct("<4sIQ16s")
@@ -34,7 +32,7 @@ _END = b"\x01"
 """Closes a frame, so that zeros at its end are never its own."""
 _LONGEST_HEADER = 2**24
 _LONGEST_DTYPE = 32
-FIELDS = {
+FRAME_FIELDS = {
     "kind": TEXT,
     "digest": TEXT,
     "arrays": [(TEXT, TEXT, [COUNT])],
@@ -102,8 +100,8 @@ def _parts(path: Path) -> Iterator[tuple[bytes, bytes, int, int]]:
             _, header_length, body_length, checksum = _HEAD.unpack(head)
             end = start + _HEAD.size + header_length + body_length
             if end <= size:
-                check("json_bytes", header_length, f"{path}, byte {start}")
-                check("frame_bytes", body_length, f"{path}, byte {start}")
+                check_limit("json_bytes", header_length, f"{path}, byte {start}")
+                check_limit("frame_bytes", body_length, f"{path}, byte {start}")
                 header, body = file.read(header_length), file.read(body_length)
                 if _checksum(header, body) == checksum:
                     yield header, body, start, end
@@ -149,7 +147,7 @@ def _frame(header: bytes, body: bytes, path: Path, start: int) -> Frame:
 
 def _unpack(header: bytes, body: bytes, where: str) -> Frame:
     fields = parse_json(header, where)
-    check_fields(fields, FIELDS, "")
+    check_fields(fields, FRAME_FIELDS, "")
     arrays: dict[str, npt.NDArray[Any]] = {}
     at = 0
     for name, dtype, shape in fields.pop("arrays"):

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.criterion import Outputs, Places
+from evenhand._rng import mix
+from evenhand.criteria import Outputs, Places
 from evenhand.model import Model
 from evenhand.space.individuals import Ids
-from evenhand.stream import mix
 
 PLACES = 20
 """log2 of how many individuals are remembered."""

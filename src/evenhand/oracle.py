@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._interrupts import held
+from evenhand._keyset import Memo
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
 from evenhand.check import Steadiness, StoredTests, noisy
 from evenhand.clock import Clock
-from evenhand.criterion import Outputs
-from evenhand.interrupts import held
+from evenhand.criteria import Outputs
 from evenhand.judge import Judge, Judged, ask
 from evenhand.ledger import Arrays, Ledger, Status, Stop
 from evenhand.log import Frame, Log
-from evenhand.memo import Memo
 from evenhand.most_different import Recall, most_different_of
 from evenhand.questions import Questions, check_contrasts
 from evenhand.search import Contrasts, Query, Verdicts

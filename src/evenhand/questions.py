@@ -8,17 +8,16 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Bits
 from evenhand.asker import Asker
-from evenhand.errors import ModelError, StrategyError
+from evenhand.errors import DECIDE, KOSEI, THRESHOLD, ModelError, StrategyError
 from evenhand.findings import Decisions
 from evenhand.ledger import Arrays, Ledger
 from evenhand.log import Frame
-from evenhand.remedies import DECIDE, KOSEI, THRESHOLD
 from evenhand.search import Query
 from evenhand.slopes import Slopes
 from evenhand.space.ground import Block
 from evenhand.space.individuals import Individuals, Rows
-from evenhand.stream import Bits
 from evenhand.text.pairs import TextPairs
 from evenhand.word_slopes import WordSlopes
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from evenhand._files import parse_json, read_bytes, size_of
 from evenhand._write import replacing
 from evenhand.asker import Asker
-from evenhand.bounded import parse_json, read_bytes, size_of
-from evenhand.criterion import Criterion, Flip
+from evenhand.criteria import Criterion, Flip
 from evenhand.errors import DataError, EvenhandError
 from evenhand.judge import Judge, ask
 from evenhand.model import wrap

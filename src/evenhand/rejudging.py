@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenhand.asker import Asker
-from evenhand.criterion import Criterion
+from evenhand.criteria import Criterion
 from evenhand.errors import ModelError, RunError
 from evenhand.judge import Judge
 from evenhand.replaying import same_answers

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from evenhand.asker import Asker
 from evenhand.check import holds
 from evenhand.directory import as_path
-from evenhand.errors import ModelError, ReplayError, SpaceError
+from evenhand.errors import DECIDE, ModelError, ReplayError, SpaceError
 from evenhand.model.files import load_model
-from evenhand.remedies import DECIDE
 from evenhand.run import Run, digest_of_answers
 from evenhand.sources import SAFE, model_of
 

@@ -6,22 +6,21 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+from evenhand._rng import Stream
 from evenhand.asker import Asker
 from evenhand.budget import Budget
 from evenhand.clock import Clock
-from evenhand.criterion import Flip
+from evenhand.criteria import Flip
 from evenhand.directory import ANSWERS
-from evenhand.errors import RunError
+from evenhand.errors import DATA, DIRECTORY, RunError
 from evenhand.ledger import Stop, Stored
 from evenhand.model import Model
 from evenhand.oracle import Oracle
-from evenhand.remedies import DATA, DIRECTORY
 from evenhand.run import Run
 from evenhand.search import Problem, Strategy
 from evenhand.slopes import DIFFERENCES
 from evenhand.space.individuals import Individuals
 from evenhand.strategies import known, make
-from evenhand.stream import Stream
 from evenhand.trail import Trail
 
 

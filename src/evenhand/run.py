@@ -15,19 +15,20 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import percent
+from evenhand._interrupts import Token, check, settled, watched
+from evenhand._rng import Stream
 from evenhand._validate import is_int, is_number
 from evenhand._version import __version__
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
 from evenhand.check import Checked, check_kept, confirm, otherwise
 from evenhand.clock import Clock
-from evenhand.criterion import Criterion, Flip
+from evenhand.criteria import Criterion, Flip
 from evenhand.directory import Directory, as_path
 from evenhand.errors import BudgetError, EvenhandError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
 from evenhand.findings import Findings
 from evenhand.identity import RunIdentity
-from evenhand.interrupts import Token, check, settled, watched
-from evenhand.judge import CHUNK as CHUNK
+from evenhand.judge import CHUNK
 from evenhand.ledger import Status, Stop, Stored
 from evenhand.log import Log
 from evenhand.model import wrap
@@ -36,7 +37,6 @@ from evenhand.search import Problem, Strategy
 from evenhand.space.ground import AnySpace, Block, Bound
 from evenhand.starting import REMARKS, check_kind
 from evenhand.strategies import describe, make
-from evenhand.stream import Stream
 from evenhand.text.space import SAMPLED
 from evenhand.trail import Origin
 from evenhand.unused import SCORED, compare_scores, is_unaware, statement, unread

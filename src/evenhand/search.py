@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import StrategyError
-from evenhand.remedies import TEXT_SPACE
+from evenhand._rng import Bits, Stream
+from evenhand.errors import TEXT_SPACE, StrategyError
 from evenhand.space.ground import Block, BoundSpace, table
 from evenhand.space.individuals import Individuals, Rows
-from evenhand.stream import Bits, Stream
 from evenhand.text.ground import BoundTextSpace
 from evenhand.text.pairs import TextPairs
 
 if TYPE_CHECKING:
-    from evenhand.memo import Memo
+    from evenhand._keyset import Memo
     from evenhand.space.tabular import Space
 
 Kind = Literal["test", "label", "score", "contrast", "gradient", "swap", "work"]

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import ModelError, StrategyError
-from evenhand.remedies import KOSEI, SCORE_DIFFERENCES
+from evenhand.errors import KOSEI, SCORE_DIFFERENCES, ModelError, StrategyError
 from evenhand.search import of_class
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space

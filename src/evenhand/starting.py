@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenhand.errors import StrategyError
-from evenhand.remedies import TEXT_SPACE, search
+from evenhand.errors import TEXT_SPACE, StrategyError, search
 from evenhand.search import Strategy
 from evenhand.space.ground import AnySpace, require
 from evenhand.strategies import describe

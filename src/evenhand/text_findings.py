@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.bounded import inflate, parse_json
-from evenhand.criterion import Places
+from evenhand._files import inflate, parse_json
+from evenhand._validate import COUNT, TEXT, check_fields
+from evenhand.criteria import Places
 from evenhand.errors import RunError
-from evenhand.fields import COUNT, TEXT, check
 from evenhand.findings import Findings, array_of, column_of
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _unpack(pack: npt.NDArray[np.uint8], size: int) -> list[Record]:
     """Return the first records of a pack."""
     try:
         records = parse_json(inflate(pack.tobytes(), "json_bytes", _WHERE), _WHERE)
-        check(records, RECORDS, "texts")
+        check_fields(records, RECORDS, "texts")
         if len(records) < size:
             raise ValueError(f"{len(records):,} pairs where {size:,} are needed")
         return [(text, other, seed, [tuple(edit) for edit in changed]) for text, other, seed, changed in records[:size]]

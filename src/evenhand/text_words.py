@@ -10,22 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import number
+from evenhand._format import number, visible
 from evenhand.text.lexicon import Lexicon
 from evenhand.text.marking import Edit, Piece, marked, shortened, swaps
 from evenhand.text_findings import TextFindings
-from evenhand.words import (
-    CANDIDATES,
-    UNSURE,
-    WIDEST,
-    first_by,
-    gaps_of,
-    native,
-    outcome,
-    plain,
-    plain_json,
-    visible,
-)
+from evenhand.words import CANDIDATES, UNSURE, WIDEST, first_by, gaps_of, native, outcome, plain, plain_json
 
 if TYPE_CHECKING:
     from evenhand.run import Run

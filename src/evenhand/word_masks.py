@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import mix
 from evenhand.search import of_class
-from evenhand.stream import mix
 from evenhand.text.ground import WORDS
 from evenhand.text.pairs import TextPairs
 from evenhand.text.texts import Positions, Texts

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import ModelError, StrategyError
-from evenhand.remedies import FOR_TEXTS, TEXT_RANDOM
+from evenhand._rng import Bits, mix
+from evenhand.errors import FOR_TEXTS, TEXT_RANDOM, ModelError, StrategyError
 from evenhand.slopes import DIFFERENCES, Source
-from evenhand.stream import Bits, mix
 from evenhand.text.ground import BoundTextSpace
 from evenhand.text.pairs import TextPairs
 from evenhand.text.texts import Positions

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from evenhand._format import number
 from evenhand.text_findings import TextFindings
-from evenhand.visible import visible as visible
 
 if TYPE_CHECKING:
     from evenhand.findings import Findings

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from evenhand.directory import SOURCE, write_json
-from evenhand.errors import ModelError
-from evenhand.remedies import trust_types
+from evenhand.errors import ModelError, trust_types
 from evenhand.sources import Source
 from tests.cli.conftest import MODELS, Command
 from tests.reporting.page import Page

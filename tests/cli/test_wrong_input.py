@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from evenhand import remedies
+from evenhand import errors as remedies
 from evenhand.cli.faults import message
 from evenhand.errors import EvenhandError, Use
 from tests.cli import models

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.limits import LIMITS
+from evenhand._files import LIMITS
 from tests.helpers import optional
 from tests.hostile.generator import CANARY, HOSTILE, NAMES, harmless
 from tests.hostile.opener import BYTES, OPENED, REFUSED, SECONDS, open_all

@@ -12,10 +12,10 @@ from benchmarks.regions import KINDS, planted
 from scipy.stats import chi2_contingency
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.locating import learning, pairing
 from evenhand.locating.learning import propose
 from evenhand.locating.pairing import beginnings
-from evenhand.stream import Stream
 
 WIDE = eh.Space(
     [

@@ -11,7 +11,7 @@ import pytest
 
 import evenhand as eh
 from evenhand._format import percent
-from evenhand.criterion import Criterion
+from evenhand.criteria import Criterion
 from evenhand.errors import BudgetError, DataError, EstimateError, EvenhandError, FlakyModel, ModelError
 from evenhand.measuring.comparisons import mcnemar
 from evenhand.measuring.intervals import Sums, fay_feuer_test, weighted

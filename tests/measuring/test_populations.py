@@ -8,9 +8,9 @@ from hypothesis import given
 from scipy import stats
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.errors import DataError
 from evenhand.measuring.populations import Drawn, Everyone, Near, Rows, Uniform, check_weights
-from evenhand.stream import Stream
 from tests.worlds import World, worlds
 
 SPACE = eh.Space(

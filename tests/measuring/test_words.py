@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._format import high, interval, level, low, number, percent
-from evenhand.criterion import Criterion
+from evenhand.criteria import Criterion
 from evenhand.measuring.comparisons import Comparison
 from evenhand.measuring.words import said
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
-from evenhand.stream import Stream
+from evenhand._rng import Stream
 
 SPACE = eh.Space(
     [

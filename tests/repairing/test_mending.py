@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.errors import DataError, EvenhandError, ModelError, SpaceError, StrategyError
-from evenhand.stream import Stream
 
 from ..helpers import optional
 from .people import CODED, QUICK, SPACE, Coded, by_pay, people

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.errors import StrategyError
 from evenhand.repairing.workshop import seed_of
-from evenhand.stream import Stream
 
 from .people import CODED, QUICK, SPACE, Coded, by_pay, codes, people
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.criterion import UnknownCriterion
+from evenhand.criteria import UnknownCriterion
 from evenhand.reporting.counting import Counted
 from evenhand.reporting.making import gathered
 from evenhand.reporting.rendering import render

@@ -9,9 +9,10 @@ import pandas as pd
 from hypothesis import given, settings
 
 import evenhand as eh
+from evenhand._format import visible
 from evenhand.reporting.making import gathered
 from evenhand.reporting.rendering import render
-from evenhand.words import plain, visible
+from evenhand.words import plain
 from tests.exporting.hostile import NASTY, runs, texts, texts_of
 from tests.reporting.page import Page
 

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.shrinking.distance import Distance
 from evenhand.shrinking.realism import EXPECTED, Realism
-from evenhand.stream import Stream
 
 
 @pytest.mark.parametrize("kinds", ["ordered", "nominal", "both", "missing"])

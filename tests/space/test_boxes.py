@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.errors import SpaceError
 from evenhand.space.boxes import Boxes
-from evenhand.stream import Stream
 
 
 def attribute(name, kind, size, missing):

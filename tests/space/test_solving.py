@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.errors import MissingExtra, SpaceError
 from evenhand.space import sampling, solver, ties
 from evenhand.space.boxes import Boxes
 from evenhand.space.solving import GIVEN_UP, solve_any, solve_nearest
-from evenhand.stream import Stream
 from tests.helpers import optional
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from evenhand._files import limit
 from evenhand.errors import ConfigError, EvenhandError, SpaceError
-from evenhand.limits import limit
 from evenhand.space.attributes import Boolean, Integer, Nominal, Ordinal, Real
 from evenhand.space.tabular import Space
 from evenhand.space.toml import dumps, load, loads, save

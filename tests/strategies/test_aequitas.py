@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.search import Problem
-from evenhand.stream import Stream
 from tests.worlds import World, random_world, worlds
 
 
@@ -73,7 +73,7 @@ def sequential(world: World, variant: str, samples: int, steps: int, seed: int, 
 
 def visits(world: World, strategy: eh.Aequitas, seed: int) -> list[Any]:
     """What a strategy asks about, in order, with verdicts from the table."""
-    from evenhand.memo import Memo
+    from evenhand._keyset import Memo
     from evenhand.search import Verdicts
 
     search = strategy.search(Problem(world.space, Stream(seed)))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.stream import Stream
+from evenhand._rng import Stream
 from tests.worlds import World, keys_of, random_world, worlds
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.strategies import _paths
 from evenhand.strategies._paths import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
-from evenhand.stream import Stream
 
 
 def holds(predicate: Any, codes: Any) -> Any:

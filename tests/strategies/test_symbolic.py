@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.search import Problem, Query, watched
 from evenhand.space import ties
 from evenhand.space.boxes import Boxes
@@ -26,7 +27,6 @@ from evenhand.strategies import _negations, symbolic
 from evenhand.strategies._paths import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
 from evenhand.strategies._queue import Queue
 from evenhand.strategies._seeds import MOST, in_turn, kmeans
-from evenhand.stream import Stream
 from tests.helpers import optional
 from tests.worlds import World, random_world, worlds
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.errors import StrategyError
-from evenhand.stream import Stream
 from evenhand.text.tokens import split
 from tests.text_worlds import TextWorld, family, key, movable, replaced, team_space, team_texts
 

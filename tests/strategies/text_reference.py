@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 import evenhand as eh
+from evenhand._rng import Stream, mix
 from evenhand.search import Problem, Query, watched
-from evenhand.stream import Stream, mix
 from evenhand.text.tokens import split
 from evenhand.word_slopes import EPSILON
 from tests.text_worlds import family, key, replaced

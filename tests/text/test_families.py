@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.stream import Stream
+from evenhand._rng import Stream
 from evenhand.text.ground import BoundTextSpace, nudged
 from evenhand.text.individuals import TextIndividuals
 from evenhand.text.swaps import Swaps

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.repairing.text_rows import UsedTexts
-from evenhand.stream import Stream
 from evenhand.text.ground import nudged
 from evenhand.text.texts import Texts
 

@@ -48,9 +48,9 @@ def main() -> None:
 
 
 def _run() -> int:
+    from evenhand._interrupts import watched
     from evenhand.cli.app import app
     from evenhand.cli.faults import flushed
-    from evenhand.interrupts import watched
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -10,7 +10,7 @@ import typer
 from evenhand.cli.faults import FOUND, INTERRUPTED, message, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.plan import Plan
+    from evenhand.cli.plan import AuditPlan as Plan
     from evenhand.config.file import Config
     from evenhand.covering import Coverage
     from evenhand.run import Run
@@ -64,11 +64,11 @@ def _search(plan: Plan, shown: bool) -> Run:
 
 def _cover(run: Run) -> Coverage | None:
     """Measure the coverage and keep it with the run; where that fails say why, so that no finding is lost by it."""
+    from evenhand._interrupts import settled
     from evenhand.budget import StopReason
     from evenhand.covering import coverage
     from evenhand.directory import COVERAGE, write_json
     from evenhand.errors import EvenhandError
-    from evenhand.interrupts import settled
 
     if run.stop is StopReason.INTERRUPTED:
         return None

@@ -10,7 +10,7 @@ import typer
 from evenhand.cli.faults import FOUND, INTERRUPTED, UNDECIDED, tell
 
 if TYPE_CHECKING:
-    from evenhand.cli.plan import Plan
+    from evenhand.cli.plan import AuditPlan as Plan
     from evenhand.config.file import Config
     from evenhand.measuring import Estimate, Groups
 

@@ -9,9 +9,9 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from evenhand._format import visible
+from evenhand._interrupts import settled
 from evenhand.errors import EvenhandError
-from evenhand.interrupts import settled
-from evenhand.visible import visible
 
 FOUND, WRONG, UNDECIDED, INTERRUPTED, PIPE = 1, 2, 3, 130, 141
 """Exit states besides 0: the third is too few tests to say; the last what a shell shows where the reader has gone."""

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand._format import visible
 from evenhand._write import SHARED, reason, replacing
 from evenhand.cli.faults import say
 from evenhand.errors import ConfigError
-from evenhand.visible import visible
 
 if TYPE_CHECKING:
     from evenhand.config.file import Config

@@ -98,8 +98,7 @@ def _by_term(found: Estimate) -> RichTable:
     from rich.table import Table
     from rich.text import Text
 
-    from evenhand._format import number, number_interval, percent
-    from evenhand.words import visible
+    from evenhand._format import number, number_interval, percent, visible
 
     terms, decided = found.terms[:TERMS], [value for value, _ in found.terms[0].shares[:DECISIONS]]
     scored = any(term.mean is not None for term in terms)

@@ -12,12 +12,13 @@ from evenhand.budget import Budget
 from evenhand.cli.faults import tell
 from evenhand.config.file import Config
 from evenhand.config.schema import CallTable, SpaceTable, TextTable
-from evenhand.criterion import Criterion, Flip, Gap
+from evenhand.criteria import Criterion, Flip, Gap
 from evenhand.directory import IDENTITY
 from evenhand.errors import ConfigError, RunError, SpaceError
+from evenhand.judge import CHUNK
 from evenhand.model import Model, wrap
 from evenhand.model.files import load_model, load_object
-from evenhand.run import CHUNK, DEFAULT_TESTS, check_arguments
+from evenhand.run import DEFAULT_TESTS, check_arguments
 from evenhand.search import Strategy
 from evenhand.space.frames import read_frame
 from evenhand.space.ground import AnySpace
@@ -36,7 +37,7 @@ PICKLES = (".joblib", ".pkl", ".pickle")
 
 
 @dataclass(frozen=True)
-class Plan:
+class AuditPlan:
     """The arguments of an audit."""
 
     model: Model
@@ -52,7 +53,7 @@ class Plan:
     confirm: int | None
 
 
-def make_plan(config: Config) -> Plan:
+def make_plan(config: Config) -> AuditPlan:
     """Check and load everything that an audit needs, what is quick to check first."""
     audit = config.audit
     chunk = CHUNK if audit.chunk is None else audit.chunk
@@ -81,7 +82,7 @@ def make_plan(config: Config) -> Plan:
             data = None if config.data.path is None else read_frame(config.data.path)
         model = _model(config, config.model.path)
         space = get_space(config, data, model.columns)
-    return Plan(
+    return AuditPlan(
         model,
         space,
         strategy,

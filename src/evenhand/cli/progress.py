@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from evenhand._format import percent
-from evenhand.visible import visible
+from evenhand._format import percent, visible
 
 if TYPE_CHECKING:
     from evenhand.ledger import Status

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from evenhand._format import count, percent, seconds
-from evenhand.visible import visible, visible_json
+from evenhand._format import count, percent, seconds, visible, visible_json
 from evenhand.words import confirmation
 
 if TYPE_CHECKING:

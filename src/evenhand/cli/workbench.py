@@ -12,11 +12,12 @@ from evenhand.cli.plan import get_object, get_space
 from evenhand.cli.saving import check_writable
 from evenhand.cli.writing import check_place
 from evenhand.config.file import Config, wish
-from evenhand.criterion import Criterion, Flip, Gap
+from evenhand.criteria import Criterion, Flip, Gap
 from evenhand.errors import ConfigError
+from evenhand.judge import CHUNK
 from evenhand.measuring.plan import Plan
 from evenhand.repairing import METHODS, repair
-from evenhand.run import CHUNK, check_arguments
+from evenhand.run import check_arguments
 from evenhand.space.frames import read_frame
 from evenhand.space.ground import require
 from evenhand.space.ground import table as table_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenhand.bounded import parse_toml, read_toml
+from evenhand._files import parse_toml, read_toml
 from evenhand.config.schema import (
     SETTINGS,
     TABLES,

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from evenhand._format import visible, visible_toml
 from evenhand.config.schema import PER_CALL, SETTINGS, TABLES, UNSAID, Setting, Where
 from evenhand.errors import UNSET, ConfigError, EvenhandError, StrategyError, Use
-from evenhand.visible import visible, visible_toml
 
 NONE = ("none", "null", "")
 

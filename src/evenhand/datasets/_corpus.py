@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.errors import DataError
-from evenhand.stream import Stream
 
 Labels = npt.NDArray[np.int64]
 

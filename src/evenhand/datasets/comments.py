@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.datasets._corpus import Corpus
 from evenhand.errors import DataError
-from evenhand.stream import Stream
 from evenhand.text.lexicon import load as lexicon_of
 
 LEXICON = "religion"

@@ -10,11 +10,10 @@ from typing import Any
 
 from evenhand._version import __version__
 from evenhand.directory import SOURCE, as_path
-from evenhand.errors import ConfigError, RunError
+from evenhand.errors import DIRECTORY, ConfigError, RunError
 from evenhand.evidence.archive import FINDINGS, MANIFEST, RUN_FILES, SPACE, SPACE_JSON, Part, digest, pack
 from evenhand.exporting.csv import write_csv
 from evenhand.exporting.formats import write
-from evenhand.remedies import DIRECTORY
 from evenhand.run import Run
 from evenhand.sources import Source, unchanged
 from evenhand.space.toml import dumps

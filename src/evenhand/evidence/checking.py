@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenhand.bounded import open_archive, open_file, parse_json, read_bytes, size_of
+from evenhand._files import check_limit, open_archive, open_file, parse_json, read_bytes, size_of
 from evenhand.directory import as_path
 from evenhand.errors import EvenhandError, RunError
 from evenhand.evidence.archive import MANIFEST, RUN_FILES, Part, digest, pack
 from evenhand.evidence.bundling import VERSION, facts, member, told
-from evenhand.limits import check
 from evenhand.run import Run
 from evenhand.words import plain
 
@@ -77,7 +76,9 @@ def opened(bundle: str | Path) -> Iterator[tuple[BundleCheck, Path]]:
     Parts are written under names of ours, numbered; what the archive calls them is never taken for a path.
     """
     path = as_path(bundle, "a bundle")
-    check("bundle_bytes", size_of(path, RunError, "it is no file; name a bundle that 'evenhand bundle' wrote"), path)
+    check_limit(
+        "bundle_bytes", size_of(path, RunError, "it is no file; name a bundle that 'evenhand bundle' wrote"), path
+    )
     with open_file(path, RunError) as file:
         # What claims more than it can hold is refused before all of it is read.
         with open_archive(file, path, "a bundle", "bundle_entries", "bundle_bytes", RunError):
@@ -85,7 +86,7 @@ def opened(bundle: str | Path) -> Iterator[tuple[BundleCheck, Path]]:
         whole = hashlib.file_digest(file, "sha256").hexdigest()
     with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
         parts, problems = _laid_out(path, Path(folder))
-        manifest = _manifest(path, parts, problems)
+        manifest = _read_manifest(path, parts, problems)
         _compare(manifest, parts, problems)
         if parts and not problems:
             _check_form(path, parts, problems)
@@ -172,7 +173,7 @@ def _copy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> str
     return None
 
 
-def _manifest(path: Path, parts: dict[str, Part], problems: dict[str, str]) -> dict[str, Any]:
+def _read_manifest(path: Path, parts: dict[str, Part], problems: dict[str, str]) -> dict[str, Any]:
     if MANIFEST not in parts:
         raise RunError(f"{path} has no {MANIFEST}, so it is no bundle, or not a whole one; get an undamaged copy")
     file = parts[MANIFEST]

@@ -8,7 +8,7 @@ import json
 import re
 from typing import IO, TYPE_CHECKING, Any
 
-from evenhand.visible import visible, visible_json
+from evenhand._format import visible, visible_json
 
 if TYPE_CHECKING:
     import pandas as pd

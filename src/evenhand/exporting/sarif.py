@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 import numpy as np
 
+from evenhand._format import visible
 from evenhand._version import __version__
 from evenhand.errors import RunError
 from evenhand.text_words import TextPair, lexicons_of
-from evenhand.words import Pair, pairs_at, plain, visible
+from evenhand.words import Pair, pairs_at, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

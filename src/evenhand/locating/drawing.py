@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.locating.rules import Rule
 from evenhand.space.individuals import Individuals
 from evenhand.space.sampling import Digit
-from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space

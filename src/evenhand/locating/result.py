@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import estimated, level, percent
+from evenhand._format import estimated, level, percent, visible
 from evenhand.locating.rules import Rule
-from evenhand.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenhand.measuring.intervals import (
-    Numbers,
-    at_most,
-    clopper_pearson,
-    hypergeometric,
-    lln,
-    weighted,
-)
+from evenhand.measuring.intervals import Numbers, at_most, clopper_pearson, hypergeometric, lln, weighted
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Everyone
 from evenhand.measuring.sequences import anytime, anytime_of_rows, spent

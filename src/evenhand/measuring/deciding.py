@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.asker import Asker
-from evenhand.errors import DataError
+from evenhand.errors import THRESHOLD, DataError
 from evenhand.judge import Mask
 from evenhand.measuring.favour import LOWER, Favour, alike, look_for
 from evenhand.measuring.intervals import Numbers
-from evenhand.remedies import THRESHOLD
 from evenhand.space.attributes import Integer, Real
 from evenhand.space.frames import columns_of
 from evenhand.space.individuals import Rows

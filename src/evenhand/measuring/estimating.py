@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from evenhand._format import percent
+from evenhand._interrupts import Token, watched
 from evenhand._validate import is_int
 from evenhand.asker import Asker
 from evenhand.check import RANDOM, TRIED, scores_come_along
-from evenhand.criterion import Criterion, Flip
+from evenhand.criteria import Criterion, Flip
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
-from evenhand.interrupts import Token, watched
 from evenhand.judge import Exclude, Judge
 from evenhand.measuring.favour import Favour, look_for
 from evenhand.measuring.plan import About, Method, Plan, Whom, check_data

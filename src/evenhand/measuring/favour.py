@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.asker import Asker
-from evenhand.errors import ModelError, SpaceError
+from evenhand.errors import ORDER, THRESHOLD, ModelError, SpaceError
 from evenhand.judge import Mask
 from evenhand.model import Model
-from evenhand.remedies import ORDER, THRESHOLD
-from evenhand.stream import Stream
 from evenhand.words import native, plain, plain_json
 
 HIGHER, LOWER = "higher", "lower"

@@ -12,8 +12,9 @@ from evenhand._format import estimated, level, number, number_interval
 from evenhand._validate import is_number
 from evenhand.asker import Asker
 from evenhand.check import Steadiness, noisy
-from evenhand.criterion import Flip, Gap
-from evenhand.errors import DataError, EstimateError, ModelError
+from evenhand.criteria import Flip, Gap
+from evenhand.errors import AMOUNTS, DataError, EstimateError, ModelError
+from evenhand.judge import CHUNK
 from evenhand.measuring.banding import bandings
 from evenhand.measuring.deciding import Truth, decided, own_numbers
 from evenhand.measuring.favour import LOWER, Favour, Order, wish, wish_json
@@ -23,8 +24,7 @@ from evenhand.measuring.populations import check_weights
 from evenhand.measuring.result import plain
 from evenhand.measuring.words import listed
 from evenhand.model import Model, wrap
-from evenhand.remedies import AMOUNTS
-from evenhand.run import CHUNK, check_arguments
+from evenhand.run import check_arguments
 from evenhand.space.ground import require
 from evenhand.space.individuals import Rows
 from evenhand.space.tabular import Space

@@ -9,9 +9,8 @@ import numpy as np
 
 from evenhand._format import count
 from evenhand._validate import is_int, is_number
-from evenhand.criterion import Pairwise
-from evenhand.errors import BudgetError, DataError, EstimateError, Use
-from evenhand.remedies import DATA
+from evenhand.criteria import Pairwise
+from evenhand.errors import DATA, BudgetError, DataError, EstimateError, Use
 from evenhand.space.tabular import Space
 
 Whom = Literal["uniform", "data", "near"]

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.errors import DataError
 from evenhand.measuring.intervals import Numbers
 from evenhand.space.individuals import Individuals
 from evenhand.space.moves import step
 from evenhand.space.tabular import Space
-from evenhand.stream import Stream
 
 
 class Population(Protocol):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.criterion import Criterion
+from evenhand.criteria import Criterion
 from evenhand.measuring.bounds import UNFINISHED, Aim, bounds
 from evenhand.measuring.comparisons import Comparison, Sureness, compare, count, summary
 from evenhand.measuring.favour import wish_json

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.criterion import Criterion
+from evenhand._rng import Stream
+from evenhand.criteria import Criterion
 from evenhand.errors import DataError, EstimateError
 from evenhand.measuring.bounds import Aim
 from evenhand.measuring.plan import Plan, singly
 from evenhand.measuring.populations import Drawn, Everyone, Near, Population, Rows, Uniform, check_weights
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
-from evenhand.stream import Stream
 
 
 @dataclass

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.check import ALONE, STEADY, Steadiness, rounding_alone
-from evenhand.criterion import Outputs
+from evenhand.criteria import Outputs
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError
 from evenhand.findings import Decisions
 from evenhand.judge import Judge, Judged, Mask, ask_mixed

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.criterion import Criterion, Outputs
+from evenhand.criteria import Criterion, Outputs
 from evenhand.judge import Mask
 from evenhand.measuring.differences import Differences
 from evenhand.measuring.intervals import Sums

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.criterion import Outputs
+from evenhand.criteria import Outputs
 from evenhand.findings import Decisions
 from evenhand.measuring.differences import Differences
 from evenhand.measuring.intervals import Ends

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand import interrupts
+from evenhand import _interrupts as interrupts
+from evenhand._rng import Stream
 from evenhand.asker import Asker
 from evenhand.check import ALONE, RANDOM, ROUNDING, TRIED, Steadiness, noisy, rounding_alone, same, scores_come_along
-from evenhand.criterion import Criterion
-from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
-from evenhand.judge import Judge, Judged, Mask, ask_mixed, blocks
+from evenhand.criteria import Criterion
+from evenhand.errors import TEXTS, EstimateError, EvenhandError, FlakyModel, Use
+from evenhand.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
 from evenhand.measuring.bounds import of_counts
 from evenhand.measuring.comparisons import Sureness
 from evenhand.measuring.differences import Differences
@@ -28,10 +29,7 @@ from evenhand.measuring.terms import TermCounts
 from evenhand.measuring.watching import too_early
 from evenhand.measuring.words import ALL_ROWS
 from evenhand.model import Model
-from evenhand.remedies import TEXTS
-from evenhand.run import CHUNK
 from evenhand.space.ground import Block
-from evenhand.stream import Stream
 from evenhand.text.individuals import TextIndividuals
 from evenhand.text.space import TextSpace
 from evenhand.unused import SCORED, compare_scores, scores_at_hand
@@ -68,7 +66,7 @@ def judged(
 ) -> tuple[npt.NDArray[np.int64], Mask]:
     """Judge texts as they are; return where those that can be judged stand, and whether they are treated differently.
 
-    >>> from evenhand.criterion import Flip
+    >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
     >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
     >>> judged(model, TextSpace("religion"), ["Nobody.", "A Sikh came.", "A Jew went."], Flip(), 0)
@@ -207,7 +205,7 @@ def measured_texts(
     Verdicts are in the order of the data. Those that ``exclude`` names are not asked; ``like`` says which texts the
     interval is for.
 
-    >>> from evenhand.criterion import Flip
+    >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
     >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
     >>> texts = ["Nobody.", "A Sikh came.", "A Jew came.", "A Jew went."]

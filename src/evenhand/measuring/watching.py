@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenhand import interrupts
+from evenhand import _interrupts as interrupts
 from evenhand.errors import EstimateError, EvenhandError
 from evenhand.measuring.bounds import Aim, bounds
 from evenhand.measuring.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evenhand._format import Figure, Sentence, estimated, high, interval, level, number_interval, percent, size
-from evenhand.criterion import Criterion, Flip
+from evenhand.criteria import Criterion, Flip
 from evenhand.measuring.tables import KEPT
 from evenhand.space.ground import table
 from evenhand.text.space import TextSpace
@@ -43,7 +43,7 @@ def treated(space: Space | TextSpace, criterion: Criterion) -> str:
     Whoever sees two decisions in a family differs from one of them. Scores are compared of any two of a family, and of
     more than two values those farthest apart need not be anybody's own.
 
-    >>> from evenhand.criterion import Gap
+    >>> from evenhand.criteria import Gap
     >>> from evenhand.space import Integer, Nominal, Space
     >>> space = Space([Integer("age", 1, 9), Nominal("race", ["A", "B", "C"])], protected="race")
     >>> treated(space, Flip()), treated(space, Gap(0.2))

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from evenhand._format import number
-from evenhand.errors import ModelError, Words
+from evenhand.errors import COMPARE, FLIP, KOSEI, REGRESSION, TEXT_RANDOM, WITHOUT_GRADIENTS, ModelError, Words
 from evenhand.model.protocol import Array, Floats, some
-from evenhand.remedies import COMPARE, FLIP, KOSEI, REGRESSION, TEXT_RANDOM, WITHOUT_GRADIENTS
 
 # Integers, booleans and text of a fixed width have no missing value and nothing else to check.
 PLAIN = frozenset("iubUS")

@@ -14,12 +14,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand import interrupts
-from evenhand.errors import EvenhandError, ModelError, ModelTimeout, Words
+from evenhand import _interrupts as interrupts
+from evenhand.errors import (
+    ARRAY,
+    CHUNK,
+    COMPARE,
+    FLIP,
+    FOR_TEXTS,
+    FRAME,
+    GAP,
+    THRESHOLD,
+    TIMEOUT,
+    WITHOUT_GRADIENTS,
+    EvenhandError,
+    ModelError,
+    ModelTimeout,
+    Words,
+)
 from evenhand.model.answers import as_gradients, as_labels, as_scores, to_array
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
 from evenhand.model.torch_modules import is_torch
-from evenhand.remedies import ARRAY, CHUNK, COMPARE, FLIP, FOR_TEXTS, FRAME, GAP, THRESHOLD, TIMEOUT, WITHOUT_GRADIENTS
 
 if TYPE_CHECKING:
     from evenhand.text.texts import Texts

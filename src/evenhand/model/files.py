@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evenhand.bounded import size_of
-from evenhand.errors import EvenhandError, ModelError
-from evenhand.limits import check
+from evenhand._files import check_limit, size_of
+from evenhand.errors import TRUST_PICKLE, EvenhandError, ModelError, trust_types
 from evenhand.model.protocol import Model, some
 from evenhand.model.skops_files import check_skops, import_skops
 from evenhand.model.skops_types import HARMLESS, OWN, TREES, check_trees
 from evenhand.model.text_transformers import is_folder, load_folder
 from evenhand.plugins import is_spec, look_here_first, named, reason
-from evenhand.remedies import TRUST_PICKLE, trust_types
 
 _PICKLES = (".joblib", ".pkl", ".pickle")
 
@@ -104,7 +102,7 @@ def check_file(path: Path) -> Path:
     size = size_of(path, ModelError, "it is a directory or a device. Name a model file.")
     if size == 0:
         raise ModelError(f"{path}: the file is empty. Save the model again.")
-    check("model_bytes", size, path, "load the model yourself and wrap it")
+    check_limit("model_bytes", size, path, "load the model yourself and wrap it")
     return path
 
 

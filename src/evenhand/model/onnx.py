@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from evenhand._sandbox import attempt, short_of_memory
 from evenhand.errors import LimitExceeded, MissingExtra, ModelError
 from evenhand.model.files import check_file
 from evenhand.model.protocol import Array, Floats, Model, Rows, some
-from evenhand.trial import attempt, short_of_memory
 
 _DTYPES: dict[str, type] = {
     "tensor(float)": np.float32,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import ModelError
-from evenhand.remedies import FLIP, FOR_TEXTS, KOSEI
+from evenhand.errors import FLIP, FOR_TEXTS, KOSEI, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.errors import FlakyModel, ModelError
+from evenhand.errors import THRESHOLD, FlakyModel, ModelError
 from evenhand.model.estimators import EstimatorModel, final_step
 from evenhand.model.fitted import dropped, fitted_on
 from evenhand.model.protocol import Array, Floats, Input, Rows, some
-from evenhand.remedies import THRESHOLD
 
 if TYPE_CHECKING:
     from evenhand.space import Space

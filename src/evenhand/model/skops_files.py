@@ -9,9 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from evenhand.bounded import FREE, check_array, open_archive, open_file, parse_json
+from evenhand._files import FREE, check_array, check_limit, exceeded, limit, open_archive, open_file, parse_json
 from evenhand.errors import MissingExtra, ModelError
-from evenhand.limits import check, exceeded, limit
 
 _SCHEMA = "schema.json"
 _VALUES = 20
@@ -55,7 +54,7 @@ def check_skops(path: Path) -> None:
         entries = {entry.filename: entry.file_size for entry in archive.infolist()}
         if _SCHEMA not in entries:
             raise ModelError(f"{path}: it cannot be read as skops (there is no {_SCHEMA} in it). Save the model again.")
-        check("json_bytes", entries[_SCHEMA], path)
+        check_limit("json_bytes", entries[_SCHEMA], path)
         try:
             schema = parse_json(archive.read(_SCHEMA), path, _VALUES * limit("model_nodes"))
         except ValueError as error:
@@ -63,9 +62,9 @@ def check_skops(path: Path) -> None:
                 f"{path}: it cannot be read as skops ({str(error)[:200]}). Save the model again."
             ) from None
         counted = _Counter(schema, entries, path)
-        check("model_nodes", counted.nodes, path)
+        check_limit("model_nodes", counted.nodes, path)
         most = max(FREE, limit("unpack_ratio") * path.stat().st_size)
-        check("unpack_ratio", counted.bytes, path, most=most)
+        check_limit("unpack_ratio", counted.bytes, path, most=most)
         for name in counted.files & entries.keys():
             _check_content(archive, name, path)
 

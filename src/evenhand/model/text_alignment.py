@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import ModelError
+from evenhand.errors import TEXT_IMPORTANCE, ModelError
 from evenhand.model.text_encoding import Encoder, Row, sizes
-from evenhand.remedies import TEXT_IMPORTANCE
 from evenhand.text.texts import Texts, ranges
 
 Numbers = npt.NDArray[np.int64]

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from evenhand.errors import ModelError
+from evenhand.errors import TEXT_IMPORTANCE, ModelError
 from evenhand.model.protocol import some
-from evenhand.remedies import TEXT_IMPORTANCE
 
 
 def find_embeddings(module: Any, wanted: str | None, name: str) -> list[Any]:

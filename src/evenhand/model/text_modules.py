@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import ModelError
+from evenhand.errors import FLIP, FOR_TEXTS, TEXT_RANDOM, ModelError
 from evenhand.model.network_outputs import Kind, slopes
 from evenhand.model.protocol import Array, Floats, Input, Model, Rows
 from evenhand.model.text_alignment import Alignment, Pieces
@@ -17,7 +17,6 @@ from evenhand.model.text_embedding import Leaves, find_embeddings, given, noise,
 from evenhand.model.text_encoding import Batch, Encoder, Padding, Row, batches, sizes
 from evenhand.model.text_vocabulary import check, known, single_ids, told
 from evenhand.model.torch_modules import LOOKED_AT, Evaluation, TorchModel, as_floats, in_numpy
-from evenhand.remedies import FLIP, FOR_TEXTS, TEXT_RANDOM
 from evenhand.text.texts import Texts, ranges
 
 CELLS = 2**21

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.bounded import parse_json, read_bytes, size_of
+from evenhand._files import check_limit, parse_json, read_bytes, size_of
+from evenhand._sandbox import attempt
 from evenhand.errors import LimitExceeded, MissingExtra, ModelError
-from evenhand.limits import check
 from evenhand.model.text_alignment import Alignment, by_spans
 from evenhand.model.text_encoding import Encoder, Padding, Row
 from evenhand.model.text_modules import TextModule
 from evenhand.text.texts import Texts
 from evenhand.text.tokens import split
-from evenhand.trial import attempt
 
 TOKENIZER = ("tokenizer*", "vocab*", "*.model")
 """How the files of tokenizers are called."""
@@ -120,7 +119,7 @@ def _check_folder(path: Path) -> int:
     """Return how large a folder's files are; raise where one is no file, is too large, or runs code."""
     files = [file for file in path.iterdir() if not file.is_dir()]
     size = sum(size_of(file, ModelError) for file in files)
-    check("model_bytes", size, path, "load the model yourself and wrap it")
+    check_limit("model_bytes", size, path, "load the model yourself and wrap it")
     for file in files:
         if file.suffix == ".json":
             try:

@@ -12,7 +12,7 @@ from evenhand.model.protocol import Floats, Rows
 
 _ACTIVATIONS = {"ReLU": "relu", "Sigmoid": "logistic", "Tanh": "tanh"}
 # What does nothing to rows of numbers when a network is evaluated.
-_PASSING = frozenset({"AlphaDropout", "Dropout", "Flatten", "Identity"})
+_TRANSPARENT = frozenset({"AlphaDropout", "Dropout", "Flatten", "Identity"})
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _flat(module: Any) -> list[Any] | None:
     name = type(module).__name__
     if type(module) is not getattr(nn, name, None):
         return None
-    if name in _PASSING:
+    if name in _TRANSPARENT:
         return []
     return [module] if name == "Linear" or name in _ACTIVATIONS else None
 

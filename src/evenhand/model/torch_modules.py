@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import ModelError
+from evenhand.errors import FLIP, KOSEI, SCORE_DIFFERENCES, ModelError
 from evenhand.model.answers import as_scores
 from evenhand.model.fitted import package_of
 from evenhand.model.network_outputs import HIDDEN, LINEAR, Kind, kind_of, probabilities, slopes
 from evenhand.model.protocol import Array, Floats, Input, Model, Rows
 from evenhand.model.torch_chains import chain_of
-from evenhand.remedies import FLIP, KOSEI, SCORE_DIFFERENCES
 
 LOOKED_AT = 256
 """Rows that are enough to see what a network returns."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand import plugins
-from evenhand.errors import EvenhandError, ModelError
+from evenhand.errors import TEXT_SPACE, EvenhandError, ModelError
 from evenhand.model.boosters import BoosterModel, is_native
 from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
@@ -18,7 +18,6 @@ from evenhand.model.sensitive import SensitiveModel, takes_sensitive
 from evenhand.model.text_modules import TextModule
 from evenhand.model.text_transformers import TransformersModel, is_tokenizer, parts_of
 from evenhand.model.torch_modules import TorchModel, is_torch
-from evenhand.remedies import TEXT_SPACE
 
 ALLOWED = (
     "a function on a batch, a fitted scikit-learn estimator or pipeline, an XGBoost, LightGBM or CatBoost "

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import DataError, EvenhandError, ModelError, ModelTimeout
+from evenhand.errors import FRAME, DataError, EvenhandError, ModelError, ModelTimeout
 from evenhand.model.answers import as_labels, as_scores, to_array
 from evenhand.model.asking import Asking
 from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
 from evenhand.model.protocol import Array, Floats, Model
-from evenhand.remedies import FRAME
 from evenhand.repairing.neighbours import KEEP, Neighbours
 from evenhand.space.frames import as_pandas, columns_of
 

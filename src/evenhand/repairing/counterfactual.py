@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.repairing.workshop import Remedy, Workshop, seed_of
 from evenhand.space.individuals import Individuals
 from evenhand.strategies._checks import one_of
-from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
-from evenhand.criterion import Criterion
+from evenhand.criteria import Criterion
 from evenhand.errors import EstimateError, MissingExtra, SpaceError
 from evenhand.measuring import Estimate, Groups, groups
 from evenhand.measuring.estimating import CHUNK, measured

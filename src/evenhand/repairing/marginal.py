@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evenhand._format import visible
 from evenhand.errors import DataError, ModelError
 from evenhand.model.protocol import Array, Floats, Model
 from evenhand.model.wrapping import wrap
@@ -18,7 +19,6 @@ from evenhand.space.frames import columns_of
 from evenhand.space.ground import require
 from evenhand.space.tabular import Space
 from evenhand.space.toml import dumps, loads
-from evenhand.visible import visible
 
 Weights = Mapping[Any, float] | Literal["data"] | None
 PARAMETERS = ("model", "space", "weights", "threshold")

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from evenhand._interrupts import watched
 from evenhand._validate import is_int
 from evenhand.budget import Budget
-from evenhand.criterion import Criterion, Flip
+from evenhand.criteria import Criterion, Flip
 from evenhand.errors import BudgetError, EvenhandError, StrategyError
-from evenhand.interrupts import watched
+from evenhand.judge import CHUNK
 from evenhand.measuring.plan import Plan
 from evenhand.repairing.augment import Augment
 from evenhand.repairing.certified import Certified
@@ -24,7 +25,7 @@ from evenhand.repairing.result import Repair
 from evenhand.repairing.retrain import Retrain
 from evenhand.repairing.text_evidence import TextInquiry
 from evenhand.repairing.workshop import Method, Workshop
-from evenhand.run import CHUNK, check_arguments
+from evenhand.run import check_arguments
 from evenhand.search import Strategy
 from evenhand.space.ground import require
 from evenhand.space.tabular import Space
@@ -107,7 +108,7 @@ def repair(
     >>> import numpy as np
     >>> import evenhand as eh
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from evenhand.stream import Stream
+    >>> from evenhand._rng import Stream
     >>> space = eh.Space([eh.Integer("age", 1, 90), eh.Integer("pay", 0, 99), eh.Boolean("member")], protected="member")
     >>> X = space.frame(space.sampler.deal(Stream(0), 0, 500)[0].rows)
     >>> y = (X["pay"] + 10 * X["member"] > 50).to_numpy()

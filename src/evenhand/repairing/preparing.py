@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenhand.budget import Budget
-from evenhand.criterion import Criterion
+from evenhand.criteria import Criterion
 from evenhand.errors import DataError, StrategyError
 from evenhand.measuring.favour import alike, normal, outcomes_of
 from evenhand.model import Model

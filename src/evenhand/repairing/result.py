@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evenhand._format import visible
 from evenhand.measuring import Estimate
 from evenhand.measuring.result import plain
 from evenhand.repairing.evidence import Evidence
@@ -17,7 +18,6 @@ from evenhand.repairing.text_rows import UsedTexts
 from evenhand.repairing.used import Used
 from evenhand.repairing.words import verdict
 from evenhand.repairing.workshop import Round, seed_of
-from evenhand.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd

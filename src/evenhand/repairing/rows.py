@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand._validate import is_number
-from evenhand.errors import DataError, ModelError
+from evenhand.errors import FRAME, DataError, ModelError
 from evenhand.model import Model
 from evenhand.model.answers import as_labels
-from evenhand.remedies import FRAME
 from evenhand.space import individuals
 from evenhand.space.frames import as_pandas
 from evenhand.space.tabular import Encoded, Space
-from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     import pandas as pd

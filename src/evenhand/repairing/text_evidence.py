@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evenhand.budget import Budget, StopReason
-from evenhand.criterion import Criterion
+from evenhand.criteria import Criterion
 from evenhand.errors import EstimateError
 from evenhand.measuring import Estimate
 from evenhand.measuring.plan import Plan

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand._validate import is_number
 from evenhand.errors import DataError
 from evenhand.model import Model
 from evenhand.model.answers import as_labels
 from evenhand.repairing.rows import Positions, labels_of
-from evenhand.stream import Stream
 from evenhand.text.data import strings_of
 from evenhand.text.ground import BoundTextSpace
 from evenhand.text.individuals import TextIndividuals

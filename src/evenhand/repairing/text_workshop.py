@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.asker import Asker
 from evenhand.budget import StopReason
 from evenhand.judge import blocks
@@ -20,7 +21,6 @@ from evenhand.repairing.training import Trainer
 from evenhand.repairing.voting import Whose, majority, numbers_of
 from evenhand.repairing.workshop import Workshop, seed_of
 from evenhand.run import FIXED_ROWS, Run, audit, digest_of_answers
-from evenhand.stream import Stream
 
 
 class TextTrainer(Trainer):

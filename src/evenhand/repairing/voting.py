@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.asker import Asker
-from evenhand.criterion import Flip
+from evenhand.criteria import Flip
 from evenhand.errors import DataError, StrategyError
 from evenhand.measuring.favour import alike
 from evenhand.repairing.rows import Labelled

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evenhand._format import estimated, percent, points, points_interval
+from evenhand._format import estimated, percent, points, points_interval, visible
 from evenhand.repairing.scoring import Interval
-from evenhand.visible import visible
 
 if TYPE_CHECKING:
     from evenhand.measuring import Estimate

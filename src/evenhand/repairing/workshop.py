@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
-from evenhand.criterion import Criterion
+from evenhand.criteria import Criterion
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.measuring import estimate
 from evenhand.repairing.rows import Labelled
@@ -23,7 +24,6 @@ from evenhand.run import Run, audit, digest_of_answers
 from evenhand.search import Strategy
 from evenhand.space.individuals import Individuals
 from evenhand.space.tabular import Space
-from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     import pandas as pd

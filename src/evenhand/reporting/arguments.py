@@ -10,10 +10,9 @@ import numpy as np
 from evenhand._validate import is_int, is_number
 from evenhand.asker import Asker
 from evenhand.covering import Coverage
-from evenhand.errors import DataError, ModelError, RunError
+from evenhand.errors import DATA, DataError, ModelError, RunError
 from evenhand.measuring.favour import Favour, look_for
 from evenhand.rejudging import check_model
-from evenhand.remedies import DATA
 from evenhand.run import Run
 from evenhand.space.frames import columns_of
 

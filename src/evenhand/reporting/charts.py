@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from evenhand.words import visible
+from evenhand._format import visible
 
 if TYPE_CHECKING:
     from evenhand.run import Run

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenhand._format import number
-from evenhand.criterion import Criterion, Pairwise
+from evenhand.criteria import Criterion, Pairwise
 
 if TYPE_CHECKING:
     from evenhand.run import Run
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Counted:
     """The words for one criterion, for each place in a sentence.
 
-    >>> from evenhand.criterion import Gap
+    >>> from evenhand.criteria import Gap
     >>> said = Counted.by(Gap(0.05))
     >>> f"People who would {said.would}; nobody {said.nobody}; {said.heading}; {said.told}."
     'People who would be scored more than 0.05 apart; nobody is scored more than 0.05 apart; Scores more than 0.05 apart; scored differently.'

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from evenhand import _format
-from evenhand._format import Figure, Sentence
-from evenhand.criterion import Criterion
+from evenhand._format import Figure, Sentence, visible
+from evenhand.criteria import Criterion
 from evenhand.reporting.cutting import words
-from evenhand.visible import visible
 
 if TYPE_CHECKING:
     from markupsafe import Markup

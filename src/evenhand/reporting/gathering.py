@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from evenhand._format import visible
 from evenhand.covering import Coverage, coverage
 from evenhand.errors import EvenhandError, MissingExtra, ModelError
 from evenhand.locating import Regions, regions
@@ -19,7 +20,6 @@ from evenhand.reporting.subject import FEW, SOUGHT, ReportInputs, individuals
 from evenhand.shrinking import Examples
 from evenhand.shrinking.examples import examples_of as shrunk
 from evenhand.surrogate import Inputs
-from evenhand.visible import visible
 from evenhand.words import plain, telling
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand._interrupts import watched
 from evenhand._write import reason, replacing
 from evenhand.errors import RunError
-from evenhand.interrupts import watched
 from evenhand.reporting.arguments import check_confidence, check_kinds, check_numbers, check_others, check_run, runs_of
 from evenhand.reporting.gathering import Content, gather
 from evenhand.reporting.rendering import failed, render

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from evenhand._format import visible
 from evenhand._version import __version__
 from evenhand.reporting import charts, favouring, figures, wording
 from evenhand.reporting.counting import Counted
@@ -14,7 +15,7 @@ from evenhand.reporting.cutting import listed, short, words
 from evenhand.reporting.directions import DECISIONS
 from evenhand.reporting.figures import count, say, sourced
 from evenhand.sources import threshold_of
-from evenhand.words import plain, visible
+from evenhand.words import plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from evenhand._format import visible
 from evenhand.asker import Asker
 from evenhand.check import holds
 from evenhand.errors import DataError, EvenhandError, ModelError
@@ -20,7 +21,6 @@ from evenhand.sources import Changed, Source, model_of, unchanged
 from evenhand.space.frames import columns_of, read_frame
 from evenhand.text.data import strings_of
 from evenhand.text.files import read_texts
-from evenhand.visible import visible
 
 SAMPLES, FEWEST = 20_000, 200
 """Individuals whom the estimates ask, and how few where the model is slow."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand.budget import StopReason
-from evenhand.criterion import KINDS, Criterion, Flip
+from evenhand.criteria import KINDS, Criterion, Flip
 from evenhand.errors import EvenhandError
 from evenhand.measuring.favour import directs
 from evenhand.measuring.tables import ALL_VALUES, spread
@@ -340,7 +340,7 @@ def call_of(run: Run, threshold: float | None = None) -> str:
 def _call(criterion: Criterion) -> str:
     """Write a criterion as a program does.
 
-    >>> from evenhand.criterion import Gap
+    >>> from evenhand.criteria import Gap
     >>> _call(Flip() & Gap(0.2))
     'eh.Both(left=eh.Flip(), right=eh.Gap(gamma=0.2))'
     """

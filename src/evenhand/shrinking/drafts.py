@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.criterion import Criterion, Judgement, Outputs
+from evenhand.criteria import Criterion, Judgement, Outputs
 from evenhand.judge import Judge
 from evenhand.run import Run
 from evenhand.shrinking.distance import Distance

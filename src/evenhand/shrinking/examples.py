@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from evenhand._rng import Stream
 from evenhand._validate import is_int
 from evenhand.errors import DataError, StrategyError
 from evenhand.judge import Judge
@@ -20,7 +21,6 @@ from evenhand.shrinking.shrinking import Positions, Shrinker, best_of, nearest_p
 from evenhand.space.frames import columns_of
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.tabular import Encoded, Space
-from evenhand.stream import Stream
 from evenhand.words import directions, spread
 
 CANDIDATES, CELLS = 5_000, 2**19

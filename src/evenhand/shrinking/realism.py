@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.shrinking.distance import Distance, Numbers
 from evenhand.space.individuals import Individuals, Rows
-from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.errors import SpaceError
 from evenhand.space.individuals import Rows, hashed
-from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space

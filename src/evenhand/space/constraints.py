@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._files import check_limit
 from evenhand.errors import SpaceError
-from evenhand.limits import check
 from evenhand.space.attributes import Attribute
-from evenhand.space.expressions import Condition, Rows, Value, parts
+from evenhand.space.expressions import Columns, Condition, Value, parts
 from evenhand.space.grammar import Source, Walker, shown
 
 LONGEST = 10_000
@@ -107,7 +107,7 @@ class Constraint:
         if lacking:
             raise SpaceError(f"the constraint {shown(self.text)} needs the column {lacking[0]!r}; got {list(columns)}")
         with np.errstate(all="ignore"):
-            truth = Rows(self.attributes, columns, coded, cache).truth(self.tree)
+            truth = Columns(self.attributes, columns, coded, cache).truth(self.tree)
         return np.asarray(truth, dtype=bool)
 
 
@@ -118,8 +118,8 @@ def parse_all(texts: Sequence[str], attributes: Sequence[Attribute]) -> tuple[Co
     >>> len(parse_all(["age > 1", "age < 9"], [Integer("age", 1, 99)]))
     2
     """
-    check("constraints", len(texts), "the space", "join some by and")
-    check("constraint_characters", sum(len(text) for text in texts if isinstance(text, str)), "the constraints")
+    check_limit("constraints", len(texts), "the space", "join some by and")
+    check_limit("constraint_characters", sum(len(text) for text in texts if isinstance(text, str)), "the constraints")
     return tuple(parse(text, attributes) for text in texts)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream, mix
 from evenhand.space.individuals import Individuals, Rows
-from evenhand.stream import Stream, mix
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space

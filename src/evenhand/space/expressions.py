@@ -123,7 +123,7 @@ _CALCULATE: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-class Rows:
+class Columns:
     """Evaluates a tree on columns: numbers as floats with NaN for missing, listed values as codes with -1."""
 
     def __init__(

@@ -12,11 +12,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenhand.bounded import PACKINGS, count_values, parse_json, read_bytes, size_of, unpacked
+from evenhand._files import (
+    PACKINGS,
+    check_limit,
+    count_values,
+    exceeded,
+    limit,
+    parse_json,
+    read_bytes,
+    size_of,
+    unpacked,
+)
+from evenhand._sandbox import attempt
 from evenhand.errors import DataError, MissingExtra
-from evenhand.limits import check, exceeded, limit
 from evenhand.space.names import check_names
-from evenhand.trial import attempt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +58,7 @@ def check_file(path: Path, needs: str = "column names and rows") -> None:
     size = size_of(path, DataError, f"it is a directory or a device, not a file; name a file ({_FORMATS})")
     if size == 0:
         raise DataError(f"{path}: the file is empty; it needs {needs}")
-    check("data_bytes", size, path, _SAMPLE)
+    check_limit("data_bytes", size, path, _SAMPLE)
 
 
 def open_packed(path: Path, packed: str) -> io.BufferedReader:
@@ -75,11 +84,11 @@ def line_ends(text: bytes | str) -> int:
 
 def check_cells(path: Path, rows: int, columns: int, cells: int | None = None) -> None:
     """Raise where a table is too large, for its file or at all."""
-    check("table_rows", rows, path, _SAMPLE)
-    check("table_columns", columns, path, "leave columns out")
+    check_limit("table_rows", rows, path, _SAMPLE)
+    check_limit("table_columns", columns, path, "leave columns out")
     size = path.stat().st_size
     most = max(size, min(limit("table_cells"), max(_FREE_CELLS, _CELLS_PER_BYTE * size)))
-    check("table_cells", rows * columns if cells is None else cells, path, _SAMPLE, most)
+    check_limit("table_cells", rows * columns if cells is None else cells, path, _SAMPLE, most)
 
 
 def check_table(path: Path, packed: str, separator: str) -> None:
@@ -177,11 +186,11 @@ def _read_jsonl(path: Path, _: str) -> pd.DataFrame:
             if not line:
                 break
             if len(line) > longest:
-                check("json_bytes", len(line), f"{path}: line {number}")
+                check_limit("json_bytes", len(line), f"{path}: line {number}")
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             if not line.strip():
-                check("table_rows", number, path, _SAMPLE)
+                check_limit("table_rows", number, path, _SAMPLE)
                 continue
             values += _values(line, path, number)
             if values > most:

@@ -20,6 +20,7 @@ from evenhand.space.expressions import (
     And,
     Arithmetic,
     Column,
+    Columns,
     Compare,
     Condition,
     Literal,
@@ -27,7 +28,6 @@ from evenhand.space.expressions import (
     Missing,
     Not,
     Or,
-    Rows,
     Value,
     listed,
 )
@@ -87,7 +87,7 @@ class Formulas(Terms):
         if numeric and attribute.size > JUDGED:
             return None
         with np.errstate(all="ignore"):
-            truth = Rows([attribute], {attribute.name: np.arange(attribute.size)}, coded=True).truth(node)
+            truth = Columns([attribute], {attribute.name: np.arange(attribute.size)}, coded=True).truth(node)
         mask = np.broadcast_to(np.asarray(truth, dtype=bool), attribute.size)
         if numeric and np.count_nonzero(np.diff(mask)) > 2 * INTERVALS:
             return None

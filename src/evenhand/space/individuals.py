@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.stream import mix
+from evenhand._rng import mix
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import DataError, SpaceError, Words
-from evenhand.remedies import MISSING_DROP, MISSING_GROUP, OVERRIDES, exclude, override
+from evenhand.errors import MISSING_DROP, MISSING_GROUP, OVERRIDES, DataError, SpaceError, Words, exclude, override
 from evenhand.space.attributes import (
     LARGEST,
     Attribute,

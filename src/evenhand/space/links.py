@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._files import check_limit
 from evenhand._format import count
 from evenhand.errors import SpaceError
-from evenhand.limits import check
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space
@@ -37,7 +37,7 @@ def link_tables(space: Space) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
             if dependent in space.protected:
                 raise SpaceError(f"links end at a free attribute; {dependent!r} is protected")
             target = space.attributes[space.column(dependent)]
-            check("link_cells", source.size * target.size, f"the link from {name!r} to {dependent!r}")
+            check_limit("link_cells", source.size * target.size, f"the link from {name!r} to {dependent!r}")
             table = np.tile(np.arange(target.size, dtype=np.int32), (source.size, 1))
             for value, mapping in by_value.items():
                 for old, new in mapping.items():

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._files import check_limit
+from evenhand._rng import Stream
 from evenhand.errors import SpaceError
-from evenhand.limits import check
 from evenhand.space.individuals import Individuals
-from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space
@@ -153,7 +153,7 @@ def _legal_table(space: Space, columns: tuple[int, ...]) -> npt.NDArray[np.int32
     sizes, names = [space.coding.sizes[j] for j in columns], {space.names[j] for j in columns}
     tying = [constraint for constraint in space.constraints if names.issuperset(constraint.names)]
     work = math.prod(sizes) * sum(constraint.conditions for constraint in tying)
-    check("constraint_work", work, f"the constraints on {sorted(names)[:3]}", "write fewer or shorter ones")
+    check_limit("constraint_work", work, f"the constraints on {sorted(names)[:3]}", "write fewer or shorter ones")
     codes = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1)
     by_name = {space.names[j]: codes[i] for i, j in enumerate(columns)}
     legal = np.ones(codes.shape[1], dtype=bool)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.space.boxes import Boxes, Mask
 from evenhand.space.individuals import Rows
 from evenhand.space.listing import choose, scan
 from evenhand.space.ties import FOUND, NONE, OPEN, TIMEOUT, Mended, Tie, rings, ties
-from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evenhand._format import count
-from evenhand.visible import visible
+from evenhand._format import count, visible
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space

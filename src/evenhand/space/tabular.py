@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import DataError, SpaceError
-from evenhand.remedies import FRAME, PROTECTED
+from evenhand._rng import Stream
+from evenhand.errors import FRAME, PROTECTED, DataError, SpaceError
 from evenhand.space.attributes import Attribute, Integer, check_whole, missing_mask, no_value
 from evenhand.space.constraints import Constraint, parse_all
 from evenhand.space.counterparts import TabularFamilies, families
@@ -23,7 +23,6 @@ from evenhand.space.links import Links, link_tables
 from evenhand.space.moves import Moves, neighbours
 from evenhand.space.names import repeated, suggest
 from evenhand.space.sampling import Sampler
-from evenhand.stream import Stream
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,13 +35,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand._files import check_limit, parse_toml, read_toml
+from evenhand._format import visible, visible_toml
 from evenhand._write import SHARED, replacing
-from evenhand.bounded import parse_toml, read_toml
 from evenhand.errors import ConfigError, SpaceError
-from evenhand.limits import check
 from evenhand.space.attributes import KINDS, Attribute, Boolean, Integer, Nominal, Ordinal, Real
 from evenhand.space.names import suggest
-from evenhand.visible import visible, visible_toml
 
 if TYPE_CHECKING:
     from evenhand.space.tabular import Space
@@ -148,7 +147,7 @@ def loads(text: str, source: str = "<text>") -> Space:
         )
     except SpaceError as error:
         raise SpaceError(f"{source}: {error}") from None
-    check("space_counterparts", min(space.limit, space.combinations), source, "write a lower limit")
+    check_limit("space_counterparts", min(space.limit, space.combinations), source, "write a lower limit")
     return space
 
 
@@ -189,7 +188,7 @@ class _Reader:
         tables = content.get("attribute", [])
         if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
             raise self.error("a space needs attributes; write one [[attribute]] table for each column")
-        check("space_attributes", len(tables), self.source)
+        check_limit("space_attributes", len(tables), self.source)
         return [self.attribute(table, f"attribute {number}") for number, table in enumerate(tables, 1)]
 
     def attribute(self, table: Mapping[str, Any], where: str) -> Attribute:

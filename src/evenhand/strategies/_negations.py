@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.space.boxes import Boxes, Mask
 from evenhand.space.individuals import Rows
 from evenhand.space.solving import solve_any, solve_nearest
 from evenhand.space.tabular import Space
 from evenhand.strategies._paths import DOWN, IS
-from evenhand.stream import Stream
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.memo import Memo
+from evenhand._keyset import Memo
 from evenhand.search import Problem
 from evenhand.space.individuals import Individuals
 
@@ -19,7 +19,7 @@ class Queue:
     twelve bytes an individual where ids fit, and a push or a pop touches few of them.
 
     >>> from evenhand.space import Integer, Space
-    >>> from evenhand.stream import Stream
+    >>> from evenhand._rng import Stream
     >>> space = Space([Integer("age", 0, 9), Integer("sex", 0, 1)], protected="sex")
     >>> queue = Queue(Problem(space, Stream(0)))
     >>> queue.push([0.5, 0.9], space.individuals([[1, 0], [2, 0]]))

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import DataError, SpaceError
-from evenhand.remedies import DATA
+from evenhand.errors import DATA, DataError, SpaceError
 from evenhand.search import Problem, Query, work
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.tabular import Space

@@ -8,13 +8,13 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Stream
 from evenhand.search import Problem, Search, judge
 from evenhand.space.individuals import Individuals, Rows
 from evenhand.space.moves import step
 from evenhand.space.tabular import Space
 from evenhand.strategies._checks import at_least, one_of, positive
 from evenhand.strategies._rounds import draws, numbers
-from evenhand.stream import Stream
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import StrategyError
-from evenhand.memo import Memo
-from evenhand.remedies import KOSEI, THRESHOLD
+from evenhand._keyset import Memo
+from evenhand.errors import KOSEI, THRESHOLD, StrategyError
 from evenhand.search import Problem, Query, Search, judge, label, work
 from evenhand.space.boxes import Mask
 from evenhand.space.individuals import Individuals, Rows

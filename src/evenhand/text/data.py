@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.errors import DataError
-from evenhand.remedies import TEXTS
+from evenhand.errors import TEXTS, DataError
 from evenhand.space.names import suggest
 from evenhand.text.texts import Positions
 

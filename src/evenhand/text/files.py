@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand._files import check_limit
 from evenhand.errors import DataError, Use
-from evenhand.limits import check
 from evenhand.space.files import PIECE, READERS, check_cells, check_file, hollow, line_ends, open_packed
 from evenhand.space.names import suggest
 from evenhand.text.data import missing
@@ -150,7 +150,7 @@ def _decoded(path: Path, packed: str, encoding: str) -> str:
     with open_packed(path, packed) as stream:
         while piece := stream.read(PIECE):
             lines += piece.count(b"\n")
-            check("table_rows", lines, path, "give a sample of the texts")
+            check_limit("table_rows", lines, path, "give a sample of the texts")
             if hollow(piece):
                 raise DataError(f"{path}: it holds binary data, not text; give texts in {encoding}")
             pieces.append(piece)

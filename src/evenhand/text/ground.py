@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.stream import Stream, mix
+from evenhand._rng import Stream, mix
 from evenhand.text.families import TextFamilies
 from evenhand.text.individuals import TextIndividuals
 from evenhand.text.keys import Keys

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.stream import mix
+from evenhand._rng import mix
 from evenhand.text.texts import Ids, Positions, Texts
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._rng import Bits, mix
 from evenhand.space.individuals import complex_keys
-from evenhand.stream import Bits, mix
 from evenhand.text.articles import WRITTEN, articles, vowel
 from evenhand.text.occurrences import Casing, Occurrences
 from evenhand.text.swaps import Swaps

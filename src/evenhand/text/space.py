@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import visible
 from evenhand._validate import is_int
-from evenhand.errors import DataError, SpaceError
-from evenhand.remedies import TEXTS
+from evenhand.errors import TEXTS, DataError, SpaceError
 from evenhand.space.ground import Bound
 from evenhand.text.data import strings_of
 from evenhand.text.finding import AMBIGUOUS
@@ -21,7 +21,6 @@ from evenhand.text.ground import BoundTextSpace
 from evenhand.text.lexicon import Form, Lexicon, load_all, protected_words
 from evenhand.text.similar import Similar
 from evenhand.text.tokens import split
-from evenhand.visible import visible
 
 if TYPE_CHECKING:
     from evenhand.findings import Findings

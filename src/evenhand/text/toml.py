@@ -32,9 +32,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evenhand.bounded import parse_toml, read_toml
+from evenhand._files import check_limit, parse_toml, read_toml
 from evenhand.errors import ConfigError, SpaceError
-from evenhand.limits import check
 from evenhand.space.names import suggest
 from evenhand.text.lexicon import Form, Lexicon, Spellings
 from evenhand.text.tokens import split
@@ -44,26 +43,26 @@ NUMBERS = ("", "singular", "plural", "mass")
 _KEYS = ("sources", "identities", "forms", "terms", "ambiguous", "except", "capital")
 
 
-def load(path: str | Path) -> Lexicon:
+def read_lexicon(path: str | Path) -> Lexicon:
     """Read a lexicon from a file; it is named like the file."""
     path = Path(path)
-    return loads(read_toml(path, ConfigError), path.stem, str(path))
+    return parse_lexicon(read_toml(path, ConfigError), path.stem, str(path))
 
 
-def loads(text: str, name: str, source: str = "") -> Lexicon:
+def parse_lexicon(text: str, name: str, source: str = "") -> Lexicon:
     """Read a lexicon from text.
 
-    >>> loads('terms = ["reds", "blues"]', "team").identities
+    >>> parse_lexicon('terms = ["reds", "blues"]', "team").identities
     ('reds', 'blues')
     """
     content = parse_toml(text, source or name, ConfigError)
-    return lexicon(content, name, source)
+    return build_lexicon(content, name, source)
 
 
-def lexicon(content: Mapping[str, Any], name: str, source: str = "") -> Lexicon:
+def build_lexicon(content: Mapping[str, Any], name: str, source: str = "") -> Lexicon:
     """Make a lexicon from parsed TOML.
 
-    >>> lexicon({"identities": ["m", "f"], "forms": [{"terms": [["he", "she"]]}]}, "gender").terms("he/she")
+    >>> build_lexicon({"identities": ["m", "f"], "forms": [{"terms": [["he", "she"]]}]}, "gender").terms("he/she")
     ['he', 'she']
     """
     return _Reader(name, source or f"the lexicon {name!r}").lexicon(content)
@@ -108,7 +107,7 @@ class _Reader:
         forms = [self.form(table, f"form {number}") for number, table in enumerate(tables, 1)]
         if len({form.name for form in forms}) < len(forms):
             raise self.error(f"names of forms must differ, got {[form.name for form in forms]!r:.60}")
-        check("lexicon_cells", len(rows) * len(forms), self.source)
+        check_limit("lexicon_cells", len(rows) * len(forms), self.source)
         return forms, [self.row(row, len(forms), "forms") for row in rows]
 
     def by_form(self, content: Mapping[str, Any]) -> tuple[list[Form], list[list[Spellings]]]:
@@ -121,7 +120,7 @@ class _Reader:
         forms, columns = [], []
         tables = [table if isinstance(table, Mapping) else {} for table in self.rows(content, "forms")]
         lines = [self.rows(table, "terms") for table in tables]
-        check("lexicon_cells", sum(map(len, lines)) * len(identities), self.source)
+        check_limit("lexicon_cells", sum(map(len, lines)) * len(identities), self.source)
         for number, (table, rows) in enumerate(zip(tables, lines, strict=True), 1):
             where = f"forms {number}"
             for given in rows:

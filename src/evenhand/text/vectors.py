@@ -14,10 +14,9 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.bounded import PACKINGS, check_array, open_archive, open_file, unpacked
+from evenhand._files import PACKINGS, check_array, check_limit, exceeded, open_archive, open_file, unpacked
+from evenhand._files import limit as most_of
 from evenhand.errors import DataError
-from evenhand.limits import check, exceeded
-from evenhand.limits import limit as most_of
 
 Vectors = npt.NDArray[np.float32]
 _TEXT = (".txt", ".vec", ".gz", ".xz")
@@ -101,7 +100,7 @@ def _npz(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
         if len(shapes["words"]) != 1:
             raise DataError(f"{path}: 'words' must be a list of texts, got an array of shape {shapes['words']}")
         _check_words(shapes["words"][0], path)
-        check("vectors_numbers", max(shapes["vectors"][1:], default=0), path)
+        check_limit("vectors_numbers", max(shapes["vectors"][1:], default=0), path)
         if shapes["vectors"] and shapes["vectors"][0] != shapes["words"][0]:
             raise DataError(f"{path}: {_UNEQUAL.format(shapes['words'][0], shapes['vectors'][0])}")
     try:
@@ -139,7 +138,7 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
     sizes = len(header) == 2 and all(part.isdecimal() and len(part) <= _LONGEST for part in header)
     said = (int(header[0]), int(header[1])) if sizes else None
     width = len(header) - 1 if said is None else said[1]
-    check("vectors_numbers", width, path)
+    check_limit("vectors_numbers", width, path)
     lines = itertools.chain([first] if said is None and first else [], lines)
     words: list[str] = []
     blocks: list[npt.NDArray[Any]] = []
@@ -173,9 +172,9 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
 def _check_words(words: int, path: Path, width: int = 0) -> None:
     """Raise where there are too many words, or numbers in a text, for a file or at all."""
     size, remedy = path.stat().st_size, "give the most frequent ones"
-    check("vectors_words", words, path, remedy, min(most_of("vectors_words"), max(_FREE_WORDS, size)))
+    check_limit("vectors_words", words, path, remedy, min(most_of("vectors_words"), max(_FREE_WORDS, size)))
     most = max(most_of("vectors_values"), _PER_BYTE * size)
-    check("vectors_values", words * width, path, remedy, most)
+    check_limit("vectors_values", words * width, path, remedy, most)
 
 
 def _row(line: str, width: int) -> list[str]:

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from evenhand._rng import Stream
 from evenhand.errors import DataError, SpaceError
 from evenhand.findings import Findings, array_of, column_of
 from evenhand.space.ground import Bound
 from evenhand.space.individuals import hashed
-from evenhand.stream import Stream
 
 
 class PixelSpace:

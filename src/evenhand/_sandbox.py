@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from evenhand._files import MIB, exceeded, limit
 from evenhand.errors import LimitExceeded
-from evenhand.limits import MIB, exceeded, limit
 
 _TIMES = 16
 """Bytes of memory for each byte of a file."""

@@ -20,10 +20,106 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from evenhand.errors import EvenhandError
-from evenhand.limits import MIB, check, exceeded, limit
+from evenhand.errors import ConfigError, EvenhandError, LimitExceeded
+
+PREFIX = "EVENHAND_LIMIT_"
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+
+
+class Limit(NamedTuple):
+    """A limit: the most that is allowed unless it is changed, and of what."""
+
+    most: int
+    meaning: str
+
+
+LIMITS: dict[str, Limit] = {
+    "toml_bytes": Limit(2 * MIB, "bytes of a TOML file: a space, a lexicon, evenhand.toml"),
+    "toml_values": Limit(250_000, "values in a TOML file; a header or a dot of a key counts as two"),
+    "toml_key_parts": Limit(8, "parts of a dotted key in a TOML file"),
+    "json_bytes": Limit(128 * MIB, "bytes of a JSON file, of a line of JSON lines, or of the texts of one answer"),
+    "json_values": Limit(
+        5_000_000, "values in a JSON file, or one for each 8 of its bytes; of JSON lines one for each 4"
+    ),
+    "nesting": Limit(100, "levels of brackets in TOML and JSON"),
+    "lexicon_cells": Limit(1_000_000, "identities of a lexicon times its forms"),
+    "space_attributes": Limit(20_000, "attributes of a space that is read from a file"),
+    "space_counterparts": Limit(10_000_000, "counterparts of one individual, as `limit` in a space's file"),
+    "constraints": Limit(2_000, "constraints of a space"),
+    "constraint_characters": Limit(100_000, "characters of all constraints of a space together"),
+    "constraint_work": Limit(500_000_000, "conditions times combinations of values to find the valid ones"),
+    "link_cells": Limit(10_000_000, "values of a protected attribute times those of an attribute linked to it"),
+    "data_bytes": Limit(4 * GIB, "bytes of a file of rows or texts, after unpacking"),
+    "unpack_ratio": Limit(100, "bytes unpacked for each byte of a packed file (its first 16 MiB are free)"),
+    "table_columns": Limit(20_000, "columns of a table"),
+    "table_rows": Limit(20_000_000, "rows of a table, or lines of a text file"),
+    "table_cells": Limit(
+        50_000_000, "cells of a table, or one for each byte of its file (of a small file: 20 for each of its bytes)"
+    ),
+    "vectors_bytes": Limit(16 * GIB, "bytes of a file of word vectors, after unpacking"),
+    "vectors_words": Limit(5_000_000, "words of a file of vectors (beyond 100,000: one for each of its bytes)"),
+    "vectors_numbers": Limit(10_000, "numbers of one word's vector"),
+    "vectors_values": Limit(5_000_000, "numbers in a text of vectors, or two for each byte of its file"),
+    "model_bytes": Limit(4 * GIB, "bytes of a model file, after unpacking"),
+    "model_nodes": Limit(100_000, "objects in a .skops file, each counted as often as it is used"),
+    "archive_entries": Limit(50_000, "entries of a .skops or .npz file"),
+    "bundle_bytes": Limit(8 * GIB, "bytes of a bundle"),
+    "bundle_entries": Limit(1_000, "entries of a bundle"),
+    "frame_bytes": Limit(384 * MIB, "bytes of one answer in answers.log"),
+    "trial_bytes": Limit(384 * MIB, "memory that a trial reading in a child process may take, plus 16 times the file"),
+    "trial_seconds": Limit(1, "seconds of computing for a trial reading, plus one for each 4 MiB of the file"),
+}
+
+
+def limit(name: str) -> int:
+    """Return the most that is allowed now.
+
+    >>> limit("nesting")
+    100
+    """
+    text = os.environ.get(PREFIX + name.upper())
+    if text is None:
+        return LIMITS[name].most
+    try:
+        most = int(text)
+    except ValueError:
+        most = -1
+    if most < 0:
+        raise ConfigError(
+            f"{PREFIX}{name.upper()} must be a whole number of 0 or more, got {text!r}; "
+            f"unset it for the default of {LIMITS[name].most:,}"
+        )
+    return most
+
+
+def check_limit(name: str, value: int, where: object, remedy: str = "", most: int | None = None) -> None:
+    """Raise where a value is beyond a limit; ``most`` is the limit where it depends on the file as well.
+
+    >>> check_limit("nesting", 5000, "space.toml")
+    Traceback (most recent call last):
+    evenhand.errors.LimitExceeded: space.toml: beyond the limit nesting: 5,000, where 100 is the most (levels of
+    brackets in TOML and JSON); if you trust the file, set EVENHAND_LIMIT_NESTING higher
+    """
+    allowed = limit(name) if most is None else most
+    if value > allowed:
+        raise exceeded(name, f"{value:,}", where, remedy, allowed)
+
+
+def exceeded(name: str, value: str, where: object, remedy: str = "", most: int | None = None) -> LimitExceeded:
+    """Make the error of a limit that was exceeded.
+
+    >>> exceeded("nesting", "too deep", "space.toml").limit
+    'nesting'
+    """
+    allowed = limit(name) if most is None else most
+    return LimitExceeded(
+        f"{where}: beyond the limit {name}: {value}, where {allowed:,} is the most ({LIMITS[name].meaning});\n"
+        f"{remedy}{', or ' if remedy else ''}if you trust the file, set {PREFIX}{name.upper()} higher",
+        name, value, allowed,
+    )  # fmt: skip
+
 
 PACKINGS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 """Endings of packed files, and what opens them."""
@@ -90,13 +186,13 @@ def read_bytes(path: Path, name: str, error: Kind, remedy: str = "") -> bytes:
     >>> read_bytes(file, "json_bytes", DataError)
     b'[]'
     """
-    check(name, size_of(path, error), path, remedy)
+    check_limit(name, size_of(path, error), path, remedy)
     with open_file(path, error) as file:
         try:
             content = file.read(limit(name) + 1)
         except OSError as problem:
             raise error(f"{path}: it cannot be read ({_reason(problem)})") from None
-    check(name, len(content), path, remedy)
+    check_limit(name, len(content), path, remedy)
     return content
 
 
@@ -119,11 +215,11 @@ def parse_toml(text: str, where: str, error: Kind) -> dict[str, Any]:
     evenhand.errors.LimitExceeded: text: beyond the limit toml_key_parts: more, where 8 is the most (parts of a
     dotted key in a TOML file); if you trust the file, set EVENHAND_LIMIT_TOML_KEY_PARTS higher
     """
-    check("toml_bytes", len(text), where)
+    check_limit("toml_bytes", len(text), where)
     bare = _TOML_WORDS.sub("", text)
     # Each is looked for more than once, and takes as much as several values.
     tables = sum(map(len, _TOML_TABLES.findall(bare)))
-    check("toml_values", sum(map(bare.count, ",={[")) + _TABLE * tables, where)
+    check_limit("toml_values", sum(map(bare.count, ",={[")) + _TABLE * tables, where)
     # Between the parts of a key there are dots alone; tomllib's memory grows with the square of their number.
     if "." * limit("toml_key_parts") in bare:
         raise exceeded("toml_key_parts", "more", where)
@@ -146,7 +242,7 @@ def parse_json(content: bytes, where: object, values: int | None = None) -> Any:
     evenhand.errors.LimitExceeded: text: beyond the limit nesting: more, where 100 is the most (levels of brackets in
     TOML and JSON); if you trust the file, set EVENHAND_LIMIT_NESTING higher
     """
-    check("json_bytes", len(content), where)
+    check_limit("json_bytes", len(content), where)
     count_values(content, where, limit("json_values") if values is None else values)
     text = content.decode("utf-8-sig")
     del content
@@ -159,10 +255,10 @@ def parse_json(content: bytes, where: object, values: int | None = None) -> Any:
 def count_values(data: bytes, where: object, most: int) -> int:
     """Count the values in JSON without parsing it; raise where they are too many, or nested too deeply."""
     # Texts are taken out one by one, so their number is looked at first.
-    check("json_values", data.count(b'"') // 4, where, most=most)
+    check_limit("json_values", data.count(b'"') // 4, where, most=most)
     bare = _JSON_TEXTS.sub(b"", data).translate(None, _NO_STRUCTURE)
     values = 1 + sum(map(bare.count, (b",", b"[", b"{")))
-    check("json_values", values, where, most=most)
+    check_limit("json_values", values, where, most=most)
     _check_nesting(bare, where)
     return values
 
@@ -188,7 +284,7 @@ class Unpacked(io.RawIOBase):
     def __init__(self, path: Path, packed: str, name: str, error: Kind) -> None:
         self._path, self._name = path, name
         size = size_of(path, error)
-        check(name, size, path, "give a sample of it")
+        check_limit(name, size, path, "give a sample of it")
         file = open_file(path, error)
         self._stream: IO[bytes] = PACKINGS[packed](file, "rb") if packed else file
         self._file = file
@@ -301,11 +397,11 @@ def _check_entries(
     archive: zipfile.ZipFile, file: IO[bytes], where: object, entries: str, name: str, error: Kind
 ) -> None:
     listed = archive.infolist()
-    check(entries, len(listed), where)
+    check_limit(entries, len(listed), where)
     total = sum(entry.file_size for entry in listed)
-    check(name, total, where)
+    check_limit(name, total, where)
     size = file.seek(0, os.SEEK_END)
-    check("unpack_ratio", total // max(size, 1), where, most=max(limit("unpack_ratio"), FREE // max(size, 1)))
+    check_limit("unpack_ratio", total // max(size, 1), where, most=max(limit("unpack_ratio"), FREE // max(size, 1)))
     end = 0
     for entry in sorted(listed, key=lambda entry: entry.header_offset):
         # A header has 30 bytes and the name; the directory says nothing of what else is in it.

@@ -24,7 +24,7 @@ from benchmarks import nets
 from benchmarks.machine import Results, cpu, parser, short
 from benchmarks.subjects import DATA
 from evenhand.search import Problem, Search
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 
 ROWS = ("census/age", "census/race", "census/sex", "bank/age", "credit/age", "credit/sex")
 RUNS = 10

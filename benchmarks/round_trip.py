@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import cpu, facts, parser, save, short
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.tokens import Texts
 
 STRINGS = 1_000_000
 BLOCK = 20_000

@@ -25,7 +25,7 @@ from benchmarks import nets
 from benchmarks.adf import FromData, spread
 from benchmarks.machine import Results, cpu, parser, short
 from benchmarks.subjects import DATA, fit
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 from evenhand.strategies import symbolic
 from evenhand.strategies._negations import Negations
 from evenhand.strategies._queue import Queue

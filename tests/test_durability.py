@@ -395,7 +395,7 @@ def test_ctrl_c_ends_a_repair_whoever_swallows_it(way: Callable[[], None]) -> No
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_never_parts_findings_from_their_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenhand.findings import Findings
+    from evenhand.spaces.findings import Findings
 
     add, calls = Findings.add, iter(range(10**6))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import ModelError
-from evenhand.findings import Decisions, Findings
+from evenhand.spaces.findings import Decisions, Findings
 
 SPACE = eh.Space([eh.Integer("x", 0, 9999), eh.Boolean("b")], protected="b")
 

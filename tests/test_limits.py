@@ -30,7 +30,7 @@ from evenhand._files import (
 )
 from evenhand._sandbox import TrialFailed, attempt
 from evenhand.errors import ConfigError, DataError, EvenhandError, LimitExceeded
-from evenhand.space.frames import read_frame
+from evenhand.spaces.frames import read_frame
 
 SAFETY = Path(__file__).parents[1] / "docs" / "explanation" / "safety.md"
 
@@ -87,7 +87,7 @@ def test_a_plain_file_may_have_as_many_cells_as_its_size_allows(
 def test_lines_of_json_are_not_taken_apart_to_be_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"text": "a comment, that somebody wrote", "id": 5}\n' * 100)
-    monkeypatch.setattr("evenhand.space.files.count_values", None)
+    monkeypatch.setattr("evenhand._files.count_values", None)
     assert read_frame(path).shape == (100, 2)
 
 

@@ -16,7 +16,7 @@ from evenhand import plugins
 from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
 from evenhand.reporting.wording import call_of
 from evenhand.search import Problem, judge
-from evenhand.space.ground import require
+from evenhand.spaces.base import require
 from evenhand.strategies import describe, known, make, names
 from evenhand.testing import World, check_model, check_space, check_strategy, worlds_for
 from tests.plugin_helpers import PLUGINS, evenhand, installed

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.text.quality import quality as measured
-from evenhand.text.tokens import split
+from evenhand.spaces.text.quality import quality as measured
+from evenhand.spaces.text.tokens import split
 from tests.text_worlds import TextWorld, team_space, team_texts, text_world
 
 BUDGET = eh.Budget(tests=600)

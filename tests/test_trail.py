@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import evenhand as eh
 from evenhand import trail
 from evenhand.check import Steadiness
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 from evenhand.trail import Trail, trail_of
 from tests.worlds import World, random_world, worlds
 

@@ -13,8 +13,8 @@ import evenhand as eh
 from evenhand.asker import Asker
 from evenhand.criteria import Flip
 from evenhand.errors import StrategyError
-from evenhand.text.pairs import TextPairs
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.individuals import TextPairs
+from evenhand.spaces.text.tokens import Texts
 from evenhand.word_slopes import EPSILON, largest, least
 from tests.text_worlds import VECTORS, WORDS, Words, WordWorld, team_space, team_texts
 

@@ -9,9 +9,9 @@ import numpy as np
 
 import evenhand as eh
 from evenhand import testing
+from evenhand.spaces.text.similar import Similar
+from evenhand.spaces.text.tokens import split
 from evenhand.testing import TEAMS, VECTORS, WORDS, team_space, team_texts, text_label
-from evenhand.text.similar import Similar
-from evenhand.text.tokens import split
 
 __all__ = ["TEAMS", "VECTORS", "WORDS", "team_space", "team_texts"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand import testing
 from evenhand.search import Problem, Search, judge
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 
 
 @dataclass

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from evenhand.run import Run, audit
     from evenhand.shrinking import Example, Examples
     from evenhand.shrinking.examples import examples
-    from evenhand.space import Boolean, Integer, Nominal, Ordinal, Real, Space
+    from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
+    from evenhand.spaces.tabular import Space
+    from evenhand.spaces.text.space import TextSpace
     from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImportance, TextRandom, Themis
-    from evenhand.text.space import TextSpace
     from evenhand.text_quality import Quality, quality
 
 __all__ = [

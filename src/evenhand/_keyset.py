@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.space.individuals import Keys
+from evenhand.spaces.individuals import Keys
 
 Positions = npt.NDArray[np.int64]
 

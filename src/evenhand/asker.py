@@ -14,8 +14,8 @@ from evenhand.model import Model, reading
 from evenhand.model.asking import Asking
 from evenhand.model.sensitive import SensitiveModel
 from evenhand.slopes import Slopes, Source
-from evenhand.space.ground import BoundSpace, Families, table
-from evenhand.space.tabular import Space
+from evenhand.spaces.base import BoundSpace, Families, table
+from evenhand.spaces.tabular import Space
 from evenhand.word_slopes import WordSlopes
 
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from evenhand.asker import Asker
 from evenhand.criteria import Criterion, Judgement, Outputs
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout, RunError
-from evenhand.findings import Findings
-from evenhand.space.ground import Block, Families
+from evenhand.spaces.base import Block, Families
+from evenhand.spaces.findings import Findings
 
 if TYPE_CHECKING:
     from evenhand.judge import Judge
@@ -114,7 +114,7 @@ class Steadiness:
 
     >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
-    >>> from evenhand.space import Boolean, Integer, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
     >>> model = wrap(lambda frame: frame["age"] > frame["age"].mean())
     >>> rows = space.individuals([[age, 0] for age in range(100)]).rows

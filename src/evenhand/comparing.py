@@ -22,8 +22,8 @@ from evenhand.measuring.survey import UNTESTABLE, nobody
 from evenhand.rejudging import check_model
 from evenhand.run import Run, check_arguments
 from evenhand.sources import model_of
-from evenhand.space.ground import Families, require
-from evenhand.space.tabular import Space
+from evenhand.spaces.base import Families, require
+from evenhand.spaces.tabular import Space
 
 CHUNK = 16_384
 Positions = npt.NDArray[np.int64]

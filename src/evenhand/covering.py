@@ -14,13 +14,13 @@ from evenhand._validate import is_int, is_number
 from evenhand.asker import Asker
 from evenhand.criteria import Flip
 from evenhand.errors import DECIDE, THRESHOLD, ModelError, RunError, SpaceError, StrategyError
-from evenhand.findings import Decisions
 from evenhand.rejudging import asker_of
 from evenhand.retracing import retrace
 from evenhand.run import Run
-from evenhand.space.ground import require
-from evenhand.space.individuals import Individuals
-from evenhand.space.tabular import Space
+from evenhand.spaces.base import require
+from evenhand.spaces.findings import Decisions
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.tabular import Space
 from evenhand.surrogate import FOLDS, imitate
 from evenhand.trail import block_size
 

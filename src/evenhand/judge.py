@@ -16,9 +16,9 @@ import numpy.typing as npt
 from evenhand.asker import Asker
 from evenhand.check import scattered
 from evenhand.criteria import Judgement, Outputs
-from evenhand.findings import Decisions
-from evenhand.space.ground import BoundSpace, Families
-from evenhand.space.tabular import Space
+from evenhand.spaces.base import BoundSpace, Families
+from evenhand.spaces.findings import Decisions
+from evenhand.spaces.tabular import Space
 
 CHUNK = 32_768
 """The most rows of one block, unless something else is said."""
@@ -60,7 +60,7 @@ def ask(asker: Asker, families: Families) -> Judged:
 
     >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
-    >>> from evenhand.space import Boolean, Integer, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
     >>> asker = Asker(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip())
     >>> ask(asker, space.families(space.individuals([[3, 0], [4, 0]]), 0)).unfair.tolist()
@@ -75,7 +75,7 @@ def ask_mixed(asker: Asker, families: Families, seed: int, chunk: int) -> tuple[
 
     >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
-    >>> from evenhand.space import Boolean, Integer, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
     >>> asker = Asker(wrap(lambda frame: frame["member"]), space, Flip())
     >>> judged, rows = ask_mixed(asker, space.families(space.individuals([[3, 0], [4, 0]]), 0), 0, 100)
@@ -95,7 +95,7 @@ def ask_mixed(asker: Asker, families: Families, seed: int, chunk: int) -> tuple[
 def blocks(ground: BoundSpace, people: Any, rows: int = CHUNK) -> Iterator[Any]:
     """Cut individuals into blocks whose families have at most so many rows.
 
-    >>> from evenhand.space import Boolean, Integer, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
     >>> [len(block) for block in blocks(space, space.individuals([[3, 0], [4, 0], [3, 1]]), 4)]
     [2, 1]
@@ -127,7 +127,7 @@ class Judge:
     --------
     >>> from evenhand.criteria import Flip
     >>> from evenhand.model import wrap
-    >>> from evenhand.space import Boolean, Integer, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
     >>> judge = Judge(Asker(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip()), 0)
     >>> judge.unfair(space.individuals([[3, 0], [4, 0], [3, 1]])).tolist(), judge.rows

@@ -14,9 +14,9 @@ from evenhand import _interrupts as interrupts
 from evenhand.budget import Budget, StopReason
 from evenhand.clock import Clock
 from evenhand.errors import RunError
-from evenhand.findings import Decisions, Findings, array_of
 from evenhand.log import Frame, Log, digest_of
-from evenhand.space.ground import Block, BoundSpace
+from evenhand.spaces.base import Block, BoundSpace
+from evenhand.spaces.findings import Decisions, Findings, array_of
 
 QUESTIONS = ("test", "label", "score", "gradient")
 CURVE = 4096

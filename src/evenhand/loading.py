@@ -14,16 +14,15 @@ from evenhand.budget import Budget, StopReason
 from evenhand.check import Checked
 from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_identity, read_result, refuse_links
 from evenhand.errors import EvenhandError, RunError, SpaceError
-from evenhand.findings import Decisions, Findings
 from evenhand.identity import RunIdentity
 from evenhand.ledger import QUESTIONS, check_answer
 from evenhand.log import frames
 from evenhand.run import COUNTS, Run
-from evenhand.space.attributes import KINDS
-from evenhand.space.ground import AnySpace
-from evenhand.space.names import suggest
-from evenhand.space.tabular import Space
-from evenhand.text.space import TextSpace
+from evenhand.spaces.attributes import KINDS, suggest
+from evenhand.spaces.base import AnySpace
+from evenhand.spaces.findings import Decisions, Findings
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.space import TextSpace
 
 SPACE_FIELDS = {
     "attributes": [{"kind": one_of(list(KINDS)), "name": TEXT, "dtype?": Maybe(TEXT)}],

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from evenhand._rng import mix
 from evenhand.criteria import Outputs, Places
 from evenhand.model import Model
-from evenhand.space.individuals import Ids
+from evenhand.spaces.individuals import Ids
 
 PLACES = 20
 """log2 of how many individuals are remembered."""

@@ -29,7 +29,7 @@ from evenhand.log import Frame, Log
 from evenhand.most_different import Recall, most_different_of
 from evenhand.questions import Questions, check_contrasts
 from evenhand.search import Contrasts, Query, Verdicts
-from evenhand.space.ground import Block, Families
+from evenhand.spaces.base import Block, Families
 from evenhand.trail import Trail, trail_of
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000

@@ -163,7 +163,7 @@ class Auditor:
 
 def _retry(cases: Corpus, model: Any, space: Any, settings: dict[str, Any]) -> Sequence[Pair | TextPair]:
     """Ask about the cases of earlier runs; arguments that are no arguments are for the audit to refuse."""
-    from evenhand.space.ground import AnySpace
+    from evenhand.spaces.base import AnySpace
 
     if not isinstance(space, AnySpace):
         return []

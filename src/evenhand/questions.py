@@ -11,14 +11,14 @@ import numpy.typing as npt
 from evenhand._rng import Bits
 from evenhand.asker import Asker
 from evenhand.errors import DECIDE, KOSEI, THRESHOLD, ModelError, StrategyError
-from evenhand.findings import Decisions
 from evenhand.ledger import Arrays, Ledger
 from evenhand.log import Frame
 from evenhand.search import Query
 from evenhand.slopes import Slopes
-from evenhand.space.ground import Block
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.text.pairs import TextPairs
+from evenhand.spaces.base import Block
+from evenhand.spaces.findings import Decisions
+from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.text.individuals import TextPairs
 from evenhand.word_slopes import WordSlopes
 
 

@@ -17,9 +17,9 @@ from evenhand.criteria import Criterion, Flip
 from evenhand.errors import DataError, EvenhandError
 from evenhand.judge import Judge, ask
 from evenhand.model import wrap
-from evenhand.space.individuals import Individuals
-from evenhand.space.tabular import Space
-from evenhand.text.space import TextSpace
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.space import TextSpace
 from evenhand.text_words import TextPair
 from evenhand.words import Pair, pairs_in
 

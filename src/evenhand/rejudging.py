@@ -11,7 +11,7 @@ from evenhand.judge import Judge
 from evenhand.replaying import same_answers
 from evenhand.run import Run
 from evenhand.sources import deciding, threshold_of
-from evenhand.space.ground import require
+from evenhand.spaces.base import require
 
 
 def judge_of(run: Run, asker: Asker, limit: int | None = None) -> Judge:

@@ -19,7 +19,7 @@ from evenhand.oracle import Oracle
 from evenhand.run import Run
 from evenhand.search import Problem, Strategy
 from evenhand.slopes import DIFFERENCES
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 from evenhand.strategies import known, make
 from evenhand.trail import Trail
 

@@ -26,7 +26,6 @@ from evenhand.clock import Clock
 from evenhand.criteria import Criterion, Flip
 from evenhand.directory import Directory, as_path
 from evenhand.errors import BudgetError, EvenhandError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
-from evenhand.findings import Findings
 from evenhand.identity import RunIdentity
 from evenhand.judge import CHUNK
 from evenhand.ledger import Status, Stop, Stored
@@ -34,10 +33,11 @@ from evenhand.log import Log
 from evenhand.model import wrap
 from evenhand.oracle import Oracle
 from evenhand.search import Problem, Strategy
-from evenhand.space.ground import AnySpace, Block, Bound
+from evenhand.spaces.base import AnySpace, Block, Bound
+from evenhand.spaces.findings import Findings
+from evenhand.spaces.text.space import SAMPLED
 from evenhand.starting import REMARKS, check_kind
 from evenhand.strategies import describe, make
-from evenhand.text.space import SAMPLED
 from evenhand.trail import Origin
 from evenhand.unused import SCORED, compare_scores, is_unaware, statement, unread
 

@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from evenhand._rng import Bits, Stream
 from evenhand.errors import TEXT_SPACE, StrategyError
-from evenhand.space.ground import Block, BoundSpace, table
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.text.ground import BoundTextSpace
-from evenhand.text.pairs import TextPairs
+from evenhand.spaces.base import Block, BoundSpace, table
+from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.text.individuals import TextPairs
+from evenhand.spaces.text.space import BoundTextSpace
 
 if TYPE_CHECKING:
     from evenhand._keyset import Memo
-    from evenhand.space.tabular import Space
+    from evenhand.spaces.tabular import Space
 
 Kind = Literal["test", "label", "score", "contrast", "gradient", "swap", "work"]
 Rule = Literal["asc", "hotflip", "largest", "least"]

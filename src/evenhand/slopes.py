@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from evenhand.errors import KOSEI, SCORE_DIFFERENCES, ModelError, StrategyError
 from evenhand.search import of_class
-from evenhand.space.individuals import Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Rows
+from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
     from evenhand.asker import Asker

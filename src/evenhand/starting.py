@@ -6,9 +6,9 @@ from typing import Any
 
 from evenhand.errors import TEXT_SPACE, StrategyError, search
 from evenhand.search import Strategy
-from evenhand.space.ground import AnySpace, require
+from evenhand.spaces.base import AnySpace, require
+from evenhand.spaces.text.space import BORROWED
 from evenhand.strategies import describe
-from evenhand.text.space import BORROWED
 
 REMARKS = {BORROWED: "similar words are only among words of the texts (give words= or similar=)"}
 """What is said about a count where its name does not say enough."""
@@ -18,7 +18,7 @@ def check_kind(space: Any, strategy: Strategy) -> None:
     """Raise where a search needs another kind of space.
 
     >>> from evenhand.strategies import TextRandom
-    >>> from evenhand.text.space import TextSpace
+    >>> from evenhand.spaces.text.space import TextSpace
     >>> check_kind(TextSpace("religion"), TextRandom())
     """
     if not isinstance(space, AnySpace):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.space.attributes import Attribute
-from evenhand.space.individuals import Rows
+from evenhand.spaces.attributes import Attribute
+from evenhand.spaces.individuals import Rows
 
 if TYPE_CHECKING:
-    from evenhand.space.tabular import Space
+    from evenhand.spaces.tabular import Space
 
 FOLDS = 5
 WIDEST = 256
@@ -28,7 +28,7 @@ class Inputs:
     An ordered attribute is one column, to be cut anywhere. Each value of a nominal one has a column of its own, and so
     has a missing value: a cut between two codes would group values that have nothing in common.
 
-    >>> from evenhand.space import Boolean, Integer, Nominal, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer, Nominal; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 1, 9), Nominal("work", ["a", "b", "c"]), Boolean("sex")], protected="sex")
     >>> Inputs(space)(np.array([[4, 2, 1]])).tolist()
     [[4.0, 1.0, 0.0, 0.0, 1.0]]
@@ -90,7 +90,7 @@ def imitate(space: Space, rows: Rows, decisions: npt.NDArray[Any], whole: bool =
     only the commonest one is not accurate. It is cross-validated; where ``rows`` are the whole space, there are no
     others and it is counted.
 
-    >>> from evenhand.space import Boolean, Integer, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 1, 9), Boolean("sex")], protected="sex")
     >>> rows = space.coding.rows(np.arange(18))
     >>> done = imitate(space, rows, rows[:, 0] > 5, whole=True)

@@ -29,11 +29,12 @@ from evenhand.plugins import is_spec
 from evenhand.replaying import replay
 from evenhand.reporting import report
 from evenhand.run import Run, audit
-from evenhand.space import Integer, Nominal, Space
-from evenhand.space.ground import AnySpace, BoundSpace
+from evenhand.spaces.attributes import Integer, Nominal
+from evenhand.spaces.base import AnySpace, BoundSpace
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.space import TextSpace
 from evenhand.starting import needs_of
 from evenhand.strategies import describe, known, make
-from evenhand.text.space import TextSpace
 
 __all__ = ["STRATEGY_CHECKS", "World", "check_model", "check_space", "check_strategy", "worlds_for"]
 

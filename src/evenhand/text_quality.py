@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError
-from evenhand.text.quality import compared, within
-from evenhand.text.texts import Texts
-from evenhand.text_findings import Record, TextFindings
+from evenhand.spaces.text.findings import Record, TextFindings
+from evenhand.spaces.text.quality import compared, within
+from evenhand.spaces.text.tokens import Texts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import number, visible
-from evenhand.text.lexicon import Lexicon
-from evenhand.text.marking import Edit, Piece, marked, shortened, swaps
-from evenhand.text_findings import TextFindings
+from evenhand.spaces.text.diff import Edit, Piece, marked, shortened, swaps
+from evenhand.spaces.text.findings import TextFindings
+from evenhand.spaces.text.lexicon import Lexicon
 from evenhand.words import CANDIDATES, UNSURE, WIDEST, first_by, gaps_of, native, outcome, plain, plain_json
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def text_pairs_in(pairs: TextFindings, positions: npt.NDArray[np.int64]) -> list
 def lexicons_of(pairs: Sequence[TextPair], lexicons: Sequence[Lexicon]) -> list[str]:
     """Name for each pair the lexicon of what was swapped; where none is sure, all of them.
 
-    >>> from evenhand.text.lexicon import load
+    >>> from evenhand.spaces.text.lexicon import load
     >>> lexicons_of([TextPair("A Sikh.", "A Jew.", 0, 1, 1.0, 0)], [load("religion"), load("race")])
     ['religion']
     """

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from evenhand.asker import Asker
 from evenhand.search import Strategy
-from evenhand.space.ground import Block, BoundSpace, table
-from evenhand.space.individuals import Individuals
-from evenhand.space.tabular import Space
+from evenhand.spaces.base import Block, BoundSpace, table
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.tabular import Space
 
 ROWS = 2**15
 """Family members of one block."""
@@ -27,7 +27,7 @@ class Trail:
     Made of the memo's keys where those tell everything; otherwise of what is added: ids, or rows in spaces too large to
     number their individuals. More than ``most`` bytes are given up.
 
-    >>> from evenhand.space import Boolean, Integer, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
     >>> people = space.individuals([[3, 0], [7, 1]])
     >>> [block.rows.tolist() for block in Trail(space, [people.keys])]
@@ -94,7 +94,7 @@ def trail_of(space: BoundSpace) -> Trail | None:
     They do not where they are hashes, nor with links, nor where a family is a sample that depends on who was asked.
     Nobody wants to know which texts were tested, so that is not kept.
 
-    >>> from evenhand.space import Boolean, Integer, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> trail_of(Space([Integer("age", 1, 9), Boolean("member")], protected="member")) is None
     True
     """

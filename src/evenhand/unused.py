@@ -16,13 +16,13 @@ import numpy.typing as npt
 from evenhand._format import Figure, Sentence
 from evenhand.check import BRIEF, affordable
 from evenhand.errors import ModelError
-from evenhand.space.ground import table
-from evenhand.space.tabular import Space
+from evenhand.spaces.base import table
+from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
     from evenhand.asker import Asker
-    from evenhand.space.ground import Families
-    from evenhand.text.space import TextSpace
+    from evenhand.spaces.base import Families
+    from evenhand.spaces.text.space import TextSpace
 
 SCORED = 256
 """Families whose scores are compared where nothing was found."""
@@ -40,7 +40,7 @@ def unread(asker: Asker) -> tuple[str, ...]:
 def unreached(space: Space | TextSpace, unused: Sequence[str]) -> frozenset[str]:
     """Name the protected attributes that do not reach the model, nor does anything that follows them.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> sorted(unreached(Space([Integer("age", 1, 9), Boolean("a"), Boolean("b")], protected=["a", "b"]), ["a", "age"]))
     ['a']
     """
@@ -53,7 +53,7 @@ def unreached(space: Space | TextSpace, unused: Sequence[str]) -> frozenset[str]
 def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
     """Tell whether no protected attribute reaches the model, nor anything that follows one.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> is_unaware(Space([Integer("age", 1, 9), Boolean("member")], protected="member"), ["member"])
     True
     """
@@ -127,7 +127,7 @@ def statement(
     complete
         Whether all families of the space were judged, each with all of its counterparts.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
     >>> str(statement(space, ["member"], 0, 9, None))[:85]
     "the model does not receive 'member', so it cannot treat anybody differently by it; it"

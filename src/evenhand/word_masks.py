@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from evenhand._rng import mix
 from evenhand.search import of_class
-from evenhand.text.ground import WORDS
-from evenhand.text.pairs import TextPairs
-from evenhand.text.texts import Positions, Texts
+from evenhand.spaces.text.individuals import TextPairs
+from evenhand.spaces.text.space import WORDS
+from evenhand.spaces.text.tokens import Positions, Texts
 
 if TYPE_CHECKING:
     from evenhand.asker import Asker
-    from evenhand.text.ground import BoundTextSpace
+    from evenhand.spaces.text.space import BoundTextSpace
 
 Slope = npt.NDArray[np.float64]
 

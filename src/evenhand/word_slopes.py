@@ -15,9 +15,9 @@ import numpy.typing as npt
 from evenhand._rng import Bits, mix
 from evenhand.errors import FOR_TEXTS, TEXT_RANDOM, ModelError, StrategyError
 from evenhand.slopes import DIFFERENCES, Source
-from evenhand.text.ground import BoundTextSpace
-from evenhand.text.pairs import TextPairs
-from evenhand.text.texts import Positions
+from evenhand.spaces.text.individuals import TextPairs
+from evenhand.spaces.text.space import BoundTextSpace
+from evenhand.spaces.text.tokens import Positions
 from evenhand.word_masks import Effects, Masks, Slope
 from evenhand.word_vectors import WordVectors
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.text.texts import Vocabulary
+from evenhand.spaces.text.tokens import Vocabulary
 
 if TYPE_CHECKING:
     from evenhand.model import Model

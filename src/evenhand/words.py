@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import number
-from evenhand.text_findings import TextFindings
+from evenhand.spaces.text.findings import TextFindings
 
 if TYPE_CHECKING:
-    from evenhand.findings import Findings
     from evenhand.run import Run
+    from evenhand.spaces.findings import Findings
     from evenhand.text_words import TextPair
 
 CANDIDATES = 5_000

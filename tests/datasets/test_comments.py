@@ -10,9 +10,9 @@ from evenhand import datasets
 from evenhand.datasets.comments import PLANTED, generate
 from evenhand.demo.text_nets import Training, decide, small
 from evenhand.errors import DataError
-from evenhand.text.lexicon import load
-from evenhand.text.swaps import Swaps
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.lexicon import load
+from evenhand.spaces.text.swaps import Swaps
+from evenhand.spaces.text.tokens import Texts
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,9 @@ SAFETY = 4 * 2**30
 """Memory that not even a file that is let through may take: a machine has others to serve."""
 REFUSED, OPENED, BROKEN = "refused", "opened", "broken"
 IMPORTS = {
-    "space": "evenhand.space.tabular", "config": "evenhand.config.file", "lexicon": "evenhand.text.space",
+    "space": "evenhand.spaces.tabular", "config": "evenhand.config.file", "lexicon": "evenhand.spaces.text.space",
     "csv": "pandas", "json": "pandas", "jsonl": "pandas", "parquet": "pyarrow.parquet", "texts": "pandas",
-    "vectors": "evenhand.text.vectors", "skops": "evenhand.model.files", "onnx": "evenhand.model.onnx",
+    "vectors": "evenhand.spaces.text.similar", "skops": "evenhand.model.files", "onnx": "evenhand.model.onnx",
     "pickle": "joblib", "folder": "transformers.models.bert.modeling_bert", "run": "pandas", "bundle": "pandas",
     "cases": "evenhand.regression_corpus",
 }  # fmt: skip
@@ -33,7 +33,7 @@ IMPORTS = {
 def open_file(kind: str, path: Path) -> None:
     """Open a file of a kind as a user would."""
     import evenhand as eh
-    from evenhand.space.frames import read_frame
+    from evenhand.spaces.frames import read_frame
 
     if kind == "space":
         eh.Space.load(path)
@@ -48,7 +48,7 @@ def open_file(kind: str, path: Path) -> None:
     elif kind == "texts":
         eh.datasets.read_texts(path)
     elif kind == "vectors":
-        from evenhand.text.vectors import load
+        from evenhand.spaces.text.similar import load
 
         load(path)
     elif kind in ("skops", "onnx", "pickle", "folder"):

@@ -18,8 +18,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import EvenhandError
-from evenhand.space.frames import read_frame
-from evenhand.text.vectors import load
+from evenhand.spaces.frames import read_frame
+from evenhand.spaces.text.similar import load
 from tests.helpers import optional
 from tests.hostile.generator import bundled, harmless_run
 

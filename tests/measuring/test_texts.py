@@ -18,7 +18,7 @@ from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, M
 from evenhand.measuring.limits import Limit, Outcome
 from evenhand.measuring.texts import judged, measured_texts
 from evenhand.measuring.words import ALL_ROWS
-from evenhand.text.tokens import split
+from evenhand.spaces.text.tokens import split
 from tests.text_worlds import TEAMS, TextWorld, family, team_space, team_texts, word_world
 
 SPACE = team_space()

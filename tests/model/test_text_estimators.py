@@ -20,7 +20,7 @@ from evenhand.model import wrap
 from evenhand.model.asking import Asking
 from evenhand.model.fitted import reads_text
 from evenhand.model.protocol import Model
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.tokens import Texts
 
 TEXTS = ["a good day", "a bad day", "so good", "so bad", "very good indeed", "very bad indeed"] * 3
 LABELS = ["fine", "rude"] * 9

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from evenhand.errors import ModelError
 from evenhand.model import wrap
 from evenhand.model.asking import Asking
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.tokens import Texts
 from tests.helpers import optional
 
 torch = optional("torch")

@@ -8,7 +8,7 @@ import pytest
 from evenhand.errors import MissingExtra, ModelError
 from evenhand.model import load_model, wrap
 from evenhand.model.asking import Asking
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.tokens import Texts
 from tests.helpers import optional
 
 torch = optional("torch")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import SpaceError
-from evenhand.space.attributes import KINDS, Boolean, Integer, Nominal, Ordinal, Real, missing_mask
-from evenhand.space.tabular import Space
+from evenhand.spaces.attributes import KINDS, Boolean, Integer, Nominal, Ordinal, Real, missing_mask
+from evenhand.spaces.tabular import Space
 
 EVERY = [
     Integer("x", 0, 5),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.errors import SpaceError
-from evenhand.space.boxes import Boxes
+from evenhand.spaces.ties import Boxes
 
 
 def attribute(name, kind, size, missing):

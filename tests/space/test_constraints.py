@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import SpaceError
-from evenhand.space.attributes import Boolean, Integer, Nominal, Ordinal, Real
-from evenhand.space.constraints import parse
-from evenhand.space.expressions import And, Arithmetic, Column, Compare, Literal, Member, Missing, Not, Or
+from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
+from evenhand.spaces.constraints import parse
+from evenhand.spaces.expressions import And, Arithmetic, Column, Compare, Literal, Member, Missing, Not, Or
 
 GRADES = ["none", "Bachelors", "Doctorate", "Any"]
 ATTRIBUTES = [

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import SpaceError
-from evenhand.space.attributes import Boolean, Integer, Nominal, Ordinal, Real
-from evenhand.space.constraints import parse
-from evenhand.space.formulas import Formulas
+from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
+from evenhand.spaces.constraints import parse
+from evenhand.spaces.z3 import Formulas
 from tests.helpers import optional
 from tests.space.test_constraints import ATTRIBUTES, conditions
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import DataError, LimitExceeded, MissingExtra
-from evenhand.space import files
-from evenhand.space.frames import as_pandas, columns_of, read_frame
+from evenhand.spaces import frames as files
+from evenhand.spaces.frames import as_pandas, columns_of, read_frame
 from tests.helpers import optional
 
 

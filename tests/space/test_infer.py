@@ -13,10 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import DataError, SpaceError
-from evenhand.space.attributes import Boolean, Integer, Nominal, Ordinal, Real
-from evenhand.space.frames import columns_of
-from evenhand.space.infer import infer
-from evenhand.space.tabular import Space
+from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
+from evenhand.spaces.frames import columns_of
+from evenhand.spaces.infer import infer
+from evenhand.spaces.tabular import Space
 
 NAN = math.nan
 

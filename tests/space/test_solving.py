@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.errors import MissingExtra, SpaceError
-from evenhand.space import sampling, solver, ties
-from evenhand.space.boxes import Boxes
-from evenhand.space.solving import GIVEN_UP, solve_any, solve_nearest
+from evenhand.spaces import sampler as sampling
+from evenhand.spaces import ties
+from evenhand.spaces import z3 as solver
+from evenhand.spaces.solve import GIVEN_UP, solve_any, solve_nearest
+from evenhand.spaces.ties import Boxes
 from tests.helpers import optional
 
 

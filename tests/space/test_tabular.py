@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import DataError, SpaceError
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 from tests.worlds import World, worlds
 
 
@@ -131,7 +131,7 @@ def test_samples_are_legal_uniform_and_complete(constraints: list[str], legal: A
 
 
 def test_rejection_where_a_list_would_be_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenhand.space.sampling.LISTED", 1)
+    monkeypatch.setattr("evenhand.spaces.sampler.LISTED", 1)
     space = people(constraints=["age >= 20 and race != 'a'"])
     assert space.sampler.rejects
     dealt, at = space.sampler.deal(eh.run.Stream(0), 0, 20)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from evenhand._files import limit
 from evenhand.errors import ConfigError, EvenhandError, SpaceError
-from evenhand.space.attributes import Boolean, Integer, Nominal, Ordinal, Real
-from evenhand.space.tabular import Space
-from evenhand.space.toml import dumps, load, loads, save
+from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.toml import dumps, load, loads, save
 
 SEX = Nominal("sex", ["Male", "Female"])
 

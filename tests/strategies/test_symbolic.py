@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.search import Problem, Query, watched
-from evenhand.space import ties
-from evenhand.space.boxes import Boxes
-from evenhand.space.solving import Solved, solve_any
+from evenhand.spaces import ties
+from evenhand.spaces.solve import Solved, solve_any
+from evenhand.spaces.ties import Boxes
 from evenhand.strategies import _negations, symbolic
 from evenhand.strategies._paths import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
 from evenhand.strategies._queue import Queue

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import ModelError, StrategyError
-from evenhand.text.tokens import split
+from evenhand.spaces.text.tokens import split
 from tests.helpers import optional
 from tests.strategies.text_reference import TextReference, Watched
 from tests.text_worlds import TEAMS, WORDS, movable, replaced, team_space, team_texts

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 import evenhand as eh
 from evenhand.errors import ModelError, StrategyError
-from evenhand.text.tokens import split
+from evenhand.spaces.text.tokens import split
 from tests.strategies.text_reference import TextReference, Watched
 from tests.text_worlds import TEAMS, movable, replaced, team_space, team_texts
 

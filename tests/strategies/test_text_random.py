@@ -11,7 +11,7 @@ import pytest
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.errors import StrategyError
-from evenhand.text.tokens import split
+from evenhand.spaces.text.tokens import split
 from tests.text_worlds import TextWorld, family, key, movable, replaced, team_space, team_texts
 
 SETTINGS = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evenhand.text.articles import agree, plain, vowel
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.tokens import Texts, agree, plain, vowel
 
 AN = (
     "atheist Egyptian imam old uncle unborn unimportant uninvited unidentified umbrella usher urban hour honest honour "

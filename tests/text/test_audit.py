@@ -19,7 +19,7 @@ from evenhand import run as run_module
 from evenhand.errors import DataError, EstimateError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
 from evenhand.search import Problem, Search, contrast, gradient, judge, label
 from evenhand.search import score as ask_scores
-from evenhand.text.tokens import split
+from evenhand.spaces.text.tokens import split
 from tests.text_worlds import TEAMS, VECTORS, WORDS, TextWorld, family, key, team_space, team_texts, text_world
 
 COLUMNS = ["text", "counterpart_text", "decision", "counterpart_decision", "gap", "confirmed", "seed", "changed"]

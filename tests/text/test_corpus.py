@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from benchmarks import round_trip
 
-from evenhand.text.lexicon import NAMES, load
-from evenhand.text.similar import Similar
-from evenhand.text.swaps import Swaps
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.lexicon import NAMES, load
+from evenhand.spaces.text.similar import Similar
+from evenhand.spaces.text.swaps import Swaps
+from evenhand.spaces.text.tokens import Texts
 
 FOLDER = Path(os.environ.get("EVENHAND_TEXT_DATA", ""))
 TABLES = sorted(FOLDER.glob("*.csv*")) if os.environ.get("EVENHAND_TEXT_DATA") else []

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.text.ground import BoundTextSpace, nudged
-from evenhand.text.individuals import TextIndividuals
-from evenhand.text.swaps import Swaps
-from evenhand.text.texts import Texts
-from evenhand.text.tokens import split
+from evenhand.spaces.text.individuals import TextIndividuals
+from evenhand.spaces.text.space import BoundTextSpace, nudged
+from evenhand.spaces.text.swaps import Swaps
+from evenhand.spaces.text.tokens import Texts, split
 from tests.text_worlds import family, team_space, team_texts
 
 SENTENCES = [

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from evenhand.datasets import read_comments
 from evenhand.errors import DataError
-from evenhand.text.files import read_texts
-from evenhand.text.space import TextSpace
+from evenhand.spaces.text.readers import read_texts
+from evenhand.spaces.text.space import TextSpace
 
 TEXTS = ["Hello, you!", "", 'She said "no"\nand left', "NA", "007", " spaces ", "ελληνικά 😀", "a\tb"]
 

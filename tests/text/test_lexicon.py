@@ -7,13 +7,13 @@ from importlib.resources import files
 import pytest
 
 from evenhand.errors import ConfigError, EvenhandError, LimitExceeded, SpaceError
-from evenhand.text.lexicon import NAMES, Lexicon, load, load_all, protected_words
+from evenhand.spaces.text.lexicon import NAMES, Lexicon, load, load_all, protected_words
 
 SIZES = {"country": 160, "ethnic": 17, "race": 7, "religion": 14}
 
 
 def test_every_file_has_a_name():
-    folder = files("evenhand.text").joinpath("lexicons")
+    folder = files("evenhand.spaces.text").joinpath("lexicons")
     assert sorted(path.name for path in folder.iterdir() if path.name.endswith(".toml")) == [f"{n}.toml" for n in NAMES]
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.text.lexicon import load
-from evenhand.text.marking import LONGEST, Piece, marked, shortened, swaps
+from evenhand.spaces.text.diff import LONGEST, Piece, marked, shortened, swaps
+from evenhand.spaces.text.lexicon import load
 
 WORDS = st.lists(
     st.sampled_from(["a", "the", "kind", "Sikh", "Jew", "Native American", "אדם", "x-y", "12"]), min_size=1

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import DataError, MissingExtra
-from evenhand.text.quality import quality, within
-from evenhand.text.tokens import split
+from evenhand.spaces.text.quality import quality, within
+from evenhand.spaces.text.tokens import split
 from tests.helpers import optional
 
 WORDS = ["good", "Good", "bad", "day", "the", "is"]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.repairing.text_rows import UsedTexts
-from evenhand.text.ground import nudged
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.space import nudged
+from evenhand.spaces.text.tokens import Texts
 
 FREE = [
     "the", "these", "very", "in", "let", "is", "he", "who", "people", "student", "pencil", "market", "house", "south",

@@ -6,9 +6,9 @@ import pytest
 from benchmarks import round_trip
 
 import evenhand as eh
-from evenhand.text.lexicon import load
-from evenhand.text.swaps import Swaps
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.lexicon import load
+from evenhand.spaces.text.swaps import Swaps
+from evenhand.spaces.text.tokens import Texts
 
 ODD = {
     "right to left": ("قال الرجل: ", " יהודי אמר שלום\u200f."),

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.errors import SpaceError
-from evenhand.text import similar as module
-from evenhand.text.similar import Moves, Similar, shape
-from evenhand.text.texts import Vocabulary
+from evenhand.spaces.text import similar as module
+from evenhand.spaces.text.similar import Moves, Similar, shape
+from evenhand.spaces.text.tokens import Vocabulary
 
 
 def brute(words, vectors, word, k, avoid, agree):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.errors import SpaceError
-from evenhand.text.lexicon import NAMES, Form, load, load_all
-from evenhand.text.swaps import Swaps
-from evenhand.text.texts import Texts
+from evenhand.spaces.text.lexicon import NAMES, Form, load, load_all
+from evenhand.spaces.text.swaps import Swaps
+from evenhand.spaces.text.tokens import Texts
 
 SPOKEN_AS_YOU = ("UK", "US", "U.S.", "Ukrain", "Ugand", "Urugua", "United", "Europ")
 SILENT = ("heir",)

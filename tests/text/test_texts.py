@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.errors import DataError
-from evenhand.text.texts import Texts, Vocabulary, ranges, splice
-from evenhand.text.tokens import Case, split
+from evenhand.spaces.text.tokens import Case, Texts, Vocabulary, ranges, splice, split
 
 WORDS = st.sampled_from(["one", "Two", "THREE", "four", "U.S.", "é"])
 SENTENCES = st.lists(WORDS, max_size=6).map(", ".join)

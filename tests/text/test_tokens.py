@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.text.tokens import Case, split
+from evenhand.spaces.text.tokens import Case, split
 
 UNICODE = st.text(st.characters())
 """Every character there is, halves of surrogate pairs too."""
@@ -94,6 +94,6 @@ def test_a_word_takes_a_case_over(word, case):
 
 @given(st.text(st.sampled_from("aA.'hHtTpP:/wW sSlLdD1_-\x1c\x1f\n\"<>mMvVeErR"), max_size=30))
 def test_plain_texts_are_cut_as_all_others_are(text: str) -> None:
-    from evenhand.text.tokens import _pattern
+    from evenhand.spaces.text.tokens import _pattern
 
     assert _pattern(True).split(text) == _pattern(False).split(text)

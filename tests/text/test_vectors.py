@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evenhand.errors import DataError, LimitExceeded
-from evenhand.text.vectors import load
+from evenhand.spaces.text.similar import load
 from tests.helpers import optional
 
 WORDS = ["the", "é", ". . .", "man"]

@@ -108,7 +108,7 @@ def _check_groups(plan: Plan, config: Config) -> None:
 def _groups(plan: Plan, config: Config) -> Groups:
     from evenhand.config.file import wish
     from evenhand.measuring import groups
-    from evenhand.space.ground import table
+    from evenhand.spaces.base import table
 
     wanted = config.estimate
     target = config.data.target

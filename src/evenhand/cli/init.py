@@ -41,9 +41,9 @@ def init(config: Config) -> None:
 
 def _of_rows(config: Config, beside: Path) -> tuple[str, dict[str, dict[str, Any]], dict[Path, str]]:
     """Infer the space; return it in words, what the configuration says, and the file of the space."""
-    from evenhand.space.frames import read_frame
-    from evenhand.space.tabular import Space
-    from evenhand.space.toml import dumps
+    from evenhand.spaces.frames import read_frame
+    from evenhand.spaces.tabular import Space
+    from evenhand.spaces.toml import dumps
 
     if config.text is not None:
         raise ConfigError("--column and --encoding are for texts; add --text, or leave them out")
@@ -68,8 +68,8 @@ def _of_rows(config: Config, beside: Path) -> tuple[str, dict[str, dict[str, Any
 def _of_texts(config: Config) -> tuple[str, dict[str, dict[str, Any]], dict[Path, str]]:
     """Look for terms in the texts; return what there is, and what the configuration says."""
     from evenhand.config.schema import TextTable
-    from evenhand.text.files import read_texts
-    from evenhand.text.space import TextSpace
+    from evenhand.spaces.text.readers import read_texts
+    from evenhand.spaces.text.space import TextSpace
 
     space, data, text = config.space, str(config.data.path), config.text or TextTable()
     if config.data.target is not None or space.exclude or space.missing is not None:

@@ -20,15 +20,15 @@ from evenhand.model import Model, wrap
 from evenhand.model.files import load_model, load_object
 from evenhand.run import DEFAULT_TESTS, check_arguments
 from evenhand.search import Strategy
-from evenhand.space.frames import read_frame
-from evenhand.space.ground import AnySpace
-from evenhand.space.names import suggest
-from evenhand.space.tabular import Space
+from evenhand.spaces.attributes import suggest
+from evenhand.spaces.base import AnySpace
+from evenhand.spaces.frames import read_frame
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.lexicon import NAMES
+from evenhand.spaces.text.readers import read_texts
+from evenhand.spaces.text.space import TextSpace
 from evenhand.starting import check_kind
 from evenhand.strategies import make
-from evenhand.text.files import read_texts
-from evenhand.text.lexicon import NAMES
-from evenhand.text.space import TextSpace
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from evenhand.model.protocol import some
 
 if TYPE_CHECKING:
     from evenhand.repairing import Evidence, Interval, Repair
-    from evenhand.space import Space
+    from evenhand.spaces.tabular import Space
 
 ORIGINAL = "original"
 HEAD = ("", "uniform", "data", "accuracy", "AUC", "rows added", "seconds", "moved to")

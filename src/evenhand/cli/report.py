@@ -78,8 +78,8 @@ def reported(run: Run, path: Path, quiet: bool, **settings: Any) -> bool:
 def _data(run: Run, config: Config) -> Any:
     """Read the rows, or the texts, that are named."""
     from evenhand.errors import ConfigError
-    from evenhand.space.frames import read_frame
-    from evenhand.text.files import read_texts
+    from evenhand.spaces.frames import read_frame
+    from evenhand.spaces.text.readers import read_texts
 
     texts = run.space.noun == "text"
     if config.text is not None and not texts:

@@ -18,11 +18,11 @@ from evenhand.judge import CHUNK
 from evenhand.measuring.plan import Plan
 from evenhand.repairing import METHODS, repair
 from evenhand.run import check_arguments
-from evenhand.space.frames import read_frame
-from evenhand.space.ground import require
-from evenhand.space.ground import table as table_of
-from evenhand.space.names import suggest
-from evenhand.space.tabular import Space
+from evenhand.spaces.attributes import suggest
+from evenhand.spaces.base import require
+from evenhand.spaces.base import table as table_of
+from evenhand.spaces.frames import read_frame
+from evenhand.spaces.tabular import Space
 from evenhand.strategies import make
 
 if TYPE_CHECKING:

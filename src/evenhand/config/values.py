@@ -137,7 +137,7 @@ def unknown(table: str, key: str) -> str:
     >>> unknown("report", "favourable"), unknown("replay", "model"), unknown("audit", "sede")
     ('favourable is in [estimate]', 'model is path in [model]', "did you mean 'seed'?")
     """
-    from evenhand.space.names import close
+    from evenhand.spaces.attributes import close
 
     own = [one.key for one in SETTINGS.values() if one.table == table]
     having = [one for one in SETTINGS.values() if one.table not in PER_CALL]
@@ -169,7 +169,7 @@ def allowed(name: str, names: Iterable[str]) -> str:
     >>> allowed("sede", ["seed", "chunk"]), allowed("x", ["seed", "chunk"])
     ("did you mean 'seed'?", 'allowed: seed, chunk')
     """
-    from evenhand.space.names import close
+    from evenhand.spaces.attributes import close
 
     names = list(names)
     near = close(name, names)

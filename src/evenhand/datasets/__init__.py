@@ -13,7 +13,7 @@ from evenhand.datasets._dataset import Dataset
 from evenhand.datasets.comments import Comments
 from evenhand.datasets.toxicity import read_comments, read_jigsaw, read_wikipedia
 from evenhand.errors import DataError
-from evenhand.text.files import read_texts
+from evenhand.spaces.text.readers import read_texts
 
 __all__ = [
     "Comments",

@@ -8,7 +8,8 @@ from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from evenhand.space import Attribute, Integer, Space
+from evenhand.spaces.attributes import Attribute, Integer
+from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenhand.datasets._dataset import Coded, Dataset, listed, read, steps, unchanged
-from evenhand.space import Attribute, Integer, Nominal, Ordinal
+from evenhand.spaces.attributes import Attribute, Integer, Nominal, Ordinal
 
 # The lists stand in the order of UCI's description, because the papers code a text by its place there.
 WORKCLASS = (

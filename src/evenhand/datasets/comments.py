@@ -17,7 +17,7 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand.datasets._corpus import Corpus
 from evenhand.errors import DataError
-from evenhand.text.lexicon import load as lexicon_of
+from evenhand.spaces.text.lexicon import load as lexicon_of
 
 LEXICON = "religion"
 PLANTED = ("Mormon", "Muslim", "atheist")

@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand.datasets._corpus import Corpus, Labels
 from evenhand.errors import DataError
-from evenhand.text.files import column_of, read_table, texts_of
+from evenhand.spaces.text.readers import column_of, read_table, texts_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,9 @@ from evenhand.datasets.comments import Comments
 from evenhand.errors import MissingExtra
 from evenhand.model import wrap
 from evenhand.run import Run, audit
+from evenhand.spaces.text.diff import swaps
+from evenhand.spaces.text.space import TextSpace
 from evenhand.strategies import STRATEGIES
-from evenhand.text.marking import swaps
-from evenhand.text.space import TextSpace
 from evenhand.text_words import TextPair, telling_texts, text_pairs_at
 
 TESTS = 3_000

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, MissingExtra
-from evenhand.text.tokens import split
+from evenhand.spaces.text.tokens import split
 
 try:
     import torch

@@ -16,7 +16,7 @@ from evenhand.exporting.csv import write_csv
 from evenhand.exporting.formats import write
 from evenhand.run import Run
 from evenhand.sources import Source, unchanged
-from evenhand.space.toml import dumps
+from evenhand.spaces.toml import dumps
 
 VERSION = 1
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from evenhand._rng import Stream
 from evenhand.locating.rules import Rule
-from evenhand.space.individuals import Individuals
-from evenhand.space.sampling import Digit
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.sampler import Digit
 
 if TYPE_CHECKING:
-    from evenhand.space.tabular import Space
+    from evenhand.spaces.tabular import Space
 
 Choice = range | npt.NDArray[np.int64]
 """Some of a digit's combinations; a range is never listed, however long it is."""
@@ -25,7 +25,7 @@ TRIES = 20
 class Source:
     """Independent samples: each one has draws of its own, so that none was looked at before.
 
-    >>> from evenhand.space import Boolean, Integer, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("hours", 0, 60), Boolean("sex")], protected="sex", constraints=["hours != 50"])
     >>> source, rule = Source(space, 0), Rule(space).where(0, (49, 51))
     >>> sorted(set(source.inside(rule, 100).rows[:, 0].tolist())), source.share(rule)

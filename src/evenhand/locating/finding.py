@@ -20,7 +20,7 @@ from evenhand.locating.rules import Rule
 from evenhand.measuring.intervals import clopper_pearson
 from evenhand.rejudging import asker_of, judge_of
 from evenhand.run import Run
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 
 CHECKED = 2_000
 """Fresh individuals inside a rule, and outside, by whom it is checked."""

@@ -8,7 +8,7 @@ from evenhand.judge import Judge, RowLimitReached
 from evenhand.locating.drawing import Source
 from evenhand.locating.result import Interaction, Rate
 from evenhand.measuring.intervals import clopper_pearson
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 
 MOST, FEWEST = 500, 20
 """Individuals of whom one attribute after the other is drawn anew, and how few where more do not fit into the rows."""

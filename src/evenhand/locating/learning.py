@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from evenhand.locating.pairing import beginnings
 from evenhand.locating.rules import Codes, Rule
-from evenhand.space.individuals import Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Rows
+from evenhand.spaces.tabular import Space
 
 BEAM, STEPS, RATES = 6, 8, 12
 BINS = 128
@@ -35,7 +35,7 @@ Numbers = npt.NDArray[np.float64]
 def propose(space: Space, rows: Rows, unfair: npt.NDArray[np.bool_]) -> Rule | None:
     """Find the rule that tells most about who is treated differently; None where no rule tells enough.
 
-    >>> from evenhand.space import Boolean, Integer, Nominal
+    >>> from evenhand.spaces.attributes import Boolean, Integer, Nominal
     >>> space = Space([Integer("hours", 0, 60), Nominal("work", list("abc")), Boolean("sex")], protected="sex")
     >>> rows = space.coding.rows(np.arange(space.coding.total))
     >>> propose(space, rows, (rows[:, 0] >= 45) & (rows[:, 1] == 2)).words

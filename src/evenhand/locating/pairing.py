@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.locating.rules import Codes, Rule
-from evenhand.space.individuals import Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Rows
+from evenhand.spaces.tabular import Space
 
 BLOCKS = 8
 """Blocks of codes of an attribute that are told apart in tables of two."""
@@ -27,7 +27,7 @@ Numbers = npt.NDArray[np.float64]
 def beginnings(space: Space, rows: Rows, unfair: npt.NDArray[np.bool_]) -> list[tuple[Rule, int]]:
     """Give rules of one condition, each with another column on which a second condition may tell much.
 
-    >>> from evenhand.space import Boolean
+    >>> from evenhand.spaces.attributes import Boolean
     >>> space = Space([Boolean("a"), Boolean("b"), Boolean("c"), Boolean("sex")], protected="sex")
     >>> rows = space.coding.rows(np.arange(16))
     >>> [(rule.words, space.names[j]) for rule, j in beginnings(space, rows, rows[:, 0] != rows[:, 2])[:2]]

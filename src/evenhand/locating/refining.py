@@ -18,7 +18,7 @@ from evenhand.judge import Judge, RowLimitReached
 from evenhand.locating.drawing import Source
 from evenhand.locating.learning import PRICE, price
 from evenhand.locating.rules import Codes, Rule
-from evenhand.space.individuals import Rows
+from evenhand.spaces.individuals import Rows
 
 ROUNDS = 3
 BLOCKS = 12

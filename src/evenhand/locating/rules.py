@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.space.attributes import Attribute
+from evenhand.spaces.attributes import Attribute
 from evenhand.words import plain
 
 if TYPE_CHECKING:
-    from evenhand.space.individuals import Rows
-    from evenhand.space.tabular import Space
+    from evenhand.spaces.individuals import Rows
+    from evenhand.spaces.tabular import Space
 
 Codes = tuple[int, ...]
 """The first and the last code of an ordered attribute; every code of a nominal one."""
@@ -23,7 +23,7 @@ Codes = tuple[int, ...]
 class Rule:
     """Individuals who meet every condition. A missing value is the last code, so thresholds take it as the largest.
 
-    >>> from evenhand.space import Boolean, Integer, Nominal, Space
+    >>> from evenhand.spaces.attributes import Boolean, Integer, Nominal; from evenhand.spaces.tabular import Space
     >>> attributes = [Integer("hours", 0, 60), Nominal("work", ["clerk", "nurse", "cook"]), Boolean("sex")]
     >>> space = Space(attributes, protected="sex")
     >>> rule = Rule(space).where(0, (45, 60)).where(1, (0, 1))
@@ -54,7 +54,7 @@ class Rule:
     def both(self, other: Rule) -> Rule:
         """Return the rule of who meets this one and another.
 
-        >>> from evenhand.space import Boolean, Integer, Space
+        >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
         >>> space = Space([Integer("hours", 0, 60), Boolean("sex")], protected="sex")
         >>> Rule(space).where(0, (10, 60)).both(Rule(space).where(0, (0, 20))).words
         'hours 10 to 20'

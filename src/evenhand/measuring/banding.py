@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from evenhand.errors import EstimateError
 from evenhand.measuring.tables import ALL_VALUES
-from evenhand.space.attributes import Attribute
-from evenhand.space.individuals import Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.attributes import Attribute
+from evenhand.spaces.individuals import Rows
+from evenhand.spaces.tabular import Space
 from evenhand.words import plain
 
 QUARTILES = (0.25, 0.5, 0.75)
@@ -41,7 +41,7 @@ def bandings(space: Space, rows: Rows, bands: Mapping[str, Sequence[float]]) -> 
 def banding(attribute: Attribute, codes: npt.NDArray[Any], cuts: Sequence[float] | None) -> Banding:
     """Group rows by one attribute: at ``cuts``, by value, or at the quartiles of the rows where there are many values.
 
-    >>> from evenhand.space import Integer
+    >>> from evenhand.spaces.attributes import Integer
     >>> banding(Integer("age", 18, 90), np.array([0, 10, 72]), [25, 40]).names
     ['18 to 24', '25 to 39', '40 to 90']
     """

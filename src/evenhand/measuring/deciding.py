@@ -14,10 +14,10 @@ from evenhand.errors import THRESHOLD, DataError
 from evenhand.judge import Mask
 from evenhand.measuring.favour import LOWER, Favour, alike, look_for
 from evenhand.measuring.intervals import Numbers
-from evenhand.space.attributes import Integer, Real
-from evenhand.space.frames import columns_of
-from evenhand.space.individuals import Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.attributes import Integer, Real
+from evenhand.spaces.frames import columns_of
+from evenhand.spaces.individuals import Rows
+from evenhand.spaces.tabular import Space
 
 SHOWN = 4
 UNKNOWN = -1
@@ -93,7 +93,7 @@ def decided(
 def own_numbers(space: Space, data: Any, positions: npt.NDArray[np.int64], rows: Rows) -> dict[str, Numbers]:
     """Give the columns of numbers that a space changes: beyond its bounds, or between two of its steps.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> space = Space([Integer("age", 1, 90), Boolean("member")], protected="member")
     >>> data = {"age": [95, 30], "member": [True, False]}
     >>> own_numbers(space, data, np.arange(2), space.encode(data).individuals.rows)

@@ -22,8 +22,8 @@ from evenhand.measuring.texts import measured_texts, refuse
 from evenhand.measuring.watching import Reading, Watch
 from evenhand.model import wrap
 from evenhand.run import check_arguments, check_cancel
-from evenhand.space.ground import AnySpace, require, table
-from evenhand.text.space import TextSpace
+from evenhand.spaces.base import AnySpace, require, table
+from evenhand.spaces.text.space import TextSpace
 from evenhand.unused import SCORED, compare_scores, scores_at_hand
 
 CHUNK = 16_384

@@ -25,9 +25,9 @@ from evenhand.measuring.result import plain
 from evenhand.measuring.words import listed
 from evenhand.model import Model, wrap
 from evenhand.run import check_arguments
-from evenhand.space.ground import require
-from evenhand.space.individuals import Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.base import require
+from evenhand.spaces.individuals import Rows
+from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from evenhand.asker import Asker
 from evenhand.check import ALONE, PATIENCE, PROBES, affordable, in_turn, repeated_pairs
 from evenhand.errors import FlakyModel
-from evenhand.findings import Decisions
 from evenhand.measuring.intervals import at_most
-from evenhand.space.ground import Families
+from evenhand.spaces.base import Families
+from evenhand.spaces.findings import Decisions
 
 MEASURED = 4_096
 """Rows by which the noise of a model is measured."""

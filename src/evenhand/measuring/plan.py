@@ -11,7 +11,7 @@ from evenhand._format import count
 from evenhand._validate import is_int, is_number
 from evenhand.criteria import Pairwise
 from evenhand.errors import DATA, BudgetError, DataError, EstimateError, Use
-from evenhand.space.tabular import Space
+from evenhand.spaces.tabular import Space
 
 Whom = Literal["uniform", "data", "near"]
 About = Literal["population", "rows"]

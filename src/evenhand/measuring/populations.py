@@ -12,9 +12,9 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand.errors import DataError
 from evenhand.measuring.intervals import Numbers
-from evenhand.space.individuals import Individuals
-from evenhand.space.moves import step
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.neighbours import step
+from evenhand.spaces.tabular import Space
 
 
 class Population(Protocol):
@@ -146,7 +146,7 @@ def check_weights(weights: Any, data: Any, positions: npt.NDArray[np.int64], row
     >>> check_weights([1, 2, 3], None, np.array([0, 2]), 3).tolist()
     [0.3333333333333333, 1.0]
     """
-    from evenhand.space.frames import columns_of
+    from evenhand.spaces.frames import columns_of
 
     if isinstance(weights, str):
         columns = columns_of(data)

@@ -13,8 +13,8 @@ from evenhand.errors import EstimateError
 from evenhand.measuring.intervals import at_most, clopper_pearson
 from evenhand.measuring.result import Estimate, plain
 from evenhand.run import Run
-from evenhand.space.ground import require, table
-from evenhand.space.individuals import Individuals, Rows
+from evenhand.spaces.base import require, table
+from evenhand.spaces.individuals import Individuals, Rows
 
 LEAVES, LEAF = 256, 20
 """The most leaves of the tree, and the fewest individuals in one."""

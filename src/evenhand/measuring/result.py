@@ -22,8 +22,8 @@ from evenhand.measuring.tables import Table
 from evenhand.measuring.terms import Term, frame_of
 from evenhand.measuring.watching import Watch
 from evenhand.measuring.words import ALL_ROWS, listed, more_of, said, sentence
-from evenhand.space.tabular import Space
-from evenhand.text.space import TextSpace
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.space import TextSpace
 from evenhand.unused import is_unaware, statement, unreached, unread
 
 if TYPE_CHECKING:

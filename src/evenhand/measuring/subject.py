@@ -14,8 +14,8 @@ from evenhand.errors import DataError, EstimateError
 from evenhand.measuring.bounds import Aim
 from evenhand.measuring.plan import Plan, singly
 from evenhand.measuring.populations import Drawn, Everyone, Near, Population, Rows, Uniform, check_weights
-from evenhand.space.individuals import Individuals
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.tabular import Space
 
 
 @dataclass

@@ -11,14 +11,14 @@ import numpy.typing as npt
 from evenhand.check import ALONE, STEADY, Steadiness, rounding_alone
 from evenhand.criteria import Outputs
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError
-from evenhand.findings import Decisions
 from evenhand.judge import Judge, Judged, Mask, ask_mixed
 from evenhand.measuring.favour import Favour
 from evenhand.measuring.noise import MEASURED, measure_noise, repeats_for
 from evenhand.measuring.populations import Everyone, Population
 from evenhand.measuring.tables import KEPT, Table, View, tables_of
-from evenhand.space.ground import Families
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.base import Families
+from evenhand.spaces.findings import Decisions
+from evenhand.spaces.individuals import Individuals
 
 UNTESTABLE = 100_000
 AGAIN = 1_000

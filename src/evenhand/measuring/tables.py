@@ -15,7 +15,7 @@ from evenhand.criteria import Criterion, Outputs
 from evenhand.judge import Mask
 from evenhand.measuring.differences import Differences
 from evenhand.measuring.intervals import Sums
-from evenhand.space.tabular import Space
+from evenhand.spaces.tabular import Space
 
 ALL_VALUES, SPREAD = 12, 5
 """An attribute with up to so many values is compared at all of them, one with more at so many spread over its range."""
@@ -218,7 +218,7 @@ class Table:
 def tables_of(space: Space) -> list[Table]:
     """One table for each protected attribute, and one for each few attributes that have few enough combinations.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> space = Space([Integer("hours", 1, 9), Boolean("a"), Boolean("b")], protected=["a", "b"])
     >>> [table.attributes for table in tables_of(space)]
     [('a',), ('b',), ('a', 'b')]

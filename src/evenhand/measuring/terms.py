@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Outputs
-from evenhand.findings import Decisions
 from evenhand.measuring.differences import Differences
 from evenhand.measuring.intervals import Ends
-from evenhand.text.ground import BoundTextSpace
+from evenhand.spaces.findings import Decisions
+from evenhand.spaces.text.space import BoundTextSpace
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,9 +29,9 @@ from evenhand.measuring.terms import TermCounts
 from evenhand.measuring.watching import too_early
 from evenhand.measuring.words import ALL_ROWS
 from evenhand.model import Model
-from evenhand.space.ground import Block
-from evenhand.text.individuals import TextIndividuals
-from evenhand.text.space import TextSpace
+from evenhand.spaces.base import Block
+from evenhand.spaces.text.individuals import TextIndividuals
+from evenhand.spaces.text.space import TextSpace
 from evenhand.unused import SCORED, compare_scores, scores_at_hand
 
 ALLOWED = 'data, samples, confidence, interval="clopper-pearson", about, criterion, tolerance, seed, chunk, timeout'

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from evenhand._format import Figure, Sentence, estimated, high, interval, level, number_interval, percent, size
 from evenhand.criteria import Criterion, Flip
 from evenhand.measuring.tables import KEPT
-from evenhand.space.ground import table
-from evenhand.text.space import TextSpace
+from evenhand.spaces.base import table
+from evenhand.spaces.text.space import TextSpace
 
 if TYPE_CHECKING:
     from evenhand.measuring.comparisons import Comparison
     from evenhand.measuring.result import Estimate
     from evenhand.measuring.terms import Term
-    from evenhand.space.tabular import Space
+    from evenhand.spaces.tabular import Space
 
 
 ALL_SAMPLED = "each was compared with a sample of its"
@@ -44,7 +44,7 @@ def treated(space: Space | TextSpace, criterion: Criterion) -> str:
     more than two values those farthest apart need not be anybody's own.
 
     >>> from evenhand.criteria import Gap
-    >>> from evenhand.space import Integer, Nominal, Space
+    >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 1, 9), Nominal("race", ["A", "B", "C"])], protected="race")
     >>> treated(space, Flip()), treated(space, Gap(0.2))
     ('treated differently', 'such that some two values of race are treated differently')

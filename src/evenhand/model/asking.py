@@ -36,7 +36,7 @@ from evenhand.model.protocol import Array, Floats, Model, Rows, some
 from evenhand.model.torch_modules import is_torch
 
 if TYPE_CHECKING:
-    from evenhand.text.texts import Texts
+    from evenhand.spaces.text.tokens import Texts
 
 Classes: TypeAlias = npt.NDArray[np.int64]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from evenhand.text.texts import Texts
+    from evenhand.spaces.text.tokens import Texts
 
 Input: TypeAlias = Literal["frame", "array", "text"]
 Array: TypeAlias = npt.NDArray[Any]

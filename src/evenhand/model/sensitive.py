@@ -17,7 +17,7 @@ from evenhand.model.fitted import dropped, fitted_on
 from evenhand.model.protocol import Array, Floats, Input, Rows, some
 
 if TYPE_CHECKING:
-    from evenhand.space import Space
+    from evenhand.spaces.tabular import Space
 
 TAKES = "sensitive_features"
 CERTAIN = 1e-9

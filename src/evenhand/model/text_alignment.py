@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.errors import TEXT_IMPORTANCE, ModelError
 from evenhand.model.text_encoding import Encoder, Row, sizes
-from evenhand.text.texts import Texts, ranges
+from evenhand.spaces.text.tokens import Texts, ranges
 
 Numbers = npt.NDArray[np.int64]
 

@@ -17,7 +17,7 @@ from evenhand.model.text_embedding import Leaves, find_embeddings, given, noise,
 from evenhand.model.text_encoding import Batch, Encoder, Padding, Row, batches, sizes
 from evenhand.model.text_vocabulary import check, known, single_ids, told
 from evenhand.model.torch_modules import LOOKED_AT, Evaluation, TorchModel, as_floats, in_numpy
-from evenhand.text.texts import Texts, ranges
+from evenhand.spaces.text.tokens import Texts, ranges
 
 CELLS = 2**21
 """Numbers that the embedding layer makes for one batch."""

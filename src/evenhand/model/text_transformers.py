@@ -15,8 +15,7 @@ from evenhand.errors import LimitExceeded, MissingExtra, ModelError
 from evenhand.model.text_alignment import Alignment, by_spans
 from evenhand.model.text_encoding import Encoder, Padding, Row
 from evenhand.model.text_modules import TextModule
-from evenhand.text.texts import Texts
-from evenhand.text.tokens import split
+from evenhand.spaces.text.tokens import Texts, split
 
 TOKENIZER = ("tokenizer*", "vocab*", "*.model")
 """How the files of tokenizers are called."""

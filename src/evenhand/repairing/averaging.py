@@ -15,7 +15,7 @@ from evenhand.model.callables import CallableModel
 from evenhand.model.estimators import EstimatorModel
 from evenhand.model.protocol import Array, Floats, Model
 from evenhand.repairing.neighbours import KEEP, Neighbours
-from evenhand.space.frames import as_pandas, columns_of
+from evenhand.spaces.frames import as_pandas, columns_of
 
 CALL = 2**18
 """The most rows of one model call."""

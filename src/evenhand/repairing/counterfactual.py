@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evenhand._rng import Stream
 from evenhand.repairing.workshop import Remedy, Workshop, seed_of
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 from evenhand.strategies._checks import one_of
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from evenhand.repairing.used import Used
 from evenhand.repairing.workshop import seed_of
 from evenhand.run import Run, run_search
 from evenhand.search import Strategy
-from evenhand.space import Space
+from evenhand.spaces.tabular import Space
 
 MOST_WATCHED = 20
 """Attributes that are watched unless others are named."""
@@ -198,7 +198,7 @@ def watched(space: Space) -> list[str]:
 def movable(space: Space) -> list[str]:
     """Name the attributes to which discrimination might move: protected ones apart, then nominal, then ordered ones.
 
-    >>> from evenhand.space import Boolean, Integer, Nominal
+    >>> from evenhand.spaces.attributes import Boolean, Integer, Nominal
     >>> movable(Space([Integer("age", 1, 9), Boolean("member"), Nominal("sex", ["F", "M"])], protected="sex"))
     ['member', 'age']
     """

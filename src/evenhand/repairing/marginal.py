@@ -15,10 +15,10 @@ from evenhand.model.wrapping import wrap
 from evenhand.repairing.averaging import scoring_of
 from evenhand.repairing.marginal_model import MarginalModel
 from evenhand.repairing.neighbours import Neighbours, Shares, as_shares, neighbours_of
-from evenhand.space.frames import columns_of
-from evenhand.space.ground import require
-from evenhand.space.tabular import Space
-from evenhand.space.toml import dumps, loads
+from evenhand.spaces.base import require
+from evenhand.spaces.frames import columns_of
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.toml import dumps, loads
 
 Weights = Mapping[Any, float] | Literal["data"] | None
 PARAMETERS = ("model", "space", "weights", "threshold")

@@ -27,10 +27,10 @@ from evenhand.repairing.text_evidence import TextInquiry
 from evenhand.repairing.workshop import Method, Workshop
 from evenhand.run import check_arguments
 from evenhand.search import Strategy
-from evenhand.space.ground import require
-from evenhand.space.tabular import Space
+from evenhand.spaces.base import require
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.space import TextSpace
 from evenhand.strategies import describe
-from evenhand.text.space import TextSpace
 
 METHODS: dict[str, type[Any]] = {
     "retrain": Retrain,

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from evenhand._format import count
 from evenhand.errors import SpaceError
-from evenhand.space.individuals import Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Rows
+from evenhand.spaces.tabular import Space
 
 Shares = tuple[tuple[tuple[Any, ...], float], ...]
 """Combinations of protected values, each with its weight."""
@@ -65,7 +65,7 @@ class Neighbours:
 def neighbours_of(space: Space, shares: Shares | None = None) -> Neighbours:
     """List the families of a space; ``shares`` are the combinations that count, by default all of them alike.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> neighbours = neighbours_of(Space([Integer("age", 1, 9), Boolean("sex")], protected="sex"))
     >>> neighbours.codes.tolist(), neighbours.weights.tolist()
     ([[0], [1]], [[0.5, 0.5]])
@@ -169,7 +169,7 @@ def _joined(space: Space, columns: tuple[int, ...]) -> tuple[Rows, npt.NDArray[n
 def as_shares(weights: Mapping[Any, float], space: Space) -> Shares:
     """Write weights by combination (a tuple, or the value itself where one attribute is protected) in one form.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> as_shares({True: 3, False: 1}, Space([Integer("age", 1, 9), Boolean("sex")], protected="sex"))
     (((True,), 3.0), ((False,), 1.0))
     """

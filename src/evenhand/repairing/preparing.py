@@ -22,7 +22,7 @@ from evenhand.repairing.used import Used
 from evenhand.repairing.workshop import Method, Workshop, seed_of
 from evenhand.run import DEFAULT_TESTS
 from evenhand.search import Strategy
-from evenhand.space.tabular import Space
+from evenhand.spaces.tabular import Space
 from evenhand.starting import check_kind
 from evenhand.strategies import describe, make
 

@@ -14,9 +14,9 @@ from evenhand._validate import is_number
 from evenhand.errors import FRAME, DataError, ModelError
 from evenhand.model import Model
 from evenhand.model.answers import as_labels
-from evenhand.space import individuals
-from evenhand.space.frames import as_pandas
-from evenhand.space.tabular import Encoded, Space
+from evenhand.spaces import individuals
+from evenhand.spaces.frames import as_pandas
+from evenhand.spaces.tabular import Encoded, Space
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,7 @@ class Labelled:
 def labelled(X: Any, y: Any, space: Space, name: str = "X") -> Labelled:
     """Check rows and labels, and take them as those of a space.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
     >>> labelled([[3, 0], [4, 1]], [0, 1], space).frame["age"].tolist()
     [3, 4]
@@ -160,7 +160,7 @@ def labels_of(y: Any, rows: int, name: str) -> npt.NDArray[Any]:
 def split(rows: Labelled, share: Any, seed: int) -> tuple[Labelled, Labelled]:
     """Split rows into those to train with and a share held out, of every label alike.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
     >>> train, test = split(labelled([[age, 0] for age in range(10)], [0, 1] * 5, space), 0.4, seed=0)
     >>> len(train), sorted(test.y.tolist())

@@ -16,10 +16,9 @@ from evenhand.errors import DataError
 from evenhand.model import Model
 from evenhand.model.answers import as_labels
 from evenhand.repairing.rows import Positions, labels_of
-from evenhand.text.data import strings_of
-from evenhand.text.ground import BoundTextSpace
-from evenhand.text.individuals import TextIndividuals
-from evenhand.text.space import TextSpace
+from evenhand.spaces.text.individuals import TextIndividuals
+from evenhand.spaces.text.readers import strings_of
+from evenhand.spaces.text.space import BoundTextSpace, TextSpace
 
 
 @dataclass(frozen=True)

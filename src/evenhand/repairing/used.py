@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.judge import Exclude
-from evenhand.space.individuals import Individuals, Keys, Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Individuals, Keys, Rows
+from evenhand.spaces.tabular import Space
 
 Mask = npt.NDArray[np.bool_]
 
@@ -15,7 +15,7 @@ Mask = npt.NDArray[np.bool_]
 class Used:
     """Tests that a repair trained with; called with individuals, of this space or of one with the same columns.
 
-    >>> from evenhand.space import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
     >>> used = Used(space)
     >>> used.add(space.individuals([[3, 0]]))

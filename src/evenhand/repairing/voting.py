@@ -14,8 +14,8 @@ from evenhand.errors import DataError, StrategyError
 from evenhand.measuring.favour import alike
 from evenhand.repairing.rows import Labelled
 from evenhand.repairing.training import Trainer
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.tabular import Space
 
 Whose = Literal["individual", "family"]
 Voter = Callable[[Rows], npt.NDArray[Any]]
@@ -133,7 +133,7 @@ def _default(rows: Labelled, seed: int) -> list[Voter]:
 def features(space: Space, rows: Rows) -> npt.NDArray[np.float64]:
     """Write codes as numbers for any classifier: scaled where values have an order, else a column for each value.
 
-    >>> from evenhand.space import Integer, Nominal
+    >>> from evenhand.spaces.attributes import Integer, Nominal
     >>> space = Space([Integer("age", 1, 5), Nominal("sex", ["F", "M"])], protected="sex")
     >>> features(space, np.array([[2, 1]], dtype=np.int32)).tolist()
     [[0.5, 0.0, 1.0]]

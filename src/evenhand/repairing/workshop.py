@@ -22,8 +22,8 @@ from evenhand.repairing.used import Used
 from evenhand.repairing.voting import Voters, Whose
 from evenhand.run import Run, audit, digest_of_answers
 from evenhand.search import Strategy
-from evenhand.space.individuals import Individuals
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
     import pandas as pd

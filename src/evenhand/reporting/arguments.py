@@ -14,7 +14,7 @@ from evenhand.errors import DATA, DataError, ModelError, RunError
 from evenhand.measuring.favour import Favour, look_for
 from evenhand.rejudging import check_model
 from evenhand.run import Run
-from evenhand.space.frames import columns_of
+from evenhand.spaces.frames import columns_of
 
 LEAST = 100
 """The fewest samples."""

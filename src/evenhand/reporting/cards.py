@@ -8,8 +8,8 @@ from typing import Any
 
 from evenhand.reporting.cutting import cut, listed, short
 from evenhand.shrinking import Example, Examples
-from evenhand.space.frames import columns_of
-from evenhand.text.marking import Piece
+from evenhand.spaces.frames import columns_of
+from evenhand.spaces.text.diff import Piece
 from evenhand.text_words import TextPair
 from evenhand.words import Pair, native, outcome, plain, same
 

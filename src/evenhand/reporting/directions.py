@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand.reporting.cutting import listed, short
-from evenhand.text.marking import swaps
+from evenhand.spaces.text.diff import swaps
 from evenhand.words import native
 
 if TYPE_CHECKING:

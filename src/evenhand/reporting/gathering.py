@@ -173,8 +173,8 @@ def _texts(content: Content) -> None:
 
 def _quality(content: Content) -> None:
     """Compare changed texts with what they were, the swap apart."""
-    from evenhand.text.quality import quality
-    from evenhand.text.tokens import split
+    from evenhand.spaces.text.quality import quality
+    from evenhand.spaces.text.tokens import split
 
     records: list[Any] = content.run.pairs.records(slice(min(content.run.found, CHANGED)))  # type: ignore[attr-defined]
     edited = [(text, changed) for text, _, _, changed in records if changed]

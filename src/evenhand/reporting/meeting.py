@@ -9,9 +9,9 @@ import numpy as np
 
 from evenhand.rejudging import judge_of
 from evenhand.shrinking.examples import Known
-from evenhand.space.ground import table
-from evenhand.space.individuals import Individuals
-from evenhand.space.tabular import Space
+from evenhand.spaces.base import table
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.tabular import Space
 from evenhand.words import Pair, pairs_of
 
 if TYPE_CHECKING:

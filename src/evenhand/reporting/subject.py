@@ -18,9 +18,8 @@ from evenhand.rejudging import asker_of
 from evenhand.reporting.arguments import check_favourable, check_texts, check_truth, decides
 from evenhand.run import Run
 from evenhand.sources import Changed, Source, model_of, unchanged
-from evenhand.space.frames import columns_of, read_frame
-from evenhand.text.data import strings_of
-from evenhand.text.files import read_texts
+from evenhand.spaces.frames import columns_of, read_frame
+from evenhand.spaces.text.readers import read_texts, strings_of
 
 SAMPLES, FEWEST = 20_000, 200
 """Individuals whom the estimates ask, and how few where the model is slow."""

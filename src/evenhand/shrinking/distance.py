@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.space.individuals import Rows
+from evenhand.spaces.individuals import Rows
 
 if TYPE_CHECKING:
-    from evenhand.space.tabular import Space
+    from evenhand.spaces.tabular import Space
 
 Numbers = npt.NDArray[np.float64]
 BLOCK = 2**22
@@ -24,7 +24,7 @@ class Distance:
     that is missing on one side only, all of it. ``far`` is their sum, ``changed`` the number of attributes that
     differ, and ``order`` compares by ``changed`` first and by ``far`` second.
 
-    >>> from evenhand.space import Integer, Nominal, Space
+    >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 10), Nominal("sex", ["F", "M"])], protected="sex")
     >>> distance = Distance(space)
     >>> one, other = np.array([[3, 0]], dtype=np.int32), np.array([[5, 1]], dtype=np.int32)

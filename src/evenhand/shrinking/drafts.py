@@ -15,8 +15,8 @@ from evenhand.run import Run
 from evenhand.shrinking.distance import Distance
 from evenhand.shrinking.realism import Realism, could_be
 from evenhand.shrinking.result import Example
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.tabular import Space
 from evenhand.words import Pair, native, plain, records, same
 
 DISTINCT = 2

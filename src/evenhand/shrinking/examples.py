@@ -18,9 +18,9 @@ from evenhand.shrinking.drafts import ExampleDraft, Shrunk, count_findings, dist
 from evenhand.shrinking.realism import Realism, could_be
 from evenhand.shrinking.result import Examples
 from evenhand.shrinking.shrinking import Positions, Shrinker, best_of, nearest_people
-from evenhand.space.frames import columns_of
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.space.tabular import Encoded, Space
+from evenhand.spaces.frames import columns_of
+from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.tabular import Encoded, Space
 from evenhand.words import directions, spread
 
 CANDIDATES, CELLS = 5_000, 2**19

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from evenhand._rng import Stream
 from evenhand.shrinking.distance import Distance, Numbers
-from evenhand.space.individuals import Individuals, Rows
+from evenhand.spaces.individuals import Individuals, Rows
 
 if TYPE_CHECKING:
-    from evenhand.space.tabular import Space
+    from evenhand.spaces.tabular import Space
 
 PEOPLE, HELD_OUT = 4_000, 1_000
 """Rows that distances are measured to, and other rows whose distances to them are the yardstick."""
@@ -35,7 +35,7 @@ class Realism:
     An individual is *realistic* with a nearness of at least 0.05 and no odd pair, as 95 of 100 real people are but for
     their odd pairs.
 
-    >>> from evenhand.space import Integer, Nominal, Space
+    >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 99), Nominal("sex", ["F", "M"])], protected="sex")
     >>> data = space.individuals([[20 + i % 30, i % 2] for i in range(200)])
     >>> real = Realism(space, data)

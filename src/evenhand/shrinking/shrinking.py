@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from evenhand.judge import Judge
 from evenhand.shrinking.distance import Distance, Numbers
-from evenhand.space.individuals import Individuals, Rows
+from evenhand.spaces.individuals import Individuals, Rows
 
 SMALL = 20_000
 """Individuals of a space up to which all are asked."""

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand import plugins
 from evenhand.errors import StrategyError
 from evenhand.search import Strategy
-from evenhand.space.names import suggest
+from evenhand.spaces.attributes import suggest
 from evenhand.strategies.adf import Adf
 from evenhand.strategies.aequitas import Aequitas
 from evenhand.strategies.kosei import Kosei

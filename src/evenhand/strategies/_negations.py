@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.space.boxes import Boxes, Mask
-from evenhand.space.individuals import Rows
-from evenhand.space.solving import solve_any, solve_nearest
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Rows
+from evenhand.spaces.solve import solve_any, solve_nearest
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.ties import Boxes, Mask
 from evenhand.strategies._paths import DOWN, IS
 
 Floats = npt.NDArray[np.float64]

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.space.individuals import Rows
-from evenhand.space.tabular import Space
-from evenhand.space.ties import ties
+from evenhand.spaces.individuals import Rows
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.ties import ties
 
 SPREAD = 0.25
 """Standard deviation of the draws around an ordered value, as a share of the attribute's range."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from evenhand._keyset import Memo
 from evenhand.search import Problem
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 
 Sorted = tuple[npt.NDArray[np.float32], Individuals]
 
@@ -18,7 +18,7 @@ class Queue:
     They are kept in a few sorted runs, the oldest first, each at least twice as long as the next when that was added:
     twelve bytes an individual where ids fit, and a push or a pop touches few of them.
 
-    >>> from evenhand.space import Integer, Space
+    >>> from evenhand.spaces.attributes import Integer; from evenhand.spaces.tabular import Space
     >>> from evenhand._rng import Stream
     >>> space = Space([Integer("age", 0, 9), Integer("sex", 0, 1)], protected="sex")
     >>> queue = Queue(Problem(space, Stream(0)))

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from evenhand.errors import DATA, DataError, SpaceError
 from evenhand.search import Problem, Query, work
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.tabular import Space
 
 MOST, CELLS = 50_000, 20_000_000
 """The most rows, and numbers in all, that are clustered; of more rows, a seeded choice."""

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.search import Problem, Query, Search, contrast, judge, swap
+from evenhand.spaces.text.individuals import TextIndividuals, TextPairs
+from evenhand.spaces.text.space import BoundTextSpace
+from evenhand.spaces.text.tokens import Positions
 from evenhand.strategies._text_seeds import Settings, TextWalk
-from evenhand.text.ground import BoundTextSpace
-from evenhand.text.individuals import TextIndividuals
-from evenhand.text.pairs import TextPairs
-from evenhand.text.texts import Positions
 
 Numbers: TypeAlias = npt.NDArray[np.integer[Any]]
 Choice: TypeAlias = Generator[Query, Any, tuple[Numbers, Numbers]]

@@ -10,10 +10,10 @@ import numpy as np
 
 from evenhand.errors import DataError
 from evenhand.search import Problem, Search, Verdicts
+from evenhand.spaces.text.individuals import TextIndividuals
+from evenhand.spaces.text.space import nudged
+from evenhand.spaces.text.tokens import Positions
 from evenhand.strategies._rounds import numbers
-from evenhand.text.ground import nudged
-from evenhand.text.individuals import TextIndividuals
-from evenhand.text.texts import Positions
 
 IDLE = 100
 """A search ends after so many individuals for each text without a fresh test."""

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.search import Problem, Query, Search, Verdicts, contrast, gradient
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.space.moves import jumps
+from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.neighbours import jumps
 from evenhand.strategies._checks import at_least, chance, one_of, whole_steps
 from evenhand.strategies._rounds import numbers
 from evenhand.strategies._seeds import clustered, more

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from evenhand._rng import Stream
 from evenhand.search import Problem, Search, judge
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.space.moves import step
-from evenhand.space.tabular import Space
+from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.neighbours import step
+from evenhand.spaces.tabular import Space
 from evenhand.strategies._checks import at_least, one_of, positive
 from evenhand.strategies._rounds import draws, numbers
 

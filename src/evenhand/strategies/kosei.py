@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evenhand.search import Problem, Query, Search, judge
-from evenhand.space.individuals import Individuals
+from evenhand.spaces.individuals import Individuals
 from evenhand.strategies._checks import at_least
 from evenhand.strategies._rounds import draws, numbers
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from evenhand._keyset import Memo
 from evenhand.errors import KOSEI, THRESHOLD, StrategyError
 from evenhand.search import Problem, Query, Search, judge, label, work
-from evenhand.space.boxes import Mask
-from evenhand.space.individuals import Individuals, Rows
-from evenhand.space.solving import Solved, check_solvable
+from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.solve import Solved, check_solvable
+from evenhand.spaces.ties import Mask
 from evenhand.strategies._checks import at_least, between, chance, one_of
 from evenhand.strategies._negations import Negations
 from evenhand.strategies._paths import Neighbourhood, paths

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from evenhand.search import Problem, Search, of_class, score, swap
+from evenhand.spaces.text.individuals import TextPairs
 from evenhand.strategies._checks import at_least, one_of, truth
 from evenhand.strategies._text_phases import Choice, lead, walk_around
 from evenhand.strategies._text_seeds import TextWalk, in_rounds
-from evenhand.text.pairs import TextPairs
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from evenhand.search import Problem, Query, Search, judge
+from evenhand.spaces.text.space import nudged
 from evenhand.strategies._checks import at_least, one_of
 from evenhand.strategies._text_seeds import TextWalk, in_rounds
-from evenhand.text.ground import nudged
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from evenhand._validate import is_int, is_number
 from evenhand.errors import DataError, ModelError
+from evenhand.spaces.text.tokens import Positions
 from evenhand.text.intervals import Chain
 from evenhand.text.layers import alone, check, evaluating, read
 from evenhand.text.substitutions import Boxes, Encode, Ids, encoded, substitutions
-from evenhand.text.texts import Positions
 
 TIES = 64
 """Units of the last place by which a bound must stay below the decision: nearer, a sigmoid may make two logits one."""

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError
-from evenhand.text.lexicon import load_all
-from evenhand.text.swaps import Swaps
-from evenhand.text.texts import Positions, Texts, ranges
+from evenhand.spaces.text.lexicon import load_all
+from evenhand.spaces.text.swaps import Swaps
+from evenhand.spaces.text.tokens import Positions, Texts, ranges
 
 Ids = npt.NDArray[np.int64]
 Encode = Callable[[Sequence[str]], Any]

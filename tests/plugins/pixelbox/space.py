@@ -10,9 +10,9 @@ import numpy as np
 
 from evenhand._rng import Stream
 from evenhand.errors import DataError, SpaceError
-from evenhand.findings import Findings, array_of, column_of
-from evenhand.space.ground import Bound
-from evenhand.space.individuals import hashed
+from evenhand.spaces.base import Bound
+from evenhand.spaces.findings import Findings, array_of, column_of
+from evenhand.spaces.individuals import hashed
 
 
 class PixelSpace:

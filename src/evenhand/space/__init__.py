@@ -1,7 +1,0 @@
-"""The legal inputs of a model: attributes, which are protected, constraints, moves and counterparts."""
-
-from evenhand.space.attributes import Attribute, Boolean, Integer, Nominal, Ordinal, Real
-from evenhand.space.individuals import Individuals
-from evenhand.space.tabular import Encoded, Space
-
-__all__ = ["Attribute", "Boolean", "Encoded", "Individuals", "Integer", "Nominal", "Ordinal", "Real", "Space"]

@@ -1,0 +1,367 @@
+"""From a frame to attributes: the kind, bounds and values of each column, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import MISSING_DROP, MISSING_GROUP, OVERRIDES, DataError, SpaceError, Words, exclude, override
+from evenhand.spaces.attributes import (
+    LARGEST,
+    Attribute,
+    Boolean,
+    Integer,
+    Missing,
+    Nominal,
+    Ordinal,
+    Real,
+    missing_mask,
+    no_value,
+    suggest,
+)
+from evenhand.spaces.frames import as_pandas, columns_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_NOMINAL = 1_000
+MAX_STEPS = 10_000
+_EXACT = 2**53
+_DATES = ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period")
+
+Make: TypeAlias = Callable[..., Attribute]
+"""Makes the attribute; takes ``dtype``."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a column was taken for, and why."""
+
+    name: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    series: pd.Series[Any]
+    present: npt.NDArray[Any]
+    missing: Missing
+    max_nominal: int
+
+    def error(self, got: str, remedy: Words = "") -> DataError:
+        return DataError(f"column {self.name!r} {got}", remedy=remedy or ("leave it out: ", exclude(self.name)))
+
+
+def infer(
+    frame: Any,
+    protected: str | Sequence[str],
+    target: str | None = None,
+    *,
+    overrides: Mapping[str, Attribute] | None = None,
+    exclude: str | Sequence[str] = (),
+    missing: Literal["group", "drop"] | None = None,
+    max_nominal: int = MAX_NOMINAL,
+) -> tuple[list[Attribute], list[Note]]:
+    """Infer the attributes of a frame's columns.
+
+    Parameters
+    ----------
+    frame
+        Data rows: a frame of pandas, polars or pyarrow, or a mapping of names to lists.
+    protected
+        Names of the columns that must not matter.
+    target
+        The column that the model predicts; it is no attribute.
+    overrides
+        Attributes to take instead of the inferred ones, by name.
+    exclude
+        Columns that the model does not get.
+    missing
+        What to do about rows without a protected value, or with an empty text for it: ``"group"``, that is a group of
+        its own; ``"drop"``, such rows are left out, also of later data. Without it they raise: whether they are a group
+        is not to be guessed.
+    max_nominal
+        A text column with more different values than this, most of them unique, is taken for an identifier
+        and refused.
+
+    Returns
+    -------
+    list of Attribute, list of Note
+        One of each for every column that is left, in the frame's order.
+
+    Examples
+    --------
+    >>> attributes, notes = infer({"age": [20, 34], "ratio": [0.5, 0.25], "sex": ["F", "M"]}, "sex")
+    >>> for attribute, note in zip(attributes, notes):
+    ...     print(note.name, note.kind, "|", attribute.allowed(), "|", note.reason)
+    age integer | whole numbers 20 to 34 | integer column
+    ratio real | numbers 0.25 to 0.5 by 0.01 | float column, all on a grid of 0.01
+    sex nominal | 'F', 'M' | 2 different texts
+    """
+    table = as_pandas(frame)
+    if table.empty:
+        raise DataError(
+            f"a space cannot be inferred from {len(table):,} rows and {len(table.columns)} columns; "
+            "give at least one row and one column"
+        )
+    guarded = [protected] if isinstance(protected, str) else list(protected)
+    left_out = [exclude] if isinstance(exclude, str) else list(exclude)
+    left_out += [] if target is None else [target]
+    given = dict(overrides or {})
+    _check_names(table, guarded, left_out, given)
+    if missing not in (None, "group", "drop"):
+        raise SpaceError(f'missing must be "group" or "drop", got {missing!r}')
+    absent = {name: _without_value(table[name]) for name in guarded if name not in given}
+    absent = {name: rows for name, rows in absent.items() if rows.any()}
+    if absent and missing is None:
+        counts = {name: int(rows.sum()) for name, rows in absent.items()}
+        raise no_value(
+            counts,
+            len(table),
+            ("leave such rows out: ", MISSING_DROP, ", or make a missing value a group of its own: ", MISSING_GROUP),
+        )
+    if absent and missing == "drop":
+        table = table[~np.any(list(absent.values()), axis=0)]
+        if table.empty:
+            raise DataError(
+                f"every row lacks a protected value ({', '.join(map(repr, absent))}); give rows that have them"
+            )
+        # Categories may have the empty text among them.
+        table = table.assign(**{
+            name: table[name].cat.remove_categories([v for v in table[name].cat.categories if _blank(v)])
+            for name in absent if hasattr(table[name], "cat")
+        })  # fmt: skip
+    kept = [name for name in table.columns if name not in left_out]
+    inferred = [name for name in kept if name not in given]
+    columns = columns_of(table[inferred])
+    attributes, notes = [], []
+    for name in kept:
+        if name in given:
+            attribute, reason = given[name], "given"
+        else:
+            lost = int(absent[name].sum()) if name in absent and missing == "drop" else 0
+            attribute, reason = _attribute(table[name], columns[name], max_nominal, lost)
+            if name in guarded and missing == "drop":
+                # Also of data that comes later.
+                attribute = attribute.changed(missing="drop")
+        attributes.append(attribute)
+        notes.append(Note(name, attribute.kind, reason))
+        if name in guarded and attribute.size < 2:
+            raise SpaceError(
+                f"the protected column {name!r} has a single value ({attribute.allowed()}), so nothing can be compared",
+                remedy=("give data with both groups, or name the values: ", OVERRIDES),
+            )
+    return attributes, notes
+
+
+def _without_value(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
+    """Tell which rows have no value, or a text of nothing but spaces, as files write it."""
+    absent = np.asarray(column.isna(), dtype=bool)
+    values = column[~absent].unique()
+    blank = [value for value in values if _blank(value)]
+    return absent | np.asarray(column.isin(blank), dtype=bool) if blank else absent
+
+
+def _blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
+
+
+def _check_names(table: pd.DataFrame, protected: list[str], left_out: list[str], given: dict[str, Attribute]) -> None:
+    names = list(table.columns)
+    for name in [*protected, *left_out, *given]:
+        if name not in names:
+            raise SpaceError(f"the data has no column {name!r}; {suggest(name, names)}")
+    for name in protected:
+        if name in left_out:
+            raise SpaceError(
+                f"{name!r} is protected and also left out (target or exclude); it can be only one of these"
+            )
+    for name, attribute in given.items():
+        if not isinstance(attribute, Attribute) or attribute.name != name:
+            raise SpaceError(
+                f"overrides maps names to attributes of that name, got {attribute!r} for {name!r}",
+                remedy=f"write for example: overrides={{{name!r}: Integer({name!r}, 0, 9)}}",
+            )
+    if set(names) <= set(left_out):
+        raise DataError("no column is left; target and exclude name them all")
+
+
+def _attribute(
+    series: pd.Series[Any], values: npt.NDArray[Any], max_nominal: int, lost: int = 0
+) -> tuple[Attribute, str]:
+    """Make the attribute of a column, of which ``lost`` rows were left out because they have no value."""
+    absent = missing_mask(values)
+    column = _Column(str(series.name), series, values[~absent], "drop" if lost else bool(absent.any()), max_nominal)
+    if not len(column.present):
+        raise column.error("has no values, only missing ones")
+    make, reason = _kind(column)
+    attribute = _with_dtype(make, series)
+    if attribute.size == 1:
+        reason += ", constant"
+    if absent.any():
+        reason += f", {int(absent.sum()):,} missing"
+    if lost:
+        reason += f", {lost:,} rows without a value left out"
+    return attribute, reason
+
+
+def _kind(column: _Column) -> tuple[Make, str]:
+    import pandas as pd
+
+    if isinstance(column.series.dtype, pd.CategoricalDtype):
+        return _category(column, column.series.dtype)
+    kind = column.present.dtype.kind
+    if kind == "b":
+        return partial(Boolean, column.name, column.missing), "column of truth values"
+    if kind in "iu":
+        return _integers(column)
+    if kind == "f":
+        return _floats(column)
+    if kind != "O":
+        raise column.error(f"holds {column.present.dtype} values, which cannot be searched")
+    return _objects(column, pd.api.types.infer_dtype(column.present))
+
+
+def _category(column: _Column, dtype: pd.CategoricalDtype) -> tuple[Make, str]:
+    import pandas as pd
+
+    values = dtype.categories.tolist()
+    if pd.api.types.infer_dtype(values) in _DATES:
+        raise _date_error(column)
+    unused = len(values) - len(pd.unique(column.present))
+    reason = ("ordered category column" if dtype.ordered else "category column") + (
+        f", {unused} of its values not in the data" if unused else ""
+    )
+    return partial(Ordinal if dtype.ordered else Nominal, column.name, values, column.missing), reason
+
+
+def _integers(column: _Column) -> tuple[Make, str]:
+    low, high = int(column.present.min()), int(column.present.max())
+    if not _fits(low, high):
+        raise column.error(
+            f"holds whole numbers from {low} to {high}, too many to number",
+            (
+                "leave it out if it is an identifier, ",
+                exclude(column.name),
+                ", or give it a step: ",
+                override(column.name, f"Integer({column.name!r}, low, high, step=...)"),
+            ),
+        )
+    return partial(Integer, column.name, low, high, missing=column.missing), "integer column"
+
+
+def _fits(low: float, high: float) -> bool:
+    """Tell whether whole numbers between the bounds can be numbered, and floats hold them exactly."""
+    return high - low < LARGEST and max(abs(low), abs(high)) <= _EXACT
+
+
+def _floats(column: _Column) -> tuple[Make, str]:
+    import pandas as pd
+
+    values = column.present
+    if not np.isfinite(values).all():
+        count = int((~np.isfinite(values)).sum())
+        raise column.error(
+            f"holds {count:,} infinite values",
+            f"replace them by numbers or missing values, or leave it out: exclude=[{column.name!r}]",
+        )
+    low, high = float(values.min()), float(values.max())
+    if (values == np.rint(values)).all() and _fits(low, high):
+        make = partial(Integer, column.name, int(low), int(high), missing=column.missing)
+        integers = pd.api.types.is_integer_dtype(column.series.dtype)
+        return make, "integer column" if integers else "float column of whole numbers"
+    decimals = _decimals(values, low, high)
+    if decimals is not None:
+        step = float(f"1e-{decimals}")
+        bounds = round(low, decimals), round(high, decimals)
+        reason = f"float column, all on a grid of {step:g}"
+        return partial(Real, column.name, *bounds, step, missing=column.missing), reason
+    if not np.isfinite(high - low):
+        raise column.error(f"holds numbers from {low:g} to {high:g}, too far apart for a grid")
+    return partial(Real, column.name, low, high, missing=column.missing), "float column, 100 steps"
+
+
+def _decimals(values: npt.NDArray[Any], low: float, high: float) -> int | None:
+    """Find how many decimals write all values, if the grid they lie on is small enough."""
+    # A single-precision 0.1 is another number than 0.1, but the same after rounding to single precision.
+    wide = values.astype(np.float64)
+    for decimals in range(1, 16):
+        if (high - low) * 10.0**decimals > MAX_STEPS + 0.5:
+            return None
+        rounded = np.round(wide, decimals)
+        near = np.abs(rounded - wide) < 10.0**-decimals / 100
+        if ((rounded.astype(values.dtype) == values) & near).all():
+            return decimals
+    return None
+
+
+def _objects(column: _Column, content: str) -> tuple[Make, str]:
+    import pandas as pd
+
+    if content in _DATES:
+        raise _date_error(column)
+    if content == "boolean":
+        return partial(Boolean, column.name, column.missing), "column of truth values"
+    try:
+        values = list(dict.fromkeys(pd.unique(column.present).tolist()))
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in column.present})
+        raise column.error(f"holds values that cannot be told apart ({', '.join(kinds)})") from None
+    if len(values) > max(column.max_nominal, len(column.present) / 2):
+        raise column.error(
+            f"looks like an identifier: {len(values):,} different values in {len(column.present):,} rows",
+            (
+                "leave it out, ",
+                exclude(column.name),
+                ", or list its values: ",
+                override(column.name, f"Nominal({column.name!r}, [...])"),
+            ),
+        )
+    if content == "string":
+        values.sort()
+        numeric = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all()
+        reason = _count(len(values), "text") + (" that read as numbers; kept as texts" if numeric else "")
+    else:
+        values.sort(key=lambda value: (type(value).__name__, str(value)))
+        kinds = sorted({type(value).__name__ for value in values})
+        reason = f"{_count(len(values), 'value')} of mixed types ({', '.join(kinds)})"
+    return partial(Nominal, column.name, values, column.missing), reason
+
+
+def _count(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number:,} different {noun}s"
+
+
+def _date_error(column: _Column) -> DataError:
+    return column.error(
+        "holds dates or times, which are no attribute",
+        f"turn it into numbers (a year, an age in days), or leave it out: exclude=[{column.name!r}]",
+    )
+
+
+def _with_dtype(make: Make, series: pd.Series[Any]) -> Attribute:
+    """Make the attribute; where the dtype of its natural column is not the frame's, let it keep the frame's."""
+    natural = make()
+    if _dtype(natural) == series.dtype:
+        return natural
+    kept = make(dtype=str(series.dtype))
+    try:
+        _dtype(kept)
+    except (TypeError, ValueError, ImportError):
+        # Sparse and other rare dtypes cannot be made from their name; values are what counts.
+        return natural
+    return kept
+
+
+def _dtype(attribute: Attribute) -> Any:
+    import pandas as pd
+
+    # The missing value is the last code, and it may change the dtype.
+    return pd.Series(attribute.column(np.array([0, attribute.size - 1]))).dtype

@@ -1,0 +1,296 @@
+"""Lexicons: the protected terms of an attribute, by identity and form.
+
+A lexicon is a table. Its rows are identities (Christian, Muslim), its columns are forms (adjective, person, people,
+faith), and a cell has the ways to spell the term, the one that is written first. A swap stays in its column, so it
+stays grammatical. ``toml`` has the format of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from evenhand._files import check_limit, parse_toml, read_toml
+from evenhand.errors import ConfigError, SpaceError
+from evenhand.spaces.attributes import suggest
+from evenhand.spaces.text.tokens import split
+
+NAMES = ("age", "country", "ethnic", "gender", "names", "orientation", "race", "religion")
+
+Spellings = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A column of a lexicon: terms that can stand for each other in a sentence."""
+
+    name: str
+    speech: str = "noun"
+    number: str = ""
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The terms of one protected attribute.
+
+    >>> religion = load("religion")
+    >>> religion.form("person").number, religion.terms("faith")[:3]
+    ('singular', ['Christianity', 'Catholicism', 'Protestantism'])
+    """
+
+    name: str
+    forms: tuple[Form, ...]
+    identities: tuple[str, ...]
+    cells: tuple[tuple[Spellings, ...], ...]
+    """The spellings of each identity (row) in each form (column); none where it has no such form."""
+    ambiguous: frozenset[str] = frozenset()
+    phrases: tuple[str, ...] = ()
+    capital: bool = False
+    sources: tuple[str, ...] = ()
+
+    def form(self, name: str) -> Form:
+        """Return a form by its name."""
+        return self.forms[self._column(name)]
+
+    def terms(self, form: str) -> list[str]:
+        """Return the terms of a form as they are written."""
+        column = self._column(form)
+        return [row[column][0] for row in self.cells if row[column]]
+
+    def _column(self, name: str) -> int:
+        """Find a form; of two with one name the first."""
+        names = [form.name for form in self.forms]
+        if name not in names:
+            raise SpaceError(f"the lexicon {self.name!r} has no form {name!r}; {suggest(name, names)}")
+        return names.index(name)
+
+    def spellings(self) -> Iterator[tuple[int, int, str]]:
+        """Go through (identity, form, spelling) of everything that is recognised.
+
+        "black person" and "black people" are only written: where they are read, "black" is the term.
+        """
+        for i, row in enumerate(self.cells):
+            known = {spelling for spellings in row for spelling in spellings}
+            for j, spellings in enumerate(row):
+                for spelling in spellings:
+                    start, _, end = spelling.rpartition(" ")
+                    if end not in ("person", "people") or start not in known:
+                        yield i, j, spelling
+
+
+def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
+    """Get a lexicon: one of ours by its name, a TOML file by its path, or a dict of one name with its terms.
+
+    >>> load("race").identities[:3]
+    ('Native American', 'Asian', 'black')
+    >>> load({"team": ["reds", "blues"]}).terms("term")
+    ['reds', 'blues']
+    """
+    from evenhand.spaces.text import lexicon as toml
+
+    if isinstance(given, Lexicon):
+        return given
+    if isinstance(given, Mapping):
+        if len(given) != 1:
+            raise SpaceError(
+                f"a lexicon is a dict of its name and its terms, {{'team': ['reds', 'blues']}}; got {given!r:.60}"
+            )
+        (name, content), *_ = given.items()
+        return toml.lexicon(content if isinstance(content, Mapping) else {"terms": content}, str(name))
+    if given in NAMES:
+        return _ours(str(given))
+    if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".toml")):
+        return toml.load(given)
+    raise SpaceError(f"no lexicon {given!r}; {suggest(str(given), NAMES)}, or give a .toml file or {{name: [terms]}}")
+
+
+def load_all(given: Any) -> tuple[Lexicon, ...]:
+    """Get lexicons from one thing that ``load`` takes, or from several.
+
+    >>> [lexicon.name for lexicon in load_all(["race", {"team": ["reds", "blues"]}])]
+    ['race', 'team']
+    """
+    if isinstance(given, Mapping):
+        found = [load({name: terms}) for name, terms in given.items()]
+    elif isinstance(given, str | Path | Lexicon):
+        found = [load(given)]
+    elif isinstance(given, Sequence):
+        found = [lexicon for part in given for lexicon in load_all(part)]
+    else:
+        raise SpaceError(f"protected must name lexicons, got {given!r:.60}; {suggest('', NAMES)}")
+    names = [lexicon.name for lexicon in found]
+    if not names or len(set(names)) < len(names):
+        raise SpaceError(f"name at least one lexicon, and each once; got {names}")
+    return tuple(found)
+
+
+@lru_cache(maxsize=8)
+def protected_words(more: tuple[Lexicon, ...] = ()) -> frozenset[str]:
+    """Return every term of every lexicon of ours, and of more, in lower case; phrases also with hyphens.
+
+    >>> {"muslims", "african-american", "she"} <= protected_words()
+    True
+    """
+    spellings = {s.lower() for lexicon in (*map(load, NAMES), *more) for _, _, s in lexicon.spellings()}
+    return frozenset(spellings | {spelling.replace(" ", "-") for spelling in spellings})
+
+
+@lru_cache(maxsize=len(NAMES))
+def _ours(name: str) -> Lexicon:
+    from evenhand.spaces.text import lexicon as toml
+
+    return toml.loads(files("evenhand.spaces.text").joinpath("lexicons", f"{name}.toml").read_text("utf-8"), name)
+
+
+SPEECHES = ("noun", "adjective", "pronoun", "object", "determiner", "name")
+NUMBERS = ("", "singular", "plural", "mass")
+_KEYS = ("sources", "identities", "forms", "terms", "ambiguous", "except", "capital")
+
+
+def read_lexicon(path: str | Path) -> Lexicon:
+    """Read a lexicon from a file; it is named like the file."""
+    path = Path(path)
+    return parse_lexicon(read_toml(path, ConfigError), path.stem, str(path))
+
+
+def parse_lexicon(text: str, name: str, source: str = "") -> Lexicon:
+    """Read a lexicon from text.
+
+    >>> parse_lexicon('terms = ["reds", "blues"]', "team").identities
+    ('reds', 'blues')
+    """
+    content = parse_toml(text, source or name, ConfigError)
+    return build_lexicon(content, name, source)
+
+
+def build_lexicon(content: Mapping[str, Any], name: str, source: str = "") -> Lexicon:
+    """Make a lexicon from parsed TOML.
+
+    >>> build_lexicon({"identities": ["m", "f"], "forms": [{"terms": [["he", "she"]]}]}, "gender").terms("he/she")
+    ['he', 'she']
+    """
+    return _Reader(name, source or f"the lexicon {name!r}").lexicon(content)
+
+
+class _Reader:
+    """Turns parsed TOML into a lexicon; every error names where it comes from."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name, self.source = name, source
+
+    def error(self, message: str) -> SpaceError:
+        return SpaceError(f"{self.source}: {message}")
+
+    def lexicon(self, content: Mapping[str, Any]) -> Lexicon:
+        for key in content:
+            if key not in _KEYS:
+                raise self.error(f"unknown key {key!r:.100}; {suggest(str(key), _KEYS)}")
+        forms, cells = self.by_form(content) if "identities" in content else self.by_identity(content)
+        identities = content.get("identities") or [next(filter(None, row))[0] for row in cells]
+        capital = content.get("capital", False)
+        if not isinstance(capital, bool):
+            raise self.error(f"'capital' must be true or false, got {capital!r:.60}")
+        made = Lexicon(
+            self.name,
+            tuple(forms),
+            tuple(identities),
+            tuple(map(tuple, cells)),
+            frozenset(text.lower() for text in self.texts(content, "ambiguous")),
+            tuple(self.phrases(content)),
+            capital,
+            tuple(self.texts(content, "sources")),
+        )
+        self.check(made)
+        return made
+
+    def by_identity(self, content: Mapping[str, Any]) -> tuple[list[Form], list[list[Spellings]]]:
+        """Read one line for each identity."""
+        given = self.rows(content, "terms")
+        rows = [[row] if isinstance(row, str) else row for row in given]
+        tables = self.rows(content, "forms") if "forms" in content else [{"name": "term"}]
+        forms = [self.form(table, f"form {number}") for number, table in enumerate(tables, 1)]
+        if len({form.name for form in forms}) < len(forms):
+            raise self.error(f"names of forms must differ, got {[form.name for form in forms]!r:.60}")
+        check_limit("lexicon_cells", len(rows) * len(forms), self.source)
+        return forms, [self.row(row, len(forms), "forms") for row in rows]
+
+    def by_form(self, content: Mapping[str, Any]) -> tuple[list[Form], list[list[Spellings]]]:
+        """Read one line for each form; its name is its terms."""
+        identities = self.texts(content, "identities")
+        if len(set(identities)) < len(identities):
+            raise self.error(f"names of identities must differ, got {identities!r:.60}")
+        if "terms" in content:
+            raise self.error("with 'identities', terms belong below [[forms]]: one line for each form")
+        forms, columns = [], []
+        tables = [table if isinstance(table, Mapping) else {} for table in self.rows(content, "forms")]
+        lines = [self.rows(table, "terms") for table in tables]
+        check_limit("lexicon_cells", sum(map(len, lines)) * len(identities), self.source)
+        for number, (table, rows) in enumerate(zip(tables, lines, strict=True), 1):
+            where = f"forms {number}"
+            for given in rows:
+                columns.append(self.row(given, len(identities), "identities"))
+                name = "/".join(cell[0] for cell in columns[-1] if cell)
+                forms.append(self.form({k: v for k, v in table.items() if k != "terms"} | {"name": name}, where))
+        return forms, [list(row) for row in zip(*columns, strict=True)]
+
+    def form(self, table: Any, where: str) -> Form:
+        if not isinstance(table, Mapping) or not table.keys() <= {"name", "speech", "number"}:
+            raise self.error(f"{where} must be a table of name, speech and number, got {table!r:.60}")
+        for key, allowed in (("speech", SPEECHES), ("number", NUMBERS)):
+            if table.get(key, allowed[0]) not in allowed:
+                raise self.error(
+                    f"{key!r} of {where} must be one of {', '.join(filter(None, allowed))}, got {table[key]!r:.60}"
+                )
+        if not isinstance(table.get("name"), str) or not table["name"]:
+            raise self.error(f"the key 'name' is missing in {where}; every form has a name")
+        return Form(**table)
+
+    def row(self, row: Any, width: int, of: str) -> list[Spellings]:
+        """Read a line: a term is a text, several spellings, or an empty text where there is none."""
+        if not isinstance(row, Sequence) or isinstance(row, str) or not 0 < len(row) <= width:
+            raise self.error(f"a line of terms must be a list of at most {width} ({of}), got {row!r:.60}")
+        cells = [tuple(cell) if isinstance(cell, list | tuple) else (cell,) if cell != "" else () for cell in row]
+        for spelling in (spelling for cell in cells for spelling in cell):
+            if not isinstance(spelling, str) or len(tokens := split(spelling)) < 3 or tokens[0] or tokens[-1]:
+                raise self.error(f"a term must be a text that begins and ends with a word, got {spelling!r:.60}")
+        if not any(cells):
+            raise self.error(f"the line {row!r:.60} has no term; remove it")
+        return cells + [()] * (width - len(cells))
+
+    def rows(self, content: Mapping[str, Any], key: str) -> Sequence[Any]:
+        value = content.get(key)
+        if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+            raise self.error(f"{key!r} must be a list with something in it, got {value!r:.60}")
+        return value
+
+    def texts(self, content: Mapping[str, Any], key: str) -> list[str]:
+        value = content.get(key, [])
+        if not isinstance(value, list | tuple) or not all(isinstance(text, str) and text for text in value):
+            raise self.error(f"{key!r} must be a list of texts, got {value!r:.60}")
+        return list(value)
+
+    def phrases(self, content: Mapping[str, Any]) -> list[str]:
+        found = self.texts(content, "except")
+        for phrase in found:
+            if len(split(phrase)) < 3:
+                raise self.error(f"a phrase of 'except' must have a word, got {phrase!r:.60}")
+        return found
+
+    def check(self, made: Lexicon) -> None:
+        """Raise unless terms can be told apart and swapped."""
+        if not any(sum(map(bool, column)) > 1 for column in zip(*made.cells, strict=True)):
+            raise self.error("no form has two terms, so nothing can be swapped; add terms")
+        owners: dict[tuple[int, str], int] = {}
+        for i, j, spelling in made.spellings():
+            # As it is looked for: without capitals, and with a hyphen as good as a space.
+            words = " ".join(split(spelling.lower())[1::2])
+            if owners.setdefault((j, words), i) != i:
+                both = f"{made.identities[owners[j, words]]!r} and {made.identities[i]!r}"
+                raise self.error(f"{spelling!r} stands for {both}; a form of a term has one identity")
+        unknown = made.ambiguous - {spelling.lower() for _, _, spelling in made.spellings()}
+        if unknown:
+            raise self.error(f"'ambiguous' names {sorted(unknown)[0]!r}, which is no term; list it in 'terms' too")

@@ -1,0 +1,429 @@
+"""Finding protected terms in texts: the longest first, at word boundaries, in the form that the context says."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand.errors import SpaceError
+from evenhand.spaces.text.lexicon import Form, Lexicon
+from evenhand.spaces.text.tokens import Case, Positions, Texts, articles, plain, ranges, split
+
+if TYPE_CHECKING:
+    from evenhand.spaces.text.lexicon import Form
+
+
+class Casing(IntEnum):
+    """How a term in a text differs from its spelling in the lexicon; what replaces it differs in the same way."""
+
+    SAME = 0
+    LOWER = 1
+    UPPER = 2
+    CAPITAL = 3
+
+    @classmethod
+    def of(cls, found: str, spelling: str, starts: bool) -> Casing:
+        """Compare a term with its spelling; ``starts`` if a sentence starts with it.
+
+        >>> Casing.of("MUSLIMS", "Muslims", False).name, Casing.of("Muslims", "Muslims", True).name
+        ('UPPER', 'CAPITAL')
+        """
+        if found == spelling:
+            return cls.CAPITAL if starts and found[:1].isupper() else cls.SAME
+        if Case.of(found) is Case.UPPER:
+            return cls.UPPER
+        if found == found.lower():
+            return cls.LOWER
+        return cls.CAPITAL if found[:1].isupper() else cls.SAME
+
+    def write(self, spelling: str) -> str:
+        """Write another term so.
+
+        >>> Casing.CAPITAL.write("the Netherlands"), Casing.LOWER.write("Muslims")
+        ('The Netherlands', 'muslims')
+        """
+        if self is Casing.CAPITAL:
+            return spelling[:1].upper() + spelling[1:]
+        return spelling.upper() if self is Casing.UPPER else spelling.lower() if self is Casing.LOWER else spelling
+
+
+@dataclass(frozen=True, eq=False)
+class Occurrences:
+    """Terms found in a block of texts, in order: words ``start`` to ``stop`` of ``text``, with identity and form."""
+
+    text: Positions
+    start: Positions
+    stop: Positions
+    form: Positions
+    identity: Positions
+    casing: Positions
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def __getitem__(self, which: Any) -> Occurrences:
+        """Return some of them, by mask, numbers or slice."""
+        return Occurrences(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    def of(self, rows: npt.NDArray[np.integer[Any]]) -> Occurrences:
+        """Return the terms of texts that were made from these, where text ``i`` was made from ``rows[i]``.
+
+        A free change replaces one word by one word, so terms stay where they were.
+        """
+        size = int(max(self.text.max(initial=-1), rows.max(initial=-1))) + 1
+        counts = np.bincount(self.text, minlength=size)
+        found = self[ranges((np.cumsum(counts) - counts)[rows], counts[rows])]
+        found.text[:] = np.repeat(np.arange(len(rows)), counts[rows])
+        return found
+
+    def covered(self, texts: Texts) -> npt.NDArray[np.bool_]:
+        """Tell which words of the texts belong to a term or are the article before one; the others are free."""
+        out = np.zeros(len(texts.words), dtype=bool)
+        flat = texts.starts[self.text] + self.start
+        out[flat[articles(texts, flat)] - 1] = True
+        out[ranges(flat, self.stop - self.start)] = True
+        return out
+
+    def without(self, texts: Texts) -> Positions:
+        """Return the texts without any term, which cannot be tested."""
+        return np.setdiff1d(np.arange(len(texts)), self.text)
+
+
+_CLASSES = {
+    name: frozenset(words.split())
+    for name, words in tomllib.loads(files("evenhand.spaces.text").joinpath("english.toml").read_text("utf-8")).items()
+}
+SINGULAR, PLURAL, DEFINITE, BE, DEGREE = (_CLASSES[name] for name in ("singular", "plural", "definite", "be", "degree"))
+FUNCTION = SINGULAR | PLURAL | DEFINITE | BE | DEGREE | _CLASSES["others"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """Three words to each side in lower case, nearest first; empty where a gap keeps them apart."""
+
+    before: Sequence[str]
+    after: Sequence[str]
+
+    @property
+    def modifies(self) -> bool:
+        """Whether the term goes with the word behind it, as an adjective does: "a Christian school"."""
+        follower = self.after[0]
+        if not follower or follower in FUNCTION or follower.endswith(("ly", "ed")):
+            return False
+        # No plural follows "a Christian", so "believes" must be a verb.
+        return not (self.before[0] in SINGULAR and follower.endswith("s") and not follower.endswith(("ss", "us", "is")))
+
+    @property
+    def possesses(self) -> bool:
+        """Whether the term goes with a noun phrase behind it, as "his" and "her" do: "her two sons", "her only son"."""
+        if self.after[0] in _CLASSES["inner"]:
+            return self._goes_on(1) and not _adverb(self.after[1])
+        return bool(self.after[0]) and self.after[0] not in FUNCTION and self.before[0] not in _CLASSES["letting"]
+
+    @property
+    def receives(self) -> bool:
+        """Whether "her" is "him" in spite of the word behind it: "saw her naked", "told her everything"."""
+        follower = self.after[0]
+        if follower in _CLASSES["nouns"] or not self.before[0]:
+            return False
+        if follower in _CLASSES["states"] or _adverb(follower):
+            return not self._goes_on(1)
+        if follower in _CLASSES["passing"]:
+            return self.after[1] in _CLASSES["times"] and self.before[0] not in _CLASSES["during"]
+        return follower in _CLASSES["loose"] or (
+            follower.endswith(("ing", "ed")) and self.before[0] in _CLASSES["seeing"]
+        )
+
+    def _goes_on(self, n: int) -> bool:
+        """Whether a noun phrase goes on with the n-th word behind."""
+        word = self.after[n]
+        return bool(word) and word not in FUNCTION | _CLASSES["loose"] | _CLASSES["passing"]
+
+    @property
+    def predicate(self) -> bool:
+        """Whether the term is what somebody is: "they are Christian", "deeply Christian"."""
+        return self.before[0] in BE or self.before[0] in DEGREE or self.before[0].endswith("ly")
+
+    @property
+    def of_person(self) -> bool:
+        """Whether an adjective speaks of a person: "black and white men", "he is black"."""
+        for follower in self.after:
+            if follower in _CLASSES["people"]:
+                return True
+            if not follower or (follower in FUNCTION and follower not in ("and", "or")):
+                break
+        subjects = _CLASSES["subjects"] | _CLASSES["people"]
+        return self.predicate and (self.before[1] in subjects or self.before[2] in subjects)
+
+    @property
+    def of_place(self) -> bool:
+        """Whether a name speaks of a place: "from Turkey", "in the US", "Turkey's army"."""
+        if self.before[self.before[0] == "the"] in _CLASSES["placing"]:
+            return True
+        return self.after[0] == "'s" and self.after[1] in _CLASSES["national"]
+
+
+def _adverb(word: str) -> bool:
+    return word.endswith("ly") and word not in _CLASSES["nouns"]
+
+
+def read(forms: Sequence[Form], context: Context) -> Form | None:
+    """Choose the form that a term has here; None if it has none, as "German" in "speaks German".
+
+    >>> from evenhand.spaces.text.lexicon import Form
+    >>> forms = [Form("adjective", "adjective"), Form("person", "noun", "singular")]
+    >>> read(forms, Context(("a", "", ""), ("school", "", ""))).name
+    'adjective'
+    >>> read(forms, Context(("a", "is", "she"), ("", "", ""))).name
+    'person'
+    """
+    kinds = {form.number if form.speech == "noun" else form.speech: form for form in forms}
+    if "adjective" in kinds and context.before[0] in _CLASSES["language"] and not context.modifies:
+        return None
+    if len(forms) == 1:
+        return forms[0]
+    if "determiner" in kinds:
+        possesses = context.possesses and not ("object" in kinds and context.receives)
+        return kinds["determiner"] if possesses else next(form for form in forms if form.speech != "determiner")
+    order = ["plural", "adjective", "singular"]
+    if context.modifies:
+        order = ["adjective"]
+    elif "mass" in kinds:
+        order = ["mass"]
+    elif (before := context.before[0]) in SINGULAR:
+        order = ["singular"]
+    elif context.predicate:
+        order = ["adjective"]
+    elif before and (before in DEFINITE or before not in FUNCTION):
+        order = ["plural", "singular"]
+    return next((kinds[kind] for kind in order if kind in kinds), forms[0])
+
+
+def plausible(form: Form, context: Context, proper: bool) -> bool:
+    """Tell whether an ambiguous term is one here; ``proper`` if it is spelled with a capital, as names are.
+
+    >>> from evenhand.spaces.text.lexicon import Form
+    >>> plausible(Form("adjective", "adjective"), Context(("", "", ""), ("box", "", "")), proper=False)
+    False
+    """
+    if form.name == "place":
+        return context.of_place
+    if proper:
+        # "Polish the car!"
+        return form.speech != "adjective" or context.modifies or bool(context.before[0])
+    if form.speech == "adjective":
+        return context.of_person
+    return context.before[0] in SINGULAR | PLURAL | DEFINITE
+
+
+AMBIGUOUS = ("context", "always", "never")
+_HYPHENS = ("-", "\u2010", "\u2011", "/")
+_ENDS = re.compile(r"[.!?:\n]")
+_DOMAINS = frozenset(["com", "org", "net", "edu", "gov", "info", "io"])
+_CRIES = frozenset({"man", "boy"})
+
+
+class _Term(NamedTuple):
+    """One spelling of a lexicon, as the words that it is looked up by; several forms may share it."""
+
+    lexicon: int
+    words: tuple[str, ...]
+    the: bool
+    spelling: str
+    readings: tuple[tuple[Form, int, int], ...]
+    """Its form, with the numbers of form and identity; none where the phrase is no term."""
+    ambiguous: bool
+    capital: bool
+    stands_alone: bool
+    """Whether it is none in front of a noun, as "the UK" in "the UK government"."""
+
+
+class Finder:
+    """Looks for the terms of lexicons; forms and identities are numbered through all lexicons.
+
+    Parameters
+    ----------
+    lexicons
+        The first one that has a term counts it as its own.
+    ambiguous
+        Where a term that may be none is one: ``"context"`` asks the words around it, ``"always"``, ``"never"``.
+
+    Examples
+    --------
+    >>> from evenhand.spaces.text.lexicon import load
+    >>> found = Finder([load("religion")]).find(Texts.of(["The Jewish and the Sikh community", "Nobody"]))
+    >>> found.text.tolist(), found.start.tolist(), found.identity.tolist()
+    ([0, 0], [1, 4], [5, 8])
+    """
+
+    def __init__(self, lexicons: Sequence[Lexicon], ambiguous: str = "context") -> None:
+        if ambiguous not in AMBIGUOUS:
+            raise SpaceError(f"ambiguous must be one of {', '.join(AMBIGUOUS)}, got {ambiguous!r}")
+        self.ambiguous = ambiguous
+        self._heads: dict[str, list[_Term]] = {}
+        for term in _terms(lexicons):
+            self._heads.setdefault(term.words[0], []).append(term)
+        for terms in self._heads.values():
+            terms.sort(key=lambda term: len(term.words) + term.the, reverse=True)
+
+    def find(self, texts: Texts) -> Occurrences:
+        """Find all terms; of those that overlap, the one that begins first, then the longest."""
+        return self.look(texts)[0]
+
+    def look(self, texts: Texts) -> tuple[Occurrences, npt.NDArray[np.bool_]]:
+        """Find all terms, and tell at which words was looked for that: as long as they stay, so do the terms.
+
+        Other words may be replaced by any that is no ``head``.
+        """
+        hits = np.flatnonzero(texts.vocabulary.column(self.head, bool)[texts.words])
+        rows, look = texts.rows[hits], _Look(texts)
+        found: list[tuple[int, ...]] = []
+        ends = texts.starts[:-1].tolist()
+        # Up to where the words are a phrase that is no term: to the lexicon that says so, and to no other.
+        blocked: dict[tuple[int, int], int] = {}
+        for hit, row, first, last in zip(
+            hits.tolist(), rows.tolist(), texts.starts[rows].tolist(), texts.starts[rows + 1].tolist(), strict=True
+        ):
+            for term in self._heads[look.lower(hit)] if hit >= ends[row] else ():
+                start, stop, own = hit - term.the, hit + len(term.words), (row, term.lexicon)
+                if start < max(ends[row], blocked.get(own, 0)) or stop > last or not look.matches(term, start, stop):
+                    continue
+                if look.named(row, start, stop, first, last) or look.cries(start, stop, first):
+                    continue
+                if not term.readings:
+                    blocked[own] = stop
+                    continue
+                reading = self._read(term, look.context(start, stop, first, last))
+                if reading is not None:
+                    casing = look.casing(term, start, stop, first)
+                    found.append((row, start - first, stop - first, *reading, casing))
+                    ends[row] = stop
+                    break
+        return Occurrences(*np.array(found, dtype=np.int64).reshape(-1, 6).T), look.seen
+
+    def head(self, word: str) -> bool:
+        """Tell whether a term, or a phrase that is none, begins with this word."""
+        return _plain(word) in self._heads
+
+    def _read(self, term: _Term, context: Context) -> tuple[int, int] | None:
+        """Say which form and identity a match has here, None if it is no term."""
+        if term.ambiguous and self.ambiguous == "never":
+            return None
+        form = read([form for form, _, _ in term.readings], context)
+        if form is None or (term.stands_alone and context.modifies):
+            return None
+        proper = term.spelling != term.spelling.lower()
+        if term.ambiguous and self.ambiguous == "context" and not plausible(form, context, proper):
+            return None
+        return next((j, i) for found, j, i in term.readings if found is form)
+
+
+def _terms(lexicons: Sequence[Lexicon]) -> list[_Term]:
+    """List what is looked for: of each lexicon the phrases that are no term, then the terms."""
+    out = []
+    forms = identities = 0
+    for n, lexicon in enumerate(lexicons):
+        out += [_Term(n, _words(phrase), False, phrase, (), False, False, False) for phrase in lexicon.phrases]
+        spellings: dict[str, str] = {}
+        readings: dict[str, list[tuple[Form, int, int]]] = {}
+        for i, j, spelling in lexicon.spellings():
+            spellings.setdefault(spelling.lower(), spelling)
+            readings.setdefault(spelling.lower(), []).append((lexicon.forms[j], forms + j, identities + i))
+        for lower, spelling in spellings.items():
+            bare = lower.removeprefix("the ")
+            ambiguous = bool({lower, bare} & lexicon.ambiguous)
+            capital = lexicon.capital or (ambiguous and spelling != lower) or spelling.isupper()
+            alone = bare != lower and any(form.speech == "adjective" for form, _, _ in readings.get(bare, ()))
+            known = _words(bare), bare != lower, spelling, tuple(readings[lower])
+            out.append(_Term(n, *known, ambiguous, capital, alone))
+        forms, identities = forms + len(lexicon.forms), identities + len(lexicon.identities)
+    return out
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("\u2019", "'")
+
+
+def _words(spelling: str) -> tuple[str, ...]:
+    return tuple(map(_plain, split(spelling)[1::2]))
+
+
+class _Look:
+    """A look at single words of texts, which notes at which."""
+
+    def __init__(self, texts: Texts) -> None:
+        self.texts, self.words = texts, texts.vocabulary.words
+        self.seen = np.zeros(len(texts.words), dtype=bool)
+
+    def word(self, at: int) -> str:
+        self.seen[at] = True
+        return str(self.words[self.texts.words[at]])
+
+    def lower(self, at: int) -> str:
+        return _plain(self.word(at))
+
+    def gap(self, at: int) -> str:
+        return str(self.words[self.texts.gaps[at]])
+
+    def matches(self, term: _Term, start: int, stop: int) -> bool:
+        words = ("the", *term.words) if term.the else term.words
+        if not all(_glued(self.gap(at)) for at in range(start, stop - 1)):
+            return False
+        if any(self.lower(start + n) != word for n, word in enumerate(words)):
+            return False
+        name = self.word(start + term.the)
+        return not term.capital or (name.isupper() if term.spelling.isupper() else name[:1].isupper())
+
+    def named(self, row: int, start: int, stop: int, first: int, last: int) -> bool:
+        """Tell whether words are in the name of a user or a site: "@muslim", "muslim.com"."""
+        before = self.gap(start - 1) if start > first else str(self.words[self.texts.leads[row]])
+        return before.endswith("@") or (stop < last and self.gap(stop - 1) == "." and self.word(stop) in _DOMAINS)
+
+    def cries(self, start: int, stop: int, first: int) -> bool:
+        """Tell whether a word is no more than a cry: "Man, that hurts!"."""
+        if stop - start > 1 or self.lower(start) not in _CRIES or not self.gap(start).startswith((",", "!")):
+            return False
+        return start == first or _ENDS.search(self.gap(start - 1)) is not None
+
+    def casing(self, term: _Term, start: int, stop: int, first: int) -> int:
+        starts = start == first or _ENDS.search(self.gap(start - 1)) is not None
+        found = " ".join(map(self.word, range(start, stop)))
+        return int(Casing.of(found, " ".join(split(term.spelling)[1::2]), starts))
+
+    def context(self, start: int, stop: int, first: int, last: int) -> Context:
+        before, after = range(start - 1, max(start - 4, first - 1), -1), range(stop, min(stop + 3, last))
+        return Context(_Side(self, before, before), _Side(self, after, range(stop - 1, last)))
+
+
+class _Side(Sequence[str]):
+    """The words to one side of a term, each looked at when it is asked for; ``gaps`` stand between it and the last."""
+
+    def __init__(self, look: _Look, places: Sequence[int], gaps: Sequence[int]) -> None:
+        self._look, self._places, self._gaps = look, places, gaps
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, n: Any) -> Any:
+        if n >= 3:
+            raise IndexError(n)
+        if n >= len(self._places) or not all(_near(self._look.gap(at)) for at in self._gaps[: n + 1]):
+            return ""
+        return self._look.lower(self._places[n])
+
+
+def _glued(gap: str) -> bool:
+    """Tell whether two words are one phrase: "African American", "African-American"."""
+    return gap in _HYPHENS or (not gap.strip() and gap.count("\n") < 2)
+
+
+def _near(gap: str) -> bool:
+    return gap == "-" or plain(gap)

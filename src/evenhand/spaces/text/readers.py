@@ -1,0 +1,241 @@
+"""Files of texts: a column of a table, a key of JSON lines, or plain lines."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import lzma
+import math
+import re
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenhand._files import check_limit
+from evenhand.errors import TEXTS, DataError, Use
+from evenhand.spaces.attributes import suggest
+from evenhand.spaces.frames import PIECE, READERS, check_cells, check_file, hollow, line_ends, open_packed
+from evenhand.spaces.text.tokens import Positions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_MISSING = ("NAType", "NaTType")
+
+
+def strings_of(data: Any, column: str = "text") -> tuple[list[str], Positions, int]:
+    """Return the texts that are there, where each stands in the data, and how many are missing.
+
+    >>> strings, rows, missing = strings_of(["one", None, "two"])
+    >>> strings, rows.tolist(), missing
+    (['one', 'two'], [0, 2], 1)
+    """
+    values = _values(data, column)
+    rows = [row for row, value in enumerate(values) if isinstance(value, str) or not missing(value)]
+    for row in rows:
+        if not isinstance(values[row], str):
+            got = f"text {row} must be a string, got {values[row]!r:.60} ({type(values[row]).__name__})"
+            raise DataError(f"{got}; give texts, such as data=['one', 'two']")
+    return [str(values[row]) for row in rows], np.array(rows, dtype=np.int64), len(values) - len(rows)
+
+
+def _values(data: Any, column: str) -> list[Any]:
+    if data is None or isinstance(data, str | bytes):
+        got = "none" if data is None else f"one, {data!r:.60}"
+        raise DataError(
+            f"a space of texts needs texts to start from, got {got}", remedy=("give a list of them: ", TEXTS)
+        )
+    if isinstance(data, Mapping) or hasattr(data, "columns"):
+        from evenhand.spaces.frames import columns_of
+
+        columns = columns_of(data)
+        if column not in columns:
+            known = suggest(column, columns)
+            raise DataError(f"the data have no column {column!r}; {known}; name it: eh.TextSpace(..., column=...)")
+        return list(columns[column].tolist())
+    try:
+        return list(data)
+    except TypeError:
+        raise DataError(
+            f"data must be a list of texts, a series, or a frame with a column {column!r}, got {type(data).__name__}"
+        ) from None
+
+
+def missing(value: Any) -> bool:
+    """Tell what stands for no text.
+
+    >>> missing(None), missing(float("nan")), missing("")
+    (True, True, False)
+    """
+    return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _MISSING
+
+
+_PLAIN = ".txt"
+_LINE = re.compile("[\r\n]")
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_PACKINGS = (".gz", ".xz")
+_FORMATS = ".csv, .tsv, .txt (also .gz, .xz), .jsonl, .json, .parquet"
+
+
+def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf-8") -> list[str | None]:
+    r"""Read the texts of a file, one for each row or line; empty ones too, so that their numbers are those of the rows.
+
+    Where a table has nothing, as ``null`` in JSON, there is None: a missing text.
+
+    Parameters
+    ----------
+    path
+        A table (``.csv``, ``.tsv``, ``.jsonl``, ``.json``, ``.parquet``), or plain lines (``.txt``).
+    column
+        The column, or key, that has the texts; it need not be named where it is ``text`` or the only one.
+    encoding
+        How the characters of a ``.csv``, ``.tsv`` or ``.txt`` are written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "said.csv"
+    >>> _ = file.write_text('who,text\nA,"Hello, you!"\nB,\nC,None\n')
+    >>> read_texts(file)
+    ['Hello, you!', '', 'None']
+    """
+    path = Path(path)
+    ending, packed = _kind(path)
+    if ending != _PLAIN:
+        texts = _texts(read_table(path, encoding, blank=True), column, path)
+        if not texts:
+            raise DataError(f"{path}: it has no texts, only the names of columns; give a file with rows")
+        return texts
+    if column is not None:
+        raise DataError(f"{path}: plain lines have no column {column!r}; leave it out, or name a table")
+    with _reading(path, encoding):
+        lines = _decoded(path, packed, encoding).split("\n")
+    # A text for each line; what ends the last one begins no other.
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def read_table(path: str | Path, encoding: str = "utf-8", blank: bool = False) -> pd.DataFrame:
+    """Read a table that has texts; nothing in a CSV is taken for a number or a missing value.
+
+    Where ``blank``, a blank line between others is a row, so that the numbers of rows are those of the lines.
+    """
+    import pandas as pd
+
+    path = Path(path)
+    ending, packed = _kind(path)
+    if ending == _PLAIN:
+        raise DataError(f"{path}: plain lines have no columns; a table is needed")
+    with _reading(path, encoding):
+        if ending not in _SEPARATORS:
+            return READERS[ending](path, packed)
+        content = _decoded(path, packed, encoding).strip("\r\n")
+        header, separator = _LINE.split(content, 1)[0], _SEPARATORS[ending]
+        if ending == ".csv" and ";" in header and "," not in header:
+            # Where a comma is in numbers, spreadsheets write this.
+            separator = ";"
+        rows = line_ends(content)
+        columns = header.count(separator)
+        check_cells(path, rows, columns, rows + max(content.count(separator), rows * columns))
+        with warnings.catch_warnings():
+            # Rows that are longer than the header lose their end with no more than a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                io.StringIO(content), sep=separator, dtype=str, keep_default_na=False, index_col=False,
+                skip_blank_lines=not blank,
+            )  # fmt: skip
+
+
+def texts_of(table: pd.DataFrame, column: str | None, path: Path) -> list[str]:
+    """Take the texts of a column, none of which may be missing.
+
+    >>> import pandas as pd
+    >>> texts_of(pd.DataFrame({"said": ["Hello"]}), None, Path("table.csv"))
+    ['Hello']
+    """
+    texts = _texts(table, column, path)
+    if None in texts:
+        raise DataError(f"{path}: row {texts.index(None)} has no text, and each label needs one; drop the row")
+    return [str(text) for text in texts]
+
+
+def _texts(table: pd.DataFrame, column: str | None, path: Path) -> list[str | None]:
+    names = [str(name) for name in table.columns]
+    if column is None:
+        if "text" not in names and len(names) != 1:
+            raise DataError(f"{path}: which column has the texts? There are {', '.join(names)}; name one")
+        column = "text" if "text" in names else names[0]
+    texts = [text if isinstance(text, str) or not missing(text) else None for text in column_of(table, column, path)]
+    for number, text in enumerate(texts):
+        if not isinstance(text, str | None):
+            got = f"{text!r:.60} ({type(text).__name__})"
+            raise DataError(f"{path}: row {number} of {column!r} must be a text, got {got}; drop or convert it")
+    return texts
+
+
+def column_of(table: pd.DataFrame, column: str, path: Path) -> pd.Series[Any]:
+    """Take a column by its name, or say which ones there are."""
+    if column not in table.columns:
+        raise DataError(f"{path}: there is no column {column!r}; {suggest(column, [str(n) for n in table.columns])}")
+    found: pd.Series[Any] = table[column]
+    return found
+
+
+def _kind(path: Path) -> tuple[str, str]:
+    """Check that the file is there; tell what it holds and how it is packed."""
+    endings = [ending.lower() for ending in path.suffixes]
+    packed = endings.pop() if endings and endings[-1] in _PACKINGS else ""
+    ending = endings[-1] if endings else ""
+    if ending not in (*READERS, _PLAIN) or (packed and ending not in (*_SEPARATORS, _PLAIN)):
+        raise DataError(f"{path}: texts cannot be read from a file of this kind; allowed: {_FORMATS}")
+    check_file(path, "texts, one in each line" if ending == _PLAIN else "column names and rows")
+    return ending, packed
+
+
+def _decoded(path: Path, packed: str, encoding: str) -> str:
+    """Read a whole file as text; what is no text, or has too many lines, is found before it is all in memory."""
+    pieces, lines = [], 0
+    with open_packed(path, packed) as stream:
+        while piece := stream.read(PIECE):
+            lines += piece.count(b"\n")
+            check_limit("table_rows", lines, path, "give a sample of the texts")
+            if hollow(piece):
+                raise DataError(f"{path}: it holds binary data, not text; give texts in {encoding}")
+            pieces.append(piece)
+    return b"".join(pieces).decode(_signed(encoding))
+
+
+def _signed(encoding: str) -> str:
+    """Let a byte-order mark go, as some programs begin a file with one."""
+    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+
+
+def _likely(path: Path) -> str:
+    """Say what a file that is no UTF-8 is probably written in: UTF-16 begins with a mark of its own."""
+    with open_packed(path, _kind(path)[1]) as stream:
+        return "utf-16" if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
+
+
+@contextmanager
+def _reading(path: Path, encoding: str) -> Iterator[None]:
+    try:
+        yield
+    except LookupError:
+        raise DataError(f'{path}: there is no encoding {encoding!r}; try "utf-8" or "latin-1"') from None
+    except UnicodeError as error:
+        raise DataError(
+            f"{path}: it is not written in {encoding} ({error})",
+            remedy=("name its encoding: ", Use(f"encoding={_likely(path)!r}", "text.encoding", _likely(path))),
+        ) from None
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{path}: it cannot be read ({error})") from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}: it is no JSON ({error})") from None
+    except (ValueError, Warning) as error:  # pandas' own errors are of this kind
+        raise DataError(f"{path}: it cannot be read as a table ({' '.join(str(error).split())})") from None

@@ -1,0 +1,437 @@
+"""Similar words: the moves of a text. Nearest by the cosine of word vectors, looked up once for each word."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand._files import PACKINGS, check_array, check_limit, exceeded, open_archive, open_file, unpacked
+from evenhand._files import limit as most_of
+from evenhand._validate import is_int
+from evenhand.errors import DataError, SpaceError
+from evenhand.spaces.text.lexicon import protected_words
+from evenhand.spaces.text.matcher import BE, DEFINITE, FUNCTION, PLURAL, SINGULAR
+from evenhand.spaces.text.tokens import Ids, Positions, Vocabulary, split
+
+Vectors = npt.NDArray[np.float32]
+_TEXT = (".txt", ".vec", ".gz", ".xz")
+_KINDS = "a .npz with 'words' and 'vectors', a text file (.txt, .vec, also .gz, .xz), (words, matrix), gensim vectors"
+_BLOCK = 2**20
+"""Numbers that are read at a time."""
+_DIGITS = 64
+"""Bytes of a number, more than any has; a line's word takes from the same."""
+_FREE_WORDS = 100_000
+_PER_BYTE = 2
+"""Numbers in a text for each byte of its file; those that are packed well take more than a byte each."""
+_UNEQUAL = "there must be one vector for each word, got {} words, {} vectors"
+_LONGEST = 18
+"""Digits of a count; a longer one is none."""
+
+
+def load(source: Any, limit: int | None = None) -> tuple[list[str], Vectors]:
+    """Return words and their vectors; of a word that comes twice the first one. ``limit`` takes the first words only.
+
+    >>> words, vectors = load((["man", "woman", "man"], [[1, 2], [3, 4], [5, 6]]))
+    >>> words, vectors.tolist()
+    (['man', 'woman'], [[1.0, 2.0], [3.0, 4.0]])
+    """
+    words, vectors, name = _read(source, limit)
+    vectors = np.asarray(vectors)
+    words, vectors = list(words)[:limit], vectors[:limit] if vectors.ndim else vectors
+    if not all(isinstance(word, str) for word in words):
+        got = next(word for word in words if not isinstance(word, str))
+        raise DataError(f"{name}: words must be texts, got {got!r:.60}")
+    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not vectors.shape[1]:
+        raise DataError(f"{name}: vectors must be a matrix of numbers, got {vectors.dtype} {vectors.shape}")
+    if len(words) != len(vectors) or not words:
+        raise DataError(f"{name}: {_UNEQUAL.format(len(words), len(vectors))}")
+    with np.errstate(over="ignore"):  # What is too large is infinite then, and said.
+        vectors = vectors.astype(np.float32)
+    if not np.isfinite(vectors).all():
+        worst = words[int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])]
+        raise DataError(
+            f"{name}: the vector of {worst!r:.60} has values that are no numbers, or too large; drop that word"
+        )
+    first: dict[str, int] = {}
+    for number, word in enumerate(words):
+        first.setdefault(word, number)
+    return list(first), vectors[list(first.values())]
+
+
+def _read(source: Any, limit: int | None) -> tuple[Sequence[str], Any, str]:
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if path.suffix.lower() == ".npz":
+            return *_npz(path), str(path)
+        if path.suffix.lower() in _TEXT:
+            return *_text(path, limit), str(path)
+        raise DataError(f"{path}: vectors cannot be read from a file of this kind; allowed: {_KINDS}")
+    keyed = getattr(source, "wv", source)
+    if hasattr(keyed, "index_to_key") and hasattr(keyed, "vectors"):
+        return keyed.index_to_key, keyed.vectors, type(source).__name__
+    if isinstance(source, tuple) and len(source) == 2:
+        words, vectors = source
+        # A torch parameter wants to be asked before it becomes an array.
+        return words, vectors.detach().cpu().numpy() if hasattr(vectors, "detach") else vectors, "vectors"
+    raise DataError(f"vectors must be {_KINDS}; got {type(source).__name__}")
+
+
+def _npz(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
+    with (
+        open_file(path, DataError) as file,
+        open_archive(file, path, "a NumPy file", "archive_entries", "vectors_bytes", DataError) as archive,
+    ):
+        shapes = {}
+        for name in ("words", "vectors"):
+            if f"{name}.npy" not in archive.namelist():
+                raise DataError(
+                    f"{path}: the arrays 'words' and 'vectors' are needed; np.savez(path, words=..., vectors=...)"
+                )
+            size = archive.getinfo(f"{name}.npy").file_size
+            with archive.open(f"{name}.npy") as stream:
+                shapes[name], dtype = check_array(stream, size, f"{path}: {name}", DataError)
+            if dtype.hasobject:
+                raise DataError(f"{path}: {name!r} has Python objects, which are not read; save texts and numbers")
+        if len(shapes["words"]) != 1:
+            raise DataError(f"{path}: 'words' must be a list of texts, got an array of shape {shapes['words']}")
+        _check_words(shapes["words"][0], path)
+        check_limit("vectors_numbers", max(shapes["vectors"][1:], default=0), path)
+        if shapes["vectors"] and shapes["vectors"][0] != shapes["words"][0]:
+            raise DataError(f"{path}: {_UNEQUAL.format(shapes['words'][0], shapes['vectors'][0])}")
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return arrays["words"].tolist(), arrays["vectors"]
+    except (OSError, ValueError, BadZipFile, EOFError, KeyError) as error:
+        raise DataError(f"{path}: cannot be read as a NumPy file ({error})") from None
+
+
+def _text(path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
+    """Read lines of a word and its numbers; word2vec and fastText put the two sizes into a line before them."""
+    packed = path.suffix.lower() if path.suffix.lower() in PACKINGS else ""
+    try:
+        with unpacked(path, packed, "vectors_bytes", DataError) as stream:
+            return _lines(_split(stream, path), path, limit)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: it cannot be read as UTF-8 text ({error})") from None
+
+
+def _split(stream: io.BufferedReader, path: Path) -> Iterator[str]:
+    """Read line by line; one that is longer than any vector may be the whole file."""
+    longest = _DIGITS * most_of("vectors_numbers")
+    first = True
+    while line := stream.readline(longest + 1):
+        if len(line) > longest:
+            raise exceeded("vectors_numbers", f"a line of more than {longest:,} bytes", path)
+        yield line.decode("utf-8-sig" if first else "utf-8")
+        first = False
+
+
+def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
+    lines = (line for line in lines if line.strip())
+    first = next(lines, "")
+    header = first.split()
+    sizes = len(header) == 2 and all(part.isdecimal() and len(part) <= _LONGEST for part in header)
+    said = (int(header[0]), int(header[1])) if sizes else None
+    width = len(header) - 1 if said is None else said[1]
+    check_limit("vectors_numbers", width, path)
+    lines = itertools.chain([first] if said is None and first else [], lines)
+    words: list[str] = []
+    blocks: list[npt.NDArray[Any]] = []
+    lines = itertools.islice(lines, limit)
+    while block := list(itertools.islice(lines, max(1, _BLOCK // max(width, 1)))):
+        _check_words(len(words) + len(block), path, width)
+        rows = [_row(line.rstrip(), width) for line in block]
+        wrong = next((n for n, row in enumerate(rows) if len(row) != width + 1), None)
+        if wrong is None and not words and said is not None and _numeric(rows[0][0].split()[1:]):
+            wrong = 0
+        if wrong is not None:
+            why = "" if said is None else f"; its first line says {said[0]} words of {width} numbers each"
+            got = (
+                f"entry {len(words) + wrong + 1} must have a word and {width} numbers, got {block[wrong].strip()!r:.60}"
+            )
+            raise DataError(f"{path}: {got}{why}")
+        words += [row[0] for row in rows]
+        try:
+            with np.errstate(over="ignore"):
+                blocks.append(np.array([row[1:] for row in rows], dtype=np.float32))
+        except ValueError as error:
+            raise DataError(f"{path}: something is no number near entry {len(words)} ({error})") from None
+    if said is not None and len(words) != (said[0] if limit is None else min(limit, said[0])):
+        raise DataError(
+            f"{path}: its first line says {said[0]:,} words, and there are {len(words):,}; is the file whole?\n"
+            "Where it is, delete that line."
+        )
+    return words, np.concatenate(blocks) if blocks else np.empty((0, 1))
+
+
+def _check_words(words: int, path: Path, width: int = 0) -> None:
+    """Raise where there are too many words, or numbers in a text, for a file or at all."""
+    size, remedy = path.stat().st_size, "give the most frequent ones"
+    check_limit("vectors_words", words, path, remedy, min(most_of("vectors_words"), max(_FREE_WORDS, size)))
+    most = max(most_of("vectors_values"), _PER_BYTE * size)
+    check_limit("vectors_values", words * width, path, remedy, most)
+
+
+def _row(line: str, width: int) -> list[str]:
+    """Cut a line into a word and its numbers, counted from the end: a word may itself have spaces, or be one."""
+    row = line.rsplit(None, width)
+    return row if len(row) == width + 1 else line.rsplit(" ", width)
+
+
+def _numeric(parts: list[str]) -> bool:
+    try:
+        return bool(list(map(float, parts)))
+    except ValueError:
+        return False
+
+
+_CLOSED = (SINGULAR | PLURAL | DEFINITE, BE, FUNCTION)
+_ENDINGS = {"ing": 4, "ed": 5, "ly": 6, "ss": 8, "us": 8, "is": 8, "s": 7}
+_NUMBER, _OTHER = 3, 8
+_SPARE = 16
+_ROUNDING = 1e-5
+_CELLS = 2**24
+_GROUP = 64
+
+
+def shape(word: str) -> int:
+    """Tell words apart by what can be seen without a tagger, for they should agree with what they replace.
+
+    Determiners, forms of "be" and other function words are closed classes; numbers are a class; all other words go by
+    their ending: -ing, -ed, -ly, -s (but not -ss, -us, -is), or none of these.
+
+    >>> shape("running") == shape("walking"), shape("cats") == shape("cat"), shape("the") == shape("dog")
+    (True, False, False)
+    """
+    lower = word.lower()
+    for number, words in enumerate(_CLOSED):
+        if lower in words:
+            return number
+    if lower[:1].isdigit():
+        return _NUMBER
+    return next((number for ending, number in _ENDINGS.items() if lower.endswith(ending)), _OTHER)
+
+
+class Similar:
+    """The ``k`` most similar words of each word.
+
+    Equally similar words come in the order of the vocabulary, and what is found does not depend on how many words are
+    asked about at once. Terms of lexicons are no similar words and have none, so that a free change never changes who
+    is spoken of. Of words that differ in their case only, the first is the similar word.
+
+    Parameters
+    ----------
+    source
+        Words with their vectors: a pair (words, matrix), a ``.npz`` with ``words`` and ``vectors``, a text file of
+        GloVe, word2vec or fastText, or gensim's keyed vectors.
+    k
+        How many similar words.
+    limit
+        Take the first words of the source only; files have the most frequent ones first.
+    avoid
+        Words that never replace another and are never replaced; None: every term of every lexicon of ours. The paper
+        has no such rule: ``avoid=()``.
+    agree
+        Whether similar words must have the same ``shape``.
+
+    Examples
+    --------
+    >>> vectors = [[1, 0], [1, 0.1], [1, 0], [-1, 0]]
+    >>> similar = Similar((["good", "fine", "Muslim", "bad"], vectors), k=1)
+    >>> similar.of("good"), similar.of("Muslim"), similar.of("unheard-of")
+    (['fine'], [], [])
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        k: int = 10,
+        *,
+        limit: int | None = None,
+        avoid: Collection[str] | None = None,
+        agree: bool = False,
+    ) -> None:
+        for name, value in (("k", k), ("limit", 1 if limit is None else limit)):
+            if not is_int(value) or value < 1:
+                raise SpaceError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if isinstance(avoid, str):
+            raise SpaceError(f"avoid must be a collection of words, got the text {avoid!r:.60}; write [{avoid!r:.60}]")
+        self.k, self.agree = int(k), agree
+        self.avoid = protected_words() if avoid is None else frozenset(word.lower() for word in avoid)
+        self.words, self.vectors = load(source, limit)
+        self._numbers = {word: number for number, word in enumerate(self.words)}
+        self._norms = np.sqrt(np.einsum("ij,ij->i", self.vectors, self.vectors, dtype=np.float64))
+        self._units = self.vectors / np.where(self._norms > 0, self._norms, 1)[:, None].astype(np.float32)
+        self._shapes = np.array([shape(word) if agree else 0 for word in self.words], dtype=np.int8)
+        self._pool, self._twin = self._candidates()
+        self._table = np.full((len(self.words), self.k), -1, dtype=np.int32)
+        self._known = self._norms == 0
+
+    @cached_property
+    def digest(self) -> str:
+        """Identify everything that the similar words depend on."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.vectors).tobytes())
+        settings = [self.k, self.agree, sorted(self.avoid), self.words]
+        digest.update(json.dumps(settings).encode())
+        return digest.hexdigest()
+
+    def of(self, word: str) -> list[str]:
+        """Return the similar words of one word, the most similar first."""
+        number = self.number(word)
+        return [self.words[n] for n in self.rows(np.array([number]))[0] if n >= 0] if number >= 0 else []
+
+    def number(self, word: str) -> int:
+        """Return the number of a word in the vectors' vocabulary, as written or in lower case; -1 if it has none."""
+        lower = word.lower()
+        return -1 if lower in self.avoid else self._numbers.get(word, self._numbers.get(lower, -1))
+
+    def rows(self, numbers: npt.NDArray[np.integer[Any]]) -> Ids:
+        """Return the numbers of the similar words of each word; -1 where there are fewer than ``k``."""
+        fresh = np.unique(numbers[~self._known[numbers]])
+        for kind in np.unique(self._shapes[fresh]):
+            rows, pool = fresh[self._shapes[fresh] == kind], self._pool[self._shapes[self._pool] == kind]
+            step = max(1, _CELLS // max(1, len(pool)))
+            for begin in range(0, len(rows) if len(pool) else 0, step):
+                part = rows[begin : begin + step]
+                found = self._nearest(part, pool)
+                self._table[part, : found.shape[1]] = found
+        self._known[fresh] = True
+        out: Ids = self._table[numbers]
+        return out
+
+    def _candidates(self) -> tuple[Positions, Positions]:
+        """List the words that may replace others, and for each word the one of them that is the same but for case."""
+        chosen: dict[str, int] = {}
+        for number, word in enumerate(self.words):
+            lower = word.lower()
+            # What the texts would cut into several words would shift the positions of all words behind it.
+            if (
+                self._norms[number]
+                and lower not in self.avoid
+                and lower not in chosen
+                and split(word)[0::2] == ["", ""]
+            ):
+                chosen[lower] = number
+        twins = [chosen.get(word.lower(), -1) for word in self.words]
+        return np.fromiter(chosen.values(), dtype=np.int64), np.array(twins)
+
+    def _nearest(self, rows: Positions, pool: Positions) -> Ids:
+        """Find the most similar words of a pool, by single-precision products first, then exactly among the best."""
+        cosines = np.full((len(rows), -(-len(pool) // _GROUP) * _GROUP), -np.inf, dtype=np.float32)
+        cosines[:, : len(pool)] = self._units[rows] @ self._units[pool].T
+        pool = np.pad(pool, (0, cosines.shape[1] - len(pool)), mode="edge")
+        place = np.searchsorted(pool, self._twin[rows])
+        own = np.flatnonzero(pool.take(place, mode="clip") == self._twin[rows])
+        cosines[own, place[own]] = -np.inf
+        best = np.sort(_largest(cosines, self.k + _SPARE), axis=1)
+        best, exact = self._ranked(rows, pool, best, cosines)
+        if best.shape[1] < cosines.shape[1]:
+            # Where the spare ones are as good as the last chosen, words outside may be too.
+            least = np.take_along_axis(cosines, best, axis=1).min(axis=1)
+            for i in np.flatnonzero(exact[:, self.k - 1] <= least + _ROUNDING):
+                wide = np.flatnonzero(cosines[i] >= exact[i, self.k - 1] - _ROUNDING)[None, :]
+                best[i, : self.k] = self._ranked(rows[i : i + 1], pool, wide, cosines[i : i + 1])[0][0, : self.k]
+        best = best[:, : self.k]
+        return np.where(np.isfinite(np.take_along_axis(cosines, best, axis=1)), pool[best], -1).astype(np.int32)
+
+    def _ranked(
+        self, rows: Positions, pool: Positions, best: Positions, cosines: npt.NDArray[np.float32]
+    ) -> tuple[Positions, npt.NDArray[np.float64]]:
+        """Order places of the pool by their exact cosine, equal ones as they stand."""
+        # Products of single precision are exact in double, and each is summed alone: no result depends on the block.
+        products = self.vectors[rows, None].astype(np.float64) * self.vectors[pool[best]]
+        exact = products.sum(axis=2) / (self._norms[rows, None] * self._norms[pool[best]])
+        exact[~np.isfinite(np.take_along_axis(cosines, best, axis=1))] = -np.inf
+        order = np.argsort(-exact, axis=1, kind="stable")
+        return np.take_along_axis(best, order, axis=1), np.take_along_axis(exact, order, axis=1)
+
+
+def _largest(values: npt.NDArray[np.float32], count: int) -> Positions:
+    """Return where the largest values of each row are, in no order; only groups with a large value are looked through.
+
+    >>> np.sort(_largest(np.arange(128, dtype=np.float32)[None, :], 2)).tolist()
+    [[126, 127]]
+    """
+    rows, width = values.shape
+    if count >= width:
+        return np.tile(np.arange(width), (rows, 1))
+    groups = values.reshape(rows, -1, _GROUP).max(axis=2)
+    few = min(count, groups.shape[1])
+    top = np.argpartition(groups, -few, axis=1)[:, -few:]
+    columns = (top[:, :, None] * _GROUP + np.arange(_GROUP)).reshape(rows, -1)
+    best = np.argpartition(np.take_along_axis(values, columns, axis=1), -count, axis=1)[:, -count:]
+    return np.take_along_axis(columns, best, axis=1)
+
+
+class Moves:
+    """Similar words as numbers of the texts' vocabulary, in the case of the words that they replace.
+
+    Words that are ``fixed`` are not replaced and replace none.
+
+    >>> vocabulary = Vocabulary()
+    >>> moves = Moves(Similar((["good", "fine", "bad"], [[1, 0], [1, 0.1], [-1, 0]]), k=2), vocabulary)
+    >>> similar = moves.of(vocabulary.ids(["GOOD"]))
+    >>> vocabulary.words[similar].tolist()
+    [['FINE', 'BAD']]
+    """
+
+    def __init__(self, similar: Similar, vocabulary: Vocabulary, fixed: Callable[[str], bool] | None = None) -> None:
+        self.similar, self.vocabulary, self._fixed = similar, vocabulary, fixed
+        self._table = np.empty((0, similar.k), dtype=np.int32)
+        self._known = np.empty(0, dtype=bool)
+
+    def of(self, ids: npt.NDArray[np.integer[Any]]) -> Ids:
+        """Return the similar words of words, one row each; -1 where there are fewer than ``k``."""
+        grown = len(self.vocabulary) - len(self._known)
+        if grown:
+            self._table = np.concatenate([self._table, np.full((grown, self.similar.k), -1, dtype=np.int32)])
+            self._known = np.concatenate([self._known, np.zeros(grown, dtype=bool)])
+        fresh = np.unique(ids[~self._known[ids]])
+        if len(fresh):
+            self._fill(fresh)
+        out: Ids = self._table[ids]
+        return out
+
+    def counts(self, ids: npt.NDArray[np.integer[Any]]) -> Positions:
+        """Count the similar words of words; they are the first in their row.
+
+        >>> vocabulary = Vocabulary()
+        >>> moves = Moves(Similar((["good", "fine"], [[1, 0], [1, 0.1]])), vocabulary)
+        >>> moves.counts(vocabulary.ids(["good", "unheard-of"])).tolist()
+        [1, 0]
+        """
+        out: Positions = (self.of(ids) >= 0).sum(axis=1)
+        return out
+
+    def _fill(self, ids: Ids) -> None:
+        self._known[ids] = True
+        numbers = self.vocabulary.column(self._number, np.int64)[ids]
+        ids, rows = ids[numbers >= 0], self._free(self.similar.rows(numbers[numbers >= 0]))
+        cases = np.broadcast_to(self.vocabulary.cases[ids, None], rows.shape)[rows >= 0]
+        words = self.vocabulary.ids([self.similar.words[n] for n in rows[rows >= 0]])
+        found = np.full(rows.shape, -1, dtype=np.int32)
+        found[rows >= 0] = self.vocabulary.written(words, cases)
+        self._table[ids] = found
+
+    def _number(self, word: str) -> int:
+        return -1 if self._fixed is not None and self._fixed(word) else self.similar.number(word)
+
+    def _free(self, rows: Ids) -> Ids:
+        """Leave fixed words out; what is left moves up."""
+        if self._fixed is None:
+            return rows
+        fixed = [number for number in np.unique(rows[rows >= 0]).tolist() if self._fixed(self.similar.words[number])]
+        rows = np.where(np.isin(rows, fixed), -1, rows)
+        return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), axis=1)

@@ -1,0 +1,410 @@
+"""The space of texts: which terms are protected, and which words are similar."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand._format import visible
+from evenhand._rng import Stream, mix
+from evenhand._validate import is_int
+from evenhand.errors import TEXTS, DataError, SpaceError
+from evenhand.spaces.base import Bound
+from evenhand.spaces.text.individuals import TextFamilies, TextIndividuals
+from evenhand.spaces.text.keys import Keys
+from evenhand.spaces.text.lexicon import Form, Lexicon, load_all, protected_words
+from evenhand.spaces.text.matcher import AMBIGUOUS, Occurrences
+from evenhand.spaces.text.readers import strings_of
+from evenhand.spaces.text.similar import Moves, Similar
+from evenhand.spaces.text.swaps import Counterparts, Options, Swaps
+from evenhand.spaces.text.tokens import Positions, Texts, Vocabulary, ranges, split
+
+if TYPE_CHECKING:
+    from evenhand.spaces.findings import Findings
+
+
+WORDS = 2**23
+"""The most words of texts that a model is asked at once, as long as they are of more than one family."""
+
+
+class BoundTextSpace:
+    """The texts that can be tested, and everything that can be made of them.
+
+    Its vocabulary grows with what is read and made; nothing that a run tells depends on that.
+    """
+
+    constraints: tuple[Any, ...] = ()
+    countable = False
+    tests = 0
+    has_ids = True
+
+    def __init__(
+        self,
+        space: TextSpace,
+        strings: list[str],
+        rows: Positions,
+        similar: Similar | None,
+        missing: int = 0,
+        borrowed: int = 0,
+    ) -> None:
+        self.space, self.similar, self.missing = space, similar, missing
+        self.borrowed = borrowed
+        """How many words of the texts similar ones are found among, where nothing else tells words."""
+        self.together = space.occurrences == "together"
+        vocabulary = Vocabulary()
+        self.swaps = Swaps(space.lexicons, vocabulary, space.ambiguous)
+        texts = Texts.of(strings, vocabulary)
+        found, seen = self.swaps.look(texts)
+        counterparts = self.swaps.widths(found, len(texts), together=self.together)
+        kept = np.flatnonzero(counterparts)
+        self.without = len(found.without(texts))
+        """How many texts have no term."""
+        self.alone = len(texts) - self.without - len(kept)
+        """How many have terms and yet no counterpart: no other identity has all of their forms."""
+        self.texts, self.found, self.positions = texts[kept], found.of(kept), rows[kept]
+        """The others, their terms, and where they stand in the data."""
+        self.counterparts = counterparts[kept]
+        self.sizes = np.minimum(1 + self.counterparts, space.limit)
+        """How many texts a family has."""
+        self.keys = Keys.of(self.texts, self.found, self.swaps, together=self.together)
+        self.moves = None if similar is None else Moves(similar, vocabulary, self.swaps.fixed)
+        # Where what the reading looked at stays, texts that are made of seeds have the terms of their seeds.
+        self._free = ~(self.found.covered(self.texts) | seen[ranges(texts.starts[kept], texts.lengths[kept])])
+
+    def supports(self, feature: str) -> bool:
+        """Whether searches and results that need a feature work here."""
+        return self.space.supports(feature)
+
+    def family_inputs(self, families: TextFamilies, kind: str, columns: Sequence[str] | None = None) -> list[str]:
+        """Build the list of texts that a model takes of whole families."""
+        return self.space.inputs(families.asked, kind, columns)
+
+    def probes(self, people: Any, count: int = 64) -> Any:
+        """Return the first texts of the data."""
+        return people[:count]
+
+    def digest_of(self, people: TextIndividuals) -> str:
+        """Identify the texts that a search starts from."""
+        return hashlib.sha256(people.stored.tobytes()).hexdigest()
+
+    def findings(self) -> Findings:
+        """Return an empty table of findings."""
+        from evenhand.spaces.text.findings import TextFindings
+
+        return TextFindings(self)
+
+    @property
+    def seeds(self) -> TextIndividuals:
+        """The texts themselves."""
+        return TextIndividuals(self, np.arange(len(self.texts)), self.texts)
+
+    @property
+    def width(self) -> int:
+        """The most texts of a family."""
+        return int(self.sizes.max())
+
+    @property
+    def sampled(self) -> int:
+        """How many texts are compared with a sample of their counterparts."""
+        return int((self.counterparts >= self.space.limit).sum())
+
+    def describe(self) -> dict[str, Any]:
+        """Give everything that makes the space, in plain values; the vectors as a digest."""
+        return {**self.space.describe(), "similar": None if self.similar is None else self.similar.digest}
+
+    def flat(self, individuals: TextIndividuals) -> Positions:
+        """Return for each word of texts where it stands among all words of the seeds."""
+        return ranges(self.texts.starts[individuals.seeds], individuals.texts.lengths)
+
+    def movable(self, individuals: TextIndividuals) -> npt.NDArray[np.bool_]:
+        """Tell which words of texts are free and have similar words."""
+        free = self._free[self.flat(individuals)]
+        return free & (self.moves.counts(individuals.texts.words) > 0) if self.moves is not None else free & False
+
+    def batch_size_for(self, individuals: TextIndividuals, positions: Positions, rows: int) -> int:
+        """Say how many texts fit one call of so many rows, and into memory, with their families."""
+        seeds = individuals.seeds[positions[:rows]]
+        sizes = self.sizes[seeds]
+        fits = (np.cumsum(sizes) <= rows) & (np.cumsum(sizes * self.texts.lengths[seeds]) <= WORDS)
+        return max(1, int(fits.sum()))
+
+    def families(self, individuals: TextIndividuals, seed: int) -> TextFamilies:
+        """Build the counterparts of texts: all, or of more than the limit a sample."""
+        found = self.found.of(individuals.seeds)
+        options = self.swaps.options(found, together=self.together)
+        if (self.counterparts[individuals.seeds] >= self.space.limit).any():
+            options = options[self._sample(individuals, seed)]
+        return TextFamilies(individuals, found, options, seed)
+
+    def most_different(self, individuals: TextIndividuals, stored: npt.NDArray[Any]) -> Counterparts:
+        """Make the one counterpart of each text that ``TextFamilies.most_different`` named."""
+        found, every = self.found.of(individuals.seeds), np.arange(len(individuals))
+        options = self.swaps.options(found, together=self.together)
+        options = options[self.codes(found, options) == stored[options.source]]
+        texts, origin = self.swaps.swapped(individuals.texts, found, options, options.source)
+        unit, identity = np.full((2, len(every)), -1)
+        unit[options.source], identity[options.source] = options.unit, options.identity
+        return Counterparts(texts, every, unit, identity, origin)
+
+    def codes(self, found: Occurrences, options: Options) -> Positions:
+        """Number options within each text, whichever other texts there are."""
+        first: Positions = np.searchsorted(found.text, options.source)
+        return (options.unit - first) * len(self.swaps.identities) + options.identity
+
+    def _sample(self, individuals: TextIndividuals, seed: int) -> npt.NDArray[np.bool_]:
+        """Choose options, as a function of (seed, key): one from each of as many equal parts as the limit allows."""
+        counts, parts = self.counterparts[individuals.seeds], self.space.limit - 1
+        begins, chosen = np.cumsum(counts) - counts, np.ones(int(counts.sum()), dtype=bool)
+        bits = mix(individuals.keys.real.astype(np.uint64) ^ Stream(seed).bits("counterp", 0, 0))
+        for i in np.flatnonzero(counts > parts):
+            ends = np.arange(parts + 1) * counts[i] // parts
+            draws = mix(bits[i] + np.arange(parts, dtype=np.uint64)) % np.diff(ends).astype(np.uint64)
+            chosen[begins[i] : begins[i] + counts[i]] = False
+            chosen[begins[i] + ends[:-1] + draws.astype(np.int64)] = True
+        return chosen
+
+
+def nudged(
+    ground: BoundTextSpace, individuals: TextIndividuals, stream: Stream, phase: str, walkers: Positions, step: int
+) -> tuple[Positions, TextIndividuals]:
+    """Replace one movable word of each text, drawn uniformly, by one of its similar words, drawn uniformly.
+
+    Returned are the numbers of the texts that have such a word, and these texts, changed.
+    """
+    flat = np.flatnonzero(ground.movable(individuals))
+    counts = np.bincount(individuals.texts.rows[flat], minlength=len(individuals))
+    able = np.flatnonzero(counts)
+    if not len(able):
+        return able, individuals[able]
+    assert ground.moves is not None
+    nth = (stream.bits(phase, walkers[able], 2 * step) % counts[able].astype(np.uint64)).astype(np.int64)
+    chosen = flat[(np.cumsum(counts) - counts)[able] + nth]
+    words = individuals.texts.words[chosen]
+    which = stream.bits(phase, walkers[able], 2 * step + 1) % ground.moves.counts(words).astype(np.uint64)
+    moved = individuals.put(chosen, ground.moves.of(words)[np.arange(len(words)), which.astype(np.int64)])
+    return able, moved if len(able) == len(individuals) else moved[able]
+
+
+Embed = Callable[[Sequence[str]], Any]
+OCCURRENCES = ("each", "together")
+SAMPLED = "texts_compared_with_a_sample"
+BORROWED = "words_of_the_texts_among_which_similar_ones_are"
+
+
+class TextSpace:
+    """Texts, the terms in them that must not matter, and the similar words by which other words are replaced.
+
+    Parameters
+    ----------
+    protected
+        The name of a lexicon (``"religion"``), a ``.toml`` file, your own terms (``{"team": ["reds", "blues"]}``), or a
+        list of these.
+    similar
+        Where similar words come from: a ``.npz`` with ``words`` and ``vectors``, a text file of GloVe, word2vec or
+        fastText, a pair (words, matrix), gensim's keyed vectors. None: from the embedding of the model, where it has
+        one; otherwise texts are tested as they are.
+    k
+        How many similar words a word has.
+    occurrences
+        ``"each"`` compares a text with those in which one occurrence of a term is replaced, one after the other, and
+        ``"together"`` with those in which all occurrences of an identity are.
+    ambiguous
+        Where a term that may be none ("black", "Turkey") is one: ``"context"`` asks the words around it, ``"always"``,
+        ``"never"``.
+    avoid_protected
+        Whether terms of any lexicon are left out of the similar words.
+    agree
+        Whether similar words must have the same shape: both a number, both end in -ing, and so on.
+    column
+        Which column has the texts, where the data are a frame.
+    limit
+        The most texts that one family has; of more counterparts a sample is taken, stated in the run.
+
+    Examples
+    --------
+    >>> TextSpace("religion")
+    TextSpace: religion (14 identities); each occurrence of a term by itself; no vectors for similar words
+    """
+
+    def __init__(
+        self,
+        protected: Any,
+        similar: Any = None,
+        *,
+        k: int = 10,
+        occurrences: Literal["each", "together"] = "each",
+        ambiguous: Literal["context", "always", "never"] = "context",
+        avoid_protected: bool = True,
+        agree: bool = False,
+        column: str = "text",
+        limit: int = 1000,
+    ) -> None:
+        self.lexicons = load_all(protected)
+        self.protected = tuple(lexicon.name for lexicon in self.lexicons)
+        self.source, self.k, self.occurrences, self.ambiguous = similar, k, occurrences, ambiguous
+        self.avoid_protected, self.agree, self.column, self.limit = avoid_protected, agree, column, limit
+        for name, value, least in (("k", k, 1), ("limit", limit, 2)):
+            if not is_int(value) or value < least:
+                raise SpaceError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        for name, word, allowed in (("occurrences", occurrences, OCCURRENCES), ("ambiguous", ambiguous, AMBIGUOUS)):
+            if word not in allowed:
+                raise SpaceError(f"{name} must be one of {', '.join(allowed)}, got {word!r}")
+        for name, said in (("avoid_protected", avoid_protected), ("agree", agree)):
+            if not isinstance(said, bool):
+                raise SpaceError(f"{name} must be True or False, got {said!r}")
+        if not isinstance(column, str):
+            raise SpaceError(f"column must be the name of a column, got {column!r}")
+
+    noun, input, default_strategy = "text", "text", "text-random"
+    sampled = False
+    """Whether texts are compared with a sample of their counterparts depends on the texts; the run says so."""
+
+    @cached_property
+    def similar(self) -> Similar | None:
+        """The similar words, or None where there are no vectors."""
+        return None if self.source is None else self._similar(self.source)
+
+    def _similar(self, source: Any) -> Similar:
+        if isinstance(source, Similar):
+            return source
+        avoid = protected_words(self.lexicons) if self.avoid_protected else ()
+        return Similar(source, self.k, avoid=avoid, agree=self.agree)
+
+    def supports(self, feature: str) -> bool:
+        """Whether searches and results that need a feature work.
+
+        >>> TextSpace("religion").supports("texts")
+        True
+        """
+        return feature == "texts"
+
+    @property
+    def space(self) -> Self:
+        """The space itself: texts that are given one by one need no data to be asked about."""
+        return self
+
+    def inputs(self, rows: Any, kind: str, columns: Sequence[str] | None = None) -> list[str]:
+        """Build the list of texts that a model takes: a copy, because a function may change its list."""
+        del kind, columns
+        return list(rows)
+
+    def bind(self, data: Any, model: Any) -> Bound:
+        """Bind the space to the texts and the model of a run."""
+        knows = self.source is None and getattr(model, "has_words", False)
+        ground = self.begin(data, *((model.word_vectors, getattr(model, "words", None)) if knows else ()))
+        counts = {"texts_without_a_term": ground.without, "texts_without_a_counterpart": ground.alone,
+                  SAMPLED: ground.sampled, BORROWED: ground.borrowed}  # fmt: skip
+        return Bound(ground, ground.seeds, dropped=ground.missing, counts=counts)
+
+    def findings(self) -> Findings:
+        """Return an empty table of findings."""
+        from evenhand.spaces.text.findings import TextFindings
+
+        return TextFindings(self)
+
+    def begin(self, data: Any, embed: Embed | None = None, words: Sequence[str] | None = None) -> BoundTextSpace:
+        """Read the texts that a run starts from; ``embed`` gives the vectors of the ``words`` that a model knows.
+
+        Where a model does not say which words it knows, they are those of the texts that it can tell apart.
+
+        >>> ground = TextSpace("religion").begin(["A Sikh wrote it.", "Nobody did."])
+        >>> len(ground.seeds), ground.without
+        (1, 1)
+        """
+        strings, rows, missing = strings_of(data, self.column)
+        if not strings:
+            got = f"all {missing:,} are missing" if missing else "got none"
+            raise DataError(
+                f"a space of texts needs texts to start from, {got}", remedy=("give a list of them: ", TEXTS)
+            )
+        similar = self.similar
+        if similar is None and embed is not None:
+            own = (list(words), embed(words)) if words is not None else _told_apart(strings, embed)
+            similar = self._similar(own) if own[0] else None
+        borrowed = len(similar.words) if similar is not None and self.similar is None and words is None else 0
+        ground = BoundTextSpace(self, strings, rows, similar, missing, borrowed)
+        if not len(ground.seeds):
+            raise DataError(
+                f"none of {len(strings):,} texts can be tested: {ground.without:,} have no term of "
+                f"{', '.join(self.protected)}, {ground.alone:,} have no counterpart; give other texts or lexicons"
+            )
+        return ground
+
+    def describe(self) -> dict[str, Any]:
+        """Give everything that makes this space, vectors apart, in plain values."""
+        settings = ("k", "occurrences", "ambiguous", "avoid_protected", "agree", "limit")
+        return {
+            "kind": "text",
+            "lexicons": [_described(lexicon) for lexicon in self.lexicons],
+            **{name: getattr(self, name) for name in settings},
+        }
+
+    @classmethod
+    def described(cls, described: dict[str, Any]) -> TextSpace:
+        """Take a space back from its description; it has no vectors then."""
+        settings = {name: value for name, value in described.items() if name not in ("kind", "lexicons", "similar")}
+        return cls([_lexicon(fields) for fields in described["lexicons"]], **settings)
+
+    @property
+    def digest(self) -> str:
+        """Identify the space, vectors apart: equal digests, equal spaces."""
+        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TextSpace) and self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash((self.protected, self.k, self.occurrences))
+
+    def __repr__(self) -> str:
+        terms = ", ".join(
+            f"{visible(lexicon.name)} ({len(lexicon.identities)} identities)" for lexicon in self.lexicons
+        )
+        how = "each occurrence of a term by itself" if self.occurrences == "each" else "all occurrences of an identity"
+        words = "no vectors for similar words" if self.source is None else f"{self.k} similar words"
+        return f"TextSpace: {terms}; {how}; {words}"
+
+
+def _told_apart(strings: list[str], embed: Embed) -> tuple[list[str], npt.NDArray[Any]]:
+    """Return the words of texts whose vector is their own: all that a model does not know have the same one."""
+    words = sorted({word.lower() for text in strings for word in split(text)[1::2]})
+    vectors = np.asarray(embed(words)) if words else np.zeros((0, 1))
+    _, which, counts = np.unique(vectors, axis=0, return_inverse=True, return_counts=True)
+    own = np.flatnonzero(counts[which.ravel()] == 1)
+    return [words[i] for i in own], vectors[own]
+
+
+def _described(lexicon: Lexicon) -> dict[str, Any]:
+    return {
+        "name": lexicon.name,
+        "forms": [[form.name, form.speech, form.number] for form in lexicon.forms],
+        "identities": list(lexicon.identities),
+        "cells": [[list(cell) for cell in row] for row in lexicon.cells],
+        "ambiguous": sorted(lexicon.ambiguous),
+        "phrases": list(lexicon.phrases),
+        "capital": lexicon.capital,
+    }
+
+
+def _lexicon(fields: dict[str, Any]) -> Lexicon:
+    def texts(values: Sequence[str]) -> tuple[str, ...]:
+        return tuple(values)
+
+    cells, forms, identities = fields["cells"], fields["forms"], fields["identities"]
+    if len(cells) != len(identities) or any(len(row) != len(forms) for row in cells):
+        raise ValueError(f"lexicon {fields['name']!r}: cells must have a row for each identity, with one of each form")
+    return Lexicon(
+        fields["name"],
+        tuple(Form(*form) for form in forms),
+        texts(identities),
+        tuple(tuple(texts(cell) for cell in row) for row in cells),
+        frozenset(fields["ambiguous"]),
+        texts(fields["phrases"]),
+        fields["capital"],
+    )

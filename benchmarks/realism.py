@@ -13,7 +13,7 @@ import numpy as np
 
 import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
-from evenhand.model import Model
+from evenhand.models.base import Model
 from evenhand.rejudging import asker_of, judge_of
 from evenhand.shrinking.distance import Distance
 from evenhand.shrinking.shrinking import Shrinker

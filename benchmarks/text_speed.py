@@ -19,7 +19,7 @@ import torch
 import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
 from evenhand.demo.text_nets import PAD, Encoder, TextNet, Training, decide, repeatable, train
-from evenhand.model.text_modules import TextModule
+from evenhand.models.text.module import TextModule
 
 LAYERS, STATES, WIDTH = 3, 10, 50
 FINDINGS = 5_000

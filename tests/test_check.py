@@ -24,7 +24,7 @@ from evenhand import clock
 from evenhand.check import in_turn
 from evenhand.errors import BudgetError, FlakyModel, RunError
 from evenhand.measuring import watching
-from evenhand.model import asking
+from evenhand.models import client as asking
 from evenhand.search import Problem, Search, judge
 from tests.text_worlds import TEAMS, team_space, team_texts
 

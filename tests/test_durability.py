@@ -20,7 +20,7 @@ import evenhand as eh
 from evenhand._interrupts import check, held, settled, watched
 from evenhand._write import SHARED, leftover, replacing, replacing_synced
 from evenhand.errors import ModelError, RunError
-from evenhand.model.asking import Asking
+from evenhand.models.client import Asking
 from evenhand.regression_corpus import Corpus
 from evenhand.sources import Source
 

@@ -99,7 +99,7 @@ def test_imports_point_one_way(path: Path) -> None:
 def test_strategies_know_neither_models_nor_the_oracle() -> None:
     for path in (SOURCE / "strategies").glob("*.py"):
         text = path.read_text()
-        assert "evenhand.model" not in text
+        assert "evenhand.models" not in text
         assert "evenhand.oracle" not in text
 
 

@@ -22,7 +22,7 @@ from evenhand.exporting.junit import to_junit
 from evenhand.exporting.markdown import to_markdown
 from evenhand.exporting.sarif import to_sarif
 from evenhand.measuring.limits import Limit, Outcome
-from evenhand.model import asking
+from evenhand.models import client as asking
 from tests.reporting.page import Page
 
 RNG = np.random.default_rng(0)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from evenhand.measuring import Estimate, Groups, Order, Remaining, estimate
     from evenhand.measuring.groups import groups
     from evenhand.measuring.remaining import remaining
-    from evenhand.model import Model, load_model, wrap
+    from evenhand.models.base import Model
+    from evenhand.models.files import load_model
+    from evenhand.models.wrap import wrap
     from evenhand.repairing import Augment, Certified, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
     from evenhand.replaying import Replay, replay
     from evenhand.reporting import report

@@ -10,9 +10,10 @@ import numpy.typing as npt
 from evenhand import _malloc as heap
 from evenhand.criteria import Criterion, Outputs, UnknownCriterion
 from evenhand.errors import FLIP, TEXT_RANDOM, DataError, ModelError, Words
-from evenhand.model import Model, reading
-from evenhand.model.asking import Asking
-from evenhand.model.sensitive import SensitiveModel
+from evenhand.models.base import Model
+from evenhand.models.client import Asking
+from evenhand.models.sklearn import SensitiveModel
+from evenhand.models.wrap import reading
 from evenhand.slopes import Slopes, Source
 from evenhand.spaces.base import BoundSpace, Families, table
 from evenhand.spaces.tabular import Space

@@ -113,7 +113,7 @@ class Steadiness:
     Where no block had rows enough to look at everything, ``finish`` does that with the rows of all blocks together.
 
     >>> from evenhand.criteria import Flip
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
     >>> model = wrap(lambda frame: frame["age"] > frame["age"].mean())

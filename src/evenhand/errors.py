@@ -227,7 +227,7 @@ PROTECTED = Use("protected=['sex']", "space.protected", ["sex"])
 MISSING_DROP = Use('missing="drop"', "space.missing", "drop")
 MISSING_GROUP = Use('missing="group"', "space.missing", "group")
 OVERRIDES = Use("overrides={...}", "space.path")
-TRUST_PICKLE = Use("evenhand.model.load_model(path, trust_pickle=True)", "call.trust_pickle", True)
+TRUST_PICKLE = Use("evenhand.models.files.load_model(path, trust_pickle=True)", "call.trust_pickle", True)
 TEXT_SPACE = Use("eh.TextSpace", "text.path")
 DIRECTORY = Use("directory=...", "audit.directory")
 
@@ -263,4 +263,4 @@ def override(name: str, attribute: str) -> Use:
 
 def trust_types(names: list[str]) -> Use:
     """Trust the types of a .skops file."""
-    return Use(f"evenhand.model.load_model(path, trust={names})", "call.trust", names)
+    return Use(f"evenhand.models.files.load_model(path, trust={names})", "call.trust", names)

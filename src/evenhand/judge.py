@@ -59,7 +59,7 @@ def ask(asker: Asker, families: Families) -> Judged:
     """Ask the model about families and judge them; nothing is counted, stored or remembered.
 
     >>> from evenhand.criteria import Flip
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
     >>> asker = Asker(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip())
@@ -74,7 +74,7 @@ def ask_mixed(asker: Asker, families: Families, seed: int, chunk: int) -> tuple[
     """Ask about families in another order, their members apart, in batches of other sizes; return also the rows asked.
 
     >>> from evenhand.criteria import Flip
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
     >>> asker = Asker(wrap(lambda frame: frame["member"]), space, Flip())
@@ -126,7 +126,7 @@ class Judge:
     Examples
     --------
     >>> from evenhand.criteria import Flip
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
     >>> judge = Judge(Asker(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip()), 0)

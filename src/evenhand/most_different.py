@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from evenhand._rng import mix
 from evenhand.criteria import Outputs, Places
-from evenhand.model import Model
+from evenhand.models.base import Model
 from evenhand.spaces.individuals import Ids
 
 PLACES = 20
@@ -22,7 +22,7 @@ def most_different_of(model: Model, outputs: Outputs) -> tuple[npt.NDArray[np.in
     The contrast is the change in the score of the individual's own class. A counterpart with another decision comes
     before all with the same one; of equals the first counts.
 
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> scores = np.array([[[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]])
     >>> classes, places = most_different_of(wrap(lambda X: X), Outputs(scores.argmax(axis=2), scores, np.array([0])))
     >>> classes.tolist(), places.tolist()

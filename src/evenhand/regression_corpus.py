@@ -16,7 +16,7 @@ from evenhand.asker import Asker
 from evenhand.criteria import Criterion, Flip
 from evenhand.errors import DataError, EvenhandError
 from evenhand.judge import Judge, ask
-from evenhand.model import wrap
+from evenhand.models.wrap import wrap
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import TextSpace

@@ -14,7 +14,7 @@ from evenhand.asker import Asker
 from evenhand.check import holds
 from evenhand.directory import as_path
 from evenhand.errors import DECIDE, ModelError, ReplayError, SpaceError
-from evenhand.model.files import load_model
+from evenhand.models.files import load_model
 from evenhand.run import Run, digest_of_answers
 from evenhand.sources import SAFE, model_of
 

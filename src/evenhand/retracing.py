@@ -14,7 +14,7 @@ from evenhand.criteria import Flip
 from evenhand.directory import ANSWERS
 from evenhand.errors import DATA, DIRECTORY, RunError
 from evenhand.ledger import Stop, Stored
-from evenhand.model import Model
+from evenhand.models.base import Model
 from evenhand.oracle import Oracle
 from evenhand.run import Run
 from evenhand.search import Problem, Strategy

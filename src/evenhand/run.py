@@ -30,7 +30,7 @@ from evenhand.identity import RunIdentity
 from evenhand.judge import CHUNK
 from evenhand.ledger import Status, Stop, Stored
 from evenhand.log import Log
-from evenhand.model import wrap
+from evenhand.models.wrap import wrap
 from evenhand.oracle import Oracle
 from evenhand.search import Problem, Strategy
 from evenhand.spaces.base import AnySpace, Block, Bound

@@ -12,8 +12,9 @@ from typing import Any
 from evenhand._validate import is_number
 from evenhand.directory import SOURCE, read_json, refuse_links, write_json
 from evenhand.errors import ModelError, RunError, Use
-from evenhand.model import Model, wrap
-from evenhand.model.files import load_model
+from evenhand.models.base import Model
+from evenhand.models.files import load_model
+from evenhand.models.wrap import wrap
 from evenhand.run import Run
 
 SAFE = (".onnx", ".skops")

@@ -22,9 +22,9 @@ from evenhand.budget import Budget, StopReason
 from evenhand.directory import ANSWERS
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.loading import space_from
-from evenhand.model import Model, reading, wrap
-from evenhand.model.asking import Asking
-from evenhand.model.callables import CallableModel
+from evenhand.models.base import Model
+from evenhand.models.client import Asking
+from evenhand.models.wrap import CallableModel, reading, wrap
 from evenhand.plugins import is_spec
 from evenhand.replaying import replay
 from evenhand.reporting import report

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from evenhand.spaces.text.tokens import Vocabulary
 
 if TYPE_CHECKING:
-    from evenhand.model import Model
+    from evenhand.models.base import Model
 
 
 class WordVectors:
     """A model's vectors by the numbers of a vocabulary.
 
-    >>> from evenhand.model import Model
+    >>> from evenhand.models.base import Model
     >>> class Lengths(Model):
     ...     def labels(self, texts):
     ...         return [0] * len(texts)

@@ -23,7 +23,7 @@ REFUSED, OPENED, BROKEN = "refused", "opened", "broken"
 IMPORTS = {
     "space": "evenhand.spaces.tabular", "config": "evenhand.config.file", "lexicon": "evenhand.spaces.text.space",
     "csv": "pandas", "json": "pandas", "jsonl": "pandas", "parquet": "pyarrow.parquet", "texts": "pandas",
-    "vectors": "evenhand.spaces.text.similar", "skops": "evenhand.model.files", "onnx": "evenhand.model.onnx",
+    "vectors": "evenhand.spaces.text.similar", "skops": "evenhand.models.files", "onnx": "evenhand.models.onnx",
     "pickle": "joblib", "folder": "transformers.models.bert.modeling_bert", "run": "pandas", "bundle": "pandas",
     "cases": "evenhand.regression_corpus",
 }  # fmt: skip

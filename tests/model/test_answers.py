@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.errors import ModelError
-from evenhand.model.answers import as_gradients, as_labels, as_scores
+from evenhand.models.outputs import as_gradients, as_labels, as_scores
 from tests.helpers import optional
 
 FIVE = [0, 1, 1, 0, 1]

@@ -11,8 +11,8 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
+from evenhand.models.client import Asking
+from evenhand.models.wrap import wrap
 from tests.model.people import answers, numbers, people
 
 FRAME = pd.DataFrame({"age": [1, 2, 3], "sex": ["f", "m", "f"]})

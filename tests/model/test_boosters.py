@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from evenhand.errors import ModelError
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
+from evenhand.models.client import Asking
+from evenhand.models.wrap import wrap
 from tests.helpers import optional
 from tests.model.people import COLUMNS, answers, approved, categories, frames, numbers, people
 
@@ -93,7 +93,7 @@ def test_xgboost_linear_boosters():
 
 
 def test_xgboost_without_its_categories_is_refused():
-    from evenhand.model.fitted import XgboostFrame
+    from evenhand.models.fitted import XgboostFrame
 
     with pytest.raises(ModelError, match=r"does not hold the categories of work.*\n.*XGBoost 3\.1"):
         XgboostFrame(("age", "work"), known=False)(FRAME)

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from evenhand.errors import ModelError
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
-from evenhand.model.callables import CallableModel, readable_name
+from evenhand.models.client import Asking
+from evenhand.models.wrap import CallableModel, readable_name, wrap
 
 FRAME = pd.DataFrame({"age": [1, 2, 3]})
 finite = st.floats(-1e6, 1e6)

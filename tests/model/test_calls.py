@@ -14,8 +14,8 @@ import evenhand as eh
 from evenhand import clock
 from evenhand.errors import EstimateError, ModelError
 from evenhand.measuring import watching
-from evenhand.model import asking
-from evenhand.model.asking import FIRST, SHORT, Asking, Calls
+from evenhand.models import client as asking
+from evenhand.models.client import FIRST, SHORT, Asking, Calls
 
 SPACE = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 999), eh.Integer("sex", 0, 1)], protected="sex")
 TEXTS = [f"The {term} with the number {i} came." for i in range(400) for term in ("Jew", "Muslim")]

@@ -41,9 +41,9 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC, LinearSVC
 
 from evenhand.errors import ModelError
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
-from evenhand.model.closed_form import derive
+from evenhand.models.client import Asking
+from evenhand.models.closed_form import derive
+from evenhand.models.wrap import wrap
 from tests.model.people import answers, people
 
 NAMES = ["age", "ratio", "points", "income"]

@@ -31,8 +31,8 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.errors import ModelError
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
+from evenhand.models.client import Asking
+from evenhand.models.wrap import wrap
 from tests.model.people import COLUMNS, answers, approved, categories, frames, numbers, people
 
 FRAME = people()

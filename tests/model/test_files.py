@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from evenhand.errors import LimitExceeded, MissingExtra, ModelError
-from evenhand.model import load_model, wrap
+from evenhand.models.files import load_model
+from evenhand.models.wrap import wrap
 from tests.helpers import optional
 from tests.model.people import answers, numbers, people
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import ModelError
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
-from evenhand.model.keras_models import KerasModel
+from evenhand.models.client import Asking
+from evenhand.models.keras import KerasModel
+from evenhand.models.wrap import wrap
 from tests.helpers import optional
 
 os.environ["KERAS_BACKEND"] = "torch"

@@ -12,8 +12,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from evenhand.errors import MissingExtra, ModelError
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
+from evenhand.models.client import Asking
+from evenhand.models.wrap import wrap
 from tests.helpers import optional
 from tests.model.people import answers, approved, frames, numbers, people
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from evenhand.errors import ModelError
-from evenhand.model.protocol import Model
+from evenhand.models.base import Model
 
 
 class Rule(Model):

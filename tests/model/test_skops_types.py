@@ -28,8 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotE
 from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.errors import ModelError
-from evenhand.model.files import load_model
-from evenhand.model.skops_types import HARMLESS, TREE, check_trees
+from evenhand.models.files import HARMLESS, TREE, check_trees, load_model
 
 io = pytest.importorskip("skops.io")
 

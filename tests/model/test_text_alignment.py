@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import ModelError
-from evenhand.model.text_alignment import Pieces, by_spans
-from evenhand.model.text_encoding import Encoder, Row
+from evenhand.models.text.alignment import Pieces, by_spans
+from evenhand.models.text.encoding import Encoder, Row
 from evenhand.spaces.text.tokens import Texts
 
 texts = st.lists(st.text(st.sampled_from("ab'é -,.!\n\U0001f600日"), max_size=24), min_size=1, max_size=6)

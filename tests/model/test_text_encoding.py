@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenhand.errors import ModelError
-from evenhand.model import text_encoding
-from evenhand.model.text_encoding import Encoder, Padding, Row, batches
+from evenhand.models.text import encoding as text_encoding
+from evenhand.models.text.encoding import Encoder, Padding, Row, batches
 
 lengths = st.lists(st.integers(1, 40), max_size=80)
 

@@ -16,10 +16,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from evenhand.errors import ModelError
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
-from evenhand.model.fitted import reads_text
-from evenhand.model.protocol import Model
+from evenhand.models.base import Model
+from evenhand.models.client import Asking
+from evenhand.models.fitted import reads_text
+from evenhand.models.wrap import wrap
 from evenhand.spaces.text.tokens import Texts
 
 TEXTS = ["a good day", "a bad day", "so good", "so bad", "very good indeed", "very bad indeed"] * 3

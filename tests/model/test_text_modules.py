@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import ModelError
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
+from evenhand.models.client import Asking
+from evenhand.models.wrap import wrap
 from evenhand.spaces.text.tokens import Texts
 from tests.helpers import optional
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from evenhand.errors import MissingExtra, ModelError
-from evenhand.model import load_model, wrap
-from evenhand.model.asking import Asking
+from evenhand.models.client import Asking
+from evenhand.models.files import load_model
+from evenhand.models.wrap import wrap
 from evenhand.spaces.text.tokens import Texts
 from tests.helpers import optional
 

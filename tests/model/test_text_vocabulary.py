@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import ModelError
-from evenhand.model.text_encoding import Encoder
-from evenhand.model.text_vocabulary import single_ids, told
+from evenhand.models.text.encoding import Encoder
+from evenhand.models.text.vocabulary import single_ids, told
 from tests.helpers import optional
 
 torch = optional("torch")

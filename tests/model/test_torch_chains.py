@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.model import wrap
-from evenhand.model.torch_chains import chain_of
+from evenhand.models.torch import chain_of
+from evenhand.models.wrap import wrap
 from tests.helpers import optional
 
 torch = optional("torch")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout
-from evenhand.model import wrap
-from evenhand.model.asking import Asking
-from evenhand.model.torch_modules import TorchModel
+from evenhand.models.client import Asking
+from evenhand.models.torch import TorchModel
+from evenhand.models.wrap import wrap
 from tests.helpers import optional
 
 torch = optional("torch")
@@ -564,7 +564,7 @@ def test_a_model_can_be_sent_to_another_process():
 
 
 def test_wrapping_something_else_imports_neither_torch_nor_keras():
-    code = "import sys, evenhand.model as m; m.wrap(len); print({'torch', 'keras'} & set(sys.modules))"
+    code = "import sys, evenhand.models as m; m.wrap(len); print({'torch', 'keras'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

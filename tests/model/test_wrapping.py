@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 
 from evenhand.errors import ModelError
-from evenhand.model import Model, wrap
-from evenhand.model.callables import CallableModel
-from evenhand.model.estimators import EstimatorModel
+from evenhand.models.base import Model
+from evenhand.models.sklearn import EstimatorModel
+from evenhand.models.wrap import CallableModel, wrap
 from tests.model.people import answers, numbers, people
 
 X = np.nan_to_num(numbers(people()))
@@ -70,7 +70,7 @@ def test_other_methods_are_plain_functions():
 
 def test_wrapping_imports_no_package_that_is_not_there_already():
     code = (
-        "import sys, evenhand.model as m; m.wrap(len); m.wrap(type('Judge', (), {'predict': len})()); "
+        "import sys, evenhand.models as m; m.wrap(len); m.wrap(type('Judge', (), {'predict': len})()); "
         "print({'sklearn', 'xgboost', 'lightgbm', 'catboost', 'onnxruntime', 'skops'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

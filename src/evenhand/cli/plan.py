@@ -16,8 +16,9 @@ from evenhand.criteria import Criterion, Flip, Gap
 from evenhand.directory import IDENTITY
 from evenhand.errors import ConfigError, RunError, SpaceError
 from evenhand.judge import CHUNK
-from evenhand.model import Model, wrap
-from evenhand.model.files import load_model, load_object
+from evenhand.models.base import Model
+from evenhand.models.files import load_model, load_object
+from evenhand.models.wrap import wrap
 from evenhand.run import DEFAULT_TESTS, check_arguments
 from evenhand.search import Strategy
 from evenhand.spaces.attributes import suggest

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.model.protocol import some
+from evenhand.models.base import some
 
 if TYPE_CHECKING:
     from evenhand.repairing import Evidence, Interval, Repair

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evenhand.config.file import Config
     from evenhand.config.schema import CallTable
     from evenhand.evidence import BundleCheck
-    from evenhand.model import Model
+    from evenhand.models.base import Model
     from evenhand.replaying import Replay
 
 

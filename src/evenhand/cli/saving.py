@@ -49,7 +49,7 @@ def _skops(model: Any, draft: IO[bytes]) -> list[str]:
         raise MissingExtra("skops", "skops", "writing a .skops file")
     import skops.io
 
-    from evenhand.model.skops_types import HARMLESS, OWN, TREES, check_trees
+    from evenhand.models.files import HARMLESS, OWN, TREES, check_trees
 
     stored = skops.io.dumps(model)
     draft.write(stored)

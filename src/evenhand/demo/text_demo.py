@@ -12,7 +12,7 @@ from evenhand import datasets
 from evenhand.budget import Budget
 from evenhand.datasets.comments import Comments
 from evenhand.errors import MissingExtra
-from evenhand.model import wrap
+from evenhand.models.wrap import wrap
 from evenhand.run import Run, audit
 from evenhand.spaces.text.diff import swaps
 from evenhand.spaces.text.space import TextSpace

@@ -13,7 +13,7 @@ from evenhand._rng import Stream
 from evenhand.asker import Asker
 from evenhand.errors import ORDER, THRESHOLD, ModelError, SpaceError
 from evenhand.judge import Mask
-from evenhand.model import Model
+from evenhand.models.base import Model
 from evenhand.words import native, plain, plain_json
 
 HIGHER, LOWER = "higher", "lower"
@@ -56,7 +56,7 @@ class Favour:
 
     A decision is matched by its value or, as the command line writes it, by its text.
 
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> Favour(wrap(lambda X: X), "1").of(np.array([[0, 1]]))
     array([[False,  True]])
     >>> Favour(wrap(lambda X: X), Order(["no", "perhaps", "yes"])).ranks(np.array([["yes", "no"]]))

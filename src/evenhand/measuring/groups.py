@@ -23,7 +23,8 @@ from evenhand.measuring.intervals import Numbers
 from evenhand.measuring.populations import check_weights
 from evenhand.measuring.result import plain
 from evenhand.measuring.words import listed
-from evenhand.model import Model, wrap
+from evenhand.models.base import Model
+from evenhand.models.wrap import wrap
 from evenhand.run import check_arguments
 from evenhand.spaces.base import require
 from evenhand.spaces.individuals import Rows

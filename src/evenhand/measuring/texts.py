@@ -28,7 +28,7 @@ from evenhand.measuring.tables import KEPT
 from evenhand.measuring.terms import TermCounts
 from evenhand.measuring.watching import too_early
 from evenhand.measuring.words import ALL_ROWS
-from evenhand.model import Model
+from evenhand.models.base import Model
 from evenhand.spaces.base import Block
 from evenhand.spaces.text.individuals import TextIndividuals
 from evenhand.spaces.text.space import TextSpace
@@ -67,7 +67,7 @@ def judged(
     """Judge texts as they are; return where those that can be judged stand, and whether they are treated differently.
 
     >>> from evenhand.criteria import Flip
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
     >>> judged(model, TextSpace("religion"), ["Nobody.", "A Sikh came.", "A Jew went."], Flip(), 0)
     (array([1, 2]), array([ True, False]))
@@ -206,7 +206,7 @@ def measured_texts(
     interval is for.
 
     >>> from evenhand.criteria import Flip
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
     >>> texts = ["Nobody.", "A Sikh came.", "A Jew came.", "A Jew went."]
     >>> measured_texts(Plan("data", about="rows"), model, TextSpace("religion"), texts, Flip(), 0)[0]

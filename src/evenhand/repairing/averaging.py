@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import FRAME, DataError, EvenhandError, ModelError, ModelTimeout
-from evenhand.model.answers import as_labels, as_scores, to_array
-from evenhand.model.asking import Asking
-from evenhand.model.callables import CallableModel
-from evenhand.model.estimators import EstimatorModel
-from evenhand.model.protocol import Array, Floats, Model
+from evenhand.models.base import Array, Floats, Model
+from evenhand.models.client import Asking
+from evenhand.models.outputs import as_labels, as_scores, to_array
+from evenhand.models.sklearn import EstimatorModel
+from evenhand.models.wrap import CallableModel
 from evenhand.repairing.neighbours import KEEP, Neighbours
 from evenhand.spaces.frames import as_pandas, columns_of
 
@@ -97,7 +97,7 @@ def _may_be_labels(model: Model, said: Floats) -> bool:
 def follows(model: Model) -> bool:
     """Tell whether decisions follow from scores, so that averaged scores decide.
 
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> follows(wrap(len))
     True
     """

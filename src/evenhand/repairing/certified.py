@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from evenhand.errors import ModelError
-from evenhand.model import wrap
+from evenhand.models.wrap import wrap
 from evenhand.repairing.text_rows import ground_of
 from evenhand.repairing.workshop import Remedy, Workshop, seed_of
 from evenhand.text.certified import Certifying, train_certified
@@ -26,7 +26,7 @@ class Certified(Certifying):
 
     def apply(self, workshop: Workshop) -> Remedy:
         """Train a copy of the original net on."""
-        from evenhand.model.text_modules import TextModule
+        from evenhand.models.text.module import TextModule
 
         model, rows = workshop.trainer.wrap(workshop.original), workshop.rows
         if not isinstance(model, TextModule):

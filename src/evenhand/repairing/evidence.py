@@ -19,7 +19,7 @@ from evenhand.measuring.favour import Favour
 from evenhand.measuring.plan import SMALL, Plan
 from evenhand.measuring.subject import subject_of
 from evenhand.measuring.watching import Watch
-from evenhand.model import Model
+from evenhand.models.base import Model
 from evenhand.repairing.rows import Labelled
 from evenhand.repairing.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration
 from evenhand.repairing.used import Used

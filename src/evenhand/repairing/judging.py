@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evenhand.model import Model
+from evenhand.models.base import Model
 from evenhand.repairing.evidence import Evidence, Inquiry
 from evenhand.repairing.result import rate_difference
 from evenhand.repairing.text_evidence import TextInquiry

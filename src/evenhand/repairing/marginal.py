@@ -10,8 +10,8 @@ import numpy as np
 
 from evenhand._format import visible
 from evenhand.errors import DataError, ModelError
-from evenhand.model.protocol import Array, Floats, Model
-from evenhand.model.wrapping import wrap
+from evenhand.models.base import Array, Floats, Model
+from evenhand.models.wrap import wrap
 from evenhand.repairing.averaging import scoring_of
 from evenhand.repairing.marginal_model import MarginalModel
 from evenhand.repairing.neighbours import Neighbours, Shares, as_shares, neighbours_of

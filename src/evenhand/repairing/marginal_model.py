@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from evenhand.errors import ModelError
-from evenhand.model.callables import CallableModel
-from evenhand.model.estimators import EstimatorModel
-from evenhand.model.protocol import Array, Floats, Model, Rows
+from evenhand.models.base import Array, Floats, Model, Rows
+from evenhand.models.sklearn import EstimatorModel
+from evenhand.models.wrap import CallableModel
 from evenhand.repairing.averaging import averaged, follows, scoring_of
 from evenhand.repairing.neighbours import Neighbours
 

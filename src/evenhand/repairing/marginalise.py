@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evenhand.model import wrap
+from evenhand.models.wrap import wrap
 from evenhand.repairing.marginal import Marginal, Weights
 from evenhand.repairing.workshop import Remedy, Workshop
 

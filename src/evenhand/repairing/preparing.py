@@ -10,7 +10,7 @@ from evenhand.budget import Budget
 from evenhand.criteria import Criterion
 from evenhand.errors import DataError, StrategyError
 from evenhand.measuring.favour import alike, normal, outcomes_of
-from evenhand.model import Model
+from evenhand.models.base import Model
 from evenhand.repairing.evidence import Inquiry, movable, watched
 from evenhand.repairing.rows import Labelled, labelled, split
 from evenhand.repairing.scoring import answers

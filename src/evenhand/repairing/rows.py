@@ -12,8 +12,8 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand._validate import is_number
 from evenhand.errors import FRAME, DataError, ModelError
-from evenhand.model import Model
-from evenhand.model.answers import as_labels
+from evenhand.models.base import Model
+from evenhand.models.outputs import as_labels
 from evenhand.spaces import individuals
 from evenhand.spaces.frames import as_pandas
 from evenhand.spaces.tabular import Encoded, Space

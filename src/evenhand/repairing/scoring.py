@@ -11,8 +11,8 @@ import numpy.typing as npt
 from evenhand.errors import DataError, ModelError
 from evenhand.measuring.favour import alike
 from evenhand.measuring.intervals import clopper_pearson, tango
-from evenhand.model import Model
-from evenhand.model.asking import Asking
+from evenhand.models.base import Model
+from evenhand.models.client import Asking
 from evenhand.repairing.rows import Labelled
 from evenhand.repairing.text_rows import LabelledTexts
 

@@ -14,7 +14,7 @@ from evenhand.errors import EstimateError
 from evenhand.measuring import Estimate
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.texts import judged, measured_texts
-from evenhand.model import Model
+from evenhand.models.base import Model
 from evenhand.repairing.evidence import FEW, Evidence, Mask
 from evenhand.repairing.scoring import accuracy, answers, auc, calibration
 from evenhand.repairing.text_rows import LabelledTexts, UsedTexts

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand._validate import is_number
 from evenhand.errors import DataError
-from evenhand.model import Model
-from evenhand.model.answers import as_labels
+from evenhand.models.base import Model
+from evenhand.models.outputs import as_labels
 from evenhand.repairing.rows import Positions, labels_of
 from evenhand.spaces.text.individuals import TextIndividuals
 from evenhand.spaces.text.readers import strings_of

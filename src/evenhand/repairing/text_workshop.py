@@ -15,7 +15,8 @@ from evenhand.asker import Asker
 from evenhand.budget import StopReason
 from evenhand.judge import blocks
 from evenhand.measuring.texts import judged
-from evenhand.model import Model, reading
+from evenhand.models.base import Model
+from evenhand.models.wrap import reading
 from evenhand.repairing.text_rows import LabelledTexts, ground_of
 from evenhand.repairing.training import Trainer
 from evenhand.repairing.voting import Whose, majority, numbers_of

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import EvenhandError, ModelError
-from evenhand.model import Model, wrap
+from evenhand.models.base import Model
+from evenhand.models.wrap import wrap
 from evenhand.repairing.rows import Labelled
 from evenhand.repairing.text_rows import LabelledTexts
 

@@ -11,7 +11,7 @@ from evenhand.covering import Coverage, coverage
 from evenhand.errors import EvenhandError, MissingExtra, ModelError
 from evenhand.locating import Regions, regions
 from evenhand.measuring import Estimate, Groups, estimate, groups
-from evenhand.model import wrap
+from evenhand.models.wrap import wrap
 from evenhand.rejudging import judge_of
 from evenhand.reporting.cards import Card, cards_of_examples, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms

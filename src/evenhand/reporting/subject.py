@@ -13,7 +13,8 @@ from evenhand.asker import Asker
 from evenhand.check import holds
 from evenhand.errors import DataError, EvenhandError, ModelError
 from evenhand.measuring.favour import normal
-from evenhand.model import Model, wrap
+from evenhand.models.base import Model
+from evenhand.models.wrap import wrap
 from evenhand.rejudging import asker_of
 from evenhand.reporting.arguments import check_favourable, check_texts, check_truth, decides
 from evenhand.run import Run

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.model.fitted import package_of
-from evenhand.model.protocol import Floats, Rows
+from evenhand.models.base import Floats, Rows
+from evenhand.models.fitted import package_of
 
 Codes: TypeAlias = npt.NDArray[np.int64]
 Layer: TypeAlias = tuple[Floats, Floats]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import ModelError
-from evenhand.model.text_encoding import Encoder
+from evenhand.models.text.encoding import Encoder
 
 Numbers = npt.NDArray[np.int64]
 

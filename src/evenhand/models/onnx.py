@@ -11,8 +11,8 @@ import numpy as np
 
 from evenhand._sandbox import attempt, short_of_memory
 from evenhand.errors import LimitExceeded, MissingExtra, ModelError
-from evenhand.model.files import check_file
-from evenhand.model.protocol import Array, Floats, Model, Rows, some
+from evenhand.models.base import Array, Floats, Model, Rows, some
+from evenhand.models.files import check_file
 
 _DTYPES: dict[str, type] = {
     "tensor(float)": np.float32,
@@ -142,7 +142,7 @@ def _open(path: Path, tried: bool = True) -> Any:
     try:
         if not tried:
             # A graph may hold constants of any size in a few bytes, made when it is opened or asked.
-            attempt("evenhand.model.onnx:trial", path, path.stat().st_size)
+            attempt("evenhand.models.onnx:trial", path, path.stat().st_size)
         return _session(path)
     except LimitExceeded:
         raise

@@ -3,21 +3,84 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evenhand import plugins
 from evenhand.errors import TEXT_SPACE, EvenhandError, ModelError
-from evenhand.model.boosters import BoosterModel, is_native
-from evenhand.model.callables import CallableModel
-from evenhand.model.estimators import EstimatorModel
-from evenhand.model.keras_models import KerasModel, is_keras
-from evenhand.model.protocol import Input, Model, some
-from evenhand.model.sensitive import SensitiveModel, takes_sensitive
-from evenhand.model.text_modules import TextModule
-from evenhand.model.text_transformers import TransformersModel, is_tokenizer, parts_of
-from evenhand.model.torch_modules import TorchModel, is_torch
+from evenhand.models.base import Array, Floats, Input, Model, Rows, some
+from evenhand.models.boosters import BoosterModel, is_native
+from evenhand.models.keras import KerasModel, is_keras
+from evenhand.models.outputs import as_scores, refuse_labels, to_array
+from evenhand.models.sklearn import EstimatorModel, SensitiveModel, takes_sensitive
+from evenhand.models.text.module import TextModule
+from evenhand.models.text.transformers import TransformersModel, is_tokenizer, parts_of
+from evenhand.models.torch import TorchModel, is_torch
+
+
+class CallableModel(Model):
+    """A function that takes a batch and returns labels, one score per row, or one row of scores per row.
+
+    Which of these it returns is seen from its answer: two dimensions are score rows, of which the highest decides.
+    One dimension is labels where it holds text, whole numbers or booleans, and single scores where it holds floats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = CallableModel(lambda X: X / X.sum(axis=1, keepdims=True), input="array")
+    >>> model.labels(np.array([[1.0, 3.0], [3.0, 1.0]]))
+    array([1, 0])
+    """
+
+    has_scores = True
+    decides = True
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        *,
+        input: Input = "frame",
+        columns: tuple[str, ...] | None = None,
+    ) -> None:
+        self.source = function
+        self.input = input
+        self.columns = columns
+        self.name = readable_name(function)
+        self.check()
+
+    def labels(self, X: Rows) -> Array:
+        """Return the function's labels, or decide from the scores that it returned."""
+        answer = to_array(self._call(X), self.name)
+        if self.threshold is None and (answer.ndim != 2 or answer.shape[1] == 1):
+            return answer
+        return self.decide(as_scores(answer, len(answer), self.name))
+
+    def scores(self, X: Rows) -> Floats:
+        """Return the function's numbers as score rows; whole numbers are labels unless the user said otherwise."""
+        answer = to_array(self._call(X), self.name)
+        if self.threshold is None and not self.regression:
+            refuse_labels(answer, self.name)
+        return as_scores(answer, len(answer), self.name)
+
+    def _call(self, X: Any) -> Any:
+        # A shallow copy, so that a function may add columns to its frame without changing the caller's.
+        if self.input == "frame":
+            return self.source(self.pick(X).copy(deep=False))
+        return self.source(list(X) if self.input == "text" else X)
+
+
+def readable_name(function: Any) -> str:
+    """Name a callable as its author did.
+
+    >>> readable_name(functools.partial(sorted, reverse=True))
+    'sorted'
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
 
 ALLOWED = (
     "a function on a batch, a fitted scikit-learn estimator or pipeline, an XGBoost, LightGBM or CatBoost "
@@ -175,7 +238,7 @@ def _adapt(model: Any, input: Input | None) -> Model:
         return model
     if isinstance(model, (str, Path)):
         # Files hold objects that come back here, so the two modules need each other.
-        from evenhand.model.files import load_model
+        from evenhand.models.files import load_model
 
         return load_model(model)
     if isinstance(model, type):

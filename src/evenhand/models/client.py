@@ -31,9 +31,9 @@ from evenhand.errors import (
     ModelTimeout,
     Words,
 )
-from evenhand.model.answers import as_gradients, as_labels, as_scores, to_array
-from evenhand.model.protocol import Array, Floats, Model, Rows, some
-from evenhand.model.torch_modules import is_torch
+from evenhand.models.base import Array, Floats, Model, Rows, some
+from evenhand.models.outputs import as_gradients, as_labels, as_scores, to_array
+from evenhand.models.torch import is_torch
 
 if TYPE_CHECKING:
     from evenhand.spaces.text.tokens import Texts
@@ -119,7 +119,7 @@ class Asking:
     Examples
     --------
     >>> import numpy as np
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> asking = Asking(wrap(lambda X: X[:, 0] > 1, input="array"))
     >>> asking.labels(np.array([[1.0], [2.0]]), 2)
     array([False,  True])
@@ -285,7 +285,7 @@ def _rows(X: Any, part: slice, n: int) -> Any:
 def wrong_kind(model: Model) -> ModelError:
     """Say that a model for texts was put to people of a table, or the other way round.
 
-    >>> from evenhand.model import wrap
+    >>> from evenhand.models.wrap import wrap
     >>> print(wrong_kind(wrap(len, input="text")))
     len takes texts, but the space has columns. Audit it with a text space.
     """

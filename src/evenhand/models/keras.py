@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import ModelError
-from evenhand.model.network_outputs import HIDDEN, Kind, kind_of
-from evenhand.model.protocol import Array, Floats, Model, Rows
-from evenhand.model.torch_modules import LOOKED_AT, TorchModel, parts, wrong_width
+from evenhand.models.base import Array, Floats, Model, Rows
+from evenhand.models.outputs import HIDDEN, Kind, kind_of
+from evenhand.models.torch import LOOKED_AT, TorchModel, parts, wrong_width
 
 
 def is_keras(model: Any) -> bool:

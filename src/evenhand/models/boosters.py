@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.model.fitted import fitted_on, package_of
-from evenhand.model.protocol import Array, Floats, Input, Model, Rows
+from evenhand.models.base import Array, Floats, Input, Model, Rows
+from evenhand.models.fitted import fitted_on, package_of
 
 Kind = Literal["probability", "margin", "rows", "labels", "number"]
 """What a native model answers: the probability of class 1, a decision value for it, one score per class,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenhand.errors import ModelError, NotFitted
-from evenhand.model.protocol import Input, some
+from evenhand.models.base import Input, some
 
 BOOSTERS = frozenset({"xgboost", "lightgbm", "catboost"})
 _NUMBERS = "iufb"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import TEXT_IMPORTANCE, ModelError
-from evenhand.model.text_encoding import Encoder, Row, sizes
+from evenhand.models.text.encoding import Encoder, Row, sizes
 from evenhand.spaces.text.tokens import Texts, ranges
 
 Numbers = npt.NDArray[np.int64]

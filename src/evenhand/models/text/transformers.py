@@ -12,9 +12,9 @@ import numpy.typing as npt
 from evenhand._files import check_limit, parse_json, read_bytes, size_of
 from evenhand._sandbox import attempt
 from evenhand.errors import LimitExceeded, MissingExtra, ModelError
-from evenhand.model.text_alignment import Alignment, by_spans
-from evenhand.model.text_encoding import Encoder, Padding, Row
-from evenhand.model.text_modules import TextModule
+from evenhand.models.text.alignment import Alignment, by_spans
+from evenhand.models.text.encoding import Encoder, Padding, Row
+from evenhand.models.text.module import TextModule
 from evenhand.spaces.text.tokens import Texts, split
 
 TOKENIZER = ("tokenizer*", "vocab*", "*.model")
@@ -83,7 +83,7 @@ def load_folder(path: Path) -> TransformersModel:
         raise ModelError(f"{path}: there is no tokenizer in it. Add the model's: tokenizer.save_pretrained(path).")
     try:
         # The sizes that a configuration asks for are made before they are compared with what is stored.
-        attempt("evenhand.model.text_transformers:read_folder", path, _check_folder(path))
+        attempt("evenhand.models.text.transformers:read_folder", path, _check_folder(path))
         model, tokenizer = read_folder(path)
     except (LimitExceeded, ModelError):
         raise

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import EvenhandError, ModelError
-from evenhand.model.protocol import Array
+from evenhand.models.base import Array
 
 Positions = npt.NDArray[np.int64]
 

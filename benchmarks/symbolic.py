@@ -27,8 +27,7 @@ from benchmarks.machine import Results, cpu, parser, short
 from benchmarks.subjects import DATA, fit
 from evenhand.spaces.individuals import Individuals
 from evenhand.strategies import symbolic
-from evenhand.strategies._negations import Negations
-from evenhand.strategies._queue import Queue
+from evenhand.strategies.symbolic import Negations, Queue
 
 RUNS = 10
 TESTS = 1_000

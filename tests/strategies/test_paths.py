@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.strategies import _paths
-from evenhand.strategies._paths import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
+from evenhand.strategies import symbolic as _paths
+from evenhand.strategies.symbolic import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
 
 
 def holds(predicate: Any, codes: Any) -> Any:

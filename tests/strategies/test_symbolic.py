@@ -23,10 +23,10 @@ from evenhand.search import Problem, Query, watched
 from evenhand.spaces import ties
 from evenhand.spaces.solve import Solved, solve_any
 from evenhand.spaces.ties import Boxes
-from evenhand.strategies import _negations, symbolic
-from evenhand.strategies._paths import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
-from evenhand.strategies._queue import Queue
+from evenhand.strategies import symbolic
+from evenhand.strategies import symbolic as _negations
 from evenhand.strategies._seeds import MOST, in_turn, kmeans
+from evenhand.strategies.symbolic import DOWN, IS, IS_NOT, UP, Neighbourhood, Queue, paths
 from tests.helpers import optional
 from tests.worlds import World, random_world, worlds
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -87,3 +88,25 @@ def in_turn(cluster: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     turn = np.empty(len(cluster), dtype=np.int64)
     turn[order] = np.arange(len(cluster)) - start
     return np.lexsort((cluster, turn))
+
+
+LARGEST = 2**20
+"""The most individuals that one round draws."""
+
+
+def numbers(rounds: int | None) -> Iterator[int]:
+    """Count the rounds of a search; None: without end.
+
+    >>> list(numbers(3))
+    [0, 1, 2]
+    """
+    return itertools.count() if rounds is None else iter(range(rounds))
+
+
+def draws(first: int, number: int) -> int:
+    """Say how many individuals a round draws: twice as many as the one before.
+
+    >>> [draws(64, number) for number in range(4)]
+    [64, 128, 256, 512]
+    """
+    return max(first, min(first << min(number, 62), LARGEST))

@@ -13,8 +13,7 @@ from evenhand.search import Problem, Query, Search, Verdicts, contrast, gradient
 from evenhand.spaces.individuals import Individuals, Rows
 from evenhand.spaces.neighbours import jumps
 from evenhand.strategies._checks import at_least, chance, one_of, whole_steps
-from evenhand.strategies._rounds import numbers
-from evenhand.strategies._seeds import clustered, more
+from evenhand.strategies._seeds import clustered, more, numbers
 
 EPSILON = 1e-6
 """What a slope of zero counts as, beside the individual's largest."""

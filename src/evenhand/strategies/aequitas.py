@@ -14,7 +14,7 @@ from evenhand.spaces.individuals import Individuals, Rows
 from evenhand.spaces.neighbours import step
 from evenhand.spaces.tabular import Space
 from evenhand.strategies._checks import at_least, one_of, positive
-from evenhand.strategies._rounds import draws, numbers
+from evenhand.strategies._seeds import draws, numbers
 
 
 @dataclass(frozen=True)

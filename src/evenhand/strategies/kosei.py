@@ -12,7 +12,7 @@ import numpy as np
 from evenhand.search import Problem, Query, Search, judge
 from evenhand.spaces.individuals import Individuals
 from evenhand.strategies._checks import at_least
-from evenhand.strategies._rounds import draws, numbers
+from evenhand.strategies._seeds import draws, numbers
 
 NEIGHBOURS, CODES = 2**20, 2**25
 """The most individuals that one wave proposes, and their codes where the space is too large for ids."""

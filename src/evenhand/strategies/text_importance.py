@@ -11,8 +11,7 @@ import numpy as np
 from evenhand.search import Problem, Search, of_class, score, swap
 from evenhand.spaces.text.individuals import TextPairs
 from evenhand.strategies._checks import at_least, one_of, truth
-from evenhand.strategies._text_phases import Choice, lead, walk_around
-from evenhand.strategies._text_seeds import TextWalk, in_rounds
+from evenhand.strategies._texts import Choice, TextWalk, in_rounds, lead, walk_around
 
 
 @dataclass(frozen=True)

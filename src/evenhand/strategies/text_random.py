@@ -12,7 +12,7 @@ import numpy as np
 from evenhand.search import Problem, Query, Search, judge
 from evenhand.spaces.text.space import nudged
 from evenhand.strategies._checks import at_least, one_of
-from evenhand.strategies._text_seeds import TextWalk, in_rounds
+from evenhand.strategies._texts import TextWalk, in_rounds
 
 
 @dataclass(frozen=True)

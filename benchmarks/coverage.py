@@ -22,8 +22,8 @@ from scipy.special import bdtr, bdtrc, betaln, xlog1py, xlogy
 import evenhand as eh
 from benchmarks.machine import facts, parser, save, short
 from evenhand._rng import Stream, mix
-from evenhand.asker import Asker
-from evenhand.judge import Judge
+from evenhand.engine.judge import Judge
+from evenhand.engine.probe import Asker
 from evenhand.measuring.comparisons import Sureness
 from evenhand.measuring.impact import ratio_ends
 from evenhand.measuring.intervals import at_most, clopper_pearson, hypergeometric, lln, weighted

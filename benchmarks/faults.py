@@ -31,8 +31,8 @@ import numpy as np
 import evenhand as eh
 from benchmarks.machine import facts, parser, save
 from evenhand import _write
+from evenhand.engine.store import frames
 from evenhand.errors import RunError
-from evenhand.log import frames
 
 SEED = 20
 KILLS, FRESH, SIGNALS = 160, 40, 60

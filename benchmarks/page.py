@@ -23,7 +23,7 @@ from benchmarks import (
 )
 from benchmarks.layout import percent, section, table, verdict, whole
 from benchmarks.machine import RESULTS
-from evenhand.oracle import STALL_BLOCKS, STALL_REPEATS
+from evenhand.engine.oracle import STALL_BLOCKS, STALL_REPEATS
 
 PAGE = RESULTS.parents[1] / "docs" / "benchmarks.md"
 SAFETY = PAGE.with_name("explanation") / "safety.md"

@@ -20,8 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import evenhand as eh
-from evenhand import clock
-from evenhand.check import in_turn
+from evenhand.engine import accounting as clock
+from evenhand.engine.confirm import in_turn
 from evenhand.errors import BudgetError, FlakyModel, RunError
 from evenhand.measuring import watching
 from evenhand.models import client as asking

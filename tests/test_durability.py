@@ -211,7 +211,7 @@ def test_no_right_to_write_is_not_answered_with_free_some_space(
     def refused(*_: Any, **__: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("evenhand.log.open_plain", refused)
+    monkeypatch.setattr("evenhand._write.open_plain", refused)
     with pytest.raises(RunError, match="allow yourself to write there") as caught:
         audit(directory=tmp_path / "run")
     assert "space" not in str(caught.value)

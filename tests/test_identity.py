@@ -10,8 +10,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.criteria import Both, Criterion, Either, Judgement, Outputs, UnknownCriterion, from_dict
+from evenhand.engine.store import RunIdentity
 from evenhand.errors import EvenhandError, RunError
-from evenhand.identity import RunIdentity
 
 SPACE = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
 CRITERIA = [

@@ -100,7 +100,7 @@ def test_strategies_know_neither_models_nor_the_oracle() -> None:
     for path in (SOURCE / "strategies").glob("*.py"):
         text = path.read_text()
         assert "evenhand.models" not in text
-        assert "evenhand.oracle" not in text
+        assert "evenhand.engine.oracle" not in text
 
 
 def test_import_is_light() -> None:

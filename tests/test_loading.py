@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.budget import Budget, StopReason
+from evenhand.engine.store import _HEAD, MAGIC, _checksum
 from evenhand.errors import EvenhandError, RunError
 from evenhand.exporting.json import to_json
-from evenhand.log import _HEAD, MAGIC, _checksum
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evenhand.engine.store import _HEAD, Frame, Log, _checksum, digest_of, frames, pack
 from evenhand.errors import RunError
-from evenhand.log import _HEAD, Frame, Log, _checksum, digest_of, frames, pack
 
 
 def frame(i: int) -> Frame:
@@ -132,7 +132,7 @@ def test_objects_are_never_stored() -> None:
 def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "answers.log"
     write(path, 2)
-    monkeypatch.setattr("evenhand.log._open_at", lambda *_: Path("/dev/full").open("wb", buffering=0))
+    monkeypatch.setattr("evenhand.engine.store._open_at", lambda *_: Path("/dev/full").open("wb", buffering=0))
     log = Log(path)
     with pytest.raises(RunError, match="No space left.*run again to go on"):
         log.append(frame(2), 0.0)

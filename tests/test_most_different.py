@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.criteria import Outputs
-from evenhand.most_different import most_different_of
+from evenhand.engine.gradients import most_different_of
 
 
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(2, 6), st.integers(1, 4), st.booleans())

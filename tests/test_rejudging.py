@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
+from evenhand.engine.judge import RowLimitReached
 from evenhand.errors import SpaceError
-from evenhand.judge import RowLimitReached
 from evenhand.rejudging import asker_of, judge_of
 from tests.worlds import World, worlds
 

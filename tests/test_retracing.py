@@ -83,7 +83,7 @@ def test_a_large_space_needs_a_directory_for_many_tests(tmp_path: Path, monkeypa
     budget = eh.Budget(tests=500)
     known = np.concatenate([block.rows for block in retrace(eh.audit(large, LARGE, "themis", budget))])
     assert len(np.unique(known, axis=0)) == 500
-    monkeypatch.setattr("evenhand.trail.MOST", 1000)
+    monkeypatch.setattr("evenhand.engine.visited.MOST", 1000)
     with pytest.raises(RunError, match=r"directory=\.\.\."):
         retrace(eh.audit(large, LARGE, "themis", budget))
     run = eh.audit(large, LARGE, "themis", budget, chunk=20, directory=tmp_path)

@@ -219,7 +219,7 @@ def test_wrong_budgets(wrong: dict[str, Any]) -> None:
 def test_seconds_end_a_run_and_add_up(tmp_path: Path) -> None:
     world = random_world(40, 100_000)
     ticks = iter(range(10_000))
-    from evenhand import clock
+    from evenhand.engine import accounting as clock
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock.time, "monotonic", lambda: next(ticks) / 10)

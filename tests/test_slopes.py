@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.asker import Asker
 from evenhand.criteria import Flip
-from evenhand.slopes import DIFFERENCES, Slopes
+from evenhand.engine.gradients import DIFFERENCES, Slopes
+from evenhand.engine.probe import Asker
 
 
 def slopes_of(model: Any, space: eh.Space, wanted: Any = "auto") -> Slopes:

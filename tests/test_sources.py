@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import evenhand as eh
-from evenhand.directory import SOURCE
+from evenhand.engine.store import SOURCE
 from evenhand.errors import ModelError, RunError
 from evenhand.rejudging import asker_of
 from evenhand.sources import Changed, Source, deciding, model_of, threshold_of, unchanged

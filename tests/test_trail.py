@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand import trail
-from evenhand.check import Steadiness
+from evenhand.engine import visited as trail
+from evenhand.engine.confirm import Steadiness
+from evenhand.engine.visited import Trail, trail_of
 from evenhand.spaces.individuals import Individuals
-from evenhand.trail import Trail, trail_of
 from tests.worlds import World, random_world, worlds
 
 AGES = [eh.Integer("age", 0, 8), eh.Nominal("work", range(3)), eh.Nominal("sex", range(2))]

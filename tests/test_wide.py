@@ -17,8 +17,8 @@ from evenhand._format import count
 from evenhand._rng import Stream
 from evenhand.budget import Budget
 from evenhand.cli.progress import line
+from evenhand.engine.accounting import Status
 from evenhand.errors import EstimateError
-from evenhand.ledger import Status
 from evenhand.repairing.neighbours import _chosen
 
 KINDS = (

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.asker import Asker
 from evenhand.criteria import Flip
+from evenhand.engine.probe import Asker
+from evenhand.engine.text_gradients import EPSILON, largest, least
 from evenhand.errors import StrategyError
 from evenhand.spaces.text.individuals import TextPairs
 from evenhand.spaces.text.tokens import Texts
-from evenhand.word_slopes import EPSILON, largest, least
 from tests.text_worlds import VECTORS, WORDS, Words, WordWorld, team_space, team_texts
 
 # Terms of one, two and three words, so that what stands behind them moves.

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from evenhand.comparing import Compared, compare
     from evenhand.covering import Coverage, coverage
     from evenhand.criteria import Flip, Gap
+    from evenhand.engine.accounting import Status
     from evenhand.evidence import BundleCheck, bundle, check_bundle
     from evenhand.exporting import export
-    from evenhand.ledger import Status
     from evenhand.locating import Region, Regions, regions
     from evenhand.measuring import Estimate, Groups, Order, Remaining, estimate
     from evenhand.measuring.groups import groups

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import level, percent, points, points_interval
-from evenhand.asker import Asker
-from evenhand.check import Steadiness, noisy
 from evenhand.criteria import Criterion
+from evenhand.engine.confirm import Steadiness, noisy
+from evenhand.engine.judge import Judge
+from evenhand.engine.probe import Asker
 from evenhand.errors import RunError
-from evenhand.judge import Judge
 from evenhand.measuring.comparisons import Sureness, mcnemar
 from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Everyone

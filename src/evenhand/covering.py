@@ -11,8 +11,9 @@ import numpy.typing as npt
 from evenhand._format import percent
 from evenhand._rng import Stream
 from evenhand._validate import is_int, is_number
-from evenhand.asker import Asker
 from evenhand.criteria import Flip
+from evenhand.engine.probe import Asker
+from evenhand.engine.visited import block_size
 from evenhand.errors import DECIDE, THRESHOLD, ModelError, RunError, SpaceError, StrategyError
 from evenhand.rejudging import asker_of
 from evenhand.retracing import retrace
@@ -22,7 +23,6 @@ from evenhand.spaces.findings import Decisions
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
 from evenhand.surrogate import FOLDS, imitate
-from evenhand.trail import block_size
 
 LEAST = 100
 """The fewest samples."""

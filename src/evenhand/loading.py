@@ -11,12 +11,19 @@ import numpy.typing as npt
 from evenhand import plugins
 from evenhand._validate import ANY, COUNT, FLAG, TEXT, Maybe, check_fields, one_of
 from evenhand.budget import Budget, StopReason
-from evenhand.check import Checked
-from evenhand.directory import ANSWERS, IDENTITY, RESULT, read_identity, read_result, refuse_links
+from evenhand.engine.accounting import QUESTIONS, check_answer
+from evenhand.engine.confirm import Checked
+from evenhand.engine.store import (
+    ANSWERS,
+    IDENTITY,
+    RESULT,
+    RunIdentity,
+    frames,
+    read_identity,
+    read_result,
+    refuse_links,
+)
 from evenhand.errors import EvenhandError, RunError, SpaceError
-from evenhand.identity import RunIdentity
-from evenhand.ledger import QUESTIONS, check_answer
-from evenhand.log import frames
 from evenhand.run import COUNTS, Run
 from evenhand.spaces.attributes import KINDS, suggest
 from evenhand.spaces.base import AnySpace

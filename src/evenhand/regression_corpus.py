@@ -12,10 +12,10 @@ import numpy as np
 
 from evenhand._files import parse_json, read_bytes, size_of
 from evenhand._write import replacing
-from evenhand.asker import Asker
 from evenhand.criteria import Criterion, Flip
+from evenhand.engine.judge import Judge, ask
+from evenhand.engine.probe import Asker
 from evenhand.errors import DataError, EvenhandError
-from evenhand.judge import Judge, ask
 from evenhand.models.wrap import wrap
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space

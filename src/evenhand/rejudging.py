@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenhand.asker import Asker
 from evenhand.criteria import Criterion
+from evenhand.engine.judge import Judge
+from evenhand.engine.probe import Asker
 from evenhand.errors import ModelError, RunError
-from evenhand.judge import Judge
 from evenhand.replaying import same_answers
 from evenhand.run import Run
 from evenhand.sources import deciding, threshold_of

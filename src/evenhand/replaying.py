@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.asker import Asker
-from evenhand.check import holds
-from evenhand.directory import as_path
+from evenhand.engine.confirm import holds
+from evenhand.engine.probe import Asker
+from evenhand.engine.store import as_path
 from evenhand.errors import DECIDE, ModelError, ReplayError, SpaceError
 from evenhand.models.files import load_model
 from evenhand.run import Run, digest_of_answers

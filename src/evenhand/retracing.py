@@ -7,21 +7,20 @@ from contextlib import closing
 from typing import Any
 
 from evenhand._rng import Stream
-from evenhand.asker import Asker
 from evenhand.budget import Budget
-from evenhand.clock import Clock
 from evenhand.criteria import Flip
-from evenhand.directory import ANSWERS
+from evenhand.engine.accounting import Clock, Stop, Stored
+from evenhand.engine.gradients import DIFFERENCES
+from evenhand.engine.oracle import Oracle
+from evenhand.engine.probe import Asker
+from evenhand.engine.store import ANSWERS
+from evenhand.engine.visited import Trail
 from evenhand.errors import DATA, DIRECTORY, RunError
-from evenhand.ledger import Stop, Stored
 from evenhand.models.base import Model
-from evenhand.oracle import Oracle
 from evenhand.run import Run
 from evenhand.search import Problem, Strategy
-from evenhand.slopes import DIFFERENCES
 from evenhand.spaces.individuals import Individuals
 from evenhand.strategies import known, make
-from evenhand.trail import Trail
 
 
 def retrace(run: Run, data: Any = None) -> Iterator[Individuals]:

@@ -19,27 +19,24 @@ from evenhand._interrupts import Token, check, settled, watched
 from evenhand._rng import Stream
 from evenhand._validate import is_int, is_number
 from evenhand._version import __version__
-from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
-from evenhand.check import Checked, check_kept, confirm, otherwise
-from evenhand.clock import Clock
 from evenhand.criteria import Criterion, Flip
-from evenhand.directory import Directory, as_path
+from evenhand.engine.accounting import Clock, Status, Stop, Stored
+from evenhand.engine.confirm import Checked, check_kept, confirm, otherwise
+from evenhand.engine.judge import CHUNK
+from evenhand.engine.oracle import Oracle
+from evenhand.engine.probe import Asker
+from evenhand.engine.store import Directory, Log, RunIdentity, as_path
+from evenhand.engine.unused import SCORED, compare_scores, is_unaware, statement, unread
+from evenhand.engine.visited import Origin
 from evenhand.errors import BudgetError, EvenhandError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
-from evenhand.identity import RunIdentity
-from evenhand.judge import CHUNK
-from evenhand.ledger import Status, Stop, Stored
-from evenhand.log import Log
 from evenhand.models.wrap import wrap
-from evenhand.oracle import Oracle
 from evenhand.search import Problem, Strategy
 from evenhand.spaces.base import AnySpace, Block, Bound
 from evenhand.spaces.findings import Findings
 from evenhand.spaces.text.space import SAMPLED
 from evenhand.starting import REMARKS, check_kind
 from evenhand.strategies import describe, make
-from evenhand.trail import Origin
-from evenhand.unused import SCORED, compare_scores, is_unaware, statement, unread
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand._validate import is_number
-from evenhand.directory import SOURCE, read_json, refuse_links, write_json
+from evenhand.engine.store import SOURCE, read_json, refuse_links, write_json
 from evenhand.errors import ModelError, RunError, Use
 from evenhand.models.base import Model
 from evenhand.models.files import load_model

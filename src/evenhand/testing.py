@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.budget import Budget, StopReason
-from evenhand.directory import ANSWERS
+from evenhand.engine.store import ANSWERS
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.loading import space_from
 from evenhand.models.base import Model

@@ -7,7 +7,7 @@ import pytest
 
 from evenhand.budget import Budget
 from evenhand.cli.progress import done, line, progress
-from evenhand.ledger import Status
+from evenhand.engine.accounting import Status
 
 
 def status(**limits: float) -> Status:

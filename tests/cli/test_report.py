@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.directory import SOURCE, write_json
+from evenhand.engine.store import SOURCE, write_json
 from evenhand.errors import ModelError, trust_types
 from evenhand.sources import Source
 from tests.cli.conftest import MODELS, Command

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import evenhand as eh
-from evenhand.log import _HEAD, MAGIC, Frame, _checksum, pack
+from evenhand.engine.store import _HEAD, MAGIC, Frame, _checksum, pack
 
 BOMB = 2**28
 """Bytes to which bombs unpack; what is refused at this size is refused at any larger one."""

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import evenhand as eh
-from evenhand.asker import Asker
+from evenhand.engine.judge import Judge
+from evenhand.engine.probe import Asker
 from evenhand.errors import FlakyModel
-from evenhand.judge import Judge
 from evenhand.measuring.noise import HOPELESS, MOST_HALF, RESIDUE, repeats_for
 
 SPACE = eh.Space(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand import clock
+from evenhand.engine import accounting as clock
 from evenhand.errors import EstimateError, ModelError
 from evenhand.measuring import watching
 from evenhand.models import client as asking

@@ -12,9 +12,9 @@ import numpy as np
 
 import evenhand as eh
 from evenhand._rng import Stream, mix
+from evenhand.engine.text_gradients import EPSILON
 from evenhand.search import Problem, Query, watched
 from evenhand.spaces.text.tokens import split
-from evenhand.word_slopes import EPSILON
 from tests.text_worlds import family, key, replaced
 
 

@@ -67,7 +67,7 @@ def _cover(run: Run) -> Coverage | None:
     from evenhand._interrupts import settled
     from evenhand.budget import StopReason
     from evenhand.covering import coverage
-    from evenhand.directory import COVERAGE, write_json
+    from evenhand.engine.store import COVERAGE, write_json
     from evenhand.errors import EvenhandError
 
     if run.stop is StopReason.INTERRUPTED:

@@ -63,7 +63,7 @@ def _measure(plan: Plan, config: Config, shown: bool) -> Estimate:
     from evenhand.budget import Budget
     from evenhand.cli.progress import progress
     from evenhand.config.file import wish
-    from evenhand.ledger import Status
+    from evenhand.engine.accounting import Status
     from evenhand.measuring import Reading
     from evenhand.measuring import estimate as measure
     from evenhand.measuring.watching import ProgressOnly

@@ -13,9 +13,9 @@ from evenhand.cli.faults import tell
 from evenhand.config.file import Config
 from evenhand.config.schema import CallTable, SpaceTable, TextTable
 from evenhand.criteria import Criterion, Flip, Gap
-from evenhand.directory import IDENTITY
+from evenhand.engine.judge import CHUNK
+from evenhand.engine.store import IDENTITY
 from evenhand.errors import ConfigError, RunError, SpaceError
-from evenhand.judge import CHUNK
 from evenhand.models.base import Model
 from evenhand.models.files import load_model, load_object
 from evenhand.models.wrap import wrap

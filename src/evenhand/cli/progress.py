@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from evenhand._format import percent, visible
 
 if TYPE_CHECKING:
-    from evenhand.ledger import Status
+    from evenhand.engine.accounting import Status
 
 PAUSE = 0.1
 FORESEEN = 1e-6
@@ -62,7 +62,7 @@ def done(status: Status, most: int | None = None) -> float:
     """Give the share of the nearest limit that is spent.
 
     >>> from evenhand.budget import Budget
-    >>> from evenhand.ledger import Status
+    >>> from evenhand.engine.accounting import Status
     >>> done(Status(tests=50, findings=5, rows=100, seconds=1.0, budget=Budget(tests=100, findings=50)))
     0.5
     """
@@ -77,7 +77,7 @@ def line(status: Status, most: int | None = None) -> str:
     """Say how far a run is.
 
     >>> from evenhand.budget import Budget
-    >>> from evenhand.ledger import Status
+    >>> from evenhand.engine.accounting import Status
     >>> line(Status(tests=50, findings=5, rows=100, seconds=2.0, budget=Budget(tests=100)))
     '50 tests, 25/s, 5 found (10% of tests), 2 s left'
     """

@@ -13,8 +13,8 @@ from evenhand.cli.saving import check_writable
 from evenhand.cli.writing import check_place
 from evenhand.config.file import Config, wish
 from evenhand.criteria import Criterion, Flip, Gap
+from evenhand.engine.judge import CHUNK
 from evenhand.errors import ConfigError
-from evenhand.judge import CHUNK
 from evenhand.measuring.plan import Plan
 from evenhand.repairing import METHODS, repair
 from evenhand.run import check_arguments

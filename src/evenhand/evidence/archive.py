@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from evenhand.directory import ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES
+from evenhand.engine.store import ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES
 
 MANIFEST, FINDINGS, SPACE, SPACE_JSON = "manifest.json", "findings.csv", "space.toml", "space.json"
 RUN_FILES = (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE)

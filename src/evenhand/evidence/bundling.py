@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand._version import __version__
-from evenhand.directory import SOURCE, as_path
+from evenhand.engine.store import SOURCE, as_path
 from evenhand.errors import DIRECTORY, ConfigError, RunError
 from evenhand.evidence.archive import FINDINGS, MANIFEST, RUN_FILES, SPACE, SPACE_JSON, Part, digest, pack
 from evenhand.exporting.csv import write_csv

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand._files import check_limit, open_archive, open_file, parse_json, read_bytes, size_of
-from evenhand.directory import as_path
+from evenhand.engine.store import as_path
 from evenhand.errors import EvenhandError, RunError
 from evenhand.evidence.archive import MANIFEST, RUN_FILES, Part, digest, pack
 from evenhand.evidence.bundling import VERSION, facts, member, told

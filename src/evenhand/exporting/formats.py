@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from evenhand._validate import is_int
 from evenhand._write import advice, reason, replacing
-from evenhand.directory import as_path
+from evenhand.engine.store import as_path
 from evenhand.errors import RunError, Use
 
 if TYPE_CHECKING:

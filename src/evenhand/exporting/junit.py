@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from evenhand._format import visible
-from evenhand.directory import RESULT
+from evenhand.engine.store import RESULT
 from evenhand.words import pairs_at, plain
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._validate import is_int, is_number
+from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.errors import StrategyError
-from evenhand.judge import Judge, RowLimitReached
 from evenhand.locating.drawing import Source, within
 from evenhand.locating.interacting import interactions
 from evenhand.locating.learning import information, propose

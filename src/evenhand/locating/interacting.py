@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evenhand.judge import Judge, RowLimitReached
+from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.locating.drawing import Source
 from evenhand.locating.result import Interaction, Rate
 from evenhand.measuring.intervals import clopper_pearson

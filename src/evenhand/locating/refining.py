@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.judge import Judge, RowLimitReached
+from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.locating.drawing import Source
 from evenhand.locating.learning import PRICE, price
 from evenhand.locating.rules import Codes, Rule

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.asker import Asker
+from evenhand.engine.judge import Mask
+from evenhand.engine.probe import Asker
 from evenhand.errors import THRESHOLD, DataError
-from evenhand.judge import Mask
 from evenhand.measuring.favour import LOWER, Favour, alike, look_for
 from evenhand.measuring.intervals import Numbers
 from evenhand.spaces.attributes import Integer, Real

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.judge import Mask
+from evenhand.engine.judge import Mask
 from evenhand.measuring.intervals import Ends, Numbers, Sums
 
 ROUNDING = 1e-9

@@ -8,11 +8,12 @@ from typing import Any, cast
 from evenhand._format import percent
 from evenhand._interrupts import Token, watched
 from evenhand._validate import is_int
-from evenhand.asker import Asker
-from evenhand.check import RANDOM, TRIED, scores_come_along
 from evenhand.criteria import Criterion, Flip
+from evenhand.engine.confirm import RANDOM, TRIED, scores_come_along
+from evenhand.engine.judge import Exclude, Judge
+from evenhand.engine.probe import Asker
+from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
-from evenhand.judge import Exclude, Judge
 from evenhand.measuring.favour import Favour, look_for
 from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
 from evenhand.measuring.result import Estimate, make
@@ -24,7 +25,6 @@ from evenhand.models.wrap import wrap
 from evenhand.run import check_arguments, check_cancel
 from evenhand.spaces.base import AnySpace, require, table
 from evenhand.spaces.text.space import TextSpace
-from evenhand.unused import SCORED, compare_scores, scores_at_hand
 
 CHUNK = 16_384
 """The most rows of one model call; networks answer blocks that stay in the processor's cache fastest."""

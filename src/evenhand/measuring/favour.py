@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.asker import Asker
+from evenhand.engine.judge import Mask
+from evenhand.engine.probe import Asker
 from evenhand.errors import ORDER, THRESHOLD, ModelError, SpaceError
-from evenhand.judge import Mask
 from evenhand.models.base import Model
 from evenhand.words import native, plain, plain_json
 

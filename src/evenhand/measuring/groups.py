@@ -10,11 +10,11 @@ import numpy as np
 
 from evenhand._format import estimated, level, number, number_interval
 from evenhand._validate import is_number
-from evenhand.asker import Asker
-from evenhand.check import Steadiness, noisy
 from evenhand.criteria import Flip, Gap
+from evenhand.engine.confirm import Steadiness, noisy
+from evenhand.engine.judge import CHUNK
+from evenhand.engine.probe import Asker
 from evenhand.errors import AMOUNTS, DataError, EstimateError, ModelError
-from evenhand.judge import CHUNK
 from evenhand.measuring.banding import bandings
 from evenhand.measuring.deciding import Truth, decided, own_numbers
 from evenhand.measuring.favour import LOWER, Favour, Order, wish, wish_json

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.asker import Asker
-from evenhand.check import ALONE, PATIENCE, PROBES, affordable, in_turn, repeated_pairs
+from evenhand.engine.confirm import ALONE, PATIENCE, PROBES, affordable, in_turn, repeated_pairs
+from evenhand.engine.probe import Asker
 from evenhand.errors import FlakyModel
 from evenhand.measuring.intervals import at_most
 from evenhand.spaces.base import Families

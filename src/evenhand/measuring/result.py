@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Criterion
+from evenhand.engine.unused import is_unaware, statement, unreached, unread
 from evenhand.measuring.bounds import UNFINISHED, Aim, bounds
 from evenhand.measuring.comparisons import Comparison, Sureness, compare, count, summary
 from evenhand.measuring.favour import wish_json
@@ -24,7 +25,6 @@ from evenhand.measuring.watching import Watch
 from evenhand.measuring.words import ALL_ROWS, listed, more_of, said, sentence
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import TextSpace
-from evenhand.unused import is_unaware, statement, unreached, unread
 
 if TYPE_CHECKING:
     import pandas as pd

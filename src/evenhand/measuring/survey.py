@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.check import ALONE, STEADY, Steadiness, rounding_alone
 from evenhand.criteria import Outputs
+from evenhand.engine.confirm import ALONE, STEADY, Steadiness, rounding_alone
+from evenhand.engine.judge import Judge, Judged, Mask, ask_mixed
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError
-from evenhand.judge import Judge, Judged, Mask, ask_mixed
 from evenhand.measuring.favour import Favour
 from evenhand.measuring.noise import MEASURED, measure_noise, repeats_for
 from evenhand.measuring.populations import Everyone, Population

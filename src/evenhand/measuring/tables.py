@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Criterion, Outputs
-from evenhand.judge import Mask
+from evenhand.engine.judge import Mask
 from evenhand.measuring.differences import Differences
 from evenhand.measuring.intervals import Sums
 from evenhand.spaces.tabular import Space

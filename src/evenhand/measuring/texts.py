@@ -11,11 +11,22 @@ import numpy.typing as npt
 
 from evenhand import _interrupts as interrupts
 from evenhand._rng import Stream
-from evenhand.asker import Asker
-from evenhand.check import ALONE, RANDOM, ROUNDING, TRIED, Steadiness, noisy, rounding_alone, same, scores_come_along
 from evenhand.criteria import Criterion
+from evenhand.engine.confirm import (
+    ALONE,
+    RANDOM,
+    ROUNDING,
+    TRIED,
+    Steadiness,
+    noisy,
+    rounding_alone,
+    same,
+    scores_come_along,
+)
+from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
+from evenhand.engine.probe import Asker
+from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import TEXTS, EstimateError, EvenhandError, FlakyModel, Use
-from evenhand.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
 from evenhand.measuring.bounds import of_counts
 from evenhand.measuring.comparisons import Sureness
 from evenhand.measuring.differences import Differences
@@ -32,7 +43,6 @@ from evenhand.models.base import Model
 from evenhand.spaces.base import Block
 from evenhand.spaces.text.individuals import TextIndividuals
 from evenhand.spaces.text.space import TextSpace
-from evenhand.unused import SCORED, compare_scores, scores_at_hand
 
 ALLOWED = 'data, samples, confidence, interval="clopper-pearson", about, criterion, tolerance, seed, chunk, timeout'
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
+from evenhand.engine.probe import Asker
 from evenhand.errors import EstimateError, MissingExtra, SpaceError
 from evenhand.measuring import Estimate, Groups, groups
 from evenhand.measuring.estimating import CHUNK, measured

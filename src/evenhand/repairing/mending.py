@@ -11,8 +11,8 @@ from evenhand._interrupts import watched
 from evenhand._validate import is_int
 from evenhand.budget import Budget
 from evenhand.criteria import Criterion, Flip
+from evenhand.engine.judge import CHUNK
 from evenhand.errors import BudgetError, EvenhandError, StrategyError
-from evenhand.judge import CHUNK
 from evenhand.measuring.plan import Plan
 from evenhand.repairing.augment import Augment
 from evenhand.repairing.certified import Certified

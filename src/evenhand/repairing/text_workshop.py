@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.asker import Asker
 from evenhand.budget import StopReason
-from evenhand.judge import blocks
+from evenhand.engine.judge import blocks
+from evenhand.engine.probe import Asker
 from evenhand.measuring.texts import judged
 from evenhand.models.base import Model
 from evenhand.models.wrap import reading

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.judge import Exclude
+from evenhand.engine.judge import Exclude
 from evenhand.spaces.individuals import Individuals, Keys, Rows
 from evenhand.spaces.tabular import Space
 

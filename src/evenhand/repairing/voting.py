@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.asker import Asker
 from evenhand.criteria import Flip
+from evenhand.engine.probe import Asker
 from evenhand.errors import DataError, StrategyError
 from evenhand.measuring.favour import alike
 from evenhand.repairing.rows import Labelled

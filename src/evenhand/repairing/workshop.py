@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.asker import Asker
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
+from evenhand.engine.probe import Asker
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.measuring import estimate
 from evenhand.repairing.rows import Labelled

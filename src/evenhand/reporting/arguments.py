@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from evenhand._validate import is_int, is_number
-from evenhand.asker import Asker
 from evenhand.covering import Coverage
+from evenhand.engine.probe import Asker
 from evenhand.errors import DATA, DataError, ModelError, RunError
 from evenhand.measuring.favour import Favour, look_for
 from evenhand.rejudging import check_model

@@ -15,7 +15,7 @@ from evenhand.spaces.tabular import Space
 from evenhand.words import Pair, pairs_of
 
 if TYPE_CHECKING:
-    from evenhand.asker import Asker
+    from evenhand.engine.probe import Asker
     from evenhand.measuring import Estimate
     from evenhand.run import Run
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from evenhand._format import visible
-from evenhand.asker import Asker
-from evenhand.check import holds
+from evenhand.engine.confirm import holds
+from evenhand.engine.probe import Asker
 from evenhand.errors import DataError, EvenhandError, ModelError
 from evenhand.measuring.favour import normal
 from evenhand.models.base import Model

@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand.budget import StopReason
 from evenhand.criteria import KINDS, Criterion, Flip
+from evenhand.engine.unused import statement
 from evenhand.errors import EvenhandError
 from evenhand.measuring.favour import directs
 from evenhand.measuring.tables import ALL_VALUES, spread
@@ -17,7 +18,6 @@ from evenhand.measuring.words import more
 from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short
 from evenhand.reporting.figures import count, given, high, interval, level, percent, say, told
-from evenhand.unused import statement
 from evenhand.words import native, plain
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Criterion, Judgement, Outputs
-from evenhand.judge import Judge
+from evenhand.engine.judge import Judge
 from evenhand.run import Run
 from evenhand.shrinking.distance import Distance
 from evenhand.shrinking.realism import Realism, could_be

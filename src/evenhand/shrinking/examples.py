@@ -9,8 +9,8 @@ import numpy as np
 
 from evenhand._rng import Stream
 from evenhand._validate import is_int
+from evenhand.engine.judge import Judge
 from evenhand.errors import DataError, StrategyError
-from evenhand.judge import Judge
 from evenhand.rejudging import asker_of, judge_of
 from evenhand.run import Run
 from evenhand.shrinking.distance import Distance, Numbers

@@ -17,7 +17,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.judge import Judge
+from evenhand.engine.judge import Judge
 from evenhand.shrinking.distance import Distance, Numbers
 from evenhand.spaces.individuals import Individuals, Rows
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.asker import Asker
 from evenhand.criteria import Criterion, Judgement, Outputs
+from evenhand.engine.probe import Asker
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout, RunError
 from evenhand.spaces.base import Block, Families
 from evenhand.spaces.findings import Findings
 
 if TYPE_CHECKING:
-    from evenhand.judge import Judge
+    from evenhand.engine.judge import Judge
 
 OF_BLOCK, BLOCKS, AT_MOST = 8, 1024, 512
 """Tests that are noted of a stored block, blocks, and tests of each kind that are asked again."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from evenhand.asker import Asker
+from evenhand.engine.probe import Asker
 from evenhand.search import Strategy
 from evenhand.spaces.base import Block, BoundSpace, table
 from evenhand.spaces.individuals import Individuals

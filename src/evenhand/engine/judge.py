@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.asker import Asker
-from evenhand.check import scattered
 from evenhand.criteria import Judgement, Outputs
+from evenhand.engine.confirm import scattered
+from evenhand.engine.probe import Asker
 from evenhand.spaces.base import BoundSpace, Families
 from evenhand.spaces.findings import Decisions
 from evenhand.spaces.tabular import Space

@@ -9,15 +9,15 @@ import numpy.typing as npt
 
 from evenhand import _malloc as heap
 from evenhand.criteria import Criterion, Outputs, UnknownCriterion
+from evenhand.engine.gradients import Slopes, Source
+from evenhand.engine.text_gradients import WordSlopes
 from evenhand.errors import FLIP, TEXT_RANDOM, DataError, ModelError, Words
 from evenhand.models.base import Model
 from evenhand.models.client import Asking
 from evenhand.models.sklearn import SensitiveModel
 from evenhand.models.wrap import reading
-from evenhand.slopes import Slopes, Source
 from evenhand.spaces.base import BoundSpace, Families, table
 from evenhand.spaces.tabular import Space
-from evenhand.word_slopes import WordSlopes
 
 
 class Asker:

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
-from evenhand.check import BRIEF, affordable
+from evenhand.engine.confirm import BRIEF, affordable
 from evenhand.errors import ModelError
 from evenhand.spaces.base import table
 from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
-    from evenhand.asker import Asker
+    from evenhand.engine.probe import Asker
     from evenhand.spaces.base import Families
     from evenhand.spaces.text.space import TextSpace
 

@@ -7,22 +7,136 @@ words where it has any, else from what its scores say once the word is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Bits, mix
+from evenhand.engine.gradients import DIFFERENCES, Source
 from evenhand.errors import FOR_TEXTS, TEXT_RANDOM, ModelError, StrategyError
-from evenhand.slopes import DIFFERENCES, Source
+from evenhand.search import of_class
 from evenhand.spaces.text.individuals import TextPairs
-from evenhand.spaces.text.space import BoundTextSpace
-from evenhand.spaces.text.tokens import Positions
-from evenhand.word_masks import Effects, Masks, Slope
-from evenhand.word_vectors import WordVectors
+from evenhand.spaces.text.space import WORDS, BoundTextSpace
+from evenhand.spaces.text.tokens import Positions, Texts, Vocabulary
 
 if TYPE_CHECKING:
-    from evenhand.asker import Asker
+    from evenhand.engine.probe import Asker
+    from evenhand.models.base import Model
+    from evenhand.spaces.text.space import BoundTextSpace
+
+
+Slope = npt.NDArray[np.float64]
+
+
+class Effects(Protocol):
+    """Says what words of texts matter to a decision."""
+
+    words: int
+    """The most words of texts that are asked at once, as long as they are of more than one text."""
+
+    def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
+        """Count the texts that are asked for each, and their words."""
+        ...
+
+    def ask(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Slope, Slope]:
+        """Return words that can move, and for each its effect, a row, at its text and at the rival."""
+        ...
+
+
+class Masks:
+    """Scores of texts, and of their most different counterparts, without each of their words that can move.
+
+    Of more than ``most`` such words in a text so many are tried, chosen by what is written in it.
+    """
+
+    words = WORDS
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
+        """Count the texts that are asked for each, and their words."""
+        texts = pairs.individuals.texts
+        counts = np.bincount(texts.rows[self._tried(pairs, most)], minlength=len(pairs))
+        rows = pairs.sides * (1 + counts)
+        return rows, rows * texts.lengths
+
+    def ask(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Slope, Slope]:
+        """Return words that can move, and for each its effect, a row, at its text and at the rival."""
+        texts, flat = pairs.individuals.texts, self._tried(pairs, most)
+        asked, rows = _masked(texts, flat), texts.rows[flat]
+        if pairs.most_different is not None:
+            asked += _masked(pairs.most_different.texts, pairs.places[flat])
+        classes = np.tile(np.concatenate([pairs.classes, pairs.classes[rows]]), pairs.sides)
+        scores = of_class(self._asker.scores(asked), classes).reshape(pairs.sides, -1)
+        # The score of a class falls where its loss rises.
+        effects = scores[:, rows] - scores[:, len(texts) :]
+        other = np.zeros_like(effects[0]) if pairs.most_different is None else effects[1]
+        return flat, effects[0][:, None], other[:, None]
+
+    def _tried(self, pairs: TextPairs, most: int | None) -> Positions:
+        ground = cast("BoundTextSpace", self._asker.ground)
+        flat = np.flatnonzero(ground.movable(pairs.individuals))
+        rows = pairs.individuals.texts.rows[flat]
+        counts = np.bincount(rows, minlength=len(pairs))
+        if most is None or counts.max(initial=0) <= most:
+            return flat
+        positions = (flat - pairs.individuals.texts.starts[rows]).astype(np.uint64)
+        order = np.lexsort((mix(pairs.individuals.ids.view(np.uint64)[rows] + positions), rows))
+        ranks = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.sort(flat[order[ranks < most]])
+
+
+def _masked(texts: Texts, flat: Positions) -> list[str]:
+    return texts.strings() + texts.without(flat)
+
+
+class WordVectors:
+    """A model's vectors by the numbers of a vocabulary.
+
+    >>> from evenhand.models.base import Model
+    >>> class Lengths(Model):
+    ...     def labels(self, texts):
+    ...         return [0] * len(texts)
+    ...
+    ...     def word_vectors(self, words):
+    ...         return np.array([[len(word)] for word in words])
+    >>> vocabulary = Vocabulary()
+    >>> WordVectors(Lengths(), vocabulary).of(vocabulary.ids(["an", "imam"])).tolist()
+    [[2.0], [4.0]]
+    """
+
+    def __init__(self, model: Model, vocabulary: Vocabulary) -> None:
+        self._model, self._vocabulary = model, vocabulary
+        self._rows = np.full(0, -1)
+        self._table = np.empty((0, 0))
+        self._count = 0
+
+    def of(self, ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+        """Return the vectors of words, one more dimension behind those of ``ids``."""
+        grown = len(self._vocabulary) - len(self._rows)
+        if grown:
+            self._rows = np.concatenate([self._rows, np.full(grown, -1)])
+        fresh = np.unique(ids[self._rows[ids] < 0])
+        if len(fresh):
+            self._add(fresh)
+        out: npt.NDArray[np.float64] = self._table[self._rows[ids]]
+        return out
+
+    def _add(self, fresh: npt.NDArray[np.integer[Any]]) -> None:
+        vectors = np.asarray(self._model.word_vectors(self._vocabulary.words[fresh].tolist()), dtype=np.float64)
+        end = self._count + len(fresh)
+        if end > len(self._table):
+            # Doubled, so that a few new words at a time cost little.
+            table = np.empty((2 * end, vectors.shape[1]))
+            if self._count:
+                table[: self._count] = self._table[: self._count]
+            self._table = table
+        self._table[self._count : end] = vectors
+        self._rows[fresh] = np.arange(self._count, end)
+        self._count = end
+
 
 EPSILON = 1e-6
 """What no effect counts as, beside the largest of a text."""

@@ -14,7 +14,7 @@ import numpy as np
 import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
 from evenhand.models.base import Model
-from evenhand.rejudging import asker_of, judge_of
+from evenhand.runs.replay import asker_of, judge_of
 from evenhand.shrinking.distance import Distance
 from evenhand.shrinking.shrinking import Shrinker
 

@@ -22,7 +22,7 @@ from evenhand._write import SHARED, leftover, replacing, replacing_synced
 from evenhand.errors import ModelError, RunError
 from evenhand.models.client import Asking
 from evenhand.regression_corpus import Corpus
-from evenhand.sources import Source
+from evenhand.runs.provenance import Source
 
 BUDGET = eh.Budget(tests=600)
 SPACE = eh.Space([eh.Integer("age", 1, 99), eh.Integer("pay", 0, 99), eh.Nominal("sex", ["F", "M"])], protected="sex")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 import evenhand as eh
 from evenhand.engine.judge import RowLimitReached
 from evenhand.errors import SpaceError
-from evenhand.rejudging import asker_of, judge_of
+from evenhand.runs.replay import asker_of, judge_of
 from tests.worlds import World, worlds
 
 

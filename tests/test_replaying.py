@@ -9,8 +9,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import ModelError, RunError
-from evenhand.replaying import replay
-from evenhand.sources import Source
+from evenhand.runs.provenance import Source
+from evenhand.runs.replay import replay
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

@@ -13,8 +13,8 @@ import pytest
 import evenhand as eh
 from evenhand.engine.store import SOURCE
 from evenhand.errors import ModelError, RunError
-from evenhand.rejudging import asker_of
-from evenhand.sources import Changed, Source, deciding, model_of, threshold_of, unchanged
+from evenhand.runs.provenance import Changed, Source, deciding, model_of, threshold_of, unchanged
+from evenhand.runs.replay import asker_of
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

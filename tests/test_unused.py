@@ -18,11 +18,11 @@ from sklearn.tree import DecisionTreeClassifier
 import evenhand as eh
 from evenhand.cli.measured import facts
 from evenhand.errors import UnusedWarning
-from evenhand.exporting.junit import to_junit
-from evenhand.exporting.markdown import to_markdown
-from evenhand.exporting.sarif import to_sarif
 from evenhand.measuring.limits import Limit, Outcome
 from evenhand.models import client as asking
+from evenhand.runs.junit import to_junit
+from evenhand.runs.markdown import to_markdown
+from evenhand.runs.sarif import to_sarif
 from tests.reporting.page import Page
 
 RNG = np.random.default_rng(0)

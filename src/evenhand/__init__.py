@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from evenhand.covering import Coverage, coverage
     from evenhand.criteria import Flip, Gap
     from evenhand.engine.accounting import Status
-    from evenhand.evidence import BundleCheck, bundle, check_bundle
-    from evenhand.exporting import export
     from evenhand.locating import Region, Regions, regions
     from evenhand.measuring import Estimate, Groups, Order, Remaining, estimate
     from evenhand.measuring.groups import groups
@@ -29,9 +27,11 @@ if TYPE_CHECKING:
     from evenhand.models.files import load_model
     from evenhand.models.wrap import wrap
     from evenhand.repairing import Augment, Certified, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
-    from evenhand.replaying import Replay, replay
     from evenhand.reporting import report
-    from evenhand.run import Run, audit
+    from evenhand.runs.bundle import BundleCheck, bundle, check_bundle
+    from evenhand.runs.formats import export
+    from evenhand.runs.replay import Replay, replay
+    from evenhand.runs.run import Run, audit
     from evenhand.shrinking import Example, Examples
     from evenhand.shrinking.examples import examples
     from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real

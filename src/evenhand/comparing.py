@@ -19,9 +19,9 @@ from evenhand.measuring.plan import Plan
 from evenhand.measuring.populations import Everyone
 from evenhand.measuring.subject import subject_of
 from evenhand.measuring.survey import UNTESTABLE, nobody
-from evenhand.rejudging import check_model
-from evenhand.run import Run, check_arguments
-from evenhand.sources import model_of
+from evenhand.runs.provenance import model_of
+from evenhand.runs.replay import check_model
+from evenhand.runs.run import Run, check_arguments
 from evenhand.spaces.base import Families, require
 from evenhand.spaces.tabular import Space
 

@@ -15,9 +15,9 @@ from evenhand.criteria import Flip
 from evenhand.engine.probe import Asker
 from evenhand.engine.visited import block_size
 from evenhand.errors import DECIDE, THRESHOLD, ModelError, RunError, SpaceError, StrategyError
-from evenhand.rejudging import asker_of
 from evenhand.retracing import retrace
-from evenhand.run import Run
+from evenhand.runs.replay import asker_of
+from evenhand.runs.run import Run
 from evenhand.spaces.base import require
 from evenhand.spaces.findings import Decisions
 from evenhand.spaces.individuals import Individuals

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from evenhand.measuring import Estimate
     from evenhand.regression_corpus import Corpus
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
     from evenhand.text_words import TextPair
     from evenhand.words import Pair
 
@@ -140,7 +140,7 @@ class Auditor:
         __tracebackhide__ = True
         from evenhand.measuring.limits import Outcome
         from evenhand.regression_corpus import Corpus
-        from evenhand.run import audit
+        from evenhand.runs.run import audit
         from evenhand.words import telling
 
         # A test may audit several models: each call has cases of its own.

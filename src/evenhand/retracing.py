@@ -17,7 +17,7 @@ from evenhand.engine.store import ANSWERS
 from evenhand.engine.visited import Trail
 from evenhand.errors import DATA, DIRECTORY, RunError
 from evenhand.models.base import Model
-from evenhand.run import Run
+from evenhand.runs.run import Run
 from evenhand.search import Problem, Strategy
 from evenhand.spaces.individuals import Individuals
 from evenhand.strategies import known, make

@@ -21,19 +21,17 @@ import numpy.typing as npt
 from evenhand.budget import Budget, StopReason
 from evenhand.engine.store import ANSWERS
 from evenhand.errors import EvenhandError, ModelError
-from evenhand.loading import space_from
 from evenhand.models.base import Model
 from evenhand.models.client import Asking
 from evenhand.models.wrap import CallableModel, reading, wrap
 from evenhand.plugins import is_spec
-from evenhand.replaying import replay
 from evenhand.reporting import report
-from evenhand.run import Run, audit
+from evenhand.runs.replay import replay
+from evenhand.runs.run import Run, audit, needs_of, space_from
 from evenhand.spaces.attributes import Integer, Nominal
 from evenhand.spaces.base import AnySpace, BoundSpace
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import TextSpace
-from evenhand.starting import needs_of
 from evenhand.strategies import describe, known, make
 
 __all__ = ["STRATEGY_CHECKS", "World", "check_model", "check_space", "check_strategy", "worlds_for"]

@@ -17,7 +17,7 @@ from evenhand.spaces.text.tokens import Texts
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from evenhand.spaces.text.lexicon import Lexicon
 from evenhand.words import CANDIDATES, UNSURE, WIDEST, first_by, gaps_of, native, outcome, plain, plain_json
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 LOOKED_AT = 200
 """Of the candidates, those among which different swaps are looked for."""

@@ -14,7 +14,7 @@ from evenhand._format import number
 from evenhand.spaces.text.findings import TextFindings
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
     from evenhand.spaces.findings import Findings
     from evenhand.text_words import TextPair
 

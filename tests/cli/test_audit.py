@@ -83,7 +83,7 @@ def test_findings_and_page_are_written(audit: Command, tmp_path: Path) -> None:
 def test_a_missing_package_is_named_before_the_search(
     audit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.exporting.parquet.find_spec", lambda name: None)
+    monkeypatch.setattr("evenhand.runs.parquet.find_spec", lambda name: None)
     done = audit("refuse", "--findings", tmp_path / "findings.parquet")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "pip install 'evenhand[parquet]'" in done.stderr

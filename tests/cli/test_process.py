@@ -162,7 +162,9 @@ main()
 """
 
 
-@pytest.mark.parametrize("where", ["evenhand.cli.app", "typer", "evenhand.cli.plan", "numpy", "pandas", "evenhand.run"])
+@pytest.mark.parametrize(
+    "where", ["evenhand.cli.app", "typer", "evenhand.cli.plan", "numpy", "pandas", "evenhand.runs.run"]
+)
 @pytest.mark.parametrize(("number", "status", "told"), [(2, 130, "interrupted"), (15, 143, "told to end")])
 def test_an_early_signal_is_one_line(people: Path, where: str, number: int, status: int, told: str) -> None:
     arguments = ["audit", "--model", f"{MODELS}:refuse", "--data", people, "--target", "paid", "--protected", "sex"]

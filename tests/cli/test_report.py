@@ -10,7 +10,7 @@ import pytest
 
 from evenhand.engine.store import SOURCE, write_json
 from evenhand.errors import ModelError, trust_types
-from evenhand.sources import Source
+from evenhand.runs.provenance import Source
 from tests.cli.conftest import MODELS, Command
 from tests.reporting.page import Page
 
@@ -142,7 +142,7 @@ def test_what_could_not_be_had_is_told_with_what_helps(
     def untrusted(*_: object, **__: object) -> None:
         raise ModelError("m.skops: it would create a.B, c.D", remedy=("trust ", trust_types(["a.B", "c.D"])))
 
-    for place in ("evenhand.reporting.subject.model_of", "evenhand.sources.model_of"):
+    for place in ("evenhand.reporting.subject.model_of", "evenhand.runs.provenance.model_of"):
         monkeypatch.setattr(place, untrusted)
     # To name the same model would be refused for the same reason.
     assert "--trust a.B --trust c.D has it asked" in evenhand("report", kept, "--output", out).stderr

@@ -14,10 +14,10 @@ from lxml import etree
 from markdown_it import MarkdownIt
 
 import evenhand as eh
-from evenhand.exporting.json import schema, to_json
-from evenhand.exporting.junit import to_junit
-from evenhand.exporting.markdown import to_markdown
-from evenhand.exporting.sarif import to_sarif
+from evenhand.runs.json import schema, to_json
+from evenhand.runs.junit import to_junit
+from evenhand.runs.markdown import to_markdown
+from evenhand.runs.sarif import to_sarif
 from evenhand.words import pairs_at, plain, telling
 from tests.exporting.hostile import runs
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand.exporting.csv import RISKY, cell, write_csv
-from evenhand.exporting.parquet import write_parquet
+from evenhand.runs.csv import RISKY, cell, write_csv
+from evenhand.runs.parquet import write_parquet
 from tests.exporting.hostile import runs, seen, texts, unguarded
 from tests.helpers import optional
 

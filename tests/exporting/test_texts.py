@@ -16,12 +16,12 @@ from lxml import etree
 from markdown_it import MarkdownIt
 
 import evenhand as eh
-from evenhand.exporting import FORMATS
-from evenhand.exporting.csv import RISKY, write_csv
-from evenhand.exporting.json import to_json
-from evenhand.exporting.junit import to_junit
-from evenhand.exporting.markdown import to_markdown
-from evenhand.exporting.sarif import to_sarif
+from evenhand.runs.csv import RISKY, write_csv
+from evenhand.runs.formats import FORMATS
+from evenhand.runs.json import to_json
+from evenhand.runs.junit import to_junit
+from evenhand.runs.markdown import to_markdown
+from evenhand.runs.sarif import to_sarif
 from evenhand.words import pairs_at, telling
 from tests.exporting.hostile import NASTY, seen, unguarded
 from tests.exporting.test_documents import JUNIT, RUN, SARIF, Tags
@@ -103,7 +103,7 @@ def test_parquet_has_every_text(run: eh.Run) -> None:
     optional("pyarrow")
     import pandas as pd
 
-    from evenhand.exporting.parquet import write_parquet
+    from evenhand.runs.parquet import write_parquet
 
     file = io.BytesIO()
     write_parquet(run, file)

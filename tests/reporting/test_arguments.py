@@ -12,7 +12,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import DataError, EvenhandError, ModelError, RunError
 from evenhand.reporting.making import gathered
-from evenhand.sources import Source
+from evenhand.runs.provenance import Source
 from tests.reporting.conftest import SPACE, decide
 
 

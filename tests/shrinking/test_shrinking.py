@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.rejudging import asker_of, judge_of
+from evenhand.runs.replay import asker_of, judge_of
 from evenhand.shrinking.distance import Distance
 from evenhand.shrinking.shrinking import Shrinker
 from tests.worlds import World, random_world, worlds

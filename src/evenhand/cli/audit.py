@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from evenhand.cli.plan import AuditPlan as Plan
     from evenhand.config.file import Config
     from evenhand.covering import Coverage
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 
 def audit(config: Config) -> None:
@@ -31,7 +31,7 @@ def audit(config: Config) -> None:
     plan = make_plan(config)
     run = _search(plan, shown=not (call.quiet or call.json))
     if run.directory is not None and config.model.path is not None:
-        from evenhand.sources import Source
+        from evenhand.runs.provenance import Source
 
         start = config.data.path if config.text is None else config.text.path
         Source.of(config.model.path, config.model.threshold, start).keep(run)
@@ -41,7 +41,7 @@ def audit(config: Config) -> None:
 
 def _search(plan: Plan, shown: bool) -> Run:
     from evenhand.cli.progress import progress
-    from evenhand.run import audit as search
+    from evenhand.runs.run import audit as search
 
     space: Any = plan.space
     most = space.tests if getattr(space, "countable", False) else None
@@ -156,7 +156,7 @@ def _write_page(run: Run, path: Path, plan: Plan, quiet: bool, **settings: Any) 
 def write_findings(run: Run, path: Path) -> None:
     """Write the findings in the format that the ending names, and as CSV where there is none."""
     from evenhand.errors import RunError
-    from evenhand.exporting import export
+    from evenhand.runs.formats import export
 
     try:
         export(run, path, None if path.suffix else "csv")
@@ -168,8 +168,8 @@ def write_findings(run: Run, path: Path) -> None:
 def _check_writable(config: Config) -> None:
     """Find out before the search, not after it, that a file has no place or format, or a format no package."""
     from evenhand.cli.writing import check_place
-    from evenhand.exporting.formats import format_of
-    from evenhand.exporting.parquet import check_pyarrow
+    from evenhand.runs.formats import format_of
+    from evenhand.runs.parquet import check_pyarrow
 
     for key, name in (("findings", config.audit.findings), ("page", config.audit.page)):
         if name is None:

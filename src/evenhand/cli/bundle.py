@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def bundle(config: Config) -> None:
     """Write a run as one archive, and print its digest."""
     from evenhand.cli import summary
-    from evenhand.evidence import bundle as pack
-    from evenhand.evidence import check_bundle
+    from evenhand.runs.bundle import bundle as pack
+    from evenhand.runs.bundle import check_bundle
 
     call, wanted, run = config.call, config.bundle, Path(config.call.run)
     path = Path(wanted.output or f"{run.resolve().name}.zip")

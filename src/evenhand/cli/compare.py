@@ -23,8 +23,8 @@ def compare(config: Config) -> None:
     from evenhand.cli.plan import get_model
     from evenhand.comparing import compare as judge
     from evenhand.measuring.plan import Plan
-    from evenhand.run import Run
-    from evenhand.sources import model_of
+    from evenhand.runs.provenance import model_of
+    from evenhand.runs.run import Run
 
     call, wanted = config.call, config.compare
     settings = wanted.given("samples", "confidence")

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def export(config: Config) -> None:
     """Write a run into files."""
-    from evenhand.exporting import export as write
-    from evenhand.exporting.formats import check_format, format_of
-    from evenhand.run import Run
+    from evenhand.runs.formats import check_format, format_of
+    from evenhand.runs.formats import export as write
+    from evenhand.runs.run import Run
 
     wanted, files = config.export, [Path(name) for name in config.call.out]
     with config.blamed("export"):

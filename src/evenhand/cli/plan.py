@@ -19,7 +19,7 @@ from evenhand.errors import ConfigError, RunError, SpaceError
 from evenhand.models.base import Model
 from evenhand.models.files import load_model, load_object
 from evenhand.models.wrap import wrap
-from evenhand.run import DEFAULT_TESTS, check_arguments
+from evenhand.runs.run import DEFAULT_TESTS, check_arguments, check_kind
 from evenhand.search import Strategy
 from evenhand.spaces.attributes import suggest
 from evenhand.spaces.base import AnySpace
@@ -28,7 +28,6 @@ from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.lexicon import NAMES
 from evenhand.spaces.text.readers import read_texts
 from evenhand.spaces.text.space import TextSpace
-from evenhand.starting import check_kind
 from evenhand.strategies import make
 
 if TYPE_CHECKING:

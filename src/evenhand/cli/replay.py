@@ -13,18 +13,18 @@ from evenhand.cli.faults import FOUND, say, tell
 if TYPE_CHECKING:
     from evenhand.config.file import Config
     from evenhand.config.schema import CallTable
-    from evenhand.evidence import BundleCheck
     from evenhand.models.base import Model
-    from evenhand.replaying import Replay
+    from evenhand.runs.bundle import BundleCheck
+    from evenhand.runs.replay import Replay
 
 
 def replay(config: Config) -> None:
     """Ask the model again about the findings of a run or a bundle."""
     from evenhand.cli.plan import get_model
     from evenhand.errors import ConfigError
-    from evenhand.replaying import again
-    from evenhand.run import Run
-    from evenhand.sources import model_of
+    from evenhand.runs.provenance import model_of
+    from evenhand.runs.replay import again
+    from evenhand.runs.run import Run
 
     call, path = config.call, Path(config.call.run)
     if path.is_file():
@@ -43,10 +43,9 @@ def replay(config: Config) -> None:
 
 def _bundle(path: Path, config: Config) -> None:
     from evenhand.cli.plan import get_model
-    from evenhand.evidence import opened
-    from evenhand.evidence.checking import compare_file
-    from evenhand.replaying import again
-    from evenhand.run import Run
+    from evenhand.runs.bundle import compare_file, opened
+    from evenhand.runs.replay import again
+    from evenhand.runs.run import Run
 
     call, model, digest = config.call, config.model.path, config.replay.digest
     data = config.data.path if config.text is None else config.text.path
@@ -75,7 +74,7 @@ def _bundle(path: Path, config: Config) -> None:
 def _own(checked: BundleCheck, directory: Path, call: CallTable) -> Model:
     """Load the bundle's own model."""
     from evenhand.cli.plan import get_model, warn
-    from evenhand.evidence.checking import bundled_model, known_as
+    from evenhand.runs.bundle import bundled_model, known_as
 
     name, path = bundled_model(checked, directory)
     warn(name, call)
@@ -123,8 +122,8 @@ def _write_list(done: Replay, path: Path) -> None:
 
     import numpy as np
 
-    from evenhand.exporting.csv import write_frame
-    from evenhand.exporting.formats import write
+    from evenhand.runs.csv import write_frame
+    from evenhand.runs.formats import write
 
     frame = done.run.findings.copy(deep=False)
     name = "holds"

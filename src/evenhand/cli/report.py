@@ -11,12 +11,12 @@ from evenhand.cli.faults import FOUND, say, tell
 
 if TYPE_CHECKING:
     from evenhand.config.file import Config
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 
 def report(config: Config) -> None:
     """Write the report of a run."""
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
     settings = settings_of(config)
     loaded = Run.load(Path(config.call.run))
@@ -95,7 +95,7 @@ def _model(run: Run, config: Config) -> Any:
     """Load the model that is named, or the run's own where that runs no code; None where it is not to be had."""
     from evenhand.cli.plan import get_model
     from evenhand.errors import EvenhandError
-    from evenhand.sources import Changed, model_of
+    from evenhand.runs.provenance import Changed, model_of
 
     spec, threshold = config.model.path, config.model.threshold
     if spec is not None:

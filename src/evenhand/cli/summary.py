@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from evenhand.covering import Coverage
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
     from evenhand.text_words import TextPair
     from evenhand.words import Pair
 

@@ -17,7 +17,7 @@ from evenhand.engine.judge import CHUNK
 from evenhand.errors import ConfigError
 from evenhand.measuring.plan import Plan
 from evenhand.repairing import METHODS, repair
-from evenhand.run import check_arguments
+from evenhand.runs.run import check_arguments
 from evenhand.spaces.attributes import suggest
 from evenhand.spaces.base import require
 from evenhand.spaces.base import table as table_of

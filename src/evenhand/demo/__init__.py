@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand import datasets
 from evenhand.budget import Budget
-from evenhand.run import Run, audit
+from evenhand.runs.run import Run, audit
 from evenhand.spaces.attributes import Integer
 from evenhand.spaces.tabular import Space
 from evenhand.words import Pair, telling

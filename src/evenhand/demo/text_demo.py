@@ -13,7 +13,7 @@ from evenhand.budget import Budget
 from evenhand.datasets.comments import Comments
 from evenhand.errors import MissingExtra
 from evenhand.models.wrap import wrap
-from evenhand.run import Run, audit
+from evenhand.runs.run import Run, audit
 from evenhand.spaces.text.diff import swaps
 from evenhand.spaces.text.space import TextSpace
 from evenhand.strategies import STRATEGIES

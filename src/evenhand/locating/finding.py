@@ -18,8 +18,8 @@ from evenhand.locating.refining import Refiner
 from evenhand.locating.result import Interaction, Rate, Region, Regions
 from evenhand.locating.rules import Rule
 from evenhand.measuring.intervals import clopper_pearson
-from evenhand.rejudging import asker_of, judge_of
-from evenhand.run import Run
+from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.run import Run
 from evenhand.spaces.individuals import Individuals
 
 CHECKED = 2_000

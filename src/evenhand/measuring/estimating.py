@@ -22,7 +22,7 @@ from evenhand.measuring.survey import NoisyModel, Survey
 from evenhand.measuring.texts import measured_texts, refuse
 from evenhand.measuring.watching import Reading, Watch
 from evenhand.models.wrap import wrap
-from evenhand.run import check_arguments, check_cancel
+from evenhand.runs.run import check_arguments, check_cancel
 from evenhand.spaces.base import AnySpace, require, table
 from evenhand.spaces.text.space import TextSpace
 

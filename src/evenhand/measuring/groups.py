@@ -25,7 +25,7 @@ from evenhand.measuring.result import plain
 from evenhand.measuring.words import listed
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
-from evenhand.run import check_arguments
+from evenhand.runs.run import check_arguments
 from evenhand.spaces.base import require
 from evenhand.spaces.individuals import Rows
 from evenhand.spaces.tabular import Space

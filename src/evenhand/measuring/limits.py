@@ -13,7 +13,7 @@ from evenhand.errors import BudgetError
 
 if TYPE_CHECKING:
     from evenhand.measuring.result import Estimate
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 
 class Outcome(Enum):

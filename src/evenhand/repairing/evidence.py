@@ -24,7 +24,7 @@ from evenhand.repairing.rows import Labelled
 from evenhand.repairing.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration
 from evenhand.repairing.used import Used
 from evenhand.repairing.workshop import seed_of
-from evenhand.run import Run, run_search
+from evenhand.runs.run import Run, run_search
 from evenhand.search import Strategy
 from evenhand.spaces.tabular import Space
 

@@ -25,7 +25,7 @@ from evenhand.repairing.result import Repair
 from evenhand.repairing.retrain import Retrain
 from evenhand.repairing.text_evidence import TextInquiry
 from evenhand.repairing.workshop import Method, Workshop
-from evenhand.run import check_arguments
+from evenhand.runs.run import check_arguments
 from evenhand.search import Strategy
 from evenhand.spaces.base import require
 from evenhand.spaces.tabular import Space

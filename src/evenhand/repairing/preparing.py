@@ -20,10 +20,9 @@ from evenhand.repairing.text_workshop import TextTrainer, TextWorkshop
 from evenhand.repairing.training import Trainer
 from evenhand.repairing.used import Used
 from evenhand.repairing.workshop import Method, Workshop, seed_of
-from evenhand.run import DEFAULT_TESTS
+from evenhand.runs.run import DEFAULT_TESTS, check_kind
 from evenhand.search import Strategy
 from evenhand.spaces.tabular import Space
-from evenhand.starting import check_kind
 from evenhand.strategies import describe, make
 
 TEXT_TESTS = 10_000

@@ -19,7 +19,7 @@ from evenhand.repairing.evidence import FEW, Evidence, Mask
 from evenhand.repairing.scoring import accuracy, answers, auc, calibration
 from evenhand.repairing.text_rows import LabelledTexts, UsedTexts
 from evenhand.repairing.workshop import seed_of
-from evenhand.run import Run, run_search
+from evenhand.runs.run import Run, run_search
 from evenhand.search import Strategy
 
 

@@ -21,7 +21,7 @@ from evenhand.repairing.text_rows import LabelledTexts, ground_of
 from evenhand.repairing.training import Trainer
 from evenhand.repairing.voting import Whose, majority, numbers_of
 from evenhand.repairing.workshop import Workshop, seed_of
-from evenhand.run import FIXED_ROWS, Run, audit, digest_of_answers
+from evenhand.runs.run import FIXED_ROWS, Run, audit, digest_of_answers
 
 
 class TextTrainer(Trainer):

@@ -20,7 +20,7 @@ from evenhand.repairing.rows import Labelled
 from evenhand.repairing.training import Trainer, check_classes
 from evenhand.repairing.used import Used
 from evenhand.repairing.voting import Voters, Whose
-from evenhand.run import Run, audit, digest_of_answers
+from evenhand.runs.run import Run, audit, digest_of_answers
 from evenhand.search import Strategy
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space

@@ -12,8 +12,8 @@ from evenhand.covering import Coverage
 from evenhand.engine.probe import Asker
 from evenhand.errors import DATA, DataError, ModelError, RunError
 from evenhand.measuring.favour import Favour, look_for
-from evenhand.rejudging import check_model
-from evenhand.run import Run
+from evenhand.runs.replay import check_model
+from evenhand.runs.run import Run
 from evenhand.spaces.frames import columns_of
 
 LEAST = 100

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from evenhand._format import visible
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 WIDTH, HEIGHT = 400, 210
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 38

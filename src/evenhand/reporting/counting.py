@@ -9,7 +9,7 @@ from evenhand._format import number
 from evenhand.criteria import Criterion, Pairwise
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 
 @dataclass(frozen=True)

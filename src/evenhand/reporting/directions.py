@@ -12,7 +12,7 @@ from evenhand.spaces.text.diff import swaps
 from evenhand.words import native
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 SHOWN = 8
 """Directions that are listed."""

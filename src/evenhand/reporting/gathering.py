@@ -12,11 +12,11 @@ from evenhand.errors import EvenhandError, MissingExtra, ModelError
 from evenhand.locating import Regions, regions
 from evenhand.measuring import Estimate, Groups, estimate, groups
 from evenhand.models.wrap import wrap
-from evenhand.rejudging import judge_of
 from evenhand.reporting.cards import Card, cards_of_examples, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms
 from evenhand.reporting.meeting import affected, pairs_met
 from evenhand.reporting.subject import FEW, SOUGHT, ReportInputs, individuals
+from evenhand.runs.replay import judge_of
 from evenhand.shrinking import Examples
 from evenhand.shrinking.examples import examples_of as shrunk
 from evenhand.surrogate import Inputs
@@ -24,7 +24,7 @@ from evenhand.words import plain, telling
 
 if TYPE_CHECKING:
     from evenhand.measuring.plan import Whom
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 Made = TypeVar("Made")
 

@@ -22,7 +22,7 @@ from evenhand.words import plain
 
 if TYPE_CHECKING:
     from evenhand.covering import Coverage
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 EXAMPLES = 4
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.rejudging import judge_of
+from evenhand.runs.replay import judge_of
 from evenhand.shrinking.examples import Known
 from evenhand.spaces.base import table
 from evenhand.spaces.individuals import Individuals
@@ -17,7 +17,7 @@ from evenhand.words import Pair, pairs_of
 if TYPE_CHECKING:
     from evenhand.engine.probe import Asker
     from evenhand.measuring import Estimate
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 
 def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:

@@ -14,7 +14,7 @@ from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short, words
 from evenhand.reporting.directions import DECISIONS
 from evenhand.reporting.figures import count, say, sourced
-from evenhand.sources import threshold_of
+from evenhand.runs.provenance import threshold_of
 from evenhand.words import plain
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evenhand.measuring import Estimate
     from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 COMPARISONS = 8
 """Comparisons of each kind and population that are listed."""

@@ -11,7 +11,7 @@ from evenhand.reporting.wording import verdict
 from evenhand.words import telling
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 SHOWN = 3
 

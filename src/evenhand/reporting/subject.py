@@ -15,10 +15,10 @@ from evenhand.errors import DataError, EvenhandError, ModelError
 from evenhand.measuring.favour import normal
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
-from evenhand.rejudging import asker_of
 from evenhand.reporting.arguments import check_favourable, check_texts, check_truth, decides
-from evenhand.run import Run
-from evenhand.sources import Changed, Source, model_of, unchanged
+from evenhand.runs.provenance import Changed, Source, model_of, unchanged
+from evenhand.runs.replay import asker_of
+from evenhand.runs.run import Run
 from evenhand.spaces.frames import columns_of, read_frame
 from evenhand.spaces.text.readers import read_texts, strings_of
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from evenhand.measuring.comparisons import Comparison
     from evenhand.reporting.gathering import Content
     from evenhand.reporting.subject import ReportInputs
-    from evenhand.run import Run
+    from evenhand.runs.run import Run
 
 TEXTS = "texts like those given with a protected term"
 EACH = "Each was compared with a sample of its"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.criteria import Criterion, Judgement, Outputs
 from evenhand.engine.judge import Judge
-from evenhand.run import Run
+from evenhand.runs.run import Run
 from evenhand.shrinking.distance import Distance
 from evenhand.shrinking.realism import Realism, could_be
 from evenhand.shrinking.result import Example

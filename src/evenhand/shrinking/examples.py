@@ -11,8 +11,8 @@ from evenhand._rng import Stream
 from evenhand._validate import is_int
 from evenhand.engine.judge import Judge
 from evenhand.errors import DataError, StrategyError
-from evenhand.rejudging import asker_of, judge_of
-from evenhand.run import Run
+from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.run import Run
 from evenhand.shrinking.distance import Distance, Numbers
 from evenhand.shrinking.drafts import ExampleDraft, Shrunk, count_findings, distinct, write_down
 from evenhand.shrinking.realism import Realism, could_be

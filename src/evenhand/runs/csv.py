@@ -8,12 +8,12 @@ import json
 import re
 from typing import IO, TYPE_CHECKING, Any
 
-from evenhand._format import visible, visible_json
+from evenhand._format import (visible, visible_json)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evenhand.run import Run
+    from evenhand.runs.run import (Run)
 
 BLOCK = 100_000
 RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 
-from evenhand.errors import MissingExtra
-from evenhand.exporting.csv import flat
-from evenhand.words import plain
+from evenhand.errors import (MissingExtra)
+from evenhand.runs.csv import (flat)
+from evenhand.words import (plain)
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
+    from evenhand.runs.run import (Run)
 
 
 def write_parquet(run: Run, file: IO[bytes]) -> None:

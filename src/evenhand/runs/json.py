@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.measuring.result import plain
-from evenhand.words import telling
+from evenhand.measuring.result import (plain)
+from evenhand.words import (telling)
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
+    from evenhand.runs.run import (Run)
 
 VERSION = 1
 """Of the schema; it grows when a key changes its meaning or goes, not when one is added."""
@@ -57,7 +57,7 @@ def schema() -> dict[str, Any]:
     >>> schema()["properties"]["version"]
     {'const': 1}
     """
-    text = resources.files("evenhand.exporting").joinpath("run.schema.json").read_text("utf-8")
+    text = resources.files("evenhand.runs").joinpath("run.schema.json").read_text("utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

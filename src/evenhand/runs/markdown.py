@@ -9,13 +9,13 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from evenhand.text_words import TextPair
-from evenhand.words import Pair, confirmation, outcome, plain, telling
+from evenhand.text_words import (TextPair)
+from evenhand.words import (Pair, confirmation, outcome, plain, telling)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from evenhand.run import Run
+    from evenhand.runs.run import (Run)
 
 SHOWN = 3
 

@@ -8,14 +8,14 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from evenhand._format import visible
-from evenhand.engine.store import RESULT
-from evenhand.words import pairs_at, plain
+from evenhand._format import (visible)
+from evenhand.engine.store import (RESULT)
+from evenhand.words import (pairs_at, plain)
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
-    from evenhand.text_words import TextPair
-    from evenhand.words import Pair
+    from evenhand.runs.run import (Run)
+    from evenhand.text_words import (TextPair)
+    from evenhand.words import (Pair)
 
 
 def to_junit(run: Run, most: int) -> str:

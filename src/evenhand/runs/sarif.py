@@ -10,16 +10,16 @@ from urllib.parse import quote
 
 import numpy as np
 
-from evenhand._format import visible
-from evenhand._version import __version__
-from evenhand.errors import RunError
-from evenhand.text_words import TextPair, lexicons_of
-from evenhand.words import Pair, pairs_at, plain
+from evenhand._format import (visible)
+from evenhand._version import (__version__)
+from evenhand.errors import (RunError)
+from evenhand.text_words import (TextPair, lexicons_of)
+from evenhand.words import (Pair, pairs_at, plain)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from evenhand.run import Run
+    from evenhand.runs.run import (Run)
 
 MEANING = (
     "The model decides otherwise about a person if nothing but the protected attribute is different. Whether that is "

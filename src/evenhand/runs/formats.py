@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from evenhand._validate import is_int
-from evenhand._write import advice, reason, replacing
-from evenhand.engine.store import as_path
-from evenhand.errors import RunError, Use
+from evenhand._validate import (is_int)
+from evenhand._write import (advice, reason, replacing)
+from evenhand.engine.store import (as_path)
+from evenhand.errors import (RunError, Use)
 
 if TYPE_CHECKING:
-    from evenhand.run import Run
+    from evenhand.runs.run import (Run)
 
 FORMATS = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "junit": ".xml", "sarif": ".sarif", "markdown": ".md"}
 """Every format and the ending by which it is known."""
@@ -64,7 +64,7 @@ def export(
     1,"F","M",True,False,1.0,True
     <BLANKLINE>
     """
-    from evenhand.run import Run
+    from evenhand.runs.run import (Run)
 
     if not isinstance(run, Run):
         raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
@@ -92,11 +92,11 @@ def format_of(path: Path) -> str:
 
 def _writer(format: str, run: Run, most: int, raw: bool, artifact: str | None) -> Writer:
     if format == "csv":
-        from evenhand.exporting.csv import write_csv
+        from evenhand.runs.csv import (write_csv)
 
         return lambda file: write_csv(run, file, raw)
     if format == "parquet":
-        from evenhand.exporting.parquet import write_parquet
+        from evenhand.runs.parquet import (write_parquet)
 
         return lambda file: write_parquet(run, file)
     text = _text(format, run, most, artifact)
@@ -105,19 +105,19 @@ def _writer(format: str, run: Run, most: int, raw: bool, artifact: str | None) -
 
 def _text(format: str, run: Run, most: int, artifact: str | None) -> Any:
     if format == "json":
-        from evenhand.exporting.json import to_json
+        from evenhand.runs.json import (to_json)
 
         return to_json(run)
     if format == "junit":
-        from evenhand.exporting.junit import to_junit
+        from evenhand.runs.junit import (to_junit)
 
         return to_junit(run, most)
     if format == "sarif":
-        from evenhand.exporting.sarif import to_sarif
+        from evenhand.runs.sarif import (to_sarif)
 
         return to_sarif(run, most, artifact)
     assert format == "markdown"
-    from evenhand.exporting.markdown import to_markdown
+    from evenhand.runs.markdown import (to_markdown)
 
     return to_markdown(run)
 

@@ -1,5 +1,5 @@
 """A run for machines: its findings as tables, its result in the formats that other programs read."""
 
-from evenhand.exporting.formats import FORMATS, export
+from evenhand.runs.formats import (FORMATS, export)
 
 __all__ = ["FORMATS", "export"]

@@ -24,12 +24,12 @@ from benchmarks.machine import facts, parser, save, short
 from evenhand._rng import Stream, mix
 from evenhand.engine.judge import Judge
 from evenhand.engine.probe import Asker
-from evenhand.measuring.comparisons import Sureness
-from evenhand.measuring.impact import ratio_ends
-from evenhand.measuring.intervals import at_most, clopper_pearson, hypergeometric, lln, weighted
-from evenhand.measuring.populations import Uniform
-from evenhand.measuring.remaining import bounded
-from evenhand.measuring.sequences import LOW_RATES, anytime, anytime_of_rows, spent
+from evenhand.estimates.comparisons import Sureness
+from evenhand.estimates.impact import ratio_ends
+from evenhand.estimates.intervals import at_most, clopper_pearson, hypergeometric, lln, weighted
+from evenhand.estimates.populations import Uniform
+from evenhand.estimates.remaining import bounded
+from evenhand.estimates.sequences import LOW_RATES, anytime, anytime_of_rows, spent
 
 RATES = (1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.3, 0.5)
 LEVELS = (0.9, 0.95, 0.99)

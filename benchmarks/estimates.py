@@ -18,7 +18,7 @@ import evenhand as eh
 from benchmarks.machine import Results, cpu, parser, short
 from benchmarks.subjects import Table, fit, load
 from benchmarks.throughput import ROUNDS, TESTS, WANTED, Recorder, bare
-from evenhand.measuring.intervals import clopper_pearson
+from evenhand.estimates.intervals import clopper_pearson
 
 EXPERIMENTS, SIZE = 400, 1_000
 CLASSIFIERS = ("fair SVM", "SVM", "MLP", "forest", "tree", "ensemble")

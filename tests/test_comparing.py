@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.comparing import _counted, compare
 from evenhand.errors import FlakyModel, ModelError, RunError
+from evenhand.estimates.compare import _counted, compare
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M", "X"])], protected="sex")
 

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
 import evenhand as eh
-from evenhand.covering import _people
 from evenhand.errors import EvenhandError, ModelError, RunError, SpaceError, StrategyError
-from evenhand.retracing import retrace
+from evenhand.estimates.coverage import _people, imitate, retrace
 from evenhand.spaces.findings import Decisions
-from evenhand.surrogate import imitate
 from tests.test_contract import TABLES
 from tests.test_trail import LARGE, LINKED, SAMPLED, lookup
 from tests.worlds import Stretch, World, random_world, worlds

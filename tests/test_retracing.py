@@ -10,7 +10,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import RunError
-from evenhand.retracing import retrace
+from evenhand.estimates.coverage import retrace
 from tests.test_contract import TABLES
 from tests.test_trail import LARGE, LINKED, SAMPLED, lookup
 from tests.worlds import Stretch, World, keys_of, random_world

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.surrogate import FOLDS, WIDEST, Inputs, Surrogate, _curve, _grow, imitate
+from evenhand.estimates.coverage import FOLDS, WIDEST, Inputs, Surrogate, _curve, _grow, imitate
 from tests.worlds import World, random_world, worlds
 
 

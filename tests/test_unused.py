@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 import evenhand as eh
 from evenhand.cli.measured import facts
 from evenhand.errors import UnusedWarning
-from evenhand.measuring.limits import Limit, Outcome
+from evenhand.estimates.limits import Limit, Outcome
 from evenhand.models import client as asking
 from evenhand.runs.junit import to_junit
 from evenhand.runs.markdown import to_markdown

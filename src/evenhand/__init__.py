@@ -15,14 +15,16 @@ from evenhand._version import __version__
 if TYPE_CHECKING:
     from evenhand import datasets
     from evenhand.budget import Budget, StopReason
-    from evenhand.comparing import Compared, compare
-    from evenhand.covering import Coverage, coverage
     from evenhand.criteria import Flip, Gap
     from evenhand.engine.accounting import Status
+    from evenhand.estimates.compare import Compared, compare
+    from evenhand.estimates.coverage import Coverage, coverage
+    from evenhand.estimates.estimating import estimate
+    from evenhand.estimates.favour import Order
+    from evenhand.estimates.groups import Groups, groups
+    from evenhand.estimates.remaining import Remaining, remaining
+    from evenhand.estimates.result import Estimate
     from evenhand.locating import Region, Regions, regions
-    from evenhand.measuring import Estimate, Groups, Order, Remaining, estimate
-    from evenhand.measuring.groups import groups
-    from evenhand.measuring.remaining import remaining
     from evenhand.models.base import Model
     from evenhand.models.files import load_model
     from evenhand.models.wrap import wrap

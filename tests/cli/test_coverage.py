@@ -61,7 +61,7 @@ def test_an_interrupted_coverage_loses_nothing(audit: Command, monkeypatch: pyte
     def interrupted(run: eh.Run) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("evenhand.covering.coverage", interrupted)
+    monkeypatch.setattr("evenhand.estimates.coverage.coverage", interrupted)
     done = audit("refuse", "--strategy", "themis", "--coverage", "--json")
     assert (done.exit_code, json.loads(done.stdout)["findings"]) == (0, 930)
     assert "interrupted; the coverage is not known" in done.stderr

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import evenhand as eh
-from evenhand.measuring.comparisons import Comparison, Sureness, compare, mcnemar
-from evenhand.measuring.tables import Table, Weighted, spread, tables_of
-from evenhand.measuring.words import said
+from evenhand.estimates.comparisons import Comparison, Sureness, compare, mcnemar
+from evenhand.estimates.tables import Table, Weighted, spread, tables_of
+from evenhand.estimates.words import said
 
 PAIR = eh.Space([eh.Integer("age", 0, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

@@ -11,9 +11,9 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import ModelError
-from evenhand.measuring.comparisons import Comparison, Sureness
-from evenhand.measuring.differences import FEWEST, Differences
-from evenhand.measuring.words import more
+from evenhand.estimates.comparisons import Comparison, Sureness
+from evenhand.estimates.differences import FEWEST, Differences
+from evenhand.estimates.words import more
 from tests.helpers import optional
 
 AGES, SEXES, RACES = range(1, 8), ["F", "M", "X"], ["a", "b"]

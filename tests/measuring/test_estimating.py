@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._format import high
 from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, SpaceError
-from evenhand.measuring.intervals import clopper_pearson, hypergeometric
-from evenhand.measuring.limits import Limit, Outcome
-from evenhand.measuring.sequences import anytime
+from evenhand.estimates.intervals import clopper_pearson, hypergeometric
+from evenhand.estimates.limits import Limit, Outcome
+from evenhand.estimates.sequences import anytime
 from tests.worlds import World, random_world, worlds
 
 

@@ -13,8 +13,8 @@ from scipy import stats
 import evenhand as eh
 from evenhand._format import estimated, number, number_interval
 from evenhand.errors import DataError, EstimateError, MissingExtra, ModelError
-from evenhand.measuring.impact import ratio_ends
-from evenhand.measuring.intervals import clopper_pearson
+from evenhand.estimates.impact import ratio_ends
+from evenhand.estimates.intervals import clopper_pearson
 from tests.helpers import optional
 
 SPACE = eh.Space(

@@ -13,11 +13,11 @@ import evenhand as eh
 from evenhand._format import percent
 from evenhand.criteria import Criterion
 from evenhand.errors import BudgetError, DataError, EstimateError, EvenhandError, FlakyModel, ModelError
-from evenhand.measuring.comparisons import mcnemar
-from evenhand.measuring.intervals import Sums, fay_feuer_test, weighted
-from evenhand.measuring.plan import Plan
-from evenhand.measuring.plots import path
-from evenhand.measuring.sequences import spent
+from evenhand.estimates.comparisons import mcnemar
+from evenhand.estimates.intervals import Sums, fay_feuer_test, weighted
+from evenhand.estimates.plan import Plan
+from evenhand.estimates.plots import path
+from evenhand.estimates.sequences import spent
 from tests.helpers import optional
 
 SPACE = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 99), eh.Nominal("sex", ["F", "M"])], protected="sex")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from evenhand.measuring.intervals import at_most, clopper_pearson, hypergeometric, lln, tango, weighted
+from evenhand.estimates.intervals import at_most, clopper_pearson, hypergeometric, lln, tango, weighted
 
 LEVELS = [0.9, 0.95, 0.99]
 

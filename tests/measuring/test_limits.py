@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import BudgetError
-from evenhand.measuring.limits import Limit, Outcome
+from evenhand.estimates.limits import Limit, Outcome
 
 SPACE = eh.Space([eh.Integer("age", 1, 100), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

@@ -10,7 +10,7 @@ from scipy import stats
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.errors import DataError
-from evenhand.measuring.populations import Drawn, Everyone, Near, Rows, Uniform, check_weights
+from evenhand.estimates.populations import Drawn, Everyone, Near, Rows, Uniform, check_weights
 from tests.worlds import World, worlds
 
 SPACE = eh.Space(

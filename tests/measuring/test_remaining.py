@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import EstimateError
-from evenhand.measuring.remaining import _count, chao
+from evenhand.estimates.remaining import _count, chao
 
 SPACE = eh.Space([eh.Integer(name, 0, 99) for name in "abcd"] + [eh.Boolean("s")], protected="s")
 

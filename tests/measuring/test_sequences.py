@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evenhand.measuring.intervals import clopper_pearson, hypergeometric
-from evenhand.measuring.sequences import LOW_RATES, anytime, anytime_of_rows, anytime_test
+from evenhand.estimates.intervals import clopper_pearson, hypergeometric
+from evenhand.estimates.sequences import LOW_RATES, anytime, anytime_of_rows, anytime_test
 
 
 def ever_wrong(share: float, n: int, confidence: float, bounds) -> float:

@@ -15,9 +15,9 @@ from scipy import stats
 
 import evenhand as eh
 from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, SpaceError, StrategyError
-from evenhand.measuring.limits import Limit, Outcome
-from evenhand.measuring.texts import judged, measured_texts
-from evenhand.measuring.words import ALL_ROWS
+from evenhand.estimates.limits import Limit, Outcome
+from evenhand.estimates.texts import judged, measured_texts
+from evenhand.estimates.words import ALL_ROWS
 from evenhand.spaces.text.tokens import split
 from tests.text_worlds import TEAMS, TextWorld, family, team_space, team_texts, word_world
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._format import high, interval, level, low, number, percent
 from evenhand.criteria import Criterion
-from evenhand.measuring.comparisons import Comparison
-from evenhand.measuring.words import said
+from evenhand.estimates.comparisons import Comparison
+from evenhand.estimates.words import said
 
 
 @given(st.floats(1e-12, 1))

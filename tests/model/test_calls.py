@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.engine import accounting as clock
 from evenhand.errors import EstimateError, ModelError
-from evenhand.measuring import watching
+from evenhand.estimates import watching
 from evenhand.models import client as asking
 from evenhand.models.client import FIRST, SHORT, Asking, Calls
 

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
 from evenhand._format import estimated
-from evenhand.measuring.intervals import clopper_pearson
+from evenhand.estimates.intervals import clopper_pearson
 
 from .people import QUICK, SMALL, SPACE, TINY, by_pay, favouring, people, tree
 

@@ -97,7 +97,7 @@ def test_what_selected_the_model_is_not_what_is_reported() -> None:
 
 
 def test_voters_without_a_repr_are_written_by_class_and_settings() -> None:
-    from evenhand.measuring.result import plain
+    from evenhand.estimates.result import plain
 
     class Own:
         pass

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError, StrategyError
-from evenhand.measuring.texts import judged
+from evenhand.estimates.texts import judged
 from evenhand.models.wrap import wrap
 from evenhand.repairing.text_rows import LabelledTexts, UsedTexts, ground_of, split_texts
 from evenhand.repairing.text_workshop import Found, TextVoters

@@ -12,7 +12,7 @@ from evenhand.cli.faults import FOUND, INTERRUPTED, message, tell
 if TYPE_CHECKING:
     from evenhand.cli.plan import AuditPlan as Plan
     from evenhand.config.file import Config
-    from evenhand.covering import Coverage
+    from evenhand.estimates.coverage import Coverage
     from evenhand.runs.run import Run
 
 
@@ -66,9 +66,9 @@ def _cover(run: Run) -> Coverage | None:
     """Measure the coverage and keep it with the run; where that fails say why, so that no finding is lost by it."""
     from evenhand._interrupts import settled
     from evenhand.budget import StopReason
-    from evenhand.covering import coverage
     from evenhand.engine.store import COVERAGE, write_json
     from evenhand.errors import EvenhandError
+    from evenhand.estimates.coverage import coverage
 
     if run.stop is StopReason.INTERRUPTED:
         return None

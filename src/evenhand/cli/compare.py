@@ -11,8 +11,8 @@ from evenhand.cli.faults import FOUND
 from evenhand.config.values import spell
 
 if TYPE_CHECKING:
-    from evenhand.comparing import Compared
     from evenhand.config.file import Config
+    from evenhand.estimates.compare import Compared
 
 SHOWN = 3
 
@@ -21,8 +21,8 @@ def compare(config: Config) -> None:
     """Compare two runs, and report what was fixed and what is new."""
     from evenhand.cli import summary
     from evenhand.cli.plan import get_model
-    from evenhand.comparing import compare as judge
-    from evenhand.measuring.plan import Plan
+    from evenhand.estimates.compare import compare as judge
+    from evenhand.estimates.plan import Plan
     from evenhand.runs.provenance import model_of
     from evenhand.runs.run import Run
 

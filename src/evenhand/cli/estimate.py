@@ -12,7 +12,8 @@ from evenhand.cli.faults import FOUND, INTERRUPTED, UNDECIDED, tell
 if TYPE_CHECKING:
     from evenhand.cli.plan import AuditPlan as Plan
     from evenhand.config.file import Config
-    from evenhand.measuring import Estimate, Groups
+    from evenhand.estimates.groups import Groups
+    from evenhand.estimates.result import Estimate
 
 
 def estimate(config: Config) -> None:
@@ -46,13 +47,13 @@ def _check(config: Config) -> None:
     """Find out before anything is read what cannot be measured, or written."""
     from evenhand.config.schema import SETTINGS
     from evenhand.errors import ConfigError
-    from evenhand.measuring.plan import Plan as Measures
+    from evenhand.estimates.plan import Plan as Measures
 
     wanted = config.estimate
     if wanted.plots is not None and Path(wanted.plots).is_file():
         raise ConfigError(f"plots: {wanted.plots} is a file; name a folder")
     if config.text is not None:
-        from evenhand.measuring.texts import refuse
+        from evenhand.estimates.texts import refuse
 
         rows = [one.key for one in SETTINGS.values() if one.table == "estimate" and not one.texts]
         refuse(**{key: getattr(wanted, key) for key in rows} | {"groups": wanted.groups or None})
@@ -64,9 +65,8 @@ def _measure(plan: Plan, config: Config, shown: bool) -> Estimate:
     from evenhand.cli.progress import progress
     from evenhand.config.file import wish
     from evenhand.engine.accounting import Status
-    from evenhand.measuring import Reading
-    from evenhand.measuring import estimate as measure
-    from evenhand.measuring.watching import ProgressOnly
+    from evenhand.estimates.estimating import estimate as measure
+    from evenhand.estimates.watching import ProgressOnly, Reading
 
     settings = config.estimate.given()
     for other in ("groups", "plots", "fail_above", "favourable", "order"):
@@ -107,7 +107,7 @@ def _check_groups(plan: Plan, config: Config) -> None:
 
 def _groups(plan: Plan, config: Config) -> Groups:
     from evenhand.config.file import wish
-    from evenhand.measuring import groups
+    from evenhand.estimates.groups import groups
     from evenhand.spaces.base import table
 
     wanted = config.estimate
@@ -131,8 +131,8 @@ def _report(
     """Say what was measured, write what was asked for, and end with the status that fits."""
     from evenhand._format import estimated, percent
     from evenhand.cli import measured, summary
-    from evenhand.measuring.limits import Limit, Outcome
-    from evenhand.measuring.words import noun
+    from evenhand.estimates.limits import Limit, Outcome
+    from evenhand.estimates.words import noun
 
     outcome = None if limit is None else Limit(share=limit).of_estimate(found)
     if as_json:
@@ -164,7 +164,7 @@ def _report(
 
 def _limit(text: str | None) -> float | None:
     from evenhand.errors import BudgetError
-    from evenhand.measuring.limits import Limit
+    from evenhand.estimates.limits import Limit
 
     try:
         share = None if text is None else Limit.of(text).share

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    from evenhand.measuring import Estimate, Groups
+    from evenhand.estimates.groups import Groups
+    from evenhand.estimates.result import Estimate
 
 TERMS, DECISIONS = 40, 6
 """Terms and decisions that are shown."""
@@ -28,8 +29,8 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     'none found'
     """
     from evenhand._format import interval, level, number, percent, seconds
-    from evenhand.measuring.result import NOT_RECEIVED, STOPS
-    from evenhand.measuring.words import noun, treated
+    from evenhand.estimates.result import NOT_RECEIVED, STOPS
+    from evenhand.estimates.words import noun, treated
 
     sure = f"{interval(found.low, found.high)} with {level(found.confidence)} confidence ({found.interval})"
     if found.exact:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from evenhand.covering import Coverage
+    from evenhand.estimates.coverage import Coverage
     from evenhand.runs.run import Run
     from evenhand.text_words import TextPair
     from evenhand.words import Pair

@@ -15,7 +15,7 @@ from evenhand.config.file import Config, wish
 from evenhand.criteria import Criterion, Flip, Gap
 from evenhand.engine.judge import CHUNK
 from evenhand.errors import ConfigError
-from evenhand.measuring.plan import Plan
+from evenhand.estimates.plan import Plan
 from evenhand.repairing import METHODS, repair
 from evenhand.runs.run import check_arguments
 from evenhand.spaces.attributes import suggest

@@ -219,7 +219,7 @@ def wish(table: EstimateTable | RepairTable) -> Any:
     >>> wish(EstimateTable(favourable="granted"))
     'granted'
     """
-    from evenhand.measuring import Order
+    from evenhand.estimates.favour import Order
 
     if not table.order:
         return table.favourable

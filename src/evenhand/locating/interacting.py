@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from evenhand.engine.judge import Judge, RowLimitReached
+from evenhand.estimates.intervals import clopper_pearson
 from evenhand.locating.drawing import Source
 from evenhand.locating.result import Interaction, Rate
-from evenhand.measuring.intervals import clopper_pearson
 from evenhand.spaces.individuals import Individuals
 
 MOST, FEWEST = 500, 20

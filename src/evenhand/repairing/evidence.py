@@ -13,12 +13,13 @@ from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
 from evenhand.engine.probe import Asker
 from evenhand.errors import EstimateError, MissingExtra, SpaceError
-from evenhand.measuring import Estimate, Groups, groups
-from evenhand.measuring.estimating import CHUNK, measured
-from evenhand.measuring.favour import Favour
-from evenhand.measuring.plan import SMALL, Plan
-from evenhand.measuring.subject import subject_of
-from evenhand.measuring.watching import Watch
+from evenhand.estimates.estimating import CHUNK, measured
+from evenhand.estimates.favour import Favour
+from evenhand.estimates.groups import Groups, groups
+from evenhand.estimates.plan import SMALL, Plan
+from evenhand.estimates.result import Estimate
+from evenhand.estimates.subject import subject_of
+from evenhand.estimates.watching import Watch
 from evenhand.models.base import Model
 from evenhand.repairing.rows import Labelled
 from evenhand.repairing.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration

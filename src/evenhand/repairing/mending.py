@@ -13,7 +13,7 @@ from evenhand.budget import Budget
 from evenhand.criteria import Criterion, Flip
 from evenhand.engine.judge import CHUNK
 from evenhand.errors import BudgetError, EvenhandError, StrategyError
-from evenhand.measuring.plan import Plan
+from evenhand.estimates.plan import Plan
 from evenhand.repairing.augment import Augment
 from evenhand.repairing.certified import Certified
 from evenhand.repairing.counterfactual import Counterfactual

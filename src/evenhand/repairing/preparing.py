@@ -9,7 +9,7 @@ from typing import Any
 from evenhand.budget import Budget
 from evenhand.criteria import Criterion
 from evenhand.errors import DataError, StrategyError
-from evenhand.measuring.favour import alike, normal, outcomes_of
+from evenhand.estimates.favour import alike, normal, outcomes_of
 from evenhand.models.base import Model
 from evenhand.repairing.evidence import Inquiry, movable, watched
 from evenhand.repairing.rows import Labelled, labelled, split

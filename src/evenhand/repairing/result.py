@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand._format import visible
-from evenhand.measuring import Estimate
-from evenhand.measuring.result import plain
+from evenhand.estimates.result import Estimate, plain
 from evenhand.repairing.evidence import Evidence
 from evenhand.repairing.scoring import Interval, auc_difference, calibration_difference, share_difference
 from evenhand.repairing.text_rows import UsedTexts

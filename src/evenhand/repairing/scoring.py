@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError, ModelError
-from evenhand.measuring.favour import alike
-from evenhand.measuring.intervals import clopper_pearson, tango
+from evenhand.estimates.favour import alike
+from evenhand.estimates.intervals import clopper_pearson, tango
 from evenhand.models.base import Model
 from evenhand.models.client import Asking
 from evenhand.repairing.rows import Labelled

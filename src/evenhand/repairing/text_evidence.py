@@ -11,9 +11,9 @@ import numpy as np
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
 from evenhand.errors import EstimateError
-from evenhand.measuring import Estimate
-from evenhand.measuring.plan import Plan
-from evenhand.measuring.texts import judged, measured_texts
+from evenhand.estimates.plan import Plan
+from evenhand.estimates.result import Estimate
+from evenhand.estimates.texts import judged, measured_texts
 from evenhand.models.base import Model
 from evenhand.repairing.evidence import FEW, Evidence, Mask
 from evenhand.repairing.scoring import accuracy, answers, auc, calibration

@@ -14,7 +14,7 @@ from evenhand._rng import Stream
 from evenhand.budget import StopReason
 from evenhand.engine.judge import blocks
 from evenhand.engine.probe import Asker
-from evenhand.measuring.texts import judged
+from evenhand.estimates.texts import judged
 from evenhand.models.base import Model
 from evenhand.models.wrap import reading
 from evenhand.repairing.text_rows import LabelledTexts, ground_of

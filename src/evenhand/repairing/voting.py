@@ -11,7 +11,7 @@ import numpy.typing as npt
 from evenhand.criteria import Flip
 from evenhand.engine.probe import Asker
 from evenhand.errors import DataError, StrategyError
-from evenhand.measuring.favour import alike
+from evenhand.estimates.favour import alike
 from evenhand.repairing.rows import Labelled
 from evenhand.repairing.training import Trainer
 from evenhand.spaces.individuals import Individuals, Rows

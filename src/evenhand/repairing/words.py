@@ -8,7 +8,7 @@ from evenhand._format import estimated, percent, points, points_interval, visibl
 from evenhand.repairing.scoring import Interval
 
 if TYPE_CHECKING:
-    from evenhand.measuring import Estimate
+    from evenhand.estimates.result import Estimate
     from evenhand.repairing.evidence import Evidence
     from evenhand.repairing.result import Repair
 

@@ -15,7 +15,7 @@ from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
 from evenhand.engine.probe import Asker
 from evenhand.errors import EvenhandError, ModelError
-from evenhand.measuring import estimate
+from evenhand.estimates.estimating import estimate
 from evenhand.repairing.rows import Labelled
 from evenhand.repairing.training import Trainer, check_classes
 from evenhand.repairing.used import Used

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from evenhand._validate import is_int, is_number
-from evenhand.covering import Coverage
 from evenhand.engine.probe import Asker
 from evenhand.errors import DATA, DataError, ModelError, RunError
-from evenhand.measuring.favour import Favour, look_for
+from evenhand.estimates.coverage import Coverage
+from evenhand.estimates.favour import Favour, look_for
 from evenhand.runs.replay import check_model
 from evenhand.runs.run import Run
 from evenhand.spaces.frames import columns_of

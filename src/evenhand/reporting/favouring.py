@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evenhand.measuring.favour import LOWER, Order, alike, directs, outcomes_of
-from evenhand.measuring.words import more
+from evenhand.estimates.favour import LOWER, Order, alike, directs, outcomes_of
+from evenhand.estimates.words import more
 from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short
 from evenhand.reporting.figures import given, say, told
@@ -13,8 +13,8 @@ from evenhand.reporting.figures import given, say, told
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from evenhand.measuring import Estimate
-    from evenhand.measuring.comparisons import Comparison
+    from evenhand.estimates.comparisons import Comparison
+    from evenhand.estimates.result import Estimate
     from evenhand.reporting.gathering import Content
     from evenhand.reporting.subject import ReportInputs
 

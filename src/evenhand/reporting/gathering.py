@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenhand._format import visible
-from evenhand.covering import Coverage, coverage
 from evenhand.errors import EvenhandError, MissingExtra, ModelError
+from evenhand.estimates.coverage import Coverage, Inputs, coverage
+from evenhand.estimates.estimating import estimate
+from evenhand.estimates.groups import Groups, groups
+from evenhand.estimates.result import Estimate
 from evenhand.locating import Regions, regions
-from evenhand.measuring import Estimate, Groups, estimate, groups
 from evenhand.models.wrap import wrap
 from evenhand.reporting.cards import Card, cards_of_examples, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms
@@ -19,11 +21,10 @@ from evenhand.reporting.subject import FEW, SOUGHT, ReportInputs, individuals
 from evenhand.runs.replay import judge_of
 from evenhand.shrinking import Examples
 from evenhand.shrinking.examples import examples_of as shrunk
-from evenhand.surrogate import Inputs
 from evenhand.words import plain, telling
 
 if TYPE_CHECKING:
-    from evenhand.measuring.plan import Whom
+    from evenhand.estimates.plan import Whom
     from evenhand.runs.run import Run
 
 Made = TypeVar("Made")

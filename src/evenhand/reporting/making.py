@@ -21,7 +21,7 @@ from evenhand.reporting.wording import named
 from evenhand.words import plain
 
 if TYPE_CHECKING:
-    from evenhand.covering import Coverage
+    from evenhand.estimates.coverage import Coverage
     from evenhand.runs.run import Run
 
 EXAMPLES = 4

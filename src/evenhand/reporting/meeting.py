@@ -16,7 +16,7 @@ from evenhand.words import Pair, pairs_of
 
 if TYPE_CHECKING:
     from evenhand.engine.probe import Asker
-    from evenhand.measuring import Estimate
+    from evenhand.estimates.result import Estimate
     from evenhand.runs.run import Run
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from evenhand.measuring import Estimate
-    from evenhand.measuring.comparisons import Comparison
+    from evenhand.estimates.comparisons import Comparison
+    from evenhand.estimates.result import Estimate
     from evenhand.reporting.gathering import Content
     from evenhand.runs.run import Run
 

@@ -12,9 +12,9 @@ from evenhand.budget import StopReason
 from evenhand.criteria import KINDS, Criterion, Flip
 from evenhand.engine.unused import statement
 from evenhand.errors import EvenhandError
-from evenhand.measuring.favour import directs
-from evenhand.measuring.tables import ALL_VALUES, spread
-from evenhand.measuring.words import more
+from evenhand.estimates.favour import directs
+from evenhand.estimates.tables import ALL_VALUES, spread
+from evenhand.estimates.words import more
 from evenhand.reporting.counting import Counted
 from evenhand.reporting.cutting import listed, short
 from evenhand.reporting.figures import count, given, high, interval, level, percent, say, told
@@ -23,8 +23,8 @@ from evenhand.words import native, plain
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from evenhand.measuring import Estimate
-    from evenhand.measuring.comparisons import Comparison
+    from evenhand.estimates.comparisons import Comparison
+    from evenhand.estimates.result import Estimate
     from evenhand.reporting.gathering import Content
     from evenhand.reporting.subject import ReportInputs
     from evenhand.runs.run import Run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.measuring.result import (plain)
+from evenhand.estimates.result import (plain)
 from evenhand.words import (telling)
 
 if TYPE_CHECKING:

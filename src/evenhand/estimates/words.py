@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand._format import Figure, Sentence, estimated, high, interval, level, number_interval, percent, size
 from evenhand.criteria import Criterion, Flip
-from evenhand.measuring.tables import KEPT
+from evenhand.estimates.tables import KEPT
 from evenhand.spaces.base import table
 from evenhand.spaces.text.space import TextSpace
 
 if TYPE_CHECKING:
-    from evenhand.measuring.comparisons import Comparison
-    from evenhand.measuring.result import Estimate
-    from evenhand.measuring.terms import Term
+    from evenhand.estimates.comparisons import Comparison
+    from evenhand.estimates.result import Estimate
+    from evenhand.estimates.terms import Term
     from evenhand.spaces.tabular import Space
 
 
@@ -118,7 +118,7 @@ def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence 
     ``scored`` names the decisions whose score is compared; none: the model's own number. Somebody is said to get more
     where the interval that is shown excludes 0.
 
-    >>> from evenhand.measuring.comparisons import Comparison
+    >>> from evenhand.estimates.comparisons import Comparison
     >>> c = Comparison({"sex": "F"}, {"sex": "M"}, 9, 9, 1, 1, 1, *[None] * 7, None, "different", -412.3, -444, -380)
     >>> print(more(c, (), 0.95))
     sex M gets 412 more than sex F on average (95% CI 380 to 444)
@@ -158,7 +158,7 @@ def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence 
 def more_of(term: Term, scored: tuple[Any, ...], confidence: float) -> str:
     """Say of a term that has an interval how much higher or lower texts are scored with it, on average.
 
-    >>> from evenhand.measuring.terms import Term
+    >>> from evenhand.estimates.terms import Term
     >>> more_of(Term("religion", "Sikh", 40, (), 0.5, -0.21, -0.22, -0.2), ("toxic",), 0.95)
     'with “Sikh” the score for “toxic” is 0.21 lower than with the other terms of religion (95% CI 0.2 to 0.22)'
     """
@@ -186,7 +186,7 @@ def _short(value: object) -> str:
 def said(c: Comparison, scored: tuple[Any, ...] = (), confidence: float = 0.95) -> str:
     """Say a comparison in one line.
 
-    >>> from evenhand.measuring.comparisons import Comparison
+    >>> from evenhand.estimates.comparisons import Comparison
     >>> c = Comparison({"sex": "F"}, {"sex": "M"}, 1000, 90, 0.09, 0.07, 0.11, 10, 80, 0.09, -0.07, -0.09, -0.05, 1e-9,
     ...                None, "favours second")
     >>> said(c)

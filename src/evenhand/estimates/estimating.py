@@ -14,13 +14,13 @@ from evenhand.engine.judge import Exclude, Judge
 from evenhand.engine.probe import Asker
 from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
-from evenhand.measuring.favour import Favour, look_for
-from evenhand.measuring.plan import About, Method, Plan, Whom, check_data
-from evenhand.measuring.result import Estimate, make
-from evenhand.measuring.subject import SurveyTarget, subject_of
-from evenhand.measuring.survey import NoisyModel, Survey
-from evenhand.measuring.texts import measured_texts, refuse
-from evenhand.measuring.watching import Reading, Watch
+from evenhand.estimates.favour import Favour, look_for
+from evenhand.estimates.plan import About, Method, Plan, Whom, check_data
+from evenhand.estimates.result import Estimate, make
+from evenhand.estimates.subject import SurveyTarget, subject_of
+from evenhand.estimates.survey import NoisyModel, Survey
+from evenhand.estimates.texts import measured_texts, refuse
+from evenhand.estimates.watching import Reading, Watch
 from evenhand.models.wrap import wrap
 from evenhand.runs.run import check_arguments, check_cancel
 from evenhand.spaces.base import AnySpace, require, table

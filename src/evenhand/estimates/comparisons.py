@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.measuring.differences import Differences
-from evenhand.measuring.intervals import Ends, Numbers, Sums, clopper_pearson, fay_feuer, fay_feuer_test
-from evenhand.measuring.sequences import anytime, anytime_test, spent
-from evenhand.measuring.tables import Table
+from evenhand.estimates.differences import Differences
+from evenhand.estimates.intervals import Ends, Numbers, Sums, clopper_pearson, fay_feuer, fay_feuer_test
+from evenhand.estimates.sequences import anytime, anytime_test, spent
+from evenhand.estimates.tables import Table
 
 Verdict = Literal[
     "favours first", "favours second", "both ways", "different", "none found", "insufficient evidence", "not received"

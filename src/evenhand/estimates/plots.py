@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand._format import level, percent
-from evenhand.measuring.sequences import anytime
-from evenhand.measuring.words import listed
+from evenhand.estimates.sequences import anytime
+from evenhand.estimates.words import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from evenhand.measuring.groups import Groups
-    from evenhand.measuring.result import Estimate
+    from evenhand.estimates.groups import Groups
+    from evenhand.estimates.result import Estimate
 
 LINE, BAND, SECOND = "#c2410c", "#64748b", "#0f766e"
 POINTS, MOST = 400, 30

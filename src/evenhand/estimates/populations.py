@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand._rng import Stream
 from evenhand.errors import DataError
-from evenhand.measuring.intervals import Numbers
+from evenhand.estimates.intervals import Numbers
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.neighbours import step
 from evenhand.spaces.tabular import Space

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import EstimateError
-from evenhand.measuring.tables import ALL_VALUES
+from evenhand.estimates.tables import ALL_VALUES
 from evenhand.spaces.attributes import Attribute
 from evenhand.spaces.individuals import Rows
 from evenhand.spaces.tabular import Space

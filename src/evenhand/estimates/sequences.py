@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.measuring.intervals import Counts, Ends, Numbers, edge
+from evenhand.estimates.intervals import Counts, Ends, Numbers, edge
 
 LOW_RATES = (0.2, 1.0)
 """The beta distribution of the mixture. Most of its mass is near 0: discrimination is rare in most models, and a

@@ -12,17 +12,17 @@ import numpy.typing as npt
 
 from evenhand.criteria import Criterion
 from evenhand.engine.unused import is_unaware, statement, unreached, unread
-from evenhand.measuring.bounds import UNFINISHED, Aim, bounds
-from evenhand.measuring.comparisons import Comparison, Sureness, compare, count, summary
-from evenhand.measuring.favour import wish_json
-from evenhand.measuring.plan import Plan
-from evenhand.measuring.populations import Drawn, Everyone
-from evenhand.measuring.subject import SurveyTarget
-from evenhand.measuring.survey import Kept, Survey
-from evenhand.measuring.tables import Table
-from evenhand.measuring.terms import Term, frame_of
-from evenhand.measuring.watching import Watch
-from evenhand.measuring.words import ALL_ROWS, listed, more_of, said, sentence
+from evenhand.estimates.bounds import UNFINISHED, Aim, bounds
+from evenhand.estimates.comparisons import Comparison, Sureness, compare, count, summary
+from evenhand.estimates.favour import wish_json
+from evenhand.estimates.plan import Plan
+from evenhand.estimates.populations import Drawn, Everyone
+from evenhand.estimates.subject import SurveyTarget
+from evenhand.estimates.survey import Kept, Survey
+from evenhand.estimates.tables import Table
+from evenhand.estimates.terms import Term, frame_of
+from evenhand.estimates.watching import Watch
+from evenhand.estimates.words import ALL_ROWS, listed, more_of, said, sentence
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import TextSpace
 
@@ -231,19 +231,19 @@ class Estimate:
 
     def plot_convergence(self) -> Figure:
         """Draw how the share settled while the sample grew, within the interval that holds at every moment."""
-        from evenhand.measuring.plots import convergence
+        from evenhand.estimates.plots import convergence
 
         return convergence(self)
 
     def plot_intervals(self) -> Figure:
         """Draw who is favoured, with intervals: net differences where it is known what people want, else rates."""
-        from evenhand.measuring.plots import intervals
+        from evenhand.estimates.plots import intervals
 
         return intervals(self)
 
     def plot_gaps(self) -> Figure:
         """Draw how far apart the scores of counterparts are."""
-        from evenhand.measuring.plots import gaps
+        from evenhand.estimates.plots import gaps
 
         return gaps(self)
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from evenhand.criteria import Criterion, Outputs
 from evenhand.engine.judge import Mask
-from evenhand.measuring.differences import Differences
-from evenhand.measuring.intervals import Sums
+from evenhand.estimates.differences import Differences
+from evenhand.estimates.intervals import Sums
 from evenhand.spaces.tabular import Space
 
 ALL_VALUES, SPREAD = 12, 5

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand.criteria import Criterion
 from evenhand.errors import DataError, EstimateError
-from evenhand.measuring.bounds import Aim
-from evenhand.measuring.plan import Plan, singly
-from evenhand.measuring.populations import Drawn, Everyone, Near, Population, Rows, Uniform, check_weights
+from evenhand.estimates.bounds import Aim
+from evenhand.estimates.plan import Plan, singly
+from evenhand.estimates.populations import Drawn, Everyone, Near, Population, Rows, Uniform, check_weights
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Outputs
-from evenhand.measuring.differences import Differences
-from evenhand.measuring.intervals import Ends
+from evenhand.estimates.differences import Differences
+from evenhand.estimates.intervals import Ends
 from evenhand.spaces.findings import Decisions
 from evenhand.spaces.text.space import BoundTextSpace
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from evenhand.engine.confirm import ALONE, PATIENCE, PROBES, affordable, in_turn, repeated_pairs
 from evenhand.engine.probe import Asker
 from evenhand.errors import FlakyModel
-from evenhand.measuring.intervals import at_most
+from evenhand.estimates.intervals import at_most
 from evenhand.spaces.base import Families
 from evenhand.spaces.findings import Decisions
 

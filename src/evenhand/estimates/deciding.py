@@ -12,8 +12,8 @@ import numpy.typing as npt
 from evenhand.engine.judge import Mask
 from evenhand.engine.probe import Asker
 from evenhand.errors import THRESHOLD, DataError
-from evenhand.measuring.favour import LOWER, Favour, alike, look_for
-from evenhand.measuring.intervals import Numbers
+from evenhand.estimates.favour import LOWER, Favour, alike, look_for
+from evenhand.estimates.intervals import Numbers
 from evenhand.spaces.attributes import Integer, Real
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.individuals import Rows

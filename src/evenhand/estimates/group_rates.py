@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import MissingExtra
-from evenhand.measuring.banding import Banding
-from evenhand.measuring.deciding import Decided
-from evenhand.measuring.differences import Mean
-from evenhand.measuring.impact import impact_ratios
-from evenhand.measuring.intervals import Numbers, weighted
+from evenhand.estimates.banding import Banding
+from evenhand.estimates.deciding import Decided
+from evenhand.estimates.differences import Mean
+from evenhand.estimates.impact import impact_ratios
+from evenhand.estimates.intervals import Numbers, weighted
 
 if TYPE_CHECKING:
     import pandas as pd

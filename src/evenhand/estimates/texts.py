@@ -27,18 +27,18 @@ from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
 from evenhand.engine.probe import Asker
 from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import TEXTS, EstimateError, EvenhandError, FlakyModel, Use
-from evenhand.measuring.bounds import of_counts
-from evenhand.measuring.comparisons import Sureness
-from evenhand.measuring.differences import Differences
-from evenhand.measuring.favour import Favour
-from evenhand.measuring.intervals import Ends
-from evenhand.measuring.plan import Plan
-from evenhand.measuring.result import Estimate
-from evenhand.measuring.survey import AGAIN, Kept, widest
-from evenhand.measuring.tables import KEPT
-from evenhand.measuring.terms import TermCounts
-from evenhand.measuring.watching import too_early
-from evenhand.measuring.words import ALL_ROWS
+from evenhand.estimates.bounds import of_counts
+from evenhand.estimates.comparisons import Sureness
+from evenhand.estimates.differences import Differences
+from evenhand.estimates.favour import Favour
+from evenhand.estimates.intervals import Ends
+from evenhand.estimates.plan import Plan
+from evenhand.estimates.result import Estimate
+from evenhand.estimates.survey import AGAIN, Kept, widest
+from evenhand.estimates.tables import KEPT
+from evenhand.estimates.terms import TermCounts
+from evenhand.estimates.watching import too_early
+from evenhand.estimates.words import ALL_ROWS
 from evenhand.models.base import Model
 from evenhand.spaces.base import Block
 from evenhand.spaces.text.individuals import TextIndividuals

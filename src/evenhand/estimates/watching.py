@@ -10,10 +10,10 @@ import numpy as np
 
 from evenhand import _interrupts as interrupts
 from evenhand.errors import EstimateError, EvenhandError
-from evenhand.measuring.bounds import Aim, bounds
-from evenhand.measuring.plan import Plan
-from evenhand.measuring.populations import Everyone
-from evenhand.measuring.survey import Survey, nobody
+from evenhand.estimates.bounds import Aim, bounds
+from evenhand.estimates.plan import Plan
+from evenhand.estimates.populations import Everyone
+from evenhand.estimates.survey import Survey, nobody
 
 FIRST = 1024
 """The first block of a sample that may end early; the next ones double."""

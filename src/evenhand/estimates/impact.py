@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.measuring.intervals import Numbers, weighted
+from evenhand.estimates.intervals import Numbers, weighted
 
 if TYPE_CHECKING:
-    from evenhand.measuring.deciding import Decided
-    from evenhand.measuring.group_rates import Group
+    from evenhand.estimates.deciding import Decided
+    from evenhand.estimates.group_rates import Group
 
 FOUR_FIFTHS = 0.8
 Ends = tuple[Numbers, Numbers]

@@ -14,11 +14,11 @@ from evenhand.engine.confirm import Steadiness, noisy
 from evenhand.engine.judge import Judge
 from evenhand.engine.probe import Asker
 from evenhand.errors import RunError
-from evenhand.measuring.comparisons import Sureness, mcnemar
-from evenhand.measuring.plan import Plan
-from evenhand.measuring.populations import Everyone
-from evenhand.measuring.subject import subject_of
-from evenhand.measuring.survey import UNTESTABLE, nobody
+from evenhand.estimates.comparisons import Sureness, mcnemar
+from evenhand.estimates.plan import Plan
+from evenhand.estimates.populations import Everyone
+from evenhand.estimates.subject import subject_of
+from evenhand.estimates.survey import UNTESTABLE, nobody
 from evenhand.runs.provenance import model_of
 from evenhand.runs.replay import check_model
 from evenhand.runs.run import Run, check_arguments

@@ -12,7 +12,7 @@ from evenhand.budget import StopReason
 from evenhand.errors import BudgetError
 
 if TYPE_CHECKING:
-    from evenhand.measuring.result import Estimate
+    from evenhand.estimates.result import Estimate
     from evenhand.runs.run import Run
 
 

@@ -15,14 +15,14 @@ from evenhand.engine.confirm import Steadiness, noisy
 from evenhand.engine.judge import CHUNK
 from evenhand.engine.probe import Asker
 from evenhand.errors import AMOUNTS, DataError, EstimateError, ModelError
-from evenhand.measuring.banding import bandings
-from evenhand.measuring.deciding import Truth, decided, own_numbers
-from evenhand.measuring.favour import LOWER, Favour, Order, wish, wish_json
-from evenhand.measuring.group_rates import Group, rates
-from evenhand.measuring.intervals import Numbers
-from evenhand.measuring.populations import check_weights
-from evenhand.measuring.result import plain
-from evenhand.measuring.words import listed
+from evenhand.estimates.banding import bandings
+from evenhand.estimates.deciding import Truth, decided, own_numbers
+from evenhand.estimates.favour import LOWER, Favour, Order, wish, wish_json
+from evenhand.estimates.group_rates import Group, rates
+from evenhand.estimates.intervals import Numbers
+from evenhand.estimates.populations import check_weights
+from evenhand.estimates.result import plain
+from evenhand.estimates.words import listed
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
 from evenhand.runs.run import check_arguments
@@ -85,7 +85,7 @@ class Groups:
 
     def plot_intervals(self) -> Figure:
         """Draw impact ratios with their intervals."""
-        from evenhand.measuring.plots import group_intervals
+        from evenhand.estimates.plots import group_intervals
 
         return group_intervals(self)
 

@@ -12,10 +12,10 @@ from evenhand.criteria import Outputs
 from evenhand.engine.confirm import ALONE, STEADY, Steadiness, rounding_alone
 from evenhand.engine.judge import Judge, Judged, Mask, ask_mixed
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError
-from evenhand.measuring.favour import Favour
-from evenhand.measuring.noise import MEASURED, measure_noise, repeats_for
-from evenhand.measuring.populations import Everyone, Population
-from evenhand.measuring.tables import KEPT, Table, View, tables_of
+from evenhand.estimates.favour import Favour
+from evenhand.estimates.noise import MEASURED, measure_noise, repeats_for
+from evenhand.estimates.populations import Everyone, Population
+from evenhand.estimates.tables import KEPT, Table, View, tables_of
 from evenhand.spaces.base import Families
 from evenhand.spaces.findings import Decisions
 from evenhand.spaces.individuals import Individuals

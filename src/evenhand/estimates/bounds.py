@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenhand.measuring.intervals import Numbers, at_most, clopper_pearson, hypergeometric, lln, weighted
-from evenhand.measuring.plan import Plan
-from evenhand.measuring.populations import Everyone
-from evenhand.measuring.sequences import anytime, anytime_of_rows, spent
-from evenhand.measuring.survey import Survey
+from evenhand.estimates.intervals import Numbers, at_most, clopper_pearson, hypergeometric, lln, weighted
+from evenhand.estimates.plan import Plan
+from evenhand.estimates.populations import Everyone
+from evenhand.estimates.sequences import anytime, anytime_of_rows, spent
+from evenhand.estimates.survey import Survey
 
 UNFINISHED = "what is certain"
 """The interval of a count that did not come to its end: whoever was not asked may be treated either way."""

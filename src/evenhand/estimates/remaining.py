@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from evenhand._format import high, interval, level, percent
 from evenhand.errors import EstimateError
-from evenhand.measuring.intervals import at_most, clopper_pearson
-from evenhand.measuring.result import Estimate, plain
+from evenhand.estimates.intervals import at_most, clopper_pearson
+from evenhand.estimates.result import Estimate, plain
 from evenhand.runs.run import Run
 from evenhand.spaces.base import require, table
 from evenhand.spaces.individuals import Individuals, Rows

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.engine.judge import Mask
-from evenhand.measuring.intervals import Ends, Numbers, Sums
+from evenhand.estimates.intervals import Ends, Numbers, Sums
 
 ROUNDING = 1e-9
 """Two numbers are the same where they differ by less than this part of them."""

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from evenhand.estimates.groups import Groups, groups
     from evenhand.estimates.remaining import Remaining, remaining
     from evenhand.estimates.result import Estimate
-    from evenhand.locating import Region, Regions, regions
+    from evenhand.explanations.examples import examples
+    from evenhand.explanations.finding import regions
+    from evenhand.explanations.quality import Quality, quality
+    from evenhand.explanations.result import Example, Examples, Region, Regions
     from evenhand.models.base import Model
     from evenhand.models.files import load_model
     from evenhand.models.wrap import wrap
@@ -34,13 +37,10 @@ if TYPE_CHECKING:
     from evenhand.runs.formats import export
     from evenhand.runs.replay import Replay, replay
     from evenhand.runs.run import Run, audit
-    from evenhand.shrinking import Example, Examples
-    from evenhand.shrinking.examples import examples
     from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
     from evenhand.spaces.tabular import Space
     from evenhand.spaces.text.space import TextSpace
     from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImportance, TextRandom, Themis
-    from evenhand.text_quality import Quality, quality
 
 __all__ = [
     "Adf",

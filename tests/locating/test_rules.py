@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.locating.drawing import Source
-from evenhand.locating.learning import information, price, propose
-from evenhand.locating.refining import segment
-from evenhand.locating.rules import Rule
+from evenhand.explanations.drawing import Source
+from evenhand.explanations.learning import information, price, propose
+from evenhand.explanations.refining import segment
+from evenhand.explanations.rules import Rule
 
 SPACE = eh.Space(
     [

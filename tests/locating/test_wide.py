@@ -13,9 +13,9 @@ from scipy.stats import chi2_contingency
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.locating import learning, pairing
-from evenhand.locating.learning import propose
-from evenhand.locating.pairing import beginnings
+from evenhand.explanations import learning, pairing
+from evenhand.explanations.learning import propose
+from evenhand.explanations.pairing import beginnings
 
 WIDE = eh.Space(
     [

@@ -12,7 +12,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError, RunError, StrategyError
-from evenhand.shrinking.realism import Realism
+from evenhand.explanations.realism import Realism
 
 SPACE = eh.Space(
     [

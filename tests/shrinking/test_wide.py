@@ -11,8 +11,8 @@ import pytest
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.shrinking.distance import Distance
-from evenhand.shrinking.realism import EXPECTED, Realism
+from evenhand.explanations.distance import Distance
+from evenhand.explanations.realism import EXPECTED, Realism
 
 
 @pytest.mark.parametrize("kinds", ["ordered", "nominal", "both", "missing"])

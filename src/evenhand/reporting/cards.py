@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from evenhand.explanations.result import Example, Examples
 from evenhand.reporting.cutting import cut, listed, short
-from evenhand.shrinking import Example, Examples
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.text.diff import Piece
 from evenhand.text_words import TextPair

@@ -74,7 +74,7 @@ class Sourced:
 def sourced(value: T, source: str = "") -> T:
     """Have a value carry its source.
 
-    >>> from evenhand.locating.result import Rate
+    >>> from evenhand.explanations.result import Rate
     >>> rate = sourced(Rate(31, 100, 0.22, 0.41), "regions.everybody")
     >>> rate.low, rate.low.source, hasattr(2 * rate.low, "source")
     (0.22, 'regions.everybody.low', False)

@@ -12,15 +12,15 @@ from evenhand.estimates.coverage import Coverage, Inputs, coverage
 from evenhand.estimates.estimating import estimate
 from evenhand.estimates.groups import Groups, groups
 from evenhand.estimates.result import Estimate
-from evenhand.locating import Regions, regions
+from evenhand.explanations.examples import examples_of as shrunk
+from evenhand.explanations.finding import regions
+from evenhand.explanations.result import Examples, Regions
 from evenhand.models.wrap import wrap
 from evenhand.reporting.cards import Card, cards_of_examples, cards_of_pairs
 from evenhand.reporting.directions import Direction, Terms, directions, terms
 from evenhand.reporting.meeting import affected, pairs_met
 from evenhand.reporting.subject import FEW, SOUGHT, ReportInputs, individuals
 from evenhand.runs.replay import judge_of
-from evenhand.shrinking import Examples
-from evenhand.shrinking.examples import examples_of as shrunk
 from evenhand.words import plain, telling
 
 if TYPE_CHECKING:

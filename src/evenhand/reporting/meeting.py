@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evenhand.explanations.examples import Known
 from evenhand.runs.replay import judge_of
-from evenhand.shrinking.examples import Known
 from evenhand.spaces.base import table
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.engine.judge import Judge
-from evenhand.shrinking.distance import Distance, Numbers
+from evenhand.explanations.distance import Distance, Numbers
 from evenhand.spaces.individuals import Individuals, Rows
 
 SMALL = 20_000

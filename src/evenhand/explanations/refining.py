@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.engine.judge import Judge, RowLimitReached
-from evenhand.locating.drawing import Source
-from evenhand.locating.learning import PRICE, price
-from evenhand.locating.rules import Codes, Rule
+from evenhand.explanations.drawing import Source
+from evenhand.explanations.learning import PRICE, price
+from evenhand.explanations.rules import Codes, Rule
 from evenhand.spaces.individuals import Rows
 
 ROUNDS = 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.locating.rules import Codes, Rule
+from evenhand.explanations.rules import Codes, Rule
 from evenhand.spaces.individuals import Rows
 from evenhand.spaces.tabular import Space
 

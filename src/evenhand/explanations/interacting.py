@@ -6,8 +6,8 @@ import numpy as np
 
 from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.estimates.intervals import clopper_pearson
-from evenhand.locating.drawing import Source
-from evenhand.locating.result import Interaction, Rate
+from evenhand.explanations.drawing import Source
+from evenhand.explanations.result import Interaction, Rate
 from evenhand.spaces.individuals import Individuals
 
 MOST, FEWEST = 500, 20

@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.locating.pairing import beginnings
-from evenhand.locating.rules import Codes, Rule
+from evenhand.explanations.pairing import beginnings
+from evenhand.explanations.rules import Codes, Rule
 from evenhand.spaces.individuals import Rows
 from evenhand.spaces.tabular import Space
 

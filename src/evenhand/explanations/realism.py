@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.shrinking.distance import Distance, Numbers
+from evenhand.explanations.distance import Distance, Numbers
 from evenhand.spaces.individuals import Individuals, Rows
 
 if TYPE_CHECKING:

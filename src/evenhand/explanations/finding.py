@@ -12,12 +12,12 @@ from evenhand._validate import is_int, is_number
 from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.errors import StrategyError
 from evenhand.estimates.intervals import clopper_pearson
-from evenhand.locating.drawing import Source, within
-from evenhand.locating.interacting import interactions
-from evenhand.locating.learning import information, propose
-from evenhand.locating.refining import Refiner
-from evenhand.locating.result import Interaction, Rate, Region, Regions
-from evenhand.locating.rules import Rule
+from evenhand.explanations.drawing import Source, within
+from evenhand.explanations.interacting import interactions
+from evenhand.explanations.learning import information, propose
+from evenhand.explanations.refining import Refiner
+from evenhand.explanations.result import Interaction, Rate, Region, Regions
+from evenhand.explanations.rules import Rule
 from evenhand.runs.replay import asker_of, judge_of
 from evenhand.runs.run import Run
 from evenhand.spaces.individuals import Individuals

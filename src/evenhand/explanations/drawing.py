@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.locating.rules import Rule
+from evenhand.explanations.rules import Rule
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.sampler import Digit
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from evenhand.criteria import Criterion, Judgement, Outputs
 from evenhand.engine.judge import Judge
+from evenhand.explanations.distance import Distance
+from evenhand.explanations.realism import Realism, could_be
+from evenhand.explanations.result import Example
 from evenhand.runs.run import Run
-from evenhand.shrinking.distance import Distance
-from evenhand.shrinking.realism import Realism, could_be
-from evenhand.shrinking.result import Example
 from evenhand.spaces.individuals import Individuals, Rows
 from evenhand.spaces.tabular import Space
 from evenhand.words import Pair, native, plain, records, same

@@ -11,13 +11,13 @@ from evenhand._rng import Stream
 from evenhand._validate import is_int
 from evenhand.engine.judge import Judge
 from evenhand.errors import DataError, StrategyError
+from evenhand.explanations.distance import Distance, Numbers
+from evenhand.explanations.drafts import ExampleDraft, Shrunk, count_findings, distinct, write_down
+from evenhand.explanations.realism import Realism, could_be
+from evenhand.explanations.result import Examples
+from evenhand.explanations.shrinking import Positions, Shrinker, best_of, nearest_people
 from evenhand.runs.replay import asker_of, judge_of
 from evenhand.runs.run import Run
-from evenhand.shrinking.distance import Distance, Numbers
-from evenhand.shrinking.drafts import ExampleDraft, Shrunk, count_findings, distinct, write_down
-from evenhand.shrinking.realism import Realism, could_be
-from evenhand.shrinking.result import Examples
-from evenhand.shrinking.shrinking import Positions, Shrinker, best_of, nearest_people
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.individuals import Individuals, Rows
 from evenhand.spaces.tabular import Encoded, Space

@@ -139,7 +139,7 @@ class Again:
 
     def apply(self, workshop: Any) -> Any:
         """Train."""
-        from evenhand.repairing import Remedy
+        from evenhand.repairs.workshop import Remedy
 
         return Remedy(self.train(workshop.rows.X, workshop.rows.y))
 
@@ -148,9 +148,9 @@ def repair(
     name: str, seed: int, settings: dict[str, Any], device: str, sources: tuple[str, ...] = ("ADF-ASC",)
 ) -> dict[str, Any]:
     """Retrain with findings of each source, made of the training texts; judge by those of ADF-ASC from test texts."""
-    from evenhand.repairing.text_evidence import TextInquiry
-    from evenhand.repairing.text_rows import LabelledTexts, UsedTexts
-    from evenhand.repairing.text_workshop import TextTrainer, TextWorkshop
+    from evenhand.repairs.text_evidence import TextInquiry
+    from evenhand.repairs.text_rows import LabelledTexts, UsedTexts
+    from evenhand.repairs.text_workshop import TextTrainer, TextWorkshop
 
     kind, lexicon = name.split("/")
     space = eh.TextSpace(lexicon, text_nets.vectors(), avoid_protected=settings["avoid_protected"])

@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from evenhand.models.base import Model
     from evenhand.models.files import load_model
     from evenhand.models.wrap import wrap
-    from evenhand.repairing import Augment, Certified, Counterfactual, Marginal, Marginalise, Repair, Retrain, repair
+    from evenhand.repairs.augment import Augment
+    from evenhand.repairs.certified import Certified
+    from evenhand.repairs.counterfactual import Counterfactual
+    from evenhand.repairs.marginal import Marginal
+    from evenhand.repairs.marginalise import Marginalise
+    from evenhand.repairs.mending import repair
+    from evenhand.repairs.result import Repair
+    from evenhand.repairs.retrain import Retrain
     from evenhand.reporting import report
     from evenhand.runs.bundle import BundleCheck, bundle, check_bundle
     from evenhand.runs.formats import export

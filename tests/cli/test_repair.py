@@ -12,7 +12,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli.repaired import choose
-from evenhand.repairing import Interval
+from evenhand.repairs.scoring import Interval
 from tests.cli import models
 from tests.cli.conftest import MODELS, Command
 from tests.helpers import optional

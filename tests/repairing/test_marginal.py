@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError, NotFitted, SpaceError
-from evenhand.repairing import averaging
+from evenhand.repairs import averaging
 from tests.helpers import optional
 from tests.worlds import World, worlds
 

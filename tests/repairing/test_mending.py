@@ -90,7 +90,7 @@ def test_what_selected_the_model_is_not_what_is_reported() -> None:
     done = repaired(eh.Retrain(voters=CODED, samples=300), samples=1000, budget=eh.Budget(tests=300))
     seeds = {done.before.uniform.seed, done.before.data.seed, done.before.audit.identity.seed}  # type: ignore[union-attr]
     assert len(seeds) == 3
-    from evenhand.repairing.workshop import seed_of
+    from evenhand.repairs.workshop import seed_of
 
     deciding = {seed_of(0, "choose", i) for i in range(10)} | {seed_of(0, "search"), seed_of(0, "draw")}
     assert not seeds & deciding

@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.errors import StrategyError
-from evenhand.repairing.workshop import seed_of
+from evenhand.repairs.workshop import seed_of
 
 from .people import CODED, QUICK, SPACE, Coded, by_pay, codes, people
 

@@ -14,9 +14,9 @@ import evenhand as eh
 from evenhand.errors import DataError, ModelError, StrategyError
 from evenhand.estimates.texts import judged
 from evenhand.models.wrap import wrap
-from evenhand.repairing.text_rows import LabelledTexts, UsedTexts, ground_of, split_texts
-from evenhand.repairing.text_workshop import Found, TextVoters
-from evenhand.text.certified import train_certified
+from evenhand.repairs.certified import train_certified
+from evenhand.repairs.text_rows import LabelledTexts, UsedTexts, ground_of, split_texts
+from evenhand.repairs.text_workshop import Found, TextVoters
 from tests.helpers import optional
 from tests.text_worlds import TEAMS, TextWorld, family, key, team_space, team_texts
 
@@ -255,7 +255,7 @@ def test_certified_training_has_the_settings_of_the_space_and_of_the_model(
 ) -> None:
     torch = optional("torch")
     from evenhand.demo.text_nets import Encoder
-    from evenhand.repairing import certified
+    from evenhand.repairs import certified
 
     encode = Encoder(["the", "black", "white", "asian", "box", "table", "is", "kind", "loud"])
     net = torch.nn.Sequential(torch.nn.EmbeddingBag(len(encode), 2, padding_idx=0), torch.nn.Linear(2, 2))

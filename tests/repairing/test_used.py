@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.repairing.used import Used
+from evenhand.repairs.used import Used
 
 from .people import SPACE
 

@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError, StrategyError
-from evenhand.repairing.rows import labelled
-from evenhand.repairing.voting import Voters, majority
+from evenhand.repairs.rows import labelled
+from evenhand.repairs.voting import Voters, majority
 
 from .people import CODED, SPACE, Coded, people
 

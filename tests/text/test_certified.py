@@ -13,9 +13,8 @@ import evenhand as eh
 from evenhand.datasets.comments import generate
 from evenhand.demo.text_nets import PAD, Encoder, TextNet, decide
 from evenhand.errors import DataError, ModelError
-from evenhand.text.certified import Certifying, certify, train_certified
-from evenhand.text.layers import check, read
-from evenhand.text.substitutions import substitutions
+from evenhand.repairs.bounds import check, read, substitutions
+from evenhand.repairs.certified import Certifying, certify, train_certified
 
 TERMS = {"colour": ["red", "blue", "green", "dark grey"]}
 WORDS = ["a", "an", "red", "blue", "green", "dark", "grey", "house", "ship", "sees", "the"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.repairing.text_rows import UsedTexts
+from evenhand.repairs.text_rows import UsedTexts
 from evenhand.spaces.text.space import nudged
 from evenhand.spaces.text.tokens import Texts
 

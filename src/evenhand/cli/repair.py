@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from evenhand.config.file import Config
     from evenhand.config.schema import RepairTable
     from evenhand.errors import EvenhandError
-    from evenhand.repairing import Repair
+    from evenhand.repairs.result import Repair
 
 
 def repair(config: Config) -> None:

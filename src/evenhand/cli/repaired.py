@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from evenhand.models.base import some
 
 if TYPE_CHECKING:
-    from evenhand.repairing import Evidence, Interval, Repair
+    from evenhand.repairs.evidence import Evidence
+    from evenhand.repairs.result import Repair
+    from evenhand.repairs.scoring import Interval
     from evenhand.spaces.tabular import Space
 
 ORIGINAL = "original"

@@ -11,7 +11,7 @@ from evenhand._write import SHARED, reason, replacing
 from evenhand.errors import MissingExtra, ModelError, RunError
 
 if TYPE_CHECKING:
-    from evenhand.repairing import Repair
+    from evenhand.repairs.result import Repair
 
 
 def save(model: Any, path: Path) -> list[str]:
@@ -73,7 +73,7 @@ def _advice(path: Path, error: Exception) -> str:
 
 def draw(done: Mapping[str, Repair], path: Path) -> None:
     """Write the trade-off of accuracy and rate as a picture."""
-    from evenhand.repairing.plots import tradeoff
+    from evenhand.repairs.plots import tradeoff
 
     try:
         with replacing(path) as file:

@@ -16,7 +16,7 @@ from evenhand.criteria import Criterion, Flip, Gap
 from evenhand.engine.judge import CHUNK
 from evenhand.errors import ConfigError
 from evenhand.estimates.plan import Plan
-from evenhand.repairing import METHODS, repair
+from evenhand.repairs.mending import METHODS, repair
 from evenhand.runs.run import check_arguments
 from evenhand.spaces.attributes import suggest
 from evenhand.spaces.base import require
@@ -28,7 +28,7 @@ from evenhand.strategies import make
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evenhand.repairing import Repair
+    from evenhand.repairs.result import Repair
 
 SAVED = (".skops", ".joblib", ".pkl", ".pickle")
 PASSED_ON = {"held_out", "confidence", "samples", "strategy", "check", "watch"}

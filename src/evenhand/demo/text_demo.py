@@ -98,7 +98,7 @@ def text_demo(
     """
     try:
         from evenhand.demo.text_nets import decide, small
-        from evenhand.text.certified import Certifying, certify, train_certified
+        from evenhand.repairs.certified import Certifying, certify, train_certified
     except MissingExtra:
         raise MissingExtra("torch", "text", "the demo of texts") from None
 

@@ -167,7 +167,7 @@ TREE = "sklearn.tree._tree.Tree"
 HISTOGRAM_TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 TREES = (TREE, HISTOGRAM_TREE)
 """Allowed because `check_trees` looks at what is in them."""
-OWN = ("evenhand.repairing.marginal.Marginal",)
+OWN = ("evenhand.repairs.marginal.Marginal",)
 """Our own types: they hold a model, whose types are looked at, and texts and numbers."""
 HARMLESS = (
     "numpy.dtype",

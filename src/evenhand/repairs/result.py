@@ -11,12 +11,12 @@ import numpy as np
 
 from evenhand._format import visible
 from evenhand.estimates.result import Estimate, plain
-from evenhand.repairing.evidence import Evidence
-from evenhand.repairing.scoring import Interval, auc_difference, calibration_difference, share_difference
-from evenhand.repairing.text_rows import UsedTexts
-from evenhand.repairing.used import Used
-from evenhand.repairing.words import verdict
-from evenhand.repairing.workshop import Round, seed_of
+from evenhand.repairs.evidence import Evidence
+from evenhand.repairs.scoring import Interval, auc_difference, calibration_difference, share_difference
+from evenhand.repairs.text_rows import UsedTexts
+from evenhand.repairs.used import Used
+from evenhand.repairs.words import verdict
+from evenhand.repairs.workshop import Round, seed_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +137,7 @@ class Repair:
 
     def plot(self) -> Figure:
         """Draw accuracy against the share treated differently, before and after."""
-        from evenhand.repairing.plots import tradeoff
+        from evenhand.repairs.plots import tradeoff
 
         return tradeoff({type(self.method).__name__.lower(): self})
 

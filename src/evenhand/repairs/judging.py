@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evenhand.models.base import Model
-from evenhand.repairing.evidence import Evidence, Inquiry
-from evenhand.repairing.result import rate_difference
-from evenhand.repairing.text_evidence import TextInquiry
-from evenhand.repairing.training import Trainer
-from evenhand.repairing.words import change, not_shown
-from evenhand.repairing.workshop import Remedy
+from evenhand.repairs.evidence import Evidence, Inquiry
+from evenhand.repairs.result import rate_difference
+from evenhand.repairs.text_evidence import TextInquiry
+from evenhand.repairs.training import Trainer
+from evenhand.repairs.words import change, not_shown
+from evenhand.repairs.workshop import Remedy
 
 
 @dataclass(frozen=True)

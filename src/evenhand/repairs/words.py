@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evenhand._format import estimated, percent, points, points_interval, visible
-from evenhand.repairing.scoring import Interval
+from evenhand.repairs.scoring import Interval
 
 if TYPE_CHECKING:
     from evenhand.estimates.result import Estimate
-    from evenhand.repairing.evidence import Evidence
-    from evenhand.repairing.result import Repair
+    from evenhand.repairs.evidence import Evidence
+    from evenhand.repairs.result import Repair
 
 
 OF = {

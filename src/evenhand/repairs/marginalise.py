@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evenhand.models.wrap import wrap
-from evenhand.repairing.marginal import Marginal, Weights
-from evenhand.repairing.workshop import Remedy, Workshop
+from evenhand.repairs.marginal import Marginal, Weights
+from evenhand.repairs.workshop import Remedy, Workshop
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from evenhand.repairing.voting import Whose, check_voters
-from evenhand.repairing.workshop import Remedy, Round, Workshop
+from evenhand.repairs.voting import Whose, check_voters
+from evenhand.repairs.workshop import Remedy, Round, Workshop
 from evenhand.strategies._checks import at_least, one_of
 
 

@@ -14,17 +14,17 @@ from evenhand.criteria import Criterion, Flip
 from evenhand.engine.judge import CHUNK
 from evenhand.errors import BudgetError, EvenhandError, StrategyError
 from evenhand.estimates.plan import Plan
-from evenhand.repairing.augment import Augment
-from evenhand.repairing.certified import Certified
-from evenhand.repairing.counterfactual import Counterfactual
-from evenhand.repairing.evidence import Inquiry
-from evenhand.repairing.judging import judge
-from evenhand.repairing.marginalise import Marginalise
-from evenhand.repairing.preparing import Given, with_rows, with_texts
-from evenhand.repairing.result import Repair
-from evenhand.repairing.retrain import Retrain
-from evenhand.repairing.text_evidence import TextInquiry
-from evenhand.repairing.workshop import Method, Workshop
+from evenhand.repairs.augment import Augment
+from evenhand.repairs.certified import Certified
+from evenhand.repairs.counterfactual import Counterfactual
+from evenhand.repairs.evidence import Inquiry
+from evenhand.repairs.judging import judge
+from evenhand.repairs.marginalise import Marginalise
+from evenhand.repairs.preparing import Given, with_rows, with_texts
+from evenhand.repairs.result import Repair
+from evenhand.repairs.retrain import Retrain
+from evenhand.repairs.text_evidence import TextInquiry
+from evenhand.repairs.workshop import Method, Workshop
 from evenhand.runs.run import check_arguments
 from evenhand.search import Strategy
 from evenhand.spaces.base import require

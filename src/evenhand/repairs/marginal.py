@@ -12,9 +12,9 @@ from evenhand._format import visible
 from evenhand.errors import DataError, ModelError
 from evenhand.models.base import Array, Floats, Model
 from evenhand.models.wrap import wrap
-from evenhand.repairing.averaging import scoring_of
-from evenhand.repairing.marginal_model import MarginalModel
-from evenhand.repairing.neighbours import Neighbours, Shares, as_shares, neighbours_of
+from evenhand.repairs.averaging import scoring_of
+from evenhand.repairs.marginal_model import MarginalModel
+from evenhand.repairs.neighbours import Neighbours, Shares, as_shares, neighbours_of
 from evenhand.spaces.base import require
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.tabular import Space

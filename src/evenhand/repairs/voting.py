@@ -12,8 +12,8 @@ from evenhand.criteria import Flip
 from evenhand.engine.probe import Asker
 from evenhand.errors import DataError, StrategyError
 from evenhand.estimates.favour import alike
-from evenhand.repairing.rows import Labelled
-from evenhand.repairing.training import Trainer
+from evenhand.repairs.rows import Labelled
+from evenhand.repairs.training import Trainer
 from evenhand.spaces.individuals import Individuals, Rows
 from evenhand.spaces.tabular import Space
 

@@ -15,7 +15,7 @@ from evenhand._validate import is_number
 from evenhand.errors import DataError
 from evenhand.models.base import Model
 from evenhand.models.outputs import as_labels
-from evenhand.repairing.rows import Positions, labels_of
+from evenhand.repairs.rows import Positions, labels_of
 from evenhand.spaces.text.individuals import TextIndividuals
 from evenhand.spaces.text.readers import strings_of
 from evenhand.spaces.text.space import BoundTextSpace, TextSpace

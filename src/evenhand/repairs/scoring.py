@@ -13,8 +13,8 @@ from evenhand.estimates.favour import alike
 from evenhand.estimates.intervals import clopper_pearson, tango
 from evenhand.models.base import Model
 from evenhand.models.client import Asking
-from evenhand.repairing.rows import Labelled
-from evenhand.repairing.text_rows import LabelledTexts
+from evenhand.repairs.rows import Labelled
+from evenhand.repairs.text_rows import LabelledTexts
 
 CHUNK = 16_384
 BINS = 10

@@ -15,10 +15,10 @@ from evenhand.estimates.plan import Plan
 from evenhand.estimates.result import Estimate
 from evenhand.estimates.texts import judged, measured_texts
 from evenhand.models.base import Model
-from evenhand.repairing.evidence import FEW, Evidence, Mask
-from evenhand.repairing.scoring import accuracy, answers, auc, calibration
-from evenhand.repairing.text_rows import LabelledTexts, UsedTexts
-from evenhand.repairing.workshop import seed_of
+from evenhand.repairs.evidence import FEW, Evidence, Mask
+from evenhand.repairs.scoring import accuracy, answers, auc, calibration
+from evenhand.repairs.text_rows import LabelledTexts, UsedTexts
+from evenhand.repairs.workshop import seed_of
 from evenhand.runs.run import Run, run_search
 from evenhand.search import Strategy
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.repairing.workshop import Remedy, Workshop, seed_of
+from evenhand.repairs.workshop import Remedy, Workshop, seed_of
 from evenhand.spaces.individuals import Individuals
 from evenhand.strategies._checks import one_of
 

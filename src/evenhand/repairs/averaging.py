@@ -14,7 +14,7 @@ from evenhand.models.client import Asking
 from evenhand.models.outputs import as_labels, as_scores, to_array
 from evenhand.models.sklearn import EstimatorModel
 from evenhand.models.wrap import CallableModel
-from evenhand.repairing.neighbours import KEEP, Neighbours
+from evenhand.repairs.neighbours import KEEP, Neighbours
 from evenhand.spaces.frames import as_pandas, columns_of
 
 CALL = 2**18

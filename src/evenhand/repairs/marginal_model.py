@@ -8,8 +8,8 @@ from evenhand.errors import ModelError
 from evenhand.models.base import Array, Floats, Model, Rows
 from evenhand.models.sklearn import EstimatorModel
 from evenhand.models.wrap import CallableModel
-from evenhand.repairing.averaging import averaged, follows, scoring_of
-from evenhand.repairing.neighbours import Neighbours
+from evenhand.repairs.averaging import averaged, follows, scoring_of
+from evenhand.repairs.neighbours import Neighbours
 
 
 class MarginalModel(Model):

@@ -16,10 +16,10 @@ from evenhand.criteria import Criterion
 from evenhand.engine.probe import Asker
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.estimates.estimating import estimate
-from evenhand.repairing.rows import Labelled
-from evenhand.repairing.training import Trainer, check_classes
-from evenhand.repairing.used import Used
-from evenhand.repairing.voting import Voters, Whose
+from evenhand.repairs.rows import Labelled
+from evenhand.repairs.training import Trainer, check_classes
+from evenhand.repairs.used import Used
+from evenhand.repairs.voting import Voters, Whose
 from evenhand.runs.run import Run, audit, digest_of_answers
 from evenhand.search import Strategy
 from evenhand.spaces.individuals import Individuals

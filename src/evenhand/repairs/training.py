@@ -11,8 +11,8 @@ import numpy as np
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
-from evenhand.repairing.rows import Labelled
-from evenhand.repairing.text_rows import LabelledTexts
+from evenhand.repairs.rows import Labelled
+from evenhand.repairs.text_rows import LabelledTexts
 
 Train = Callable[[Any, Any], Any]
 INSTEAD = "give an estimator with fit and get_params, or a function train(X, y) that returns a model"

@@ -17,10 +17,10 @@ from evenhand.engine.probe import Asker
 from evenhand.estimates.texts import judged
 from evenhand.models.base import Model
 from evenhand.models.wrap import reading
-from evenhand.repairing.text_rows import LabelledTexts, ground_of
-from evenhand.repairing.training import Trainer
-from evenhand.repairing.voting import Whose, majority, numbers_of
-from evenhand.repairing.workshop import Workshop, seed_of
+from evenhand.repairs.text_rows import LabelledTexts, ground_of
+from evenhand.repairs.training import Trainer
+from evenhand.repairs.voting import Whose, majority, numbers_of
+from evenhand.repairs.workshop import Workshop, seed_of
 from evenhand.runs.run import FIXED_ROWS, Run, audit, digest_of_answers
 
 

@@ -11,15 +11,15 @@ from evenhand.criteria import Criterion
 from evenhand.errors import DataError, StrategyError
 from evenhand.estimates.favour import alike, normal, outcomes_of
 from evenhand.models.base import Model
-from evenhand.repairing.evidence import Inquiry, movable, watched
-from evenhand.repairing.rows import Labelled, labelled, split
-from evenhand.repairing.scoring import answers
-from evenhand.repairing.text_evidence import TextInquiry
-from evenhand.repairing.text_rows import LabelledTexts, UsedTexts, labelled_texts, split_texts
-from evenhand.repairing.text_workshop import TextTrainer, TextWorkshop
-from evenhand.repairing.training import Trainer
-from evenhand.repairing.used import Used
-from evenhand.repairing.workshop import Method, Workshop, seed_of
+from evenhand.repairs.evidence import Inquiry, movable, watched
+from evenhand.repairs.rows import Labelled, labelled, split
+from evenhand.repairs.scoring import answers
+from evenhand.repairs.text_evidence import TextInquiry
+from evenhand.repairs.text_rows import LabelledTexts, UsedTexts, labelled_texts, split_texts
+from evenhand.repairs.text_workshop import TextTrainer, TextWorkshop
+from evenhand.repairs.training import Trainer
+from evenhand.repairs.used import Used
+from evenhand.repairs.workshop import Method, Workshop, seed_of
 from evenhand.runs.run import DEFAULT_TESTS, check_kind
 from evenhand.search import Strategy
 from evenhand.spaces.tabular import Space

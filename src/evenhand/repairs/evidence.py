@@ -21,10 +21,10 @@ from evenhand.estimates.result import Estimate
 from evenhand.estimates.subject import subject_of
 from evenhand.estimates.watching import Watch
 from evenhand.models.base import Model
-from evenhand.repairing.rows import Labelled
-from evenhand.repairing.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration
-from evenhand.repairing.used import Used
-from evenhand.repairing.workshop import seed_of
+from evenhand.repairs.rows import Labelled
+from evenhand.repairs.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration
+from evenhand.repairs.used import Used
+from evenhand.repairs.workshop import seed_of
 from evenhand.runs.run import Run, run_search
 from evenhand.search import Strategy
 from evenhand.spaces.tabular import Space

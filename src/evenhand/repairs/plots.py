@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from evenhand.repairing.result import Repair
+    from evenhand.repairs.result import Repair
 
 ORIGINAL, COLOURS = "#64748b", ("#c2410c", "#0f766e", "#1d4ed8", "#a21caf", "#a16207")
 POPULATIONS = {"uniform": "of legal individuals", "data": "of people like the held-out rows"}

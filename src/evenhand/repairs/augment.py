@@ -10,8 +10,8 @@ import numpy as np
 from evenhand._format import percent
 from evenhand._validate import is_number
 from evenhand.errors import StrategyError
-from evenhand.repairing.voting import Whose, check_voters
-from evenhand.repairing.workshop import Remedy, Round, Workshop
+from evenhand.repairs.voting import Whose, check_voters
+from evenhand.repairs.workshop import Remedy, Round, Workshop
 from evenhand.strategies._checks import at_least, one_of
 
 

@@ -14,7 +14,7 @@ import pytest
 import evenhand as eh
 from evenhand import plugins
 from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
-from evenhand.reporting.wording import call_of
+from evenhand.reports.wording import call_of
 from evenhand.search import Problem, judge
 from evenhand.spaces.base import require
 from evenhand.strategies import describe, known, make, names

@@ -14,7 +14,7 @@ from typing import Any
 from evenhand.cli.demo import (SAMPLES)
 from evenhand.demo import (DEMOS, demo)
 from evenhand.demo.text_demo import (NOTE, TITLE, text_demo)
-from evenhand.reporting import (report)
+from evenhand.reports.making import (report)
 
 PICTURES = Path(__file__).parent
 DESKTOP, PHONE, PAGE = (1100, 900), (360, 740), (794, 1123)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from evenhand.repairs.mending import repair
     from evenhand.repairs.result import Repair
     from evenhand.repairs.retrain import Retrain
-    from evenhand.reporting import report
+    from evenhand.reports.making import report
     from evenhand.runs.bundle import BundleCheck, bundle, check_bundle
     from evenhand.runs.formats import export
     from evenhand.runs.replay import Replay, replay

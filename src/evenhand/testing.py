@@ -25,7 +25,7 @@ from evenhand.models.base import Model
 from evenhand.models.client import Asking
 from evenhand.models.wrap import CallableModel, reading, wrap
 from evenhand.plugins import is_spec
-from evenhand.reporting import report
+from evenhand.reports.making import report
 from evenhand.runs.replay import replay
 from evenhand.runs.run import Run, audit, needs_of, space_from
 from evenhand.spaces.attributes import Integer, Nominal

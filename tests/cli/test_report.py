@@ -118,7 +118,7 @@ def test_parts_that_fail_are_told_and_the_rest_is_written(
         raise ModelError("the server is gone")
 
     for name in ("regions", "coverage"):
-        monkeypatch.setattr(f"evenhand.reporting.gathering.{name}", broken)
+        monkeypatch.setattr(f"evenhand.reports.gathering.{name}", broken)
     done = evenhand("report", kept, *REFUSE, "--output", tmp_path / "out.html")
     assert done.exit_code == 1, done.output
     told = "2 parts could not be made (Where it happens, How much of the model was tested): the server is gone"
@@ -142,7 +142,7 @@ def test_what_could_not_be_had_is_told_with_what_helps(
     def untrusted(*_: object, **__: object) -> None:
         raise ModelError("m.skops: it would create a.B, c.D", remedy=("trust ", trust_types(["a.B", "c.D"])))
 
-    for place in ("evenhand.reporting.subject.model_of", "evenhand.runs.provenance.model_of"):
+    for place in ("evenhand.runs.provenance.model_of", "evenhand.runs.provenance.model_of"):
         monkeypatch.setattr(place, untrusted)
     # To name the same model would be refused for the same reason.
     assert "--trust a.B --trust c.D has it asked" in evenhand("report", kept, "--output", out).stderr

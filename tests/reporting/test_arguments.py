@@ -11,7 +11,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import DataError, EvenhandError, ModelError, RunError
-from evenhand.reporting.making import gathered
+from evenhand.reports.making import gathered
 from evenhand.runs.provenance import Source
 from tests.reporting.conftest import SPACE, decide
 

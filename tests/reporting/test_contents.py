@@ -12,9 +12,9 @@ import pytest
 import evenhand as eh
 from evenhand._format import interval, percent
 from evenhand.errors import DataError, ModelError
-from evenhand.reporting.gathering import Content
-from evenhand.reporting.making import gathered
-from evenhand.reporting.rendering import render, sections
+from evenhand.reports.gathering import Content
+from evenhand.reports.making import gathered
+from evenhand.reports.rendering import render, sections
 from tests.reporting.conftest import SPACE, decide
 from tests.reporting.page import Page
 
@@ -156,7 +156,7 @@ def test_a_part_that_fails_does_not_lose_the_rest(run: eh.Run, monkeypatch: pyte
         raise ModelError("the sky <fell>")
 
     for name in ("regions", "estimate", "coverage", "shrunk", "groups"):
-        monkeypatch.setattr(f"evenhand.reporting.gathering.{name}", broken)
+        monkeypatch.setattr(f"evenhand.reports.gathering.{name}", broken)
     page = Page(render(gathered(run)))
     page.check()
     assert page.text.count("This part could not be made: the sky <fell>.") == 1
@@ -170,7 +170,7 @@ def test_a_fault_of_the_report_itself_is_not_hidden(run: eh.Run, monkeypatch: py
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("evenhand.reporting.gathering.estimate", broken)
+    monkeypatch.setattr("evenhand.estimates.estimating.estimate", broken)
     with pytest.raises(ZeroDivisionError):
         gathered(run)
 
@@ -274,7 +274,7 @@ def test_five_values_stand_for_many() -> None:
 
 def test_a_part_that_needs_an_optional_package_is_left_out_without_a_warning(tmp_path, monkeypatch) -> None:
     from evenhand.errors import MissingExtra
-    from evenhand.reporting import gathering
+    from evenhand.reports import gathering
 
     def missing(*_args: object, **_named: object) -> None:
         raise MissingExtra("fairlearn", "fairness", "the comparison of groups")

@@ -11,9 +11,9 @@ import pytest
 
 import evenhand as eh
 from evenhand.criteria import UnknownCriterion
-from evenhand.reporting.counting import Counted
-from evenhand.reporting.making import gathered
-from evenhand.reporting.rendering import render
+from evenhand.reports.counting import Counted
+from evenhand.reports.making import gathered
+from evenhand.reports.rendering import render
 from tests.reporting.page import Page
 
 SPACE = eh.Space([eh.Integer("age", 18, 80), eh.Nominal("sex", ["F", "M"])], protected="sex")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 import evenhand as eh
 from evenhand._format import visible
-from evenhand.reporting.making import gathered
-from evenhand.reporting.rendering import render
+from evenhand.reports.making import gathered
+from evenhand.reports.rendering import render
 from evenhand.words import plain
 from tests.exporting.hostile import NASTY, runs, texts, texts_of
 from tests.reporting.page import Page

@@ -15,10 +15,10 @@ import pytest
 import evenhand as eh
 from evenhand import _format
 from evenhand._version import __version__
-from evenhand.reporting.counting import Counted
-from evenhand.reporting.gathering import Content
-from evenhand.reporting.making import gathered
-from evenhand.reporting.rendering import render
+from evenhand.reports.counting import Counted
+from evenhand.reports.gathering import Content
+from evenhand.reports.making import gathered
+from evenhand.reports.rendering import render
 from tests.helpers import optional
 from tests.reporting.page import VOID, Page
 

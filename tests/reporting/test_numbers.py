@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.reporting.making import gathered
-from evenhand.reporting.rendering import render
+from evenhand.reports.making import gathered
+from evenhand.reports.rendering import render
 from tests.helpers import optional
 from tests.reporting.page import Page
 

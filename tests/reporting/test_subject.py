@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.reporting.making import gathered
-from evenhand.reporting.rendering import render
-from evenhand.reporting.subject import FEWEST, SAMPLES, _rows, affordable
+from evenhand.reports.making import gathered
+from evenhand.reports.rendering import render
+from evenhand.reports.subject import FEWEST, SAMPLES, _rows, affordable
 from tests.reporting.conftest import decide
 from tests.reporting.page import Page
 

@@ -11,10 +11,10 @@ import pytest
 import evenhand as eh
 from evenhand._format import number
 from evenhand.errors import DataError, ModelError
-from evenhand.reporting.cards import cards_of_pairs
-from evenhand.reporting.making import gathered
-from evenhand.reporting.rendering import environment, render, sections
-from evenhand.reporting.subject import SECONDS, affordable
+from evenhand.reports.cards import cards_of_pairs
+from evenhand.reports.making import gathered
+from evenhand.reports.rendering import environment, render, sections
+from evenhand.reports.subject import SECONDS, affordable
 from evenhand.text_words import TextPair
 from tests.reporting.page import Page
 
@@ -34,7 +34,7 @@ def test_quality_that_fails_says_why(text_run: eh.Run, monkeypatch: pytest.Monke
     def broken(*_: object) -> None:
         raise DataError("no such words")
 
-    monkeypatch.setattr("evenhand.reporting.gathering._quality", broken)
+    monkeypatch.setattr("evenhand.reports.gathering._quality", broken)
     content = gathered(text_run)
     assert "quality" in sections(content)
     assert "This part could not be made: no such words." in Page(render(content)).text
@@ -216,7 +216,7 @@ def test_an_estimate_that_fails_leaves_the_rest(kept: tuple[eh.Run, eh.Run], mon
     def broken(*_: object, **__: object) -> None:
         raise DataError("no such texts")
 
-    monkeypatch.setattr("evenhand.reporting.gathering.estimate", broken)
+    monkeypatch.setattr("evenhand.estimates.estimating.estimate", broken)
     content = gathered(kept[0])
     assert list(content.failed) == ["common data"]
     page = Page(render(content))

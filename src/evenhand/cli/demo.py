@@ -34,7 +34,7 @@ def _people(seed: int, directory: Path, no_page: bool) -> Sequence[Path]:
     from evenhand.cli.progress import progress
     from evenhand.demo import DEMOS
     from evenhand.demo import demo as show
-    from evenhand.reporting import report
+    from evenhand.reports.making import report
 
     out = summary.console()
     written = []

@@ -38,7 +38,7 @@ def report(config: Config) -> None:
 def settings_of(config: Config) -> dict[str, Any]:
     """Read what a configuration says of reports, whichever command writes one; an error names the key."""
     from evenhand.config.file import wish
-    from evenhand.reporting.arguments import check_confidence, check_numbers
+    from evenhand.reports.arguments import check_confidence, check_numbers
 
     numbers = config.report.given("examples", "samples")
     confidence = 0.95 if config.estimate.confidence is None else config.estimate.confidence
@@ -60,8 +60,8 @@ def settings_of(config: Config) -> dict[str, Any]:
 
 def reported(run: Run, path: Path, quiet: bool, **settings: Any) -> bool:
     """Write a report and tell what could not be had for it, and which parts failed; whether none did."""
-    from evenhand.reporting.making import gathered, ready, write
-    from evenhand.reporting.rendering import failed, render
+    from evenhand.reports.making import gathered, ready, write
+    from evenhand.reports.rendering import failed, render
 
     ready(path)
     content = gathered(run, **settings)

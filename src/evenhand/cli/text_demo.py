@@ -18,7 +18,7 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     from evenhand.cli import summary
     from evenhand.cli.progress import progress
     from evenhand.demo.text_demo import NOTE, TITLE, search_of_texts, text_demo
-    from evenhand.reporting import report
+    from evenhand.reports.making import report
 
     out = summary.console()
     with progress(wanted=True) as status:

@@ -271,7 +271,7 @@ class Run:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         # By name: what shows runs stands above them.
-        return str(import_module("evenhand.reporting").short(self))
+        return str(import_module("evenhand.reports").short(self))
 
     @classmethod
     def load(cls, directory: str | Path) -> Run:

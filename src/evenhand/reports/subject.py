@@ -15,7 +15,7 @@ from evenhand.errors import DataError, EvenhandError, ModelError
 from evenhand.estimates.favour import normal
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
-from evenhand.reporting.arguments import check_favourable, check_texts, check_truth, decides
+from evenhand.reports.arguments import check_favourable, check_texts, check_truth, decides
 from evenhand.runs.provenance import Changed, Source, model_of, unchanged
 from evenhand.runs.replay import asker_of
 from evenhand.runs.run import Run

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand._format import visible
 from evenhand._version import __version__
-from evenhand.reporting import charts, favouring, figures, wording
-from evenhand.reporting.counting import Counted
-from evenhand.reporting.cutting import listed, short, words
-from evenhand.reporting.directions import DECISIONS
-from evenhand.reporting.figures import count, say, sourced
+from evenhand.reports import charts, favouring, figures, wording
+from evenhand.reports.counting import Counted
+from evenhand.reports.cutting import listed, short, words
+from evenhand.reports.directions import DECISIONS
+from evenhand.reports.figures import count, say, sourced
 from evenhand.runs.provenance import threshold_of
 from evenhand.words import plain
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from evenhand.estimates.comparisons import Comparison
     from evenhand.estimates.result import Estimate
-    from evenhand.reporting.gathering import Content
+    from evenhand.reports.gathering import Content
     from evenhand.runs.run import Run
 
 COMPARISONS = 8
@@ -40,7 +40,7 @@ def render(content: Content) -> str:
     """Make the page.
 
     >>> import evenhand as eh
-    >>> from evenhand.reporting.making import gathered
+    >>> from evenhand.reports.making import gathered
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     >>> run = eh.audit(lambda f: f["age"] > 3, space, strategy="themis")
     >>> render(gathered(run)).splitlines()[0]
@@ -91,7 +91,7 @@ def environment() -> Environment:
     from markupsafe import Markup, escape
 
     made = Environment(
-        loader=PackageLoader("evenhand.reporting", "."),
+        loader=PackageLoader("evenhand.reports", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -15,9 +15,9 @@ from evenhand.errors import EvenhandError
 from evenhand.estimates.favour import directs
 from evenhand.estimates.tables import ALL_VALUES, spread
 from evenhand.estimates.words import more
-from evenhand.reporting.counting import Counted
-from evenhand.reporting.cutting import listed, short
-from evenhand.reporting.figures import count, given, high, interval, level, percent, say, told
+from evenhand.reports.counting import Counted
+from evenhand.reports.cutting import listed, short
+from evenhand.reports.figures import count, given, high, interval, level, percent, say, told
 from evenhand.words import native, plain
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from evenhand.estimates.comparisons import Comparison
     from evenhand.estimates.result import Estimate
-    from evenhand.reporting.gathering import Content
-    from evenhand.reporting.subject import ReportInputs
+    from evenhand.reports.gathering import Content
+    from evenhand.reports.subject import ReportInputs
     from evenhand.runs.run import Run
 
 TEXTS = "texts like those given with a protected term"

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from evenhand.estimates.favour import LOWER, Order, alike, directs, outcomes_of
 from evenhand.estimates.words import more
-from evenhand.reporting.counting import Counted
-from evenhand.reporting.cutting import listed, short
-from evenhand.reporting.figures import given, say, told
+from evenhand.reports.counting import Counted
+from evenhand.reports.cutting import listed, short
+from evenhand.reports.figures import given, say, told
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
     from evenhand.estimates.comparisons import Comparison
     from evenhand.estimates.result import Estimate
-    from evenhand.reporting.gathering import Content
-    from evenhand.reporting.subject import ReportInputs
+    from evenhand.reports.gathering import Content
+    from evenhand.reports.subject import ReportInputs
 
 NET = "Net is the first of these shares less the second: above zero, the first of the two is better off."
 SHOWN = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evenhand.reporting.cards import cards_of_pairs
-from evenhand.reporting.figures import sourced
-from evenhand.reporting.rendering import environment
-from evenhand.reporting.wording import verdict
+from evenhand.reports.cards import cards_of_pairs
+from evenhand.reports.figures import sourced
+from evenhand.reports.rendering import environment
+from evenhand.reports.wording import verdict
 from evenhand.words import telling
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from evenhand import _format
 from evenhand._format import Figure, Sentence, visible
 from evenhand.criteria import Criterion
-from evenhand.reporting.cutting import words
+from evenhand.reports.cutting import words
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -16,10 +16,10 @@ from evenhand.explanations.examples import examples_of as shrunk
 from evenhand.explanations.finding import regions
 from evenhand.explanations.result import Examples, Regions
 from evenhand.models.wrap import wrap
-from evenhand.reporting.cards import Card, cards_of_examples, cards_of_pairs
-from evenhand.reporting.directions import Direction, Terms, directions, terms
-from evenhand.reporting.meeting import affected, pairs_met
-from evenhand.reporting.subject import FEW, SOUGHT, ReportInputs, individuals
+from evenhand.reports.cards import Card, cards_of_examples, cards_of_pairs
+from evenhand.reports.directions import Direction, Terms, directions, terms
+from evenhand.reports.meeting import affected, pairs_met
+from evenhand.reports.subject import FEW, SOUGHT, ReportInputs, individuals
 from evenhand.runs.replay import judge_of
 from evenhand.words import plain, telling
 

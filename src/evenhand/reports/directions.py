@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenhand.reporting.cutting import listed, short
+from evenhand.reports.cutting import listed, short
 from evenhand.spaces.text.diff import swaps
 from evenhand.words import native
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenhand.explanations.result import Example, Examples
-from evenhand.reporting.cutting import cut, listed, short
+from evenhand.reports.cutting import cut, listed, short
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.text.diff import Piece
 from evenhand.text_words import TextPair

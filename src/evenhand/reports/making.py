@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from evenhand._interrupts import watched
 from evenhand._write import reason, replacing
 from evenhand.errors import RunError
-from evenhand.reporting.arguments import check_confidence, check_kinds, check_numbers, check_others, check_run, runs_of
-from evenhand.reporting.gathering import Content, gather
-from evenhand.reporting.rendering import failed, render
-from evenhand.reporting.subject import subject_of
-from evenhand.reporting.wording import named
+from evenhand.reports.arguments import check_confidence, check_kinds, check_numbers, check_others, check_run, runs_of
+from evenhand.reports.gathering import Content, gather
+from evenhand.reports.rendering import failed, render
+from evenhand.reports.subject import subject_of
+from evenhand.reports.wording import named
 from evenhand.words import plain
 
 if TYPE_CHECKING:

@@ -84,7 +84,7 @@ def _arguments(call: str) -> list[str]:
 
 def _check_mark(settings: dict[str, Any]) -> None:
     """Raise where a mark has a setting that there is not."""
-    from evenhand.config.values import allowed, in_python
+    from evenhand.config.file import allowed, in_python
 
     names = list(dict.fromkeys(["limit", "retry", *_arguments("audit"), *_arguments("estimate")]))
     for name in settings:

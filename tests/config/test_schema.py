@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 
 from evenhand.cli import audit as audit_command
 from evenhand.cli.app import app, built
-from evenhand.config import commands, pages, schema
-from evenhand.config.commands import COMMANDS
-from evenhand.config.file import Config, read
-from evenhand.config.schema import PER_CALL, SETTINGS, TABLES, AuditTable, Setting, Table
-from evenhand.config.values import spell
+from evenhand.config import pages, schema
+from evenhand.config import schema as commands
+from evenhand.config.file import Config, read, spell
+from evenhand.config.schema import COMMANDS, PER_CALL, SETTINGS, TABLES, AuditTable, Setting, Table
 from tests.cli.conftest import MODELS, Command
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"

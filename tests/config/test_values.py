@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.config.file import InFile, read
+from evenhand.config.file import InFile, checked, read, spell
 from evenhand.config.schema import SETTINGS
-from evenhand.config.values import checked, spell
 from evenhand.errors import ConfigError
 
 

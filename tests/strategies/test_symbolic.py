@@ -659,7 +659,7 @@ def test_too_many_labels_to_explain() -> None:
 
 
 def test_settings_on_the_command_line() -> None:
-    from evenhand.config.values import of_strategy as parse
+    from evenhand.config.file import of_strategy as parse
 
     texts = ["neighbours=500", "threshold=0.5", "phase=local", "seeds=random", "order=iterative", "first=global"]
     assert parse("symbolic", texts) == {

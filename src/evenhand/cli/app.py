@@ -13,9 +13,8 @@ from typer.core import TyperCommand
 
 from evenhand._version import __version__
 from evenhand.cli.faults import Guarded
-from evenhand.config.commands import COMMANDS, LAST, Command
-from evenhand.config.schema import Setting
-from evenhand.config.values import worded
+from evenhand.config.file import worded
+from evenhand.config.schema import COMMANDS, LAST, Command, Setting
 
 MODULES = {"strategies": "listing", "datasets": "listing"}
 """Modules of commands that are not named after them; each has a function with the command's name."""

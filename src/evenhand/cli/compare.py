@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand.cli.faults import FOUND
-from evenhand.config.values import spell
+from evenhand.config.file import spell
 
 if TYPE_CHECKING:
     from evenhand.config.file import Config

@@ -71,7 +71,7 @@ def message(error: EvenhandError, command: str = "") -> str:
     evenhand: the model raised ValueError
     (200 tests had been judged)
     """
-    from evenhand.config.values import error_text, setting_of, spell
+    from evenhand.config.file import error_text, setting_of, spell
 
     setting = setting_of(error.parameter, command)
     told = error_text(error, name=None if setting is None else spell(setting))

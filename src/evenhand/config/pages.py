@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evenhand.config.commands import COMMANDS, Command
-from evenhand.config.schema import PER_CALL, SETTINGS, TABLES, Setting
-from evenhand.config.values import kind_of, spell, toml, worded
+from evenhand.config.file import kind_of, spell, toml, worded
+from evenhand.config.schema import COMMANDS, PER_CALL, SETTINGS, TABLES, Command, Setting
 
 COLUMN, WIDTH = 28, 112
 """Where comments in the template begin and end."""

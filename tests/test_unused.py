@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
-from evenhand.cli.measured import facts
+from evenhand.cli.estimate import facts
 from evenhand.errors import UnusedWarning
 from evenhand.estimates.limits import Limit, Outcome
 from evenhand.models import client as asking

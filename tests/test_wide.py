@@ -16,7 +16,7 @@ import evenhand as eh
 from evenhand._format import count
 from evenhand._rng import Stream
 from evenhand.budget import Budget
-from evenhand.cli.progress import line
+from evenhand.cli.output import line
 from evenhand.engine.accounting import Status
 from evenhand.errors import EstimateError
 from evenhand.repairs.neighbours import _chosen

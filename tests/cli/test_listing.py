@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from evenhand import __version__
-from evenhand.cli.listing import described
+from evenhand.cli.app import described
 from evenhand.strategies import STRATEGIES
 from tests.cli.conftest import Command
 

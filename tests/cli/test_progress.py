@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from evenhand.budget import Budget
-from evenhand.cli.progress import done, line, progress
+from evenhand.cli.output import done, line, progress
 from evenhand.engine.accounting import Status
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.cli.repaired import choose
+from evenhand.cli.repair import choose
 from evenhand.repairs.scoring import Interval
 from tests.cli import models
 from tests.cli.conftest import MODELS, Command
@@ -187,7 +187,7 @@ def test_a_method_that_changes_next_to_nothing_is_not_chosen(repair: Command, tm
 def test_a_missing_package_is_named_before_the_work(
     repair: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenhand.cli.saving.find_spec", lambda name: None)
+    monkeypatch.setattr("evenhand.cli.repair.find_spec", lambda name: None)
     done = repair(f"{MODELS}:train", *QUICK, "--method", "marginal", "--save", tmp_path / "fair.skops")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "pip install 'evenhand[skops]'" in done.stderr

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evenhand import errors as remedies
-from evenhand.cli.faults import message
+from evenhand.cli.app import message
 from evenhand.errors import EvenhandError, Use
 from tests.cli import models
 from tests.cli.conftest import MODELS, PEOPLE, Command

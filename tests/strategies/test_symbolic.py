@@ -681,7 +681,7 @@ def test_data_without_rows() -> None:
 
 
 def test_counts_are_told_only_where_there_is_something(tmp_path: Path) -> None:
-    from evenhand.cli.summary import facts
+    from evenhand.cli.audit import facts
 
     space = eh.Space([eh.Integer("a", 0, 9), eh.Integer("b", 0, 9), eh.Boolean("p")], "p", ["a + b != 9"])
     run = eh.audit(lambda f: (f["a"] + f["b"] > 8) & f["p"], space, eh.Symbolic(neighbours=100), directory=tmp_path)

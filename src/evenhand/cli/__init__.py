@@ -49,8 +49,7 @@ def main() -> None:
 
 def _run() -> int:
     from evenhand._interrupts import watched
-    from evenhand.cli.app import app
-    from evenhand.cli.faults import flushed
+    from evenhand.cli.app import app, flushed
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

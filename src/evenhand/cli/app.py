@@ -3,18 +3,125 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from evenhand._format import visible
+from evenhand._interrupts import settled
 from evenhand._version import __version__
-from evenhand.cli.faults import Guarded
 from evenhand.config.file import worded
 from evenhand.config.schema import COMMANDS, LAST, Command, Setting
+from evenhand.errors import EvenhandError
+
+FOUND, WRONG, UNDECIDED, INTERRUPTED, PIPE = 1, 2, 3, 130, 141
+"""Exit states besides 0: the third is too few tests to say; the last what a shell shows where the reader has gone."""
+MOST_LINES = 3
+
+
+class Guarded(TyperGroup):
+    """Commands whose errors become messages and exit states."""
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """Read the arguments."""
+        try:
+            return super().make_context(*arguments, **settings)
+        except KeyboardInterrupt as interrupt:
+            raise _interrupted(interrupt) from None
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except EvenhandError as error:
+            tell(message(error, ctx.invoked_subcommand or ""))
+            raise typer.Exit(WRONG) from None
+        except KeyboardInterrupt as interrupt:
+            raise _interrupted(interrupt) from None
+        except BrokenPipeError:
+            _mute()
+            raise typer.Exit(PIPE) from None
+        except OSError as error:
+            tell(f"evenhand: {error.filename or 'the output'}: {error.strerror or error}")
+            raise typer.Exit(WRONG) from None
+        except (typer.Exit, typer.Abort, typer.TyperException):
+            raise
+        except Exception as error:
+            if os.environ.get("EVENHAND_TRACEBACK"):
+                raise
+            first = (str(error).splitlines() or [""])[0][:300]
+            tell(
+                f"evenhand: this should not have happened: {type(error).__name__}: {first}\n"
+                "please report it with what EVENHAND_TRACEBACK=1 in the environment shows"
+            )
+            raise typer.Exit(WRONG) from None
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> typer.Exit:
+    settled()
+    tell("evenhand: interrupted" if type(interrupt) is KeyboardInterrupt else "evenhand: told to end")
+    return typer.Exit(INTERRUPTED)
+
+
+def message(error: EvenhandError, command: str = "") -> str:
+    """Write an error and its notes in at most three lines, as flags.
+
+    >>> error = EvenhandError("the model raised ValueError")
+    >>> error.add_note("200 tests had been judged")
+    >>> print(message(error))
+    evenhand: the model raised ValueError
+    (200 tests had been judged)
+    """
+    from evenhand.config.file import error_text, setting_of, spell
+
+    setting = setting_of(error.parameter, command)
+    told = error_text(error, name=None if setting is None else spell(setting))
+    lines = [line.strip() for line in told.splitlines() if line.strip()] or [type(error).__name__]
+    notes = "; ".join(getattr(error, "__notes__", []))
+    if notes:
+        lines.append(f"({notes})")
+    if len(lines) > MOST_LINES:
+        lines[MOST_LINES - 1 :] = [" ".join(lines[MOST_LINES - 1 :])]
+    return "\n".join(["evenhand: " + lines[0], *lines[1:]])
+
+
+def say(text: str) -> None:
+    """Write to standard output, without anything that a terminal would obey."""
+    typer.echo(visible(text, keep="\n"))
+
+
+def tell(text: str) -> None:
+    """Write to the error stream, without anything that a terminal would obey."""
+    typer.echo(visible(text, keep="\n"), err=True)
+
+
+def flushed(status: int) -> int:
+    """Write out what is left, and give the exit state; a full disk or a reader that has gone changes it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _mute()
+        return PIPE
+    except OSError as error:
+        _mute()
+        tell(f"evenhand: the output cannot be written: {error.strerror}")
+        return WRONG
+    return status
+
+
+def _mute() -> None:
+    """Let nothing more be written to standard output; Python would complain about it at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
 
 MODULES = {"strategies": "listing", "datasets": "listing"}
 """Modules of commands that are not named after them; each has a function with the command's name."""
@@ -145,3 +252,64 @@ def evenhand(
 
     Begin with "evenhand demo", or with "evenhand init" on your own data.
     """
+
+
+def strategies() -> None:
+    """List the searches: what each does, its paper, its settings."""
+    import dataclasses
+
+    from evenhand.errors import StrategyError
+    from evenhand.strategies import kind_of, names
+
+    rows = []
+    for name in names():
+        try:
+            kind = kind_of(name)
+        except StrategyError as error:
+            rows.append((name, str(error), ""))
+            continue
+        settings = ", ".join(f"{field.name}={field.default}" for field in dataclasses.fields(kind))
+        what, paper = described(kind)
+        rows.append((name, f"{what}\n{paper}" if paper else what, settings))
+    _show(("name", "what it does", "settings (--set NAME=VALUE)"), rows)
+
+
+def datasets() -> None:
+    """List the data sets that come with the package."""
+    from evenhand.datasets import load, names
+
+    rows = []
+    for name in names("tables"):
+        data = load(name)
+        size = f"{len(data.frame):,} rows, {len(data.features)} columns"
+        rows.append((name, size, f"{data.target} (wanted: {data.favourable})", ", ".join(data.protected)))
+    texts = load("comments")
+    rows.append((texts.name, f"{len(texts):,} texts", "toxic (wanted: not)", texts.lexicon))
+    _show(("name", "size", "target", "protected"), rows)
+
+
+def described(kind: type[Any]) -> tuple[str, str]:
+    """Give what a strategy does and its paper, from its docstring.
+
+    >>> from evenhand import Themis
+    >>> described(Themis)[0]
+    'Judge uniform random individuals until the budget or the space ends.'
+    """
+    paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
+    text = " ".join(paragraphs[1].split()) if len(paragraphs) > 1 else ""
+    # A citation ends with its year: "..., ASE 2018."
+    end = next((i + 1 for i in range(4, len(text)) if text[i] == "." and text[i - 4 : i].isdigit()), 0)
+    return " ".join(paragraphs[0].split()), text[:end]
+
+
+def _show(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from evenhand.cli.audit import console
+
+    table = Table(*header, box=box.SIMPLE, pad_edge=False, show_lines=False)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console().print(table)

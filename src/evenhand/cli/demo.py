@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenhand._format import percent
-from evenhand.cli.faults import say
+from evenhand.cli.app import say
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from evenhand.config.file import Config
+    from evenhand.demo.text_demo import TextAudited
+
 
 SAMPLES = 10_000
 """Of each report's estimates: half of what a report asks by itself, so that the demo is quick."""
@@ -24,14 +28,14 @@ def demo(config: Config) -> None:
 
 
 def _texts(seed: int, directory: Path, no_page: bool) -> Sequence[Path]:
-    from evenhand.cli.text_demo import show_texts
+    pass
 
     return show_texts(seed, None if no_page else directory)
 
 
 def _people(seed: int, directory: Path, no_page: bool) -> Sequence[Path]:
-    from evenhand.cli import summary
-    from evenhand.cli.progress import progress
+    from evenhand.cli import audit as summary
+    from evenhand.cli.output import progress
     from evenhand.demo import DEMOS
     from evenhand.demo import demo as show
     from evenhand.reports.making import report
@@ -68,3 +72,57 @@ def _people(seed: int, directory: Path, no_page: bool) -> Sequence[Path]:
                     )
                 )
     return written
+
+
+def show_texts(seed: int, directory: Path | None) -> list[Path]:
+    """Do the demo of texts, print it, and write its reports where a directory is given."""
+    from evenhand.cli import audit as summary
+    from evenhand.cli.output import progress
+    from evenhand.demo.text_demo import NOTE, TITLE, search_of_texts, text_demo
+    from evenhand.reports.making import report
+
+    out = summary.console()
+    with progress(wanted=True) as status:
+        done = text_demo(seed, progress=status)
+    before, after = done.before, done.after
+    planted = " or ".join(done.data.planted)
+    out.print(TITLE, style="bold")
+    out.print(NOTE.format(planted=planted))
+    out.print(
+        f"\nThe net is right on {percent(before.accuracy)} of comments that it was not trained on. In "
+        f"{before.run.tests:,} tests, {search_of_texts()} finds {before.run.found:,} comments whose decision changes "
+        f"if only a religion is swapped for another. In {percent(done.planted)} of them exactly one of the two "
+        f"was planted ({planted}):"
+    )
+    _show_blame(done, out)
+    out.print("Three of the pairs; what was swapped in [brackets], what was changed before in {braces}:\n")
+    summary.show_pairs(before.pairs, out)
+    repaired = (
+        "The repair: the net is trained on so that bounds on what it says, whatever term stands there, leave the "
+        f"decision as it is. The same search now finds {after.run.found:,} in {after.run.tests:,} tests. It is proven "
+        f"of {percent(after.proven)} of the comments with a term that no swap changes the decision; before, of "
+        f"{percent(before.proven)}. Accuracy goes from {percent(before.accuracy)} to {percent(after.accuracy)}: two "
+        "comments in five have no tone, and who guesses those by religion is often right here, for the bias is in "
+        "these comments too."
+    )
+    out.print(f"\n{repaired}")
+    if directory is None:
+        return []
+    note = NOTE.format(planted=planted)
+    return [
+        report(before.run, directory / "text.html", title=TITLE, note=note),
+        report(after.run, directory / "text-repaired.html", title="The same net, repaired", note=repaired),
+    ]
+
+
+def _show_blame(done: TextAudited, out: Console) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("religion", "planted", "toxic with it", "toxic with the other", box=box.SIMPLE, pad_edge=False)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for row in done.blamed:
+        table.add_row(Text(row.identity), "yes" if row.planted else "", f"{row.toxic:,}", f"{row.other:,}")
+    out.print(table)

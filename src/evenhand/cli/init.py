@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand._format import visible
 from evenhand._write import SHARED, reason, replacing
-from evenhand.cli.faults import say
+from evenhand.cli.app import say
 from evenhand.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evenhand._format import percent, visible
+from evenhand.errors import ConfigError
 
 if TYPE_CHECKING:
     from evenhand.engine.accounting import Status
+
 
 PAUSE = 0.1
 FORESEEN = 1e-6
@@ -96,3 +100,20 @@ def _span(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = seconds / 60
     return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
+
+
+def check_place(path: Path) -> None:
+    """Raise unless a file can be written there.
+
+    >>> check_place(Path("findings.csv"))
+    """
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir():
+        raise ConfigError(f"{path} cannot be a file there; name one in a folder that exists")
+    if path.exists() and not path.is_file():
+        # A device or a pipe, which is written to as it is.
+        return
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written there ({error.strerror}); choose another place") from None

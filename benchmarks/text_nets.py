@@ -24,7 +24,7 @@ from benchmarks.machine import RESULTS, save, short
 from benchmarks.machine import facts as machine
 from benchmarks.nets import CACHE
 from benchmarks.text_subjects import KINDS
-from evenhand.demo.text_nets import Encoder, TextNet, Training, decide, given, repeatable, train
+from evenhand.demo.text import Encoder, TextNet, Training, decide, given, repeatable, train
 from evenhand.spaces.text.similar import load as load_vectors
 
 LAYERS, STATES = 3, 10

@@ -18,7 +18,7 @@ import torch
 
 import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
-from evenhand.demo.text_nets import PAD, Encoder, TextNet, Training, decide, repeatable, train
+from evenhand.demo.text import PAD, Encoder, TextNet, Training, decide, repeatable, train
 from evenhand.models.text.module import TextModule
 
 LAYERS, STATES, WIDTH = 3, 10, 50

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from evenhand._format import percent
 from evenhand.cli.app import app
-from evenhand.demo import text_demo as module
-from evenhand.demo.text_demo import TextAudited, text_demo
+from evenhand.demo import text as module
+from evenhand.demo.text import TextAudited, text_demo
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def test_the_command_prints_it_and_writes_reports(
 
 
 def test_without_the_extra_one_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("torch", "evenhand.demo.text_nets"):
+    for name in ("torch", "evenhand.demo.text"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "evenhand.demo.text_nets")
+    monkeypatch.delitem(sys.modules, "evenhand.demo.text")
     said = CliRunner().invoke(app, ["demo", "--text"])
     assert said.exit_code == 2
     assert said.stderr.splitlines() == [

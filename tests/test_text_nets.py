@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from evenhand.datasets import Corpus
-from evenhand.demo.text_nets import PAD, UNKNOWN, Encoder, TextNet, Training, batches, decide, given, small
+from evenhand.demo.text import PAD, UNKNOWN, Encoder, TextNet, Training, batches, decide, given, small
 from evenhand.errors import DataError
 
 WORDS = ["you", "fool", "thank", "don't"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from evenhand.cli.demo import (SAMPLES)
 from evenhand.demo import (DEMOS, demo)
-from evenhand.demo.text_demo import (NOTE, TITLE, text_demo)
+from evenhand.demo.text import (NOTE, TITLE, text_demo)
 from evenhand.reports.making import (report)
 
 PICTURES = Path(__file__).parent

@@ -8,7 +8,7 @@ import torch
 
 from evenhand import datasets
 from evenhand.datasets.comments import PLANTED, generate
-from evenhand.demo.text_nets import Training, decide, small
+from evenhand.demo.text import Training, decide, small
 from evenhand.errors import DataError
 from evenhand.spaces.text.lexicon import load
 from evenhand.spaces.text.swaps import Swaps

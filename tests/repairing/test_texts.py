@@ -254,7 +254,7 @@ def test_certified_training_has_the_settings_of_the_space_and_of_the_model(
     monkeypatch: pytest.MonkeyPatch, ambiguous: Any, threshold: float | None
 ) -> None:
     torch = optional("torch")
-    from evenhand.demo.text_nets import Encoder
+    from evenhand.demo.text import Encoder
     from evenhand.repairs import certified
 
     encode = Encoder(["the", "black", "white", "asian", "box", "table", "is", "kind", "loud"])
@@ -281,7 +281,7 @@ def test_certified_training_has_the_settings_of_the_space_and_of_the_model(
 def test_certified_training_leaves_the_original_alone() -> None:
     torch = optional("torch")
     from evenhand.datasets import Corpus
-    from evenhand.demo.text_nets import Training, small
+    from evenhand.demo.text import Training, small
 
     corpus = eh.datasets.load("comments").train[:60]
     nets = []

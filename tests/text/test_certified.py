@@ -11,7 +11,7 @@ from torch import nn
 
 import evenhand as eh
 from evenhand.datasets.comments import generate
-from evenhand.demo.text_nets import PAD, Encoder, TextNet, decide
+from evenhand.demo.text import PAD, Encoder, TextNet, decide
 from evenhand.errors import DataError, ModelError
 from evenhand.repairs.bounds import check, read, substitutions
 from evenhand.repairs.certified import Certifying, certify, train_certified

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from evenhand.config.file import Config
-    from evenhand.demo.text_demo import TextAudited
+    from evenhand.demo.text import TextAudited
 
 
 SAMPLES = 10_000
@@ -78,7 +78,7 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     """Do the demo of texts, print it, and write its reports where a directory is given."""
     from evenhand.cli import audit as summary
     from evenhand.cli.output import progress
-    from evenhand.demo.text_demo import NOTE, TITLE, search_of_texts, text_demo
+    from evenhand.demo.text import NOTE, TITLE, search_of_texts, text_demo
     from evenhand.reports.making import report
 
     out = summary.console()

@@ -105,7 +105,7 @@ def certify(
     Examples
     --------
     >>> import torch
-    >>> from evenhand.demo.text_nets import Encoder, TextNet
+    >>> from evenhand.demo.text import Encoder, TextNet
     >>> net = TextNet(5, 3)
     >>> _ = torch.nn.init.zeros_(net.recurrent.weight_ih_l0)
     >>> certify(net, ["A Sikh spoke.", "Hm."], "religion", Encoder(["a", "sikh", "jain"])).share

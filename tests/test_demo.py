@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from evenhand.cli.app import app
 from evenhand.demo import DEMOS, demo
-from tests.reporting.page import Page
+from tests.reports.page import Page
 
 
 def test_the_command_shows_real_pairs_and_writes_reports(tmp_path: Path) -> None:

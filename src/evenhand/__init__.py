@@ -119,28 +119,77 @@ _LATE = {
         "Budget",
         "StopReason",
     ),
-    "criterion": (
+    "criteria": (
         "Flip",
         "Gap",
     ),
-    "ledger": ("Status",),
-    "model": (
-        "Model",
-        "load_model",
-        "wrap",
+    "engine.accounting": ("Status",),
+    "estimates.compare": (
+        "Compared",
+        "compare",
     ),
-    "run": (
+    "estimates.coverage": (
+        "Coverage",
+        "coverage",
+    ),
+    "estimates.estimating": ("estimate",),
+    "estimates.favour": ("Order",),
+    "estimates.groups": (
+        "Groups",
+        "groups",
+    ),
+    "estimates.remaining": (
+        "Remaining",
+        "remaining",
+    ),
+    "estimates.result": ("Estimate",),
+    "explanations.examples": ("examples",),
+    "explanations.finding": ("regions",),
+    "explanations.quality": (
+        "Quality",
+        "quality",
+    ),
+    "explanations.result": (
+        "Example",
+        "Examples",
+        "Region",
+        "Regions",
+    ),
+    "models.base": ("Model",),
+    "models.files": ("load_model",),
+    "models.wrap": ("wrap",),
+    "repairs.augment": ("Augment",),
+    "repairs.certified": ("Certified",),
+    "repairs.counterfactual": ("Counterfactual",),
+    "repairs.marginal": ("Marginal",),
+    "repairs.marginalise": ("Marginalise",),
+    "repairs.mending": ("repair",),
+    "repairs.result": ("Repair",),
+    "repairs.retrain": ("Retrain",),
+    "reports.making": ("report",),
+    "runs.bundle": (
+        "BundleCheck",
+        "bundle",
+        "check_bundle",
+    ),
+    "runs.formats": ("export",),
+    "runs.replay": (
+        "Replay",
+        "replay",
+    ),
+    "runs.run": (
         "Run",
         "audit",
     ),
-    "space": (
+    "spaces.attributes": (
         "Boolean",
         "Integer",
         "Nominal",
         "Ordinal",
         "Real",
-        "Space",
     ),
+    "spaces.tabular": ("Space",),
+    "spaces.text.space": ("TextSpace",),
     "strategies": (
         "Adf",
         "Aequitas",
@@ -151,21 +200,6 @@ _LATE = {
         "TextRandom",
         "Themis",
     ),
-    "text.space": ("TextSpace",),
-    "comparing": ("Compared", "compare"),
-    "covering": ("Coverage", "coverage"),
-    "evidence": ("BundleCheck", "bundle", "check_bundle"),
-    "exporting": ("export",),
-    "locating": ("Region", "Regions", "regions"),
-    "measuring": ("Estimate", "Groups", "Order", "Remaining", "estimate", "groups", "remaining"),
-    "repairing": (
-        *("Augment", "Certified", "Counterfactual", "Marginal", "Marginalise"),
-        *("Repair", "Retrain", "repair"),
-    ),
-    "replaying": ("Replay", "replay"),
-    "reporting": ("report",),
-    "shrinking": ("Example", "Examples", "examples"),
-    "text_quality": ("Quality", "quality"),
 }
 """What is imported when somebody first names it, so that help and errors do not wait for NumPy."""
 _HOME = {name: f"evenhand.{module}" for module, names in _LATE.items() for name in names}

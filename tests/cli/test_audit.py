@@ -8,7 +8,7 @@ import pytest
 
 from evenhand.errors import ModelError
 from tests.cli.conftest import MODELS, Command
-from tests.reporting.page import Page
+from tests.reports.page import Page
 
 
 def test_summary_counts_and_pairs(audit: Command) -> None:

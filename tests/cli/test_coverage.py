@@ -8,7 +8,7 @@ import pytest
 import evenhand as eh
 from tests.cli.conftest import MODELS, PEOPLE, Command
 from tests.cli.models import refuse
-from tests.reporting.page import Page
+from tests.reports.page import Page
 
 
 def test_it_is_shown_beside_the_findings(audit: Command, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from evenhand.engine.store import SOURCE, write_json
 from evenhand.errors import ModelError, trust_types
 from evenhand.runs.provenance import Source
 from tests.cli.conftest import MODELS, Command
-from tests.reporting.page import Page
+from tests.reports.page import Page
 
 REFUSE = ["--model", f"{MODELS}:refuse"]
 

@@ -15,7 +15,7 @@ import evenhand as eh
 from evenhand.cli.audit import write_findings
 from tests.cli import models
 from tests.cli.conftest import MODELS, Command
-from tests.reporting.page import Page
+from tests.reports.page import Page
 
 TEXTS = [
     "The Muslim family next door is loud.",

@@ -123,7 +123,11 @@ def _mute() -> None:
     os.close(null)
 
 
-MODULES = {"strategies": "listing", "datasets": "listing"}
+MODULES = {
+    "strategies": "app",
+    "datasets": "app",
+    **dict.fromkeys(("report", "export", "bundle", "compare", "replay"), "runs"),
+}
 """Modules of commands that are not named after them; each has a function with the command's name."""
 SHARED: dict[str, Any] = {
     "add_completion": False,

@@ -1,5 +1,1 @@
-"""A run for machines: its findings as tables, its result in the formats that other programs read."""
-
-from evenhand.runs.formats import (FORMATS, export)
-
-__all__ = ["FORMATS", "export"]
+"""Runs: the driver of an audit, its result, and the files it can be written to."""

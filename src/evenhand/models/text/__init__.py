@@ -1,1 +1,1 @@
-""""""
+"""Models of texts."""

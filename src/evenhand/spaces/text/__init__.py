@@ -1,1 +1,1 @@
-"""Texts as individuals: tokens, lexicons of protected terms, swaps of them, similar words."""
+""""""

@@ -90,8 +90,6 @@ def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
     >>> load({"team": ["reds", "blues"]}).terms("term")
     ['reds', 'blues']
     """
-    from evenhand.spaces.text import lexicon as toml
-
     if isinstance(given, Lexicon):
         return given
     if isinstance(given, Mapping):
@@ -100,11 +98,11 @@ def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
                 f"a lexicon is a dict of its name and its terms, {{'team': ['reds', 'blues']}}; got {given!r:.60}"
             )
         (name, content), *_ = given.items()
-        return toml.lexicon(content if isinstance(content, Mapping) else {"terms": content}, str(name))
+        return build_lexicon(content if isinstance(content, Mapping) else {"terms": content}, str(name))
     if given in NAMES:
         return _ours(str(given))
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".toml")):
-        return toml.load(given)
+        return read_lexicon(given)
     raise SpaceError(f"no lexicon {given!r}; {suggest(str(given), NAMES)}, or give a .toml file or {{name: [terms]}}")
 
 
@@ -141,9 +139,7 @@ def protected_words(more: tuple[Lexicon, ...] = ()) -> frozenset[str]:
 
 @lru_cache(maxsize=len(NAMES))
 def _ours(name: str) -> Lexicon:
-    from evenhand.spaces.text import lexicon as toml
-
-    return toml.loads(files("evenhand.spaces.text").joinpath("lexicons", f"{name}.toml").read_text("utf-8"), name)
+    return parse_lexicon(files("evenhand.spaces.text").joinpath("lexicons", f"{name}.toml").read_text("utf-8"), name)
 
 
 SPEECHES = ("noun", "adjective", "pronoun", "object", "determiner", "name")

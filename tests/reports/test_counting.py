@@ -1,0 +1,100 @@
+"""What a report says is counted is what is counted: scores that are apart are no other outcome."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evenhand as eh
+from evenhand.criteria import UnknownCriterion
+from evenhand.reports.counting import Counted
+from evenhand.reports.making import gathered
+from evenhand.reports.rendering import render
+from tests.reports.page import Page
+
+SPACE = eh.Space([eh.Integer("age", 18, 80), eh.Nominal("sex", ["F", "M"])], protected="sex")
+PEOPLE = pd.DataFrame({"age": list(range(20, 60)) * 2, "sex": ["F", "M"] * 40})
+
+
+class Scorer:
+    """Scores men 0.1 higher, which changes the decision of few."""
+
+    classes_ = np.array(["bad", "good"])
+    feature_names_in_ = np.array(["age", "sex"])
+
+    def predict_proba(self, frame: pd.DataFrame) -> Any:
+        good = frame["age"].to_numpy() / 100 + 0.1 * (frame["sex"] == "M").to_numpy()
+        return np.column_stack([1 - good, good])
+
+    def predict(self, frame: pd.DataFrame) -> Any:
+        return self.classes_[(self.predict_proba(frame)[:, 1] > 0.5).astype(int)]
+
+
+def score(frame: pd.DataFrame) -> Any:
+    return Scorer().predict_proba(frame)[:, 1]
+
+
+def text_of(model: Any, criterion: Any, **given: Any) -> str:
+    run = eh.audit(model, SPACE, "themis", eh.Budget(tests=60), criterion=criterion)
+    page = Page(render(gathered(run, data=PEOPLE, samples=1_000, **given)))
+    page.check()
+    return page.text
+
+
+@pytest.mark.parametrize("given", [{"favourable": "good"}, {}])
+def test_a_gap_of_scores_is_never_called_another_outcome(given: dict[str, Any]) -> None:
+    text = text_of(Scorer(), eh.Gap(0.05), **given)
+    # Everybody's scores are 0.1 apart; outcomes differ of a few only.
+    assert "100%" in text
+    assert "would be scored more than 0.05 apart if only their sex were different" in text
+    assert "Scores more than 0.05 apart First ahead Second ahead" in text
+    assert "the model gives scores more than 0.05 apart" in text
+    for false in ("Outcome differs", "gets it", "decides differently", "decided differently", "gets “good” more"):
+        assert false not in text
+    assert ("sex M is ahead for “good”" in text) == (not given)
+    assert ("behind" in text[:800]) == bool(given)
+
+
+def test_other_outcomes_are_called_so() -> None:
+    text = text_of(Scorer(), eh.Flip(), favourable="good")
+    assert "Outcome differs Only the first gets it Only the second gets it" in text
+    assert "The outcome that people want is “good”" in text
+    assert "Counts as different another outcome" in text
+
+
+@pytest.mark.parametrize(("favourable", "wanted"), [(True, "a higher score"), (0, "a lower score")])
+def test_of_scores_alone_people_want_no_decision(favourable: Any, wanted: str) -> None:
+    text = text_of(score, eh.Gap(0.05), favourable=favourable)
+    assert f"People want {wanted}" in text
+    assert "“" not in re.sub(r"What this does.*", "", text)
+    assert f"sex {'M' if favourable else 'F'} is favoured" in text
+
+
+@pytest.mark.parametrize(
+    ("criterion", "heading"),
+    [
+        (eh.Flip(), "Outcome differs"),
+        (eh.Gap(0.2), "Scores more than 0.2 apart"),
+        (eh.Flip() & eh.Gap(0.2), "Outcome differs, scores more than 0.2 apart"),
+        (eh.Flip() | eh.Gap(0.2), "Outcome differs, or scores more than 0.2 apart"),
+        (UnknownCriterion("Mine", {}), "Treated differently"),
+    ],
+)
+def test_every_criterion_has_words(criterion: Any, heading: str) -> None:
+    assert Counted.by(criterion).heading == heading
+
+
+def test_where_everyone_was_judged_nothing_is_said_to_be_a_sample() -> None:
+    small = eh.Space([eh.Integer("age", 18, 28), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    run = eh.audit(lambda f: (f["age"] < 20) & (f["sex"] == "F"), small, "themis")
+    text = Page(render(gathered(run))).text
+    assert "in 11 tests, which are all that the space has" in text
+    assert "on everyone whom the space allows" in text
+    assert "there is nothing more to find" in text
+    text = text[: text.index("The same search with")] + text[text.rindex("What this does and does not prove") :]
+    for false in ("drawn evenly", "how well it aims", "no rate", "still rising", "legal", "lambda", "Flip", "batch"):
+        assert false not in text, false

@@ -1,0 +1,375 @@
+"""Every number in a report is that of the object it comes from, and there is no number without a source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evenhand as eh
+from evenhand import _format
+from evenhand._version import __version__
+from evenhand.reports.counting import Counted
+from evenhand.reports.gathering import Content
+from evenhand.reports.making import gathered
+from evenhand.reports.rendering import render
+from tests.helpers import optional
+from tests.reports.page import VOID, Page
+
+NO_FIGURES = ("title", "style", "pre", "code", "details")
+"""Where numbers are no figures: the user's title, calls to copy, digests and versions."""
+SPECIAL = ("input", "scale")
+"""Sources that are no objects: names, values and rules of the user's own; the scale of a picture."""
+ADULT = ["age", "education", "marital_status", "sex", "race", "hours_per_week", "capital_gain"]
+
+
+def adult() -> Content:
+    """More rows than are asked, some of them beyond the space, and the true decisions."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    data = eh.datasets.load("adult")
+    rows = data.train.head(4_000).reset_index(drop=True)
+    X, y = rows[ADULT], rows[data.target]
+    texts = list(X.select_dtypes(exclude="number").columns)
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), texts), remainder=StandardScaler())
+    model = make_pipeline(encode, LogisticRegression(max_iter=300)).fit(X, y)
+    space = eh.Space.infer(X[X["hours_per_week"].between(20, 50)], protected=["sex", "race"])
+    run = eh.audit(model, space, "kosei", eh.Budget(tests=1_500), data=X)
+    return gathered(run, data=rows, favourable=">50K", y=data.target, samples=1_500)
+
+
+def german() -> Content:
+    from sklearn.tree import DecisionTreeClassifier
+
+    data = eh.datasets.load("german")
+    rows = data.train
+    columns = ["duration", "credit_amount", "age", "installment_rate"]
+    X = rows[columns].assign(sex=(rows["sex"] == "male").astype(int))
+    tree = DecisionTreeClassifier(max_depth=6, random_state=0).fit(X, rows[data.target])
+    space = eh.Space.infer(X, protected="sex")
+    baseline = eh.audit(tree, space, "themis", eh.Budget(tests=1_000))
+    run = eh.audit(tree, space, "kosei", eh.Budget(tests=1_000), data=X)
+    return gathered(run, data=X, samples=1_000, others=[baseline])
+
+
+def text() -> Content:
+    said = [
+        f"The {who} at the {where} was {how}."
+        for who in ("Sikh", "Jew", "Christian")
+        for where in ("school", "station", "old mill")
+        for how in ("kind", "late")
+    ]
+    words = {"kind": [1.0, 0.0], "nice": [0.9, 0.1], "late": [0.0, 1.0], "slow": [0.1, 0.9]}
+    run = eh.audit(
+        lambda texts: ["rude" if "Sikh" in t and ("nice" in t or "late" in t) else "fine" for t in texts],
+        eh.TextSpace("religion", similar=(list(words), list(words.values()))),
+        "text-random",
+        eh.Budget(tests=200),
+        data=[*said, "Nobody."],
+    )
+    return gathered(run)
+
+
+def scored_text() -> Content:
+    """Texts with a number each, which no decision comes of."""
+    said = [f"A {who} came{' late' * n}." for who in ("Muslim", "Sikh") for n in range(20)]
+    run = eh.audit(
+        lambda texts: np.array([0.1 + 0.31 * ("Muslim" in t) + 0.01 * len(t) for t in texts]),
+        eh.TextSpace("religion"),
+        "text-random",
+        eh.Budget(tests=60),
+        criterion=eh.Gap(0.25),
+        data=[*said, "Nobody."],
+    )
+    return gathered(run)
+
+
+def regression() -> Content:
+    from sklearn.tree import DecisionTreeRegressor
+
+    random = np.random.default_rng(0)
+    data = pd.DataFrame(
+        {
+            "age": random.integers(18, 90, 300),
+            "hours": random.uniform(0, 70, 300),
+            "sex": random.integers(0, 2, 300),
+        }
+    )
+    pay = 1000.0 + 10 * data["hours"] + 30.0 * (data["sex"] * (data["age"] > 40))
+    tree = DecisionTreeRegressor(max_depth=8, random_state=0).fit(data, pay)
+    space = eh.Space(
+        [eh.Integer("age", 18, 80), eh.Real("hours", 0.0, 60.0, step=0.5), eh.Nominal("sex", [0, 1])], protected="sex"
+    )
+    run = eh.audit(tree, space, "themis", eh.Budget(tests=1_000), criterion=eh.Gap(20.5), data=data)
+    return gathered(run, data=data, favourable="higher", samples=1_000)
+
+
+def nothing() -> Content:
+    space = eh.Space(
+        [eh.Integer("age", 18, 80), eh.Integer("pay", 0, 10**6), eh.Nominal("sex", ["F", "M"])], protected="sex"
+    )
+    data = pd.DataFrame({"age": [30, 40, 95] * 20, "pay": [10, 20, 30] * 20, "sex": ["F", "M"] * 30})
+    run = eh.audit(lambda f: f["age"] > 30, space, "themis", eh.Budget(tests=500), data=data)
+    return gathered(run, data=data, samples=1_000)
+
+
+def salary() -> Content:
+    """Numbers without a wish: three groups, of which two differ clearly and one hardly."""
+    random = np.random.default_rng(1)
+    data = pd.DataFrame({"age": random.integers(18, 66, 400), "race": random.choice(["A", "B", "C"], 400)})
+    space = eh.Space([eh.Integer("age", 18, 65), eh.Nominal("race", ["A", "B", "C"])], protected="race")
+
+    def pay(frame: pd.DataFrame) -> Any:
+        extra = 5_450.5 * (frame["race"] == "B") + 900 * (frame["race"] == "C") * (-1) ** frame["age"]
+        return 1_002_000.0 + 40 * frame["age"] + extra
+
+    run = eh.audit(eh.wrap(pay, regression=True), space, "themis", eh.Budget(tests=30), criterion=eh.Gap(200))
+    return gathered(run, data=data, samples=6_000)
+
+
+def ordered() -> Content:
+    """Three outcomes in their order, which have numbers in their names."""
+    data = pd.DataFrame({"hours": np.arange(300) % 61, "sex": ["F", "M"] * 150})
+    space = eh.Space([eh.Integer("hours", 0, 60), eh.Nominal("sex", ["F", "M"])], protected="sex")
+
+    def decide(frame: pd.DataFrame) -> Any:
+        points = frame["hours"] + 15 * (frame["sex"] == "M")
+        return np.select([points > 40, points > 20], ["grade 1", "grade 2"], "grade 3")
+
+    run = eh.audit(decide, space, "themis", eh.Budget(tests=40))
+    return gathered(run, data=data, samples=6_000, favourable=eh.Order(["grade 3", "grade 2", "grade 1"]))
+
+
+def unread() -> Content:
+    """A model that does not get what is protected."""
+    from sklearn.linear_model import LogisticRegression
+
+    random = np.random.default_rng(2)
+    data = pd.DataFrame({"age": random.integers(18, 66, 300), "sex": random.integers(0, 2, 300)})
+    space = eh.Space([eh.Integer("age", 18, 65), eh.Nominal("sex", [0, 1])], protected="sex")
+    model = LogisticRegression().fit(data[["age"]], data["age"] > 40)
+    run = eh.audit(model, space, "themis", eh.Budget(tests=40), data=data)
+    return gathered(run, data=data, samples=1_000)
+
+
+def unscored() -> Content:
+    """A model that gets what is protected, and no score of which it changes."""
+    space = eh.Space(
+        [eh.Integer("age", 18, 65), eh.Integer("pay", 0, 10**6), eh.Nominal("sex", [0, 1])], protected="sex"
+    )
+    data = pd.DataFrame({"age": [30, 40, 50] * 20, "pay": [10, 20, 30] * 20, "sex": [0, 1] * 30})
+    model = eh.wrap(lambda f: f["age"] / 100, threshold=0.35)
+    run = eh.audit(model, space, "themis", eh.Budget(tests=1_200), data=data)
+    return gathered(run, data=data, samples=1_000)
+
+
+REPORTS = {
+    one.__name__: one
+    for one in (
+        adult, german, text, scored_text, regression, nothing, salary, ordered, unread, unscored,
+    )
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=list(REPORTS))
+def content(request: pytest.FixtureRequest) -> Content:
+    optional("fairlearn")
+    return REPORTS[request.param]()
+
+
+@dataclass
+class Walk(HTMLParser):
+    """Everything that a reader sees of a report: figures, and texts with numbers that are none."""
+
+    figures: list[tuple[str, str, str]] = field(default_factory=list)
+    """Source, formatter and text of each."""
+    loose: list[str] = field(default_factory=list)
+    """Texts with a number and no source."""
+    special: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._open: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self._open.append((tag, dict(attrs)))
+        for name, value in attrs:
+            if name in ("alt", "aria-label", "title") and re.search(r"\d", value or ""):
+                self.loose.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Nothing is in an empty tag."""
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self._open:
+            return
+        tag, attrs = self._open[-1]
+        if tag == "data":
+            self.figures.append((attrs["data-source"] or "", attrs["data-as"] or "", data))
+            return
+        if not re.search(r"\d", data) or any(t in NO_FIGURES or a.get("class") == "missing" for t, a in self._open):
+            return
+        source = next((a["data-source"] for _, a in reversed(self._open) if "data-source" in a), None)
+        if source in SPECIAL:
+            self.special[source] = self.special.get(source, 0) + 1
+        else:
+            self.loose.append(data.strip())
+
+
+def walk(html: str, content: Content) -> Walk:
+    """Walk a report; the version, and what the run counts as different, are named in sentences."""
+    out = Walk()
+    out.feed(html)
+    out.close()
+    known = [f"evenhand {__version__}", *re.findall(r"more than [\d.]+ apart", Counted.of(content.run).heading)]
+    for words in known:
+        out.loose = [text.replace(words, "").replace(words.capitalize(), "") for text in out.loose]
+    out.loose = [text for text in out.loose if re.search(r"\d", text)]
+    return out
+
+
+def resolved(content: Content, source: str) -> Any:
+    """Follow a path from the content to a number."""
+    value: Any = content
+    for part in source.split("."):
+        if isinstance(value, Mapping):
+            value = value[part]
+        else:
+            value = value[int(part)] if part.isdigit() else getattr(value, part)
+    return value
+
+
+def wrong(found: Walk, content: Content) -> list[tuple[str, str, str]]:
+    """Give the figures that are not what their sources say."""
+    return [one for one in found.figures if getattr(_format, one[1])(resolved(content, one[0])) != one[2]]
+
+
+def test_every_figure_is_that_of_its_source(content: Content) -> None:
+    found = walk(render(content), content)
+    assert wrong(found, content) == []
+    assert found.loose == []
+    shown = {source for source, _, _ in found.figures}
+    for name in content.estimates:
+        parts = ("rate", "samples", "found") + (("low", "high") if not content.estimates[name].exact else ())
+        assert {f"estimates.{name}.{part}" for part in parts} <= shown
+    assert {"run.found", "run.tests", "run.rows", "run.seconds"} <= shown
+    for name in ("groups", "regions", "coverage", "examples", "terms"):
+        assert not getattr(content, name) or any(source.startswith(name) for source in shown), name
+
+
+def test_a_wrong_figure_and_one_without_a_source_are_found(content: Content) -> None:
+    html = render(content)
+    first = re.search(r'data-source="run.found" data-as="count">([\d,]+)<', html)
+    assert first is not None
+    changed = html[: first.start(1)] + "123,456" + html[first.end(1) :]
+    assert wrong(walk(changed, content), content) == [("run.found", "count", "123,456")]
+    more = html.replace("</main>", "<p>413 of them.</p></main>")
+    assert walk(more, content).loose == ["413 of them."]
+
+
+def test_one_source_is_shown_as_one_text(content: Content) -> None:
+    """A share, its interval and its bound read the same wherever they stand: no second precision, no second bound.
+
+    But for the sign, which "more" and "less" say too.
+    """
+    texts: dict[str, set[str]] = {}
+    for source, _, said in walk(render(content), content).figures:
+        texts.setdefault(source, set()).add(said.removeprefix("-"))
+    assert {source: said for source, said in texts.items() if len(said) > 1} == {}
+
+
+def test_real_people_are_counted_over_one_set(content: Content) -> None:
+    if content.examples is None:
+        return
+    e = content.estimates["data"]
+    assert (content.examples.affected, content.examples.judged) == (e.found, e.samples)
+
+
+def test_words_follow_from_the_interval_beside_them(content: Content) -> None:
+    rows = re.findall(r"<tr><th scope=\"row\".*?</tr>", render(content), re.DOTALL)
+    judged = [row for row in rows if 'data-is="Net"' in row]
+    for row in judged:
+        ends = [float(value) for value in re.findall(r'value="([^"]*)" data-source="[^"]*\.net_(?:low|high)"', row)]
+        ends = ends or [float(value) for value in re.findall(r'value="([^"]*)" data-source="[^"]*\.net"', row)]
+        favoured = re.search(r"is favoured|is ahead|more often", row.rpartition("<td>")[2]) is not None
+        assert favoured == (ends[0] > 0 or ends[-1] < 0)
+    assert judged or content.subject.texts or content.subject.favourable is None or content.run.unaware
+
+
+def test_who_gets_more_follows_from_the_interval_beside_it(content: Content) -> None:
+    """Differences and their ends are figures in the table and in its sentences, and the words are theirs."""
+    html = render(content)
+    found = walk(html, content)
+    numbers = [row for row in re.findall(r"<tr><th scope=\"row\".*?</tr>", html, re.DOTALL) if "Average" in row]
+    for row in numbers:
+        source = re.search(r'data-source="([\w.]+)\.difference"', row)
+        assert source is not None
+        c, said = resolved(content, source[1]), row.rpartition("<td>")[2]
+        ends = c.difference_low, c.difference_high
+        clear = ends[0] > 0 or ends[1] < 0
+        assert ("it is not clear whether" in said) == (not clear and ends != (0, 0))
+        parts = [] if ends[0] == ends[1] else [("difference_low", "size_low"), ("difference_high", "size_high")]
+        parts += [("difference", "size")] if clear else []
+        for part, how in parts:
+            shown = getattr(_format, how)(getattr(c, part))
+            assert f'data-source="{source[1]}.{part}" data-as="{how}">{shown}<' in said
+    apart = any(c.difference is not None for e in content.estimates.values() for c in e.comparisons)
+    assert bool(numbers) == apart
+    verdict = html.split('class="verdict">')[1].split("</p>")[0]
+    ends = [(c.difference_low, c.difference_high) for e in content.estimates.values() for c in e.comparisons]
+    assert ("on average" in verdict) == any(low > 0 or high < 0 for low, high in ends if low is not None)
+    assert {how for source, how, _ in found.figures if ".difference" in source} <= {
+        "number", "number_low", "number_high", "size", "size_low", "size_high"
+    }  # fmt: skip
+
+
+def test_notes_of_attributes_that_are_not_used_have_sources() -> None:
+    optional("fairlearn")
+    for content, sources in (
+        (nothing(), {"run.tests"}),
+        (unscored(), {"run.tests", "run.scored.0"}),
+        (unread(), set()),
+    ):
+        html = render(content)
+        verdict = html.split('class="verdict">')[1].split("</p>")[0]
+        note = str(content.run.note)
+        assert note[1:] in Page(f"<p>{verdict}</p>").text.replace(" ,", ",").replace(" ;", ";")
+        told = verdict[verdict.lower().index(note[:12].lower()) :]
+        assert set(re.findall(r'data-source="(run[\w.]+)"', told)) == sources
+
+
+def test_the_same_quantity_has_the_same_interval_in_every_table(content: Content) -> None:
+    for e in content.estimates.values():
+        same = [s for s in e.shares if (s.found, s.compared) == (e.found, e.samples)]
+        same += [c for c in e.comparisons if (c.different, c.pairs) == (e.found, e.samples)]
+        assert all((one.rate, one.low, one.high) == (e.rate, e.low, e.high) for one in same)
+        assert same or not e.shares
+        assert _format.high(e.high) in repr(e) or e.exact or e.unaware
+
+
+def test_the_sources_are_what_the_functions_return() -> None:
+    """The objects behind a report are those that a user gets from ``estimate`` and ``groups``."""
+    optional("fairlearn")
+    content = regression()
+    run, subject = content.run, content.subject
+    assert subject.asker is not None
+    given = {"criterion": eh.Gap(20.5), "samples": 1_000, "favourable": "higher"}
+    real = eh.estimate(subject.asker.model, run.space, "data", data=subject.data, **given)
+    timeless = [{k: v for k, v in e.to_dict().items() if k != "seconds"} for e in (real, content.estimates["data"])]
+    assert timeless[0] == timeless[1]
+    assert content.groups is not None
+    figures = eh.groups(subject.asker.model, run.space, subject.data, "higher")
+    assert figures.to_dict() == content.groups.to_dict()

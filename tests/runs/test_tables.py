@@ -1,0 +1,118 @@
+"""Findings as CSV and as Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+
+import evenhand as eh
+from evenhand.runs.csv import (RISKY, cell, write_csv)
+from evenhand.runs.parquet import (write_parquet)
+from tests.runs.hostile import runs, seen, texts, unguarded
+from tests.helpers import optional
+
+
+def rows_of(run: eh.Run, raw: bool = False) -> list[list[str]]:
+    file = io.BytesIO()
+    write_csv(run, file, raw)
+    return list(csv.reader(io.StringIO(file.getvalue().decode("utf-8"), newline="")))
+
+
+def cells(run: eh.Run) -> list[list[str]]:
+    frame = run.findings
+    return [list(frame.columns), *([str(v) for v in row] for row in frame.astype(object).to_numpy())]
+
+
+@settings(max_examples=25)
+@given(runs())
+def test_no_cell_is_a_formula_and_every_value_is_there_and_seen(run: eh.Run) -> None:
+    got, wanted = rows_of(run), cells(run)
+    assert len(got) == len(wanted) == run.found + 1
+    assert not any(value.startswith(RISKY[:-1]) for row in got for value in row)
+    assert [[unguarded(value) for value in row] for row in got] == [[seen(v) for v in row] for row in wanted]
+    assert rows_of(run, raw=True) == wanted
+
+
+@given(texts)
+def test_a_safe_cell_gives_its_text_back_with_everything_seen(text: str) -> None:
+    assert not cell(text).startswith(RISKY[:-1])
+    assert unguarded(cell(text)) == seen(text)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@settings(max_examples=15)
+@given(run=runs())
+def test_no_cell_is_a_formula_whatever_separates(separator: str, run: eh.Run) -> None:
+    file = io.BytesIO()
+    write_csv(run, file)
+    read = csv.reader(io.StringIO(file.getvalue().decode("utf-8"), newline=""), delimiter=separator)
+    signs = tuple(sign for sign in RISKY[:-1] if sign.strip())
+    assert not any(value.startswith(signs) for row in read for value in row)
+
+
+def test_a_text_is_one_cell_also_where_semicolons_separate() -> None:
+    space = eh.Space([eh.Nominal("job;title", ["a;b", "c\td"]), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    file = io.BytesIO()
+    write_csv(eh.audit(lambda f: f["sex"] == "F", space, "themis"), file)
+    lines = file.getvalue().decode().split("\r\n")
+    assert lines[0].startswith('"job;title","sex"')
+    assert all(line.startswith(('"a;b","', '"c\td","')) for line in lines[1:-1])
+
+
+def test_no_column_is_lost_where_two_names_look_alike() -> None:
+    names = ["a\u200b", "a\\u200b", "\ufeff"]
+    space = eh.Space([eh.Nominal(name, ["x", f"y{chr(0)}"]) for name in names], protected="\ufeff")
+    got = rows_of(eh.audit(lambda f: f["\ufeff"] == "x", space, "themis"))
+    assert got[0][:4] == ["a\\u200b", "a\\u200b", "\\ufeff", "counterpart_\\ufeff"]
+    assert len(got[0]) == 8
+    assert {value for row in got[1:] for value in row[:3]} == {"x", "y\\x00"}
+
+
+def test_numbers_and_missing_values_stay_what_they_are() -> None:
+    space = eh.Space([eh.Integer("n", -2, 2, missing=True), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    run = eh.audit(lambda f: f["sex"] == "F", space, "themis")
+    got = {row[0] for row in rows_of(run)[1:]}
+    assert {float(v) for v in got if v} == {-2, -1, 0, 1, 2}
+    assert "" in got
+
+
+@settings(max_examples=25)
+@given(runs())
+def test_parquet_has_every_value(run: eh.Run) -> None:
+    optional("pyarrow")
+    file = io.BytesIO()
+    write_parquet(run, file)
+    file.seek(0)
+    back = pd.read_parquet(file)
+    assert list(back.columns) == list(run.findings.columns)
+    assert back.astype(object).to_numpy().tolist() == run.findings.astype(object).to_numpy().tolist()
+
+
+def test_parquet_of_mixed_decisions_and_of_nothing(tmp_path: Path) -> None:
+    optional("pyarrow")
+    space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+
+    def mixed(frame: Any) -> Any:
+        return np.array([1, "one"], dtype=object)[np.asarray(frame["member"]).astype(int)]
+
+    eh.export(eh.audit(mixed, space, "themis"), tmp_path / "x.parquet")
+    assert set(pd.read_parquet(tmp_path / "x.parquet")["decision"]) <= {"1", "one"}
+    eh.export(eh.audit(lambda f: f["age"] > 3, space, "themis"), tmp_path / "x.parquet")
+    assert len(pd.read_parquet(tmp_path / "x.parquet")) == 0
+
+
+def test_parquet_without_pyarrow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import sys
+
+    space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+    run = eh.audit(lambda f: f["member"], space, "themis")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(eh.errors.MissingExtra, match=r"evenhand\[parquet\]"):
+        eh.export(run, tmp_path / "x.parquet")

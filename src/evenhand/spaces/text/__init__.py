@@ -1,1 +1,1 @@
-""""""
+"""Texts as a second kind of space: terms, swaps, similar words."""

@@ -45,7 +45,7 @@ LAYERS = [
     },
     {"unused", "ledger", "questions", "oracle", "check", "judge", "trail", "starting"},
     {"run", "loading", "retracing", "sources", "text_quality"},
-    {"words", "text_words", "reporting", "demo", "measuring", "repairing", "locating", "shrinking"}
+    {"reporting", "demo", "measuring", "repairing", "locating", "shrinking"}
     | {"exporting", "comparing", "evidence", "regression_corpus", "replaying", "rejudging", "covering", "testing"},
     {"config"},
     {"cli", "pytest_plugin", "__init__", "__main__"},

@@ -1,4 +1,4 @@
-"""Numbers as readers see them: one precision, one style, whether in a report, a terminal or an export.
+"""Numbers and values as readers see them: one precision, one style, whether in a report, a terminal or an export.
 
 Three digits that count. A figure is rounded to the nearest; the ends of an interval are rounded outward, so that what
 is shown holds what was measured, and 0 is shown for nothing but 0: a shown interval excludes 0 where the measured does.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import Any
 
 DIGITS = 3
 EXACT = 10**9
@@ -209,6 +210,63 @@ def seconds(value: float) -> str:
     '1,234.6'
     """
     return f"{value:,.1f}"
+
+
+def plain(value: Any) -> str:
+    r"""Write a value for a reader: short numbers, "missing" for none, nothing that a terminal would obey.
+
+    >>> plain(0.30000000000000004), plain(float("nan")), plain("a" + chr(27) + "b")
+    ('0.3', 'missing', 'a\\x1bb')
+    """
+    if missing(value):
+        return "missing"
+    text = number(value, 6, grouped=False) if isinstance(value, float) else str(value)
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def outcome(value: Any) -> str:
+    """Write what a model predicts: a decision as it is, a number for a reader.
+
+    >>> outcome("granted"), outcome(1), outcome(12345.678)
+    ('granted', '1', '12,345.7')
+    """
+    return number(value, 6) if isinstance(value, float) and not missing(value) else plain(value)
+
+
+def phrase(name: str, value: Any) -> str:
+    """Write an attribute and its value.
+
+    >>> phrase("age", 34), phrase("work", None)
+    ('age 34', 'work missing')
+    """
+    return f"{plain(name)} {plain(value)}"
+
+
+def native(value: Any) -> Any:
+    """Make a NumPy scalar a Python value."""
+    return value.item() if hasattr(value, "dtype") and not value.ndim else value
+
+
+def missing(value: Any) -> bool:
+    """Tell whether a value is missing: None, or not a number."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def same(left: Any, right: Any) -> bool:
+    """Tell whether two values are the same; a missing one is the same as another."""
+    return bool(left == right) or (missing(left) and missing(right))
+
+
+def json_value(value: Any) -> Any:
+    """Make a value one that JSON has.
+
+    >>> json_value(float("nan")), json_value(3)
+    (None, 3)
+    """
+    value = native(value)
+    if missing(value):
+        return None
+    return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def _percent(share: float, rounding: str) -> str:

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand.runs.csv import (RISKY, cell, write_csv)
-from evenhand.runs.parquet import (write_parquet)
+from evenhand.runs.exports import (RISKY, cell, write_csv, write_parquet)
 from tests.runs.hostile import runs, seen, texts, unguarded
 from tests.helpers import optional
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Criterion, Judgement, Outputs
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout, RunError
 from evenhand.spaces.base import Block, Families
 from evenhand.spaces.findings import Findings
@@ -96,7 +96,7 @@ class Said:
         return np.asarray(far if self.follows else far | unlike)
 
 
-def affordable(asker: Asker, most: int, ways: int, seconds: float) -> int:
+def affordable(asker: ModelProbe, most: int, ways: int, seconds: float) -> int:
     """How many rows, of at most so many, may be asked in so many ways: fewer where a row takes long.
 
     What the calls so far have taken tells how long that is.
@@ -119,13 +119,13 @@ class Steadiness:
     >>> model = wrap(lambda frame: frame["age"] > frame["age"].mean())
     >>> rows = space.individuals([[age, 0] for age in range(100)]).rows
     >>> try:
-    ...     Steadiness(Asker(model, space, Flip()), seed=0, chunk=1000).check_rows(rows)
+    ...     Steadiness(ModelProbe(model, space, Flip()), seed=0, chunk=1000).check_rows(rows)
     ... except FlakyModel as error:
     ...     print(str(error).partition(":")[0])
     the prediction depends on the other rows in the batch
     """
 
-    def __init__(self, asker: Asker, seed: int, chunk: int) -> None:
+    def __init__(self, asker: ModelProbe, seed: int, chunk: int) -> None:
         self.asker, self.seed, self.chunk = asker, seed, chunk
         self.rows = 0
         """Rows asked to check."""
@@ -133,7 +133,7 @@ class Steadiness:
         """Rows of the largest block that was checked, and of the largest at which everything was looked at."""
         self._kept: list[Any] = []
         self._scored = False
-        self._probing: Asker | None = None
+        self._probing: ModelProbe | None = None
 
     def check(self, families: Families, outputs: Outputs) -> tuple[int, int]:
         """Check a block that the model has answered; return how many rows wavered, of how many that were asked twice.
@@ -277,7 +277,7 @@ class Steadiness:
         batch = take(rows, np.concatenate([np.full(copies, extreme), at]))
         return at, lambda: self._ask(batch)[copies:]
 
-    def _with_scores(self, rows: Any) -> Asker:
+    def _with_scores(self, rows: Any) -> ModelProbe:
         """Ask for scores, which tell far more than decisions, where they cost nothing."""
         scored = scores_come_along(self.asker, rows)
         if scored == self.asker.scored:
@@ -304,7 +304,7 @@ def noisy(waver: int, rows: int, name: str = "the model") -> FlakyModel:
 
 
 def scattered(
-    asker: Asker, rows: Any, order: Positions, most: int, alone: int = 1, growth: int = 256
+    asker: ModelProbe, rows: Any, order: Positions, most: int, alone: int = 1, growth: int = 256
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
     """Ask rows in some order, the first ones alone, the others in growing batches; return answers in the rows' order.
 
@@ -316,7 +316,7 @@ def scattered(
     return np.concatenate([labels for labels, _ in said])[back], np.concatenate(scores)[back] if scores else None
 
 
-def _both(asker: Asker, rows: Any, part: Positions) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+def _both(asker: ModelProbe, rows: Any, part: Positions) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
     try:
         return _at_once(asker, take(rows, part))
     except ModelTimeout:
@@ -329,7 +329,7 @@ def _both(asker: Asker, rows: Any, part: Positions) -> tuple[npt.NDArray[Any], n
         return labels[:1], None if scores is None else scores[:1]
 
 
-def _at_once(asker: Asker, rows: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+def _at_once(asker: ModelProbe, rows: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
     """Ask rows in one call, unless they are very many."""
     if len(rows) > 2 * PROBES:
         return asker.both(rows)
@@ -400,7 +400,7 @@ def _members(places: Positions, rng: np.random.Generator, rows: int) -> Position
     return np.sort(order[np.argsort(turn, kind="stable")[:rows]])
 
 
-def scores_come_along(asker: Asker, rows: Any) -> bool:
+def scores_come_along(asker: ModelProbe, rows: Any) -> bool:
     """Whether the model's scores cost nothing beside its decisions, and lead to the same ones for some rows."""
     if asker.scored or not _may_score(asker):
         return asker.scored
@@ -412,7 +412,7 @@ def scores_come_along(asker: Asker, rows: Any) -> bool:
     return not len(rest) or _scored_alike(asker, rest)
 
 
-def _scored_alike(asker: Asker, rows: Any) -> bool:
+def _scored_alike(asker: ModelProbe, rows: Any) -> bool:
     with asker.asking.calls.at_once():
         plain = asker.labels(rows)
         asker.scored = True
@@ -427,7 +427,7 @@ def _scored_alike(asker: Asker, rows: Any) -> bool:
     return scores is not None and (known or scores.shape[1] > 1) and bool(np.asarray(labels == plain).all())
 
 
-def _may_score(asker: Asker) -> bool:
+def _may_score(asker: ModelProbe) -> bool:
     return asker.model.has_scores and asker.model.decides and not asker.model.regression
 
 
@@ -537,7 +537,7 @@ def to_confirm(found: int, most: int | None, seed: int) -> Positions:
 
 
 def confirm(
-    asker: Asker, findings: Findings, seed: int, chunk: int, most: int | None = None
+    asker: ModelProbe, findings: Findings, seed: int, chunk: int, most: int | None = None
 ) -> tuple[Checked, int, FlakyModel | None]:
     """Ask findings again, all or at most so many; return what came of it, the rows it took, and an error to raise.
 
@@ -561,7 +561,7 @@ def confirm(
     return Checked(most, len(chosen), lost.tolist(), why), rows, FlakyModel(why, len(lost) / len(chosen))
 
 
-def _on_edge(asker: Asker, findings: Findings, at: Positions) -> Mask:
+def _on_edge(asker: ModelProbe, findings: Findings, at: Positions) -> Mask:
     """Tell which findings have decisions that a change of scores by rounding would bring back."""
     edge = np.full(len(at), _may_score(asker))
     if not edge.any():
@@ -575,7 +575,7 @@ def _on_edge(asker: Asker, findings: Findings, at: Positions) -> Mask:
     return edge
 
 
-def _reachable(asker: Asker, scores: npt.NDArray[np.float64], labels: npt.NDArray[Any]) -> Mask:
+def _reachable(asker: ModelProbe, scores: npt.NDArray[np.float64], labels: npt.NDArray[Any]) -> Mask:
     """Tell which rows of scores lead to these decisions, as they are or moved by what rounding changes."""
     step = ROUNDING * float(np.abs(scores).max(initial=0))
     near = np.zeros(len(scores), dtype=bool)
@@ -584,7 +584,7 @@ def _reachable(asker: Asker, scores: npt.NDArray[np.float64], labels: npt.NDArra
     return near
 
 
-def rounding_alone(asker: Asker, outputs: Outputs, lost: Positions, asked: int) -> bool:
+def rounding_alone(asker: ModelProbe, outputs: Outputs, lost: Positions, asked: int) -> bool:
     """Tell whether lost findings, of so many asked again, are few and all in families that rounding decides."""
     if not len(lost) or outputs.scores is None or not _may_score(asker) or len(lost) > max(1, FEW * asked):
         return False
@@ -602,7 +602,7 @@ def _moved(scores: npt.NDArray[np.float64], step: float) -> Iterator[npt.NDArray
     return (scores + step * sign * one for one in np.eye(scores.shape[1]) for sign in (-1, 0, 1))
 
 
-def holds(asker: Asker, findings: Findings, chosen: Positions, chunk: int, seed: int = 0) -> Mask:
+def holds(asker: ModelProbe, findings: Findings, chosen: Positions, chunk: int, seed: int = 0) -> Mask:
     """Tell which of the chosen findings the model still answers as recorded, and still treats differently.
 
     They are asked in a drawn order and in batches of other sizes, both sides of a pair apart.
@@ -611,7 +611,7 @@ def holds(asker: Asker, findings: Findings, chosen: Positions, chunk: int, seed:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
 
 
-def _holds(asker: Asker, findings: Findings, at: Positions, chunk: int, seed: int, alone: bool) -> Mask:
+def _holds(asker: ModelProbe, findings: Findings, at: Positions, chunk: int, seed: int, alone: bool) -> Mask:
     one, other = (findings.rows(side, at) for side in ("individual", "counterpart"))
     rows = one + other if isinstance(one, list) else np.concatenate([one, other])
     order = np.random.default_rng([seed, len(at)]).permutation(len(rows))
@@ -676,7 +676,7 @@ class StoredTests:
             parts.clear()
 
 
-def check_kept(asker: Asker, findings: Findings, chunk: int, where: Path | None) -> int:
+def check_kept(asker: ModelProbe, findings: Findings, chunk: int, where: Path | None) -> int:
     """Ask some findings of a finished run again; raise where the model says something else now. Return the rows."""
     some = _spread(findings.count, AT_MOST)
     held = holds(asker, findings, some, chunk)
@@ -685,14 +685,14 @@ def check_kept(asker: Asker, findings: Findings, chunk: int, where: Path | None)
     return 2 * len(some) * asker.cost
 
 
-def otherwise(asker: Asker, findings: Findings, lost: Positions, where: Path | None) -> RunError:
+def otherwise(asker: ModelProbe, findings: Findings, lost: Positions, where: Path | None) -> RunError:
     """Say why stored findings got other answers: the model has changed. Raise ``FlakyModel`` where it still does."""
     for side in ("individual", "counterpart"):
         refuse_noise(asker, findings.rows(side, lost[:OF_BLOCK]))
     return changed(where)
 
 
-def refuse_noise(asker: Asker, rows: Any) -> None:
+def refuse_noise(asker: ModelProbe, rows: Any) -> None:
     """Ask rows several times in the same batch; raise ``FlakyModel`` where the model gives some of them two answers."""
     first = Said(*_at_once(asker, rows), follows=False)
     unlike = np.zeros(len(rows), dtype=bool)

@@ -13,7 +13,7 @@ from evenhand._validate import is_number
 from evenhand.criteria import Flip, Gap
 from evenhand.engine.confirm import Steadiness, noisy
 from evenhand.engine.judge import CHUNK
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import AMOUNTS, DataError, EstimateError, ModelError
 from evenhand.estimates.banding import bandings
 from evenhand.estimates.deciding import Truth, decided, own_numbers
@@ -158,7 +158,7 @@ def groups(
     wrapped = wrap(model)
     if favourable is None and not wrapped.regression:
         raise EstimateError("must be the decision that people want: group figures need it", parameter="favourable")
-    asker = Asker(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
+    asker = ModelProbe(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
     asker.asking.instead = AMOUNTS
     favour = Favour(wrapped, favourable)
     encoded = space.encode(data)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.engine.confirm import ALONE, PATIENCE, PROBES, affordable, in_turn, repeated_pairs
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import FlakyModel
 from evenhand.estimates.intervals import at_most
 from evenhand.spaces.base import Families
@@ -28,7 +28,7 @@ MOST_HALF = 51
 HOPELESS = 0.25
 
 
-def measure_noise(asker: Asker, families: Families, seen: int) -> tuple[int, int, int]:
+def measure_noise(asker: ModelProbe, families: Families, seen: int) -> tuple[int, int, int]:
     """Ask families of a noisy model several times; return how many rows got two answers, of how many.
 
     The third number is how many rows that took.

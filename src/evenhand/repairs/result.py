@@ -148,7 +148,7 @@ class Repair:
 def figures(evidence: Evidence) -> dict[str, Interval | None]:
     """Lay a model's figures out by name."""
     calibrated, run = evidence.calibration, evidence.audit
-    of_texts = run.space.noun == "text"
+    of_texts = run.space.supports("texts")
     share = None if evidence.kept is None else Interval(evidence.kept, math.nan, math.nan)
     return {
         **({KEPT: share} if of_texts else {"uniform": _interval(evidence.uniform)}),
@@ -173,7 +173,7 @@ def differences(before: Evidence, after: Evidence, confidence: float, seed: int)
     # Findings of one walk are much alike, so their share has no interval.
     kept = None if before.kept is None or after.kept is None else Interval(after.kept - 1, math.nan, math.nan)
     return {
-        **({KEPT: kept} if before.audit.space.noun == "text" else {"uniform": uniform}),
+        **({KEPT: kept} if before.audit.space.supports("texts") else {"uniform": uniform}),
         "data": rate_difference(before, after, "data", confidence),
         # A search goes where it finds: its share is no estimate, and has no interval.
         "found by the check": Interval(shares[1] - shares[0], math.nan, math.nan),

@@ -425,7 +425,7 @@ def test_nobody_illegal_is_asked_about() -> None:
 
 def test_wide_nominal_attributes_and_nothing_else() -> None:
     values = [f"v{i}" for i in range(300)]
-    space = eh.Space([eh.Nominal("city", values), eh.Nominal("sex", values)], protected="sex", limit=50)
+    space = eh.Space([eh.Nominal("city", values), eh.Nominal("sex", values)], protected="sex", max_family_size=50)
 
     def model(frame: Any) -> Any:
         value = frame["city"].str[1:].astype(int) - frame["sex"].str[1:].astype(int)

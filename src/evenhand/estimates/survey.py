@@ -126,7 +126,7 @@ class Survey:
     @property
     def sampled(self) -> bool:
         """Whether individuals are compared with a sample of their counterparts only."""
-        return self.space.combinations > self.space.limit
+        return self.space.combinations > self.space.max_family_size
 
     @property
     def unasked(self) -> int:

@@ -584,19 +584,6 @@ def _reachable(asker: Asker, scores: npt.NDArray[np.float64], labels: npt.NDArra
     return near
 
 
-def rounding_alone(asker: Asker, outputs: Outputs, lost: Positions, asked: int) -> bool:
-    """Tell whether lost findings, of so many asked again, are few and all in families that rounding decides."""
-    if not len(lost) or outputs.scores is None or not _may_score(asker) or len(lost) > max(1, FEW * asked):
-        return False
-    scores = outputs.scores[lost].reshape(-1, outputs.scores.shape[2])
-    step = ROUNDING * float(np.abs(outputs.scores).max(initial=0))
-    said = asker.model.decide(scores)
-    near = np.zeros(len(scores), dtype=bool)
-    for moved in _moved(scores, step):
-        near |= np.asarray(asker.model.decide(moved) != said, dtype=bool)
-    return bool(near.reshape(len(lost), -1).any(axis=1).all())
-
-
 def _moved(scores: npt.NDArray[np.float64], step: float) -> Iterator[npt.NDArray[np.float64]]:
     """Move scores by a step, one column at a time and both ways; and not at all."""
     return (scores + step * sign * one for one in np.eye(scores.shape[1]) for sign in (-1, 0, 1))

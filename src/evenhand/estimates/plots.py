@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand._format import level, percent
-from evenhand.estimates.sequences import anytime
-from evenhand.estimates.words import listed
+from evenhand._stats import anytime
+from evenhand.estimates.result import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

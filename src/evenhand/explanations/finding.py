@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._stats import clopper_pearson
 from evenhand._validate import is_int, is_number
 from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.errors import StrategyError
-from evenhand.estimates.intervals import clopper_pearson
 from evenhand.explanations.drawing import Source, within
 from evenhand.explanations.interacting import interactions
 from evenhand.explanations.learning import information, propose

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from evenhand._stats import clopper_pearson
 from evenhand.engine.judge import Judge, RowLimitReached
-from evenhand.estimates.intervals import clopper_pearson
 from evenhand.explanations.drawing import Source
 from evenhand.explanations.result import Interaction, Rate
 from evenhand.spaces.individuals import Individuals

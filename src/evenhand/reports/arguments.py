@@ -11,7 +11,7 @@ from evenhand._validate import is_int, is_number
 from evenhand.engine.probe import Asker
 from evenhand.errors import DATA, DataError, ModelError, RunError
 from evenhand.estimates.coverage import Coverage
-from evenhand.estimates.favour import Favour, look_for
+from evenhand.estimates.pair_counts import Favour, look_for
 from evenhand.runs.replay import check_model
 from evenhand.runs.run import Run
 from evenhand.spaces.frames import columns_of

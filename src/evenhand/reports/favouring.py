@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evenhand.estimates.favour import LOWER, Order, alike, directs, outcomes_of
-from evenhand.estimates.words import more
+from evenhand.estimates.pair_counts import LOWER, Order, alike, directs, outcomes_of
+from evenhand.estimates.result import more
 from evenhand.reports.counting import Counted
 from evenhand.reports.cutting import listed, short
 from evenhand.reports.figures import given, say, told

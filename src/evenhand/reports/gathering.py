@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from evenhand._format import visible
 from evenhand.errors import EvenhandError, MissingExtra, ModelError
 from evenhand.estimates.coverage import Coverage, Inputs, coverage
-from evenhand.estimates.estimating import estimate
+from evenhand.estimates.estimate import estimate
 from evenhand.estimates.groups import Groups, groups
 from evenhand.estimates.result import Estimate
 from evenhand.explanations.examples import examples_of as shrunk
@@ -24,7 +24,6 @@ from evenhand.runs.replay import judge_of
 from evenhand.words import plain, telling
 
 if TYPE_CHECKING:
-    from evenhand.estimates.plan import Whom
     from evenhand.runs.run import Run
 
 Made = TypeVar("Made")
@@ -134,9 +133,9 @@ def _shares(content: Content) -> None:
     if run.unaware and not run.found:
         content.missing["common"] = "How common it is was not measured: the model does not receive what is protected."
         return
-    model, criterion, timeout = asker.model, asker.criterion, asker.timeout
+    model, criterion = asker.model.with_options(timeout=asker.timeout), asker.criterion
 
-    def measured(population: Whom) -> Estimate:
+    def measured(population: Any) -> Estimate:
         return estimate(
             model,
             space,
@@ -147,10 +146,9 @@ def _shares(content: Content) -> None:
             favourable=None if subject.texts else subject.favourable,
             criterion=criterion,
             seed=subject.seed,
-            timeout=timeout,
         )
 
-    populations: list[Whom] = ["uniform"] if subject.data is None else ["data", "uniform"]
+    populations = ["uniform"] if subject.data is None else ["data", "uniform"]
     if subject.texts:
         populations.remove("uniform")
     for population in populations:

@@ -12,7 +12,7 @@ from evenhand._format import visible
 from evenhand.engine.confirm import holds
 from evenhand.engine.probe import Asker
 from evenhand.errors import DataError, EvenhandError, ModelError
-from evenhand.estimates.favour import normal
+from evenhand.estimates.pair_counts import normal
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
 from evenhand.reports.arguments import check_favourable, check_texts, check_truth, decides

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from tests.helpers import with_settings
 
 SPACE = eh.Space([eh.Integer("a", 0, 999), eh.Nominal("s", ["x", "y", "z"])], protected="s")
 
@@ -28,7 +29,7 @@ def fair(frame):
 )
 @pytest.mark.parametrize("favourable", [None, 1])
 def test_every_estimate_can_be_drawn(model, kwargs, favourable) -> None:
-    estimate = eh.estimate(model, SPACE, favourable=favourable, **kwargs)
+    estimate = with_settings(model, SPACE, favourable=favourable, **kwargs)
     for plot in (estimate.plot_convergence, estimate.plot_intervals, estimate.plot_gaps):
         figure = plot()
         figure.savefig(io.BytesIO(), format="svg")
@@ -37,7 +38,7 @@ def test_every_estimate_can_be_drawn(model, kwargs, favourable) -> None:
 
 
 def test_convergence_ends_at_the_result() -> None:
-    estimate = eh.estimate(scores, SPACE, exact=False, samples=3_000)
+    estimate = eh.estimate(scores, SPACE, eh.populations.Uniform(exact=False), samples=3_000)
     line = estimate.plot_convergence().axes[0].lines[0]
     assert line.get_xdata()[-1] == 3_000
     assert line.get_ydata()[-1] == pytest.approx(100 * estimate.rate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,6 +13,8 @@ from evenhand.cli.app import FOUND, INTERRUPTED, UNDECIDED, tell
 from evenhand.errors import RunError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
     from rich.table import Table as RichTable
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from evenhand.config.file import Config
     from evenhand.estimates.groups import Groups
     from evenhand.estimates.result import Estimate
+    from evenhand.estimates.survey import Reading
 
 
 def estimate(config: Config) -> None:
@@ -52,18 +55,31 @@ def estimate(config: Config) -> None:
 def _check(config: Config) -> None:
     """Find out before anything is read what cannot be measured, or written."""
     from evenhand.config.schema import SETTINGS
-    from evenhand.errors import ConfigError
-    from evenhand.estimates.plan import Plan as Measures
+    from evenhand.errors import ConfigError, EstimateError
+    from evenhand.estimates.estimate import Plan as Measures
 
     wanted = config.estimate
     if wanted.plots is not None and Path(wanted.plots).is_file():
         raise ConfigError(f"plots: {wanted.plots} is a file; name a folder")
-    if config.text is not None:
-        from evenhand.estimates.texts import refuse
+    rows = [one.key for one in SETTINGS.values() if one.table == "estimate" and not one.texts]
+    for key in rows if config.text is not None else []:
+        if (value := getattr(wanted, key)) not in (None, False) or (key == "exact" and value is False):
+            raise EstimateError("is not for texts", parameter=key, value=value, remedy="leave it out")
+    Measures(**_arguments(wanted))
 
-        rows = [one.key for one in SETTINGS.values() if one.table == "estimate" and not one.texts]
-        refuse(**{key: getattr(wanted, key) for key in rows} | {"groups": wanted.groups or None})
-    Measures(**wanted.given(*Measures.__dataclass_fields__))
+
+def _arguments(wanted: Any, data: Any = None, show: Callable[[Reading], object] | None = None) -> dict[str, Any]:
+    """Turn settings into what an estimate takes."""
+    from evenhand.estimates.estimate import Interval, StopRule
+    from evenhand.estimates.populations import named
+
+    kind = wanted.population or "uniform"
+    return {
+        "population": named(kind, data, **wanted.given("weights", "about", "steps", "exact")),
+        "interval": Interval(wanted.interval, **wanted.given("experiments", "tolerance")),
+        "stop": StopRule(wanted.half_width, wanted.seconds, show),
+        **wanted.given("samples", "confidence", "repeats"),
+    }
 
 
 def _measure(plan: Plan, config: Config, shown: bool) -> Estimate:
@@ -71,34 +87,24 @@ def _measure(plan: Plan, config: Config, shown: bool) -> Estimate:
     from evenhand.cli.output import progress
     from evenhand.config.file import wish
     from evenhand.engine.accounting import Status
-    from evenhand.estimates.estimating import estimate as measure
-    from evenhand.estimates.watching import ProgressOnly, Reading
+    from evenhand.estimates.estimate import estimate as measure
+    from evenhand.estimates.survey import ProgressOnly
 
-    settings = config.estimate.given()
-    for other in ("groups", "plots", "fail_above", "favourable", "order"):
-        settings.pop(other, None)
-    if (wanted := wish(config.estimate)) is not None:
-        settings["favourable"] = wanted
-    if config.audit.chunk is not None:
-        settings["chunk"] = config.audit.chunk
-    population = settings.get("population", "uniform")
-    texts = plan.space.supports("texts")
-    with progress(shown and not texts) as show:
+    wanted = config.estimate
+    with progress(shown) as show:
 
         def watch(reading: Reading) -> None:
             assert show is not None
-            budget = Budget(tests=settings.get("samples"), seconds=settings.get("seconds"))
+            budget = Budget(tests=wanted.samples, seconds=wanted.seconds)
             show(Status(reading.samples, reading.found, reading.rows, reading.seconds, budget))
 
         return measure(
-            plan.model,
+            plan.model.with_options(batch_size=config.audit.chunk, timeout=plan.timeout),
             plan.space,
-            **settings,
-            data=None if population == "uniform" else plan.data,
+            favourable=wish(wanted),
             criterion=plan.criterion,
             seed=plan.seed,
-            timeout=plan.timeout,
-            progress=None if show is None else ProgressOnly(watch),
+            **_arguments(wanted, plan.data, None if show is None else ProgressOnly(watch)),
         )
 
 
@@ -138,8 +144,7 @@ def _report(
     from evenhand._format import estimated, percent
     from evenhand.cli import audit as summary
     from evenhand.cli import estimate as measured
-    from evenhand.estimates.limits import Limit, Outcome
-    from evenhand.estimates.words import noun
+    from evenhand.estimates.result import Limit, Outcome, noun
 
     outcome = None if limit is None else Limit(share=limit).of_estimate(found)
     if as_json:
@@ -171,7 +176,7 @@ def _report(
 
 def _limit(text: str | None) -> float | None:
     from evenhand.errors import BudgetError
-    from evenhand.estimates.limits import Limit
+    from evenhand.estimates.result import Limit
 
     try:
         share = None if text is None else Limit.of(text).share
@@ -193,8 +198,7 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     'none found'
     """
     from evenhand._format import interval, level, number, percent, seconds
-    from evenhand.estimates.result import NOT_RECEIVED, STOPS
-    from evenhand.estimates.words import noun, treated
+    from evenhand.estimates.result import NOT_RECEIVED, STOPS, noun, treated
 
     sure = f"{interval(found.low, found.high)} with {level(found.confidence)} confidence ({found.interval})"
     if found.exact:
@@ -222,7 +226,9 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     counts = found.counts
     if counts.get("untestable"):
         rows.append(("no term" if texts else "no counterpart", f"{counts['untestable']:,} {who}"))
-    if counts.get("clipped") or counts.get("dropped"):
+    if texts and counts.get("dropped"):
+        rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
+    elif counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
     if found.sampled:

@@ -165,7 +165,7 @@ def compare(config: Config) -> None:
     from evenhand.cli import audit as summary
     from evenhand.cli.plan import get_model
     from evenhand.estimates.compare import compare as judge
-    from evenhand.estimates.plan import Plan
+    from evenhand.estimates.estimate import Plan
     from evenhand.runs.provenance import model_of
     from evenhand.runs.run import Run
 

@@ -316,30 +316,38 @@ class EstimateTable(
 
     population: Annotated[str | None, Setting(
         "Individuals to ask: uniform (the default), data (the rows) or near (rows moved a few steps)", "NAME",
-        "uniform", texts=False, python="population={}")] = None
+        "uniform", python="population={}", text_example="data")] = None
     about: Annotated[str | None, Setting(
         "With population data: the 'population' behind the rows (the default) or the 'rows' themselves", "WHAT",
-        "population")] = None
+        "population", python="population=eh.populations.Data(data, about={})")] = None
     samples: Annotated[int | None, Setting("Number to ask; 100000 by default, of data all rows", "N", 100000)] = None
     half_width: Annotated[float | None, Setting(
-        "Stop when the interval reaches no further than this to either side", "W", 0.01, texts=False)] = None
-    seconds: Annotated[float | None, Setting("Stop after this many seconds", "S", 60.0, texts=False)] = None
+        "Stop when the interval reaches no further than this to either side", "W", 0.01,
+        python="stop=eh.StopRule(half_width={})")] = None
+    seconds: Annotated[float | None, Setting(
+        "Stop after this many seconds", "S", 60.0, python="stop=eh.StopRule(seconds={})")] = None
     exact: Annotated[bool | None, Setting(
         "Ask everyone in the space, or only a sample; everyone in a small space by default", flag="--exact/--sample",
-        texts=False)] = None
+        texts=False, python="population=eh.populations.Uniform(exact={})")] = None
     confidence: Annotated[float | None, replace(CONFIDENCE, on="estimate report")] = None
     interval: Annotated[str | None, Setting(
-        "Method of the interval: clopper-pearson, anytime or lln", "NAME", "anytime", texts=False)] = None
-    experiments: Annotated[int | None, Setting("Experiments of lln; 400 by default", "K", 400, texts=False)] = None
-    steps: Annotated[int | None, Setting("Steps that 'near' moves; 3 by default", "N", 3, texts=False)] = None
+        "Method of the interval: clopper-pearson, anytime or lln", "NAME", "anytime")] = None
+    experiments: Annotated[int | None, Setting(
+        "Experiments of lln; 400 by default", "K", 400, texts=False,
+        python='interval=eh.Interval("lln", experiments={})')] = None
+    steps: Annotated[int | None, Setting(
+        "Steps that 'near' moves; 3 by default", "N", 3, texts=False,
+        python="population=eh.populations.Near(data, steps={})")] = None
     weights: Annotated[str | None, Setting(
-        "Column with the weight of each row; it is not an attribute", "NAME", "weight", texts=False)] = None
+        "Column with the weight of each row; it is not an attribute", "NAME", "weight", texts=False,
+        python="population=eh.populations.Data(data, weights={})")] = None
     favourable: Annotated[Outcome | list[Outcome] | None, replace(FAVOURABLE, on="audit estimate report")] = None
     order: Annotated[list[Outcome] | None, replace(ORDER, on="audit estimate report")] = None
     tolerance: Annotated[float | None, Setting(
-        "Evidence is insufficient if more than this share may go unfound; 0.01 by default", "SHARE", 0.01)] = None
+        "Evidence is insufficient if more than this share may go unfound; 0.01 by default", "SHARE", 0.01,
+        python="interval=eh.Interval(tolerance={})")] = None
     repeats: Annotated[int | None, Setting(
-        "Repeat each query for non-deterministic models; by default as their noise requires", "N", 20, texts=False,
+        "Repeat each query for non-deterministic models; by default as their noise requires", "N", 20,
         more="With 1, a model that answers differently is an error.")] = None
     groups: Annotated[bool, Setting(
         "Also selection rates and impact ratios of groups; needs {data.path} and {estimate.favourable}", texts=False,

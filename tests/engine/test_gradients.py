@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.criteria import Flip
-from evenhand.engine.gradients import DIFFERENCES, Slopes
+from evenhand.criteria import Flip, Outputs
+from evenhand.engine.gradients import DIFFERENCES, Slopes, most_different_of
 from evenhand.engine.probe import Asker
 
 
@@ -175,3 +175,28 @@ def test_a_source_that_is_not_there_is_refused() -> None:
         slopes_of(Labels(), space)
     with pytest.raises(eh.errors.ModelError, match="gradient='scores'"):
         slopes_of(lambda X: X, space, "model")
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(2, 6), st.integers(1, 4), st.booleans())
+def test_counterparts_with_another_decision_come_first_then_the_largest_gap(
+    seed: int, n: int, places: int, width: int, coarse: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n, places, width))
+    if coarse:
+        # Ties, of which the first counts.
+        scores = np.round(scores)
+    own = rng.integers(0, places, n)
+    model: Any = eh.wrap(lambda X: X)
+    if width == 1:
+        model.classes = np.arange(2)
+    labels = model.decide(scores.reshape(-1, width)).reshape(n, places)
+    classes, chosen = most_different_of(model, Outputs(labels, scores, own))
+    for i in range(n):
+        y = int(scores[i, own[i], 0] > 0) if width == 1 else int(scores[i, own[i]].argmax())
+        assert classes[i] == y
+        column = scores[i, :, 0 if width == 1 else y]
+        others = [p for p in range(places) if p != own[i]]
+        flipped = [p for p in others if labels[i, p] != labels[i, own[i]]]
+        best = max(flipped or others, key=lambda p: abs(column[p] - column[own[i]]))
+        assert chosen[i] == best

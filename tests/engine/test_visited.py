@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand.engine import visited as trail
+from evenhand.engine import visited
 from evenhand.engine.confirm import Steadiness
 from evenhand.engine.visited import Trail, trail_of
 from evenhand.spaces.individuals import Individuals
@@ -77,7 +77,7 @@ def test_whom_a_sample_was_drawn_for_is_remembered(monkeypatch: pytest.MonkeyPat
 
 
 def test_blocks_are_of_moderate_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trail, "ROWS", 10)
+    monkeypatch.setattr(visited, "ROWS", 10)
     ids = np.arange(0, 54, 2)
     kept = Trail(PLAIN)
     kept.add(Individuals(PLAIN, ids=ids))
@@ -90,7 +90,7 @@ def test_blocks_are_of_moderate_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_large_space_keeps_so_many_rows_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trail, "MOST", 100 * LARGE.individuals(np.zeros((1, 6), dtype=np.int32)).stored.nbytes)
+    monkeypatch.setattr(visited, "MOST", 100 * LARGE.individuals(np.zeros((1, 6), dtype=np.int32)).stored.nbytes)
     for tests in (100, 101, 300):
         run = eh.audit(lambda frame: frame["a1"] > 0.5, LARGE, "themis", eh.Budget(tests=tests), chunk=20)
         assert run.origin is not None

@@ -25,7 +25,7 @@ from evenhand.engine.confirm import (
 )
 from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
 from evenhand.engine.probe import Asker
-from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
+from evenhand.engine.unused import SCORED, compare_gaps, compare_scores
 from evenhand.errors import TEXTS, EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.bounds import of_counts
 from evenhand.estimates.comparisons import Sureness
@@ -247,7 +247,7 @@ def measured_texts(
     scored = None
     if not survey.found and (asker.scored or asker.model.decides):
         # Where scores would come along with decisions and do not, there are none.
-        scored = scores_at_hand(asker, survey.kept.gaps)
+        scored = compare_gaps(asker, survey.kept.gaps)
     elif not survey.found and survey.samples:
         scored, rows = compare_scores(asker, ground.families(people[order[:SCORED]], seed))
         survey.apart += rows

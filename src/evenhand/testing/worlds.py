@@ -45,9 +45,8 @@ def worlds_for(strategy: Any) -> list[World]:
     if needs == "texts":
         words = bool(getattr(strategy, "uses_gradient", False))
         return [World(text_model(n, words), team_space(), team_texts(n, 80, terms=n)) for n in (1, 2)]
-    raise AssertionError(
-        f"{type(strategy).__name__} needs {needs}: give worlds to search, worlds=[World(model, space, data)]"
-    )
+    name = type(strategy).__name__
+    raise AssertionError(f"{name} needs {needs}: give worlds to search, worlds=[World(model, space, data)]")
 
 
 def hold(held: Any, otherwise: str) -> None:

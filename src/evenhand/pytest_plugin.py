@@ -53,9 +53,7 @@ def evenhand_audit(request: pytest.FixtureRequest) -> Auditor:
     settings: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("fairness"))):
         if mark.args:
-            raise pytest.UsageError(
-                f"@pytest.mark.fairness takes settings by name, such as fail_above=0; got {mark.args!r}"
-            )
+            raise pytest.UsageError(f"@pytest.mark.fairness takes settings by name (fail_above=0), got {mark.args!r}")
         _check_mark(mark.kwargs)
         settings |= mark.kwargs
     config, node = request.config, request.node

@@ -26,8 +26,9 @@ def test_names():
 
 @pytest.mark.parametrize("name", ["Adult", "census", "", None, ["adult"]])
 def test_unknown_name_says_what_is_allowed(name):
-    with pytest.raises(DataError, match="allowed: adult, german, bank, comments"):
+    with pytest.raises(DataError, match="'adult', 'german', 'bank', 'comments'") as caught:
         datasets.load(name)
+    assert (caught.value.parameter, caught.value.value) == ("name", name)
 
 
 def test_frame_is_features_then_target(data):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenhand.datasets._dataset import Coded, Dataset, listed, read, steps, unchanged
+from evenhand.datasets.base import Coded, Dataset, listed, read, steps, unchanged
 from evenhand.spaces.attributes import Attribute, Integer, Nominal, Ordinal
 
 # The lists stand in the order of UCI's description, because the papers code a text by its place there.

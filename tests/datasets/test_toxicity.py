@@ -34,7 +34,7 @@ def test_any_of_the_six_labels_is_toxic(tmp_path):
     assert corpus.labels.tolist() == [1] * 6 + [0] * 2
 
 
-def test_labels_apart_are_found_by_id_and_unscored_comments_left_out(tmp_path):
+def test_separate_labels_are_matched_by_id_and_unscored_comments_left_out(tmp_path):
     labels = np.array([[0] * 6, [-1] * 6, [1] + [0] * 5])
     apart = jigsaw(tmp_path / "test_labels.csv", labels[[2, 1, 0]])
     (tmp_path / "test.csv").write_text("id,comment_text\nid2,no\nid1,unknown\nid0,yes\n")

@@ -58,7 +58,7 @@ def test_the_command_prints_it_and_writes_reports(
     assert CliRunner().invoke(app, ["demo", "--text", "--no-page"]).exit_code == 0
 
 
-def test_without_the_extra_one_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in [name for name in sys.modules if name.startswith("evenhand.demo.text")]:
         monkeypatch.delitem(sys.modules, name)

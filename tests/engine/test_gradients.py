@@ -81,7 +81,7 @@ def test_a_slope_is_the_gradient_times_one_step() -> None:
     assert (got[:, 4] == 0).all()
 
 
-def test_differences_of_scores_say_the_same_of_a_linear_model() -> None:
+def test_differences_of_scores_equal_the_gradients_of_a_linear_model() -> None:
     space = eh.Space(
         [eh.Integer("a", 0, 9), eh.Real("b", 0, 1, step=0.1), eh.Nominal("c", [0, 1, 5]), eh.Integer("sex", 0, 1)],
         protected="sex",
@@ -150,7 +150,7 @@ def test_differences_are_those_of_the_scores_of_the_class(seed: int, width: int)
         assert got[i, 3] == 0
 
 
-def test_columns_that_the_model_does_not_know_have_no_slope() -> None:
+def test_columns_unknown_to_the_model_have_no_slope() -> None:
     import pandas as pd
     from sklearn.linear_model import LogisticRegression
 
@@ -164,7 +164,7 @@ def test_columns_that_the_model_does_not_know_have_no_slope() -> None:
     assert (got[:, 1:] == 0).all()
 
 
-def test_a_source_that_is_not_there_is_refused() -> None:
+def test_a_missing_source_of_gradients_is_refused() -> None:
     space = mixed()
 
     class Labels(eh.Model):

@@ -114,7 +114,7 @@ def test_many_values_are_binned_by_rank(monkeypatch: pytest.MonkeyPatch) -> None
     assert (paths(space, around[:, 0], around, labels, np.ones((3, 200)), 5) == plain).all()
 
 
-def test_neighbours_are_legal_codes_around_the_individual() -> None:
+def test_neighbours_are_valid_codes_around_the_individual() -> None:
     space = eh.Space(
         [
             eh.Integer("a", 0, 100),
@@ -138,12 +138,12 @@ def test_neighbours_are_legal_codes_around_the_individual() -> None:
     weights = near.weights(rows, around)
     assert (weights[:, 0] == 1).all()
     assert ((weights > 0) & (weights <= 1)).all()
-    # The draws are those of the pop, whoever else is popped beside it.
+    # Draws depend on the number of the pop alone.
     assert (near.draw(rows[7:8], Stream(0), np.array([7])) == around[7:8]).all()
 
 
 @given(st.integers(0, 10**6))
-def test_who_breaks_a_constraint_is_moved_in_the_tied_attributes_alone(seed: int) -> None:
+def test_only_tied_attributes_of_invalid_neighbours_change(seed: int) -> None:
     attributes = [eh.Integer(name, 0, 9) for name in "abc"] + [eh.Nominal("n", list("xyz")), eh.Boolean("p")]
     space = eh.Space(attributes, protected="p", constraints=["a + b <= 9", "n != 'x' or c > 3"])
     near, rng = Neighbourhood(space, 40), np.random.default_rng(seed)

@@ -193,7 +193,7 @@ def test_texts_that_cannot_move_are_tested_and_counted() -> None:
     "settings",
     [{"direction": "up"}, {"pair": 1}, {"seeds": 0}, {"max_iter": 0}, {"trials": 1.5}, {"phase": "neither"}],
 )
-def test_settings_that_are_none(settings: dict[str, Any]) -> None:
+def test_wrong_settings_are_named(settings: dict[str, Any]) -> None:
     with pytest.raises(StrategyError) as caught:
         eh.TextAdf(**settings)
     assert caught.value.parameter == next(iter(settings))

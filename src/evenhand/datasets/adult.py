@@ -57,7 +57,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Nominal("native_country", NATIVE_COUNTRY, missing=True),
 )
 
-# Without these a counterpart would be a female husband, whom no model has seen.
+# Without these a counterpart would be a female husband, which no model has seen.
 LINKS = {"sex": {"relationship": {"Female": {"Husband": "Wife"}, "Male": {"Wife": "Husband"}}}}
 
 MISSING = 100

@@ -12,7 +12,7 @@ from evenhand.spaces.text.individuals import TextPairs
 from evenhand.strategies.text_adf import Choice, PairSearch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TextImportance(PairSearch):
     """Replace the word that matters most differently to a text and to its most different counterpart.
 

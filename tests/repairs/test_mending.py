@@ -312,7 +312,7 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
         ({"seed": -1}, StrategyError, "seed"),
         ({"watch": ["nobody"]}, SpaceError, "no attribute 'nobody'"),
         ({"check": "themis"}, StrategyError, "is the search that the repair trains with"),
-        ({"strategy": "magic"}, StrategyError, "no strategy 'magic'"),
+        ({"strategy": "magic"}, StrategyError, "strategy is not the name of a search, got 'magic'"),
         ({"budget": 5}, EvenhandError, "budget"),
         ({"progress": 5}, StrategyError, "progress must be a function that takes a few words"),
         ({"watch": 5}, DataError, "watch must be names of attributes, such as"),

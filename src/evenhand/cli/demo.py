@@ -74,7 +74,7 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     """Do the demo of texts, print it, and write its reports where a directory is given."""
     from evenhand.cli import audit as summary
     from evenhand.cli.output import progress
-    from evenhand.demo.text import NOTE, TITLE, search_of_texts, text_demo
+    from evenhand.demo.text import NOTE, SEARCH, TITLE, text_demo
     from evenhand.reports.report import ReportOptions, report
 
     out = summary.console()
@@ -86,11 +86,11 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     out.print(NOTE.format(planted=planted))
     out.print(
         f"\nThe net is right on {percent(before.accuracy)} of comments that it was not trained on. In "
-        f"{before.run.tests:,} tests, {search_of_texts()} finds {before.run.found:,} comments whose decision changes "
+        f"{before.run.tests:,} tests, {SEARCH} finds {before.run.found:,} comments whose decision changes "
         f"if only a religion is swapped for another. In {percent(done.planted)} of them exactly one of the two "
         f"was planted ({planted}):"
     )
-    _show_blame(done, out)
+    _show_identities(done, out)
     out.print("Three of the pairs; what was swapped in [brackets], what was changed before in {braces}:\n")
     summary.show_pairs(before.pairs, out)
     repaired = (
@@ -111,7 +111,7 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     ]
 
 
-def _show_blame(done: TextAudited, out: Console) -> None:
+def _show_identities(done: TextAudited, out: Console) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -119,6 +119,6 @@ def _show_blame(done: TextAudited, out: Console) -> None:
     table = Table("religion", "planted", "toxic with it", "toxic with the other", box=box.SIMPLE, pad_edge=False)
     for column in table.columns[2:]:
         column.justify = "right"
-    for row in done.blamed:
-        table.add_row(Text(row.identity), "yes" if row.planted else "", f"{row.toxic:,}", f"{row.other:,}")
+    for row in done.identities:
+        table.add_row(Text(row.name), "yes" if row.planted else "", f"{row.toxic:,}", f"{row.other:,}")
     out.print(table)

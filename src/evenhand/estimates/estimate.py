@@ -12,7 +12,7 @@ from evenhand.criteria import Criterion, Flip
 from evenhand.engine.judge import Exclude, Judge
 from evenhand.engine.probe import ModelProbe
 from evenhand.engine.steadiness import TRIED, scores_come_along
-from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
+from evenhand.engine.unused import SCORED, compare_gaps, compare_scores
 from evenhand.errors import DATA, TEXTS, BudgetError, DataError, EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.pair_counts import Favour, look_for
 from evenhand.estimates.populations import Data, Near, Population, Target, Uniform, named, target_of
@@ -332,7 +332,7 @@ def _compare_scores(survey: Survey, target: Target) -> tuple[int, int] | None:
     judge = survey.judge
     if judge.asker.scored or judge.asker.model.decides:
         # Where scores would come along with decisions and do not, there are none.
-        return scores_at_hand(judge.asker, survey.kept.gaps)
+        return compare_gaps(judge.asker, survey.kept.gaps)
     families = judge.asker.ground.families(target.population.take(0, SCORED)[0], judge.seed)
     scored, rows = compare_scores(judge.asker, families)
     survey.apart += rows

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand.repairs.workshop import Remedy, Workshop, seed_of
 from evenhand.spaces.individuals import Individuals
-from evenhand.strategies._checks import one_of
+from evenhand.strategies._settings import check_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,7 @@ class Counterfactual:
     """One drawn counterpart of each row, which doubles the rows; or every legal one."""
 
     def __post_init__(self) -> None:
-        one_of(self, "counterparts", ("one", "all"))
+        check_settings(self)
 
     def apply(self, workshop: Workshop) -> Remedy:
         """Train on rows and counterparts."""

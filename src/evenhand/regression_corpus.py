@@ -14,7 +14,7 @@ from evenhand._files import parse_json, read_bytes, size_of
 from evenhand._write import replacing
 from evenhand.criteria import Criterion, Flip
 from evenhand.engine.judge import Judge, ask
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import DataError, EvenhandError
 from evenhand.models.wrap import wrap
 from evenhand.spaces.individuals import Individuals
@@ -91,11 +91,11 @@ class Corpus:
         ground, people = _people(space, self.load())
         if not len(people):
             return []
-        asker = Asker(wrap(model), ground, criterion or Flip(), timeout)
-        families = Judge(asker, seed).families(people)
+        probe = ModelProbe(wrap(model), ground, criterion or Flip(), timeout)
+        families = Judge(probe, seed).families(people)
         if not len(families):
             return []
-        judged = ask(asker, families)
+        judged = ask(probe, families)
         outputs, at = judged.outputs, np.flatnonzero(judged.unfair)
         first, second = judged.verdicts.first[at], judged.verdicts.second[at]
         found = ground.findings()

@@ -22,7 +22,7 @@ from evenhand.budget import Budget, StopReason
 from evenhand.engine.store import ANSWERS
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.models.base import Model
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.wrap import CallableModel, reading, wrap
 from evenhand.plugins import is_spec
 from evenhand.reports.making import report
@@ -118,11 +118,11 @@ def _findings(strategy: Any, world: Any) -> None:
     if not run.found:
         return
     assert run.origin is not None
-    asker, pairs = run.origin.asker, run.pairs
+    probe, pairs = run.origin.probe, run.pairs
     for side, said in (("individual", "decision"), ("counterpart", "counterpart_decision")):
         rows = pairs.rows(side)
         # In another order and one call, which is what a finding must not depend on.
-        labels = asker.labels(_some(rows, np.arange(len(rows))[::-1]))[::-1]
+        labels = probe.labels(_some(rows, np.arange(len(rows))[::-1]))[::-1]
         wrong = int((labels != pairs.decisions(said)).sum())
         _hold(not wrong, f"{wrong} of {run.found} findings are false: the model says something else of the {side}")
     alike = int((pairs.decisions("decision") == pairs.decisions("counterpart_decision")).sum())
@@ -256,14 +256,14 @@ def check_model(model: Any, inputs: Any, *, sizes: Sequence[int] = (1, 3, 64)) -
 
 
 def _check_answers(model: Model, inputs: Any, count: int, sizes: Sequence[int]) -> None:
-    asking, every = Asking(model), np.arange(count)
-    scored = model.has_scores and _gives_scores(asking, inputs, count)
+    client, every = ModelClient(model), np.arange(count)
+    scored = model.has_scores and _gives_scores(client, inputs, count)
 
     def ask(at: npt.NDArray[np.int64], size: int | None = None) -> Answers:
         rows = _some(inputs, at)
-        asking.calls.fixed = size or len(at)
-        scores = asking.scores(rows, len(at)) if scored else None
-        said = scores[:, 0] if model.regression and scores is not None else asking.labels(rows, len(at))
+        client.calls.fixed = size or len(at)
+        scores = client.scores(rows, len(at)) if scored else None
+        said = scores[:, 0] if model.regression and scores is not None else client.labels(rows, len(at))
         return Answers(said, scores)
 
     first = ask(every)
@@ -283,8 +283,8 @@ def _check_answers(model: Model, inputs: Any, count: int, sizes: Sequence[int]) 
                 f"{model.name} has {len(model.classes)} classes and {first.scores.shape[1]} columns of scores",
             )
     if model.gradient_source is not None and model.input == "array" and first.scores is not None:
-        asking.calls.fixed = None
-        slopes = asking.gradients(inputs, first.scores.argmax(axis=1))
+        client.calls.fixed = None
+        slopes = client.gradients(inputs, first.scores.argmax(axis=1))
         _hold(slopes.shape == np.shape(inputs), f"{model.name} gives gradients of the shape {slopes.shape}")
 
 
@@ -320,12 +320,12 @@ def _close(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.boo
     return np.asarray(np.abs(one - other) <= 1e-4 * max(1e-6, float(np.abs(one).max(initial=0))), dtype=bool)
 
 
-def _gives_scores(asking: Asking, inputs: Any, count: int) -> bool:
+def _gives_scores(client: ModelClient, inputs: Any, count: int) -> bool:
     """Whether a function, of which that is not known before it is asked, gives scores."""
     try:
-        asking.scores(inputs, count)
+        client.scores(inputs, count)
     except ModelError:
-        if isinstance(asking.model, CallableModel):
+        if isinstance(client.model, CallableModel):
             return False
         raise
     return True

@@ -19,7 +19,7 @@ import evenhand as eh
 from evenhand.cli.estimate import facts
 from evenhand.errors import UnusedWarning
 from evenhand.estimates.limits import Limit, Outcome
-from evenhand.models import client as asking
+from evenhand.models import client
 from evenhand.runs.junit import to_junit
 from evenhand.runs.markdown import to_markdown
 from evenhand.runs.sarif import to_sarif
@@ -309,7 +309,7 @@ def test_fewer_families_are_compared_of_a_slow_model(monkeypatch):
             return self.decide(self.scores(X))
 
     model = Slow()
-    monkeypatch.setattr(asking, "time", model)
+    monkeypatch.setattr(client, "time", model)
     run = eh.audit(model, BY_SEX, "themis", FEW)
     assert run.scored is not None
     families, changed = run.scored

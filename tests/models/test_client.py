@@ -11,32 +11,32 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.wrap import wrap
 from tests.models.people import answers, numbers, people
 
 FRAME = pd.DataFrame({"age": [1, 2, 3], "sex": ["f", "m", "f"]})
 
 
-def asking(function, **options):
-    return Asking(wrap(function, **options))
+def client(function, **options):
+    return ModelClient(wrap(function, **options))
 
 
 def fail(error):
     def model(X):
         raise error
 
-    return asking(model)
+    return client(model)
 
 
 def test_labels_and_scores_are_checked():
-    ask = asking(lambda X: X["age"] > 1)
+    ask = client(lambda X: X["age"] > 1)
     assert ask.labels(FRAME, 3).tolist() == [False, True, True]
-    assert asking(lambda X: X["age"] / 2).scores(FRAME, 3).tolist() == (FRAME["age"].to_numpy()[:, None] / 2).tolist()
+    assert client(lambda X: X["age"] / 2).scores(FRAME, 3).tolist() == (FRAME["age"].to_numpy()[:, None] / 2).tolist()
     with pytest.raises(ModelError, match="got 2 answers for 3 rows"):
-        asking(lambda X: [1, 2]).labels(FRAME, 3)
+        client(lambda X: [1, 2]).labels(FRAME, 3)
     with pytest.raises(ModelError, match="NaN or infinity as a score"):
-        asking(lambda X: X["age"] * np.nan).scores(FRAME, 3)
+        client(lambda X: X["age"] * np.nan).scores(FRAME, 3)
 
 
 def test_an_exception_says_what_the_model_was_given():
@@ -55,7 +55,7 @@ def test_an_exception_on_an_array_points_to_frames():
         return X["age"]
 
     with pytest.raises(ModelError, match=r'array of 2 columns.*input="frame"'):
-        asking(model, input="array").labels(np.zeros((3, 2)), 3)
+        client(model, input="array").labels(np.zeros((3, 2)), 3)
 
 
 def test_an_exception_without_a_message_is_readable():
@@ -81,22 +81,22 @@ def test_interrupts_and_our_own_errors_pass_through(timeout):
 def test_columns_that_scikit_learn_misses_are_named():
     tree = DecisionTreeClassifier().fit(FRAME[["age"]].assign(hours=1), [0, 1, 0])
     with pytest.raises(ModelError, match="hours"):
-        Asking(wrap(tree)).labels(FRAME, 3)
+        ModelClient(wrap(tree)).labels(FRAME, 3)
     with pytest.raises(ModelError, match=r"unseen at fit time: - sex .* now missing: - hours"):
-        asking(lambda X: tree.predict(X)).labels(FRAME, 3)
+        client(lambda X: tree.predict(X)).labels(FRAME, 3)
 
 
 def test_regressions_have_no_labels():
     model = wrap(LinearRegression().fit(FRAME[["age"]], [1.0, 2.0, 3.5]))
     with pytest.raises(ModelError, match=r"eh\.Gap"):
-        Asking(model).labels(FRAME, 3)
-    scores, decisions = Asking(model).both(FRAME, 3)
+        ModelClient(model).labels(FRAME, 3)
+    scores, decisions = ModelClient(model).both(FRAME, 3)
     assert (scores[:, 0] == decisions).all()
 
 
 def test_a_threshold_makes_a_regression_decide():
     model = wrap(LinearRegression().fit(FRAME[["age"]], [1.0, 2.0, 3.0]), threshold=2.5)
-    assert Asking(model).labels(FRAME, 3).tolist() == [0, 0, 1]
+    assert ModelClient(model).labels(FRAME, 3).tolist() == [0, 0, 1]
 
 
 def test_scores_of_a_model_without_any_raise():
@@ -107,7 +107,7 @@ def test_scores_of_a_model_without_any_raise():
             return np.full(len(X), "no")
 
     with pytest.raises(ModelError, match=r"labels only, no scores.*eh\.Flip"):
-        Asking(wrap(Rule())).scores(np.zeros((3, 2)), 3)
+        ModelClient(wrap(Rule())).scores(np.zeros((3, 2)), 3)
 
 
 def test_both_asks_once_where_decisions_follow_from_scores():
@@ -117,7 +117,7 @@ def test_both_asks_once_where_decisions_follow_from_scores():
         calls.append(len(X))
         return np.column_stack([X["age"] < 2, X["age"] >= 2]).astype(float)
 
-    scores, labels = asking(model).both(FRAME, 3)
+    scores, labels = client(model).both(FRAME, 3)
     assert calls == [3]
     assert scores.shape == (3, 2)
     assert labels.tolist() == [0, 1, 1]
@@ -126,13 +126,13 @@ def test_both_asks_once_where_decisions_follow_from_scores():
 @pytest.mark.parametrize("estimator", [LogisticRegression(), SVC(), DecisionTreeClassifier(max_depth=3)])
 def test_both_agrees_with_labels(estimator):
     X = np.nan_to_num(numbers(people()))
-    ask = Asking(wrap(estimator.fit(X, answers(people()))))
+    ask = ModelClient(wrap(estimator.fit(X, answers(people()))))
     assert (ask.both(X, len(X))[1] == ask.labels(X, len(X))).all()
 
 
 def test_a_slow_model_is_given_up():
     done = threading.Event()
-    ask = asking(lambda X: done.wait(30), timeout=0.05)
+    ask = client(lambda X: done.wait(30), timeout=0.05)
     start = time.perf_counter()
     with pytest.raises(ModelTimeout, match=r"3 rows within 0\.05 seconds.*timeout="):
         ask.labels(FRAME, 3)
@@ -141,18 +141,18 @@ def test_a_slow_model_is_given_up():
 
 
 def test_a_model_in_time_answers_as_without_a_limit():
-    ask = asking(lambda X: X["age"] > 1, timeout=30)
+    ask = client(lambda X: X["age"] > 1, timeout=30)
     assert ask.labels(FRAME, 3).tolist() == [False, True, True]
     with pytest.raises(ModelError, match="KeyError"):
-        asking(lambda X: X["nothing"], timeout=30).labels(FRAME, 3)
+        client(lambda X: X["nothing"], timeout=30).labels(FRAME, 3)
 
 
 def test_the_limit_given_to_asking_wins():
-    assert Asking(wrap(len, timeout=3)).timeout == 3
-    assert Asking(wrap(len, timeout=3), timeout=7).timeout == 7
+    assert ModelClient(wrap(len, timeout=3)).timeout == 3
+    assert ModelClient(wrap(len, timeout=3), timeout=7).timeout == 7
 
 
 def test_settings_of_the_caller_hold_in_the_thread():
-    ask = asking(lambda X: (1 / (X["age"].to_numpy() - 1)) > 0.75, timeout=30)
+    ask = client(lambda X: (1 / (X["age"].to_numpy() - 1)) > 0.75, timeout=30)
     with np.errstate(divide="ignore"):
         assert ask.labels(FRAME, 3).tolist() == [True, True, False]

@@ -28,7 +28,7 @@ def optimised(rows=ROWS, told=SEX, **settings):
 
 
 def everyone(space):
-    individuals = eh.space.individuals.Individuals(space, ids=np.arange(space.coding.total))
+    individuals = Individuals(space, ids=np.arange(space.coding.total))
     return space.frame(individuals.rows)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Criterion, Judgement, Outputs
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout, RunError
 from evenhand.spaces.base import Block, Families
 from evenhand.spaces.findings import Findings
@@ -96,15 +96,15 @@ class Said:
         return np.asarray(far if self.follows else far | unlike)
 
 
-def affordable(asker: Asker, most: int, ways: int, seconds: float) -> int:
+def affordable(probe: ModelProbe, most: int, ways: int, seconds: float) -> int:
     """How many rows, of at most so many, may be asked in so many ways: fewer where a row takes long.
 
     What the calls so far have taken tells how long that is.
     """
-    pace = asker.asking.calls.pace
+    pace = probe.client.calls.pace
     if not pace:
         return most
-    return min(most, max(LEAST, int(seconds / (ways * asker.cost * pace))))
+    return min(most, max(LEAST, int(seconds / (ways * probe.cost * pace))))
 
 
 class Steadiness:
@@ -119,21 +119,21 @@ class Steadiness:
     >>> model = wrap(lambda frame: frame["age"] > frame["age"].mean())
     >>> rows = space.individuals([[age, 0] for age in range(100)]).rows
     >>> try:
-    ...     Steadiness(Asker(model, space, Flip()), seed=0, chunk=1000).check_rows(rows)
+    ...     Steadiness(ModelProbe(model, space, Flip()), seed=0, chunk=1000).check_rows(rows)
     ... except FlakyModel as error:
     ...     print(str(error).partition(":")[0])
     the prediction depends on the other rows in the batch
     """
 
-    def __init__(self, asker: Asker, seed: int, chunk: int) -> None:
-        self.asker, self.seed, self.chunk = asker, seed, chunk
+    def __init__(self, probe: ModelProbe, seed: int, chunk: int) -> None:
+        self.probe, self.seed, self.chunk = probe, seed, chunk
         self.rows = 0
         """Rows asked to check."""
         self._largest = self._full = 0
         """Rows of the largest block that was checked, and of the largest at which everything was looked at."""
         self._kept: list[Any] = []
         self._scored = False
-        self._probing: Asker | None = None
+        self._probing: ModelProbe | None = None
 
     def check(self, families: Families, outputs: Outputs) -> tuple[int, int]:
         """Check a block that the model has answered; return how many rows wavered, of how many that were asked twice.
@@ -188,11 +188,11 @@ class Steadiness:
     def _most(self, noise: bool, full: bool) -> int:
         """How many rows to ask again: fewer of a slow model, which must not be asked for hours to be checked."""
         most = min(PROBES if noise else LATER, self.chunk)
-        return affordable(self.asker, most, WAYS if full else IN_ORDER, PATIENCE if full else BRIEF)
+        return affordable(self.probe, most, WAYS if full else IN_ORDER, PATIENCE if full else BRIEF)
 
     @property
     def _follows(self) -> bool:
-        return self.asker.model.decides or self.asker.model.regression
+        return self.probe.model.decides or self.probe.model.regression
 
     def _flat(self, outputs: Outputs, legal: Mask | None, at: Positions) -> Said:
         """Return what was said of each row of some families, row after row."""
@@ -213,11 +213,11 @@ class Steadiness:
 
         ``noise``: also in the same order once more; ``full``: also in other company and in batches of other sizes.
         """
-        before = self.asker.asking.calls.rows
+        before = self.probe.client.calls.rows
         try:
             return self._compared(rows, noise, full, said)
         finally:
-            self.rows += self.asker.asking.calls.rows - before
+            self.rows += self.probe.client.calls.rows - before
 
     def _compared(self, rows: Any, noise: bool, full: bool, said: Said | None) -> tuple[int, int]:
         if self._probing is None:
@@ -229,7 +229,7 @@ class Steadiness:
         if noise:
             # The same rows in the same order: what differs now is the model's own noise.
             first, again = self._ask(rows), self._ask(rows)
-            waver = int(first.differs(again, self.asker.criterion.needs_scores or self.asker.contrasts).sum())
+            waver = int(first.differs(again, self.probe.criterion.needs_scores or self.probe.contrasts).sum())
             if waver:
                 return waver, len(rows)
             self._scored = not first.differs(again).any()
@@ -261,7 +261,7 @@ class Steadiness:
     def _lost(self, known: Said, answer: Said) -> Mask:
         lost = known.differs(answer, self._scored)
         if lost.any() and known.scores is not None and answer.scores is None and known.follows:
-            lost &= ~_reachable(self.asker, known.scores, answer.labels)
+            lost &= ~_reachable(self.probe, known.scores, answer.labels)
         return lost
 
     def _scattered(self, rows: Any, order: Positions) -> Said:
@@ -277,12 +277,12 @@ class Steadiness:
         batch = take(rows, np.concatenate([np.full(copies, extreme), at]))
         return at, lambda: self._ask(batch)[copies:]
 
-    def _with_scores(self, rows: Any) -> Asker:
+    def _with_scores(self, rows: Any) -> ModelProbe:
         """Ask for scores, which tell far more than decisions, where they cost nothing."""
-        scored = scores_come_along(self.asker, rows)
-        if scored == self.asker.scored:
-            return self.asker
-        probing = copy.copy(self.asker)
+        scored = scores_come_along(self.probe, rows)
+        if scored == self.probe.scored:
+            return self.probe
+        probing = copy.copy(self.probe)
         probing.scored = True
         return probing
 
@@ -304,37 +304,37 @@ def noisy(waver: int, rows: int, name: str = "the model") -> FlakyModel:
 
 
 def scattered(
-    asker: Asker, rows: Any, order: Positions, most: int, alone: int = 1, growth: int = 256
+    probe: ModelProbe, rows: Any, order: Positions, most: int, alone: int = 1, growth: int = 256
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
     """Ask rows in some order, the first ones alone, the others in growing batches; return answers in the rows' order.
 
     With ``alone=0``, all batches are as large as they may be.
     """
-    said = [_both(asker, rows, part) for part in _cut(order, most, alone, growth)]
+    said = [_both(probe, rows, part) for part in _cut(order, most, alone, growth)]
     back = np.argsort(order)
     scores = [s for _, s in said if s is not None]
     return np.concatenate([labels for labels, _ in said])[back], np.concatenate(scores)[back] if scores else None
 
 
-def _both(asker: Asker, rows: Any, part: Positions) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+def _both(probe: ModelProbe, rows: Any, part: Positions) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
     try:
-        return _at_once(asker, take(rows, part))
+        return _at_once(probe, take(rows, part))
     except ModelTimeout:
         raise
     except ModelError:
         if len(part) > 1:
             raise
         # Some models take no single row; one that fails otherwise fails again.
-        labels, scores = asker.both(take(rows, np.repeat(part, 2)))
+        labels, scores = probe.both(take(rows, np.repeat(part, 2)))
         return labels[:1], None if scores is None else scores[:1]
 
 
-def _at_once(asker: Asker, rows: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+def _at_once(probe: ModelProbe, rows: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
     """Ask rows in one call, unless they are very many."""
     if len(rows) > 2 * PROBES:
-        return asker.both(rows)
-    with asker.asking.calls.at_once():
-        return asker.both(rows)
+        return probe.both(rows)
+    with probe.client.calls.at_once():
+        return probe.both(rows)
 
 
 def _cut(order: Positions, most: int, alone: int, growth: int) -> Iterator[Positions]:
@@ -400,35 +400,35 @@ def _members(places: Positions, rng: np.random.Generator, rows: int) -> Position
     return np.sort(order[np.argsort(turn, kind="stable")[:rows]])
 
 
-def scores_come_along(asker: Asker, rows: Any) -> bool:
+def scores_come_along(probe: ModelProbe, rows: Any) -> bool:
     """Whether the model's scores cost nothing beside its decisions, and lead to the same ones for some rows."""
-    if asker.scored or not _may_score(asker):
-        return asker.scored
+    if probe.scored or not _may_score(probe):
+        return probe.scored
     # Where nothing was asked yet, a few tell how long a row takes.
-    first = LEAST if asker.asking.calls.pace is None else affordable(asker, TRIED, 2, BRIEF)
-    if not len(rows) or not _scored_alike(asker, rows[:first]):
+    first = LEAST if probe.client.calls.pace is None else affordable(probe, TRIED, 2, BRIEF)
+    if not len(rows) or not _scored_alike(probe, rows[:first]):
         return False
-    rest = rows[first : affordable(asker, TRIED, 2, BRIEF)]
-    return not len(rest) or _scored_alike(asker, rest)
+    rest = rows[first : affordable(probe, TRIED, 2, BRIEF)]
+    return not len(rest) or _scored_alike(probe, rest)
 
 
-def _scored_alike(asker: Asker, rows: Any) -> bool:
-    with asker.asking.calls.at_once():
-        plain = asker.labels(rows)
-        asker.scored = True
+def _scored_alike(probe: ModelProbe, rows: Any) -> bool:
+    with probe.client.calls.at_once():
+        plain = probe.labels(rows)
+        probe.scored = True
         try:
-            labels, scores = asker.both(rows)
+            labels, scores = probe.both(rows)
         except ModelError:
             return False
         finally:
-            asker.scored = False
+            probe.scored = False
     # A single number that no threshold cuts may well be a label.
-    known = asker.model.threshold is not None or asker.model.classes is not None
+    known = probe.model.threshold is not None or probe.model.classes is not None
     return scores is not None and (known or scores.shape[1] > 1) and bool(np.asarray(labels == plain).all())
 
 
-def _may_score(asker: Asker) -> bool:
-    return asker.model.has_scores and asker.model.decides and not asker.model.regression
+def _may_score(probe: ModelProbe) -> bool:
+    return probe.model.has_scores and probe.model.decides and not probe.model.regression
 
 
 def in_turn(codes: npt.NDArray[Any]) -> bool:
@@ -537,7 +537,7 @@ def to_confirm(found: int, most: int | None, seed: int) -> Positions:
 
 
 def confirm(
-    asker: Asker, findings: Findings, seed: int, chunk: int, most: int | None = None
+    probe: ModelProbe, findings: Findings, seed: int, chunk: int, most: int | None = None
 ) -> tuple[Checked, int, FlakyModel | None]:
     """Ask findings again, all or at most so many; return what came of it, the rows it took, and an error to raise.
 
@@ -545,13 +545,13 @@ def confirm(
     ``Checked.settle`` changes the findings.
     """
     chosen = to_confirm(findings.count, most, seed)
-    held = holds(asker, findings, chosen, chunk, seed)
-    lost, rows = chosen[~held], 2 * len(chosen) * asker.cost
+    held = holds(probe, findings, chosen, chunk, seed)
+    lost, rows = chosen[~held], 2 * len(chosen) * probe.cost
     if not len(lost):
         return Checked(most, len(chosen)), rows, None
     if len(lost) <= max(1, FEW * len(chosen)):
-        rows += 2 * len(lost) * asker.cost
-        if _on_edge(asker, findings, lost).all():
+        rows += 2 * len(lost) * probe.cost
+        if _on_edge(probe, findings, lost).all():
             return Checked(most, len(chosen), lost.tolist()), rows, None
     why = (
         f"{len(lost):,} of {len(chosen):,} findings that were asked again, in another order and in batches of other "
@@ -561,39 +561,39 @@ def confirm(
     return Checked(most, len(chosen), lost.tolist(), why), rows, FlakyModel(why, len(lost) / len(chosen))
 
 
-def _on_edge(asker: Asker, findings: Findings, at: Positions) -> Mask:
+def _on_edge(probe: ModelProbe, findings: Findings, at: Positions) -> Mask:
     """Tell which findings have decisions that a change of scores by rounding would bring back."""
-    edge = np.full(len(at), _may_score(asker))
+    edge = np.full(len(at), _may_score(probe))
     if not edge.any():
         return edge
     for side, said in (("individual", "decision"), ("counterpart", "counterpart_decision")):
         try:
-            scores = asker.scores(findings.rows(side, at))
+            scores = probe.scores(findings.rows(side, at))
         except ModelError:
             return np.zeros(len(at), dtype=bool)
-        edge &= _reachable(asker, scores, findings.decisions(said, at))
+        edge &= _reachable(probe, scores, findings.decisions(said, at))
     return edge
 
 
-def _reachable(asker: Asker, scores: npt.NDArray[np.float64], labels: npt.NDArray[Any]) -> Mask:
+def _reachable(probe: ModelProbe, scores: npt.NDArray[np.float64], labels: npt.NDArray[Any]) -> Mask:
     """Tell which rows of scores lead to these decisions, as they are or moved by what rounding changes."""
     step = ROUNDING * float(np.abs(scores).max(initial=0))
     near = np.zeros(len(scores), dtype=bool)
     for moved in _moved(scores, step):
-        near |= np.asarray(asker.model.decide(moved) == labels, dtype=bool)
+        near |= np.asarray(probe.model.decide(moved) == labels, dtype=bool)
     return near
 
 
-def rounding_alone(asker: Asker, outputs: Outputs, lost: Positions, asked: int) -> bool:
+def rounding_alone(probe: ModelProbe, outputs: Outputs, lost: Positions, asked: int) -> bool:
     """Tell whether lost findings, of so many asked again, are few and all in families that rounding decides."""
-    if not len(lost) or outputs.scores is None or not _may_score(asker) or len(lost) > max(1, FEW * asked):
+    if not len(lost) or outputs.scores is None or not _may_score(probe) or len(lost) > max(1, FEW * asked):
         return False
     scores = outputs.scores[lost].reshape(-1, outputs.scores.shape[2])
     step = ROUNDING * float(np.abs(outputs.scores).max(initial=0))
-    said = asker.model.decide(scores)
+    said = probe.model.decide(scores)
     near = np.zeros(len(scores), dtype=bool)
     for moved in _moved(scores, step):
-        near |= np.asarray(asker.model.decide(moved) != said, dtype=bool)
+        near |= np.asarray(probe.model.decide(moved) != said, dtype=bool)
     return bool(near.reshape(len(lost), -1).any(axis=1).all())
 
 
@@ -602,26 +602,26 @@ def _moved(scores: npt.NDArray[np.float64], step: float) -> Iterator[npt.NDArray
     return (scores + step * sign * one for one in np.eye(scores.shape[1]) for sign in (-1, 0, 1))
 
 
-def holds(asker: Asker, findings: Findings, chosen: Positions, chunk: int, seed: int = 0) -> Mask:
+def holds(probe: ModelProbe, findings: Findings, chosen: Positions, chunk: int, seed: int = 0) -> Mask:
     """Tell which of the chosen findings the model still answers as recorded, and still treats differently.
 
     They are asked in a drawn order and in batches of other sizes, both sides of a pair apart.
     """
-    parts = [_holds(asker, findings, chosen[i : i + SLAB], chunk, seed, not i) for i in range(0, len(chosen), SLAB)]
+    parts = [_holds(probe, findings, chosen[i : i + SLAB], chunk, seed, not i) for i in range(0, len(chosen), SLAB)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
 
 
-def _holds(asker: Asker, findings: Findings, at: Positions, chunk: int, seed: int, alone: bool) -> Mask:
+def _holds(probe: ModelProbe, findings: Findings, at: Positions, chunk: int, seed: int, alone: bool) -> Mask:
     one, other = (findings.rows(side, at) for side in ("individual", "counterpart"))
     rows = one + other if isinstance(one, list) else np.concatenate([one, other])
     order = np.random.default_rng([seed, len(at)]).permutation(len(rows))
-    labels, scores = scattered(asker, rows, order, chunk, int(alone))
+    labels, scores = scattered(probe, rows, order, chunk, int(alone))
     ok = np.ones(len(at), dtype=bool)
     for part, said in zip(np.split(labels, 2), ("decision", "counterpart_decision"), strict=True):
         ok &= same(findings.coding.encode(part), findings.select(said, at), ROUNDING)
-    if scores is not None and asker.criterion.needs_scores:
+    if scores is not None and probe.criterion.needs_scores:
         both, scored = (np.stack(np.split(values, 2), axis=1) for values in (labels, scores))
-        judged = asker.criterion.judge(Outputs(both, scored, np.zeros(len(at), dtype=np.int64)))
+        judged = probe.criterion.judge(Outputs(both, scored, np.zeros(len(at), dtype=np.int64)))
         # A pair at the very edge of gamma counts if its gap is the stored one.
         ok &= judged.unfair | _close(judged.gap, findings.select("gap", at))
     return ok
@@ -669,35 +669,35 @@ class StoredTests:
             chosen = [parts[i] for i in _spread(len(parts), AT_MOST // OF_BLOCK)]
             for block, before in chosen:
                 judged = judge.judge(judge.families(block))
-                unlike = (judged.unfair != before) & ~_at_the_edge(judge.asker.criterion, judged.verdicts)
+                unlike = (judged.unfair != before) & ~_at_the_edge(judge.probe.criterion, judged.verdicts)
                 if unlike.any():
-                    refuse_noise(judge.asker, judge.families(block).asked)
+                    refuse_noise(judge.probe, judge.families(block).asked)
                     raise changed(where)
             parts.clear()
 
 
-def check_kept(asker: Asker, findings: Findings, chunk: int, where: Path | None) -> int:
+def check_kept(probe: ModelProbe, findings: Findings, chunk: int, where: Path | None) -> int:
     """Ask some findings of a finished run again; raise where the model says something else now. Return the rows."""
     some = _spread(findings.count, AT_MOST)
-    held = holds(asker, findings, some, chunk)
+    held = holds(probe, findings, some, chunk)
     if not held.all():
-        raise otherwise(asker, findings, some[~held], where)
-    return 2 * len(some) * asker.cost
+        raise otherwise(probe, findings, some[~held], where)
+    return 2 * len(some) * probe.cost
 
 
-def otherwise(asker: Asker, findings: Findings, lost: Positions, where: Path | None) -> RunError:
+def otherwise(probe: ModelProbe, findings: Findings, lost: Positions, where: Path | None) -> RunError:
     """Say why stored findings got other answers: the model has changed. Raise ``FlakyModel`` where it still does."""
     for side in ("individual", "counterpart"):
-        refuse_noise(asker, findings.rows(side, lost[:OF_BLOCK]))
+        refuse_noise(probe, findings.rows(side, lost[:OF_BLOCK]))
     return changed(where)
 
 
-def refuse_noise(asker: Asker, rows: Any) -> None:
+def refuse_noise(probe: ModelProbe, rows: Any) -> None:
     """Ask rows several times in the same batch; raise ``FlakyModel`` where the model gives some of them two answers."""
-    first = Said(*_at_once(asker, rows), follows=False)
+    first = Said(*_at_once(probe, rows), follows=False)
     unlike = np.zeros(len(rows), dtype=bool)
     for _ in range(OFTEN):
-        unlike |= first.differs(Said(*_at_once(asker, rows), follows=False), asker.criterion.needs_scores)
+        unlike |= first.differs(Said(*_at_once(probe, rows), follows=False), probe.criterion.needs_scores)
     if unlike.any():
         raise noisy(int(unlike.sum()), len(rows))
 

@@ -21,7 +21,7 @@ from evenhand.spaces.individuals import Ids, Rows
 from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
-    from evenhand.engine.probe import Asker
+    from evenhand.engine.probe import ModelProbe
 
 
 Classes = npt.NDArray[np.int64]
@@ -36,22 +36,22 @@ class Slopes:
 
     Parameters
     ----------
-    asker
+    probe
         The model and the space.
     wanted
         ``"model"`` for the model's own gradients, ``"scores"`` for differences of its scores, ``"auto"`` for the former
         where there are any.
     """
 
-    def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
-        self.space: Space = asker.space
-        self._asker, self._asking = asker, asker.asking
-        self.source = _source(asker.model, wanted)
+    def __init__(self, probe: ModelProbe, wanted: Source = "auto") -> None:
+        self.space: Space = probe.space
+        self._probe, self._client = probe, probe.client
+        self.source = _source(probe.model, wanted)
 
     def check(self, scores: npt.NDArray[np.float64]) -> None:
         """Raise where what a function gives are labels after all, which have no slopes."""
-        model = self._asker.model
-        may_be_labels = model.threshold is None and model.classes is None and self._asker.criterion.needs_decisions
+        model = self._probe.model
+        may_be_labels = model.threshold is None and model.classes is None and self._probe.criterion.needs_decisions
         if self.source == DIFFERENCES and may_be_labels and scores.shape[1] == 1:
             # Fractions were refused before: without a threshold they are no decisions.
             raise _neither(model.name)
@@ -68,7 +68,7 @@ class Slopes:
 
     def _differentiate(self, rows: Rows, classes: Classes, jumps: Rows | None) -> Slope:
         """Multiply the model's gradient by what one step changes in the number that the model sees."""
-        gradients = self._asking.gradients(self._asker.inputs(rows), classes)
+        gradients = self._client.gradients(self._probe.inputs(rows), classes)
         columns = self._columns
         if columns is not None:
             every = np.zeros((len(rows), len(self.space.names)))
@@ -87,14 +87,14 @@ class Slopes:
         """Take differences of the score of the class: two steps apart, or between a nominal value and its jump."""
         differences = self._differences
         block, length = differences.rows(rows, jumps)
-        scores = self._asker.scores(block.reshape(-1, block.shape[2]))
+        scores = self._probe.scores(block.reshape(-1, block.shape[2]))
         values = of_class(scores, np.repeat(classes, block.shape[1])).reshape(block.shape[:2])
         # The loss falls where the score of the class rises.
         return differences.slopes(-values, length)
 
     @cached_property
     def _columns(self) -> list[int] | None:
-        names = self._asker.model.columns
+        names = self._probe.model.columns
         return None if names is None else [self.space.column(name) for name in names]
 
     @cached_property

@@ -21,7 +21,7 @@ from evenhand.spaces.text.space import WORDS, BoundTextSpace
 from evenhand.spaces.text.tokens import Positions, Texts, Vocabulary
 
 if TYPE_CHECKING:
-    from evenhand.engine.probe import Asker
+    from evenhand.engine.probe import ModelProbe
     from evenhand.models.base import Model
     from evenhand.spaces.text.space import BoundTextSpace
 
@@ -52,8 +52,8 @@ class Masks:
 
     words = WORDS
 
-    def __init__(self, asker: Asker) -> None:
-        self._asker = asker
+    def __init__(self, probe: ModelProbe) -> None:
+        self._probe = probe
 
     def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
         """Count the texts that are asked for each, and their words."""
@@ -69,14 +69,14 @@ class Masks:
         if pairs.most_different is not None:
             asked += _masked(pairs.most_different.texts, pairs.places[flat])
         classes = np.tile(np.concatenate([pairs.classes, pairs.classes[rows]]), pairs.sides)
-        scores = of_class(self._asker.scores(asked), classes).reshape(pairs.sides, -1)
+        scores = of_class(self._probe.scores(asked), classes).reshape(pairs.sides, -1)
         # The score of a class falls where its loss rises.
         effects = scores[:, rows] - scores[:, len(texts) :]
         other = np.zeros_like(effects[0]) if pairs.most_different is None else effects[1]
         return flat, effects[0][:, None], other[:, None]
 
     def _tried(self, pairs: TextPairs, most: int | None) -> Positions:
-        ground = cast("BoundTextSpace", self._asker.ground)
+        ground = cast("BoundTextSpace", self._probe.ground)
         flat = np.flatnonzero(ground.movable(pairs.individuals))
         rows = pairs.individuals.texts.rows[flat]
         counts = np.bincount(rows, minlength=len(pairs))
@@ -149,27 +149,27 @@ class WordSlopes:
 
     Parameters
     ----------
-    asker
+    probe
         The model and the texts.
     wanted
         ``"model"`` for the model's gradients, ``"scores"`` for scores of texts without a word, ``"auto"`` for the
         former where there are any.
     """
 
-    def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
-        model, self.ground = asker.model, cast("BoundTextSpace", asker.ground)
+    def __init__(self, probe: ModelProbe, wanted: Source = "auto") -> None:
+        model, self.ground = probe.model, cast("BoundTextSpace", probe.ground)
         if wanted == "model" and not model.has_words:
             raise ModelError(f"{model.name} gives no gradients of words, which this search follows", remedy=FOR_TEXTS)
         by_gradient = wanted != "scores" and model.has_words
         self.source = str(model.gradient_source or "gradients of words") if by_gradient else DIFFERENCES
         self.question = "gradient" if by_gradient else "score"
-        self._effects: Effects = Gradients(asker) if by_gradient else Masks(asker)
+        self._effects: Effects = Gradients(probe) if by_gradient else Masks(probe)
         self._vectors = WordVectors(model, self.ground.texts.vocabulary) if by_gradient else None
 
-    def check(self, asker: Asker, scores: npt.NDArray[np.float64]) -> None:
+    def check(self, probe: ModelProbe, scores: npt.NDArray[np.float64]) -> None:
         """Raise where what a function gives are labels after all, which tell no effects."""
-        model = asker.model
-        may_be_labels = model.threshold is None and model.classes is None and asker.criterion.needs_decisions
+        model = probe.model
+        may_be_labels = model.threshold is None and model.classes is None and probe.criterion.needs_decisions
         if self._vectors is None and may_be_labels and scores.shape[1] == 1:
             raise ModelError(
                 f"{model.name} gives labels only, no scores that show how much a word matters",
@@ -245,8 +245,8 @@ class Gradients:
 
     words = 2**18
 
-    def __init__(self, asker: Asker) -> None:
-        self._ground, self._asking = asker.ground, asker.asking
+    def __init__(self, probe: ModelProbe) -> None:
+        self._ground, self._client = probe.ground, probe.client
 
     def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
         """Count the texts that are asked for each, and their words."""
@@ -260,10 +260,10 @@ class Gradients:
         texts = pairs.individuals.texts
         flat = np.flatnonzero(self._ground.movable(pairs.individuals))
         if pairs.most_different is None:
-            own = self._asking.word_gradients(texts, pairs.classes)[flat]
+            own = self._client.word_gradients(texts, pairs.classes)[flat]
             return flat, own, np.zeros_like(own)
         both = texts.join([texts, pairs.most_different.texts])
-        slopes = self._asking.word_gradients(both, np.concatenate([pairs.classes, pairs.classes]))
+        slopes = self._client.word_gradients(both, np.concatenate([pairs.classes, pairs.classes]))
         return flat, slopes[flat], slopes[len(texts.words) + pairs.places[flat]]
 
 

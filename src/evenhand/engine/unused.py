@@ -20,7 +20,7 @@ from evenhand.spaces.base import table
 from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
-    from evenhand.engine.probe import Asker
+    from evenhand.engine.probe import ModelProbe
     from evenhand.spaces.base import Families
     from evenhand.spaces.text.space import TextSpace
 
@@ -32,9 +32,9 @@ BEYOND = "it may still disadvantage a group through other attributes: see eh.gro
 IN_TEXTS = "it may still disadvantage a group by what else is in the texts"
 
 
-def unread(asker: Asker) -> tuple[str, ...]:
+def unread(probe: ModelProbe) -> tuple[str, ...]:
     """Name the attributes of the space that are known not to reach the model."""
-    return asker.model.unread(asker.space.names) if asker.ground.supports("attributes") else ()
+    return probe.model.unread(probe.space.names) if probe.ground.supports("attributes") else ()
 
 
 def unreached(space: Space | TextSpace, unused: Sequence[str]) -> frozenset[str]:
@@ -60,33 +60,33 @@ def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
     return space.supports("attributes") and unreached(space, unused) == set(space.protected)
 
 
-def compare_scores(asker: Asker, families: Families) -> tuple[tuple[int, int] | None, int]:
+def compare_scores(probe: ModelProbe, families: Families) -> tuple[tuple[int, int] | None, int]:
     """Ask for the scores of families: of how many, and in how many some score changed; and how many rows that took.
 
     None where the model has no scores, or returns numbers that may well be labels. Of a slow model they are fewer.
     """
-    model = asker.model
+    model = probe.model
     if not model.has_scores:
         return None, 0
     if families.testable is not None:
         families = families[np.flatnonzero(families.testable)]
     if not len(families):
         return None, 0
-    most = affordable(asker, int(families.places.sum()), 1, BRIEF)
+    most = affordable(probe, int(families.places.sum()), 1, BRIEF)
     families = families[np.arange(max(1, int(np.searchsorted(np.cumsum(families.places), most, side="right"))))]
-    scores, before = None, asker.asking.calls.rows
+    scores, before = None, probe.client.calls.rows
     with suppress(ModelError):
-        scores = asker.scores(families.asked)
-    rows = asker.asking.calls.rows - before
-    told = model.threshold is not None or model.classes is not None or model.regression or asker.criterion.needs_scores
+        scores = probe.scores(families.asked)
+    rows = probe.client.calls.rows - before
+    told = model.threshold is not None or model.classes is not None or model.regression or probe.criterion.needs_scores
     if scores is None or not (told or scores.shape[1] > 1):
         return None, rows
     return (len(families), int(changed(families.to_grid(scores)).sum())), rows
 
 
-def scores_at_hand(asker: Asker, gaps: Sequence[npt.NDArray[np.float64]]) -> tuple[int, int] | None:
+def scores_at_hand(probe: ModelProbe, gaps: Sequence[npt.NDArray[np.float64]]) -> tuple[int, int] | None:
     """Tell the same of gaps of scores that are known already."""
-    if not asker.scored or not gaps:
+    if not probe.scored or not gaps:
         return None
     apart = np.concatenate(list(gaps))
     return len(apart), int((apart > NO_GAP).sum())

@@ -12,7 +12,7 @@ from evenhand._format import level, percent, points, points_interval
 from evenhand.criteria import Criterion
 from evenhand.engine.confirm import Steadiness, noisy
 from evenhand.engine.judge import Judge
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import RunError
 from evenhand.estimates.comparisons import Sureness, mcnemar
 from evenhand.estimates.plan import Plan
@@ -145,13 +145,13 @@ def compare(
     """
     criterion = _check_runs(run_a, run_b)
     check_arguments(seed, CHUNK, None, None, timeout, None)
-    askers = []
+    probes = []
     for run, model, name in ((run_a, model_a, "model_a"), (run_b, model_b, "model_b")):
-        asker = Asker(model_of(run, model, name=name), run.space, criterion, timeout)
-        check_model(run, asker)
-        askers.append(asker)
-    rates = _rates(askers, run_a.space, criterion, Plan(samples=samples, confidence=confidence), seed)
-    still, new = _unfair(askers[1], run_a), ~_unfair(askers[0], run_b)
+        probe = ModelProbe(model_of(run, model, name=name), run.space, criterion, timeout)
+        check_model(run, probe)
+        probes.append(probe)
+    rates = _rates(probes, run_a.space, criterion, Plan(samples=samples, confidence=confidence), seed)
+    still, new = _unfair(probes[1], run_a), ~_unfair(probes[0], run_b)
     return Compared(
         run_a,
         run_b,
@@ -197,9 +197,9 @@ def _differing(first: Space, second: Space) -> str:
     return "they differ in " + ", ".join(key for key in told[0] if told[0][key] != told[1][key])
 
 
-def _unfair(asker: Asker, run: Run) -> npt.NDArray[np.bool_]:
+def _unfair(probe: ModelProbe, run: Run) -> npt.NDArray[np.bool_]:
     """Judge every finding of a run by a model: whether anybody of the family is treated differently."""
-    judge, size = Judge(asker, run.identity.seed), _size(asker)
+    judge, size = Judge(probe, run.identity.seed), _size(probe)
     out = np.zeros(run.found, dtype=bool)
     for start in range(0, run.found, size):
         people = run.pairs.individuals("individual", slice(start, start + size))
@@ -207,14 +207,14 @@ def _unfair(asker: Asker, run: Run) -> npt.NDArray[np.bool_]:
     return out
 
 
-def _rates(askers: list[Asker], space: Space, criterion: Criterion, plan: Plan, seed: int) -> Rates:
+def _rates(probes: list[ModelProbe], space: Space, criterion: Criterion, plan: Plan, seed: int) -> Rates:
     """Have both models judge the same individuals and count who is treated differently by which."""
     subject = subject_of(plan, space, criterion, None, None, seed, CHUNK)
-    judges = [Judge(asker, seed) for asker in askers]
+    judges = [Judge(probe, seed) for probe in probes]
     population = subject.population
     whole = isinstance(population, Everyone) and not population.singly
     wanted = plan.wanted if population.size is None else population.size
-    counts, at, judged, size = np.zeros(4, dtype=np.int64), 0, 0, _size(askers[0])
+    counts, at, judged, size = np.zeros(4, dtype=np.int64), 0, 0, _size(probes[0])
     while judged < wanted and (population.size is None or at < population.size):
         people, at = population.take(at, min(size, wanted - judged))
         if not whole and not len(people):
@@ -237,9 +237,9 @@ def _rates(askers: list[Asker], space: Space, criterion: Criterion, plan: Plan, 
 
 def _check_steady(judges: list[Judge], families: Families) -> None:
     for judge in judges:
-        waver, rows = Steadiness(judge.asker, judge.seed, judge.chunk).check_rows(families.asked)
+        waver, rows = Steadiness(judge.probe, judge.seed, judge.chunk).check_rows(families.asked)
         if waver:
-            raise noisy(waver, rows, judge.asker.model.name)
+            raise noisy(waver, rows, judge.probe.model.name)
 
 
 def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> Rates:
@@ -268,5 +268,5 @@ def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> R
     )
 
 
-def _size(asker: Asker) -> int:
-    return max(1, CHUNK // asker.space.width)
+def _size(probe: ModelProbe) -> int:
+    return max(1, CHUNK // probe.space.width)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.engine.judge import Mask
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import THRESHOLD, DataError
 from evenhand.estimates.favour import LOWER, Favour, alike, look_for
 from evenhand.estimates.intervals import Numbers
@@ -65,7 +65,7 @@ class Decided:
 
 
 def decided(
-    asker: Asker,
+    probe: ModelProbe,
     favour: Favour,
     rows: Rows,
     chunk: int,
@@ -74,15 +74,15 @@ def decided(
     own: Mapping[str, Numbers] | None = None,
 ) -> Decided:
     """Ask the model about rows; with ``own``, numbers of some columns as the data has them."""
-    one = asker.asking.scores if asker.model.regression else asker.asking.labels
+    one = probe.client.scores if probe.model.regression else probe.client.labels
     parts = [slice(i, i + chunk) for i in range(0, len(rows), chunk)]
-    said = np.concatenate([one(_inputs(asker, rows, part, own or {}), len(rows[part])) for part in parts])
+    said = np.concatenate([one(_inputs(probe, rows, part, own or {}), len(rows[part])) for part in parts])
     numbers = said[:, 0] if said.ndim == 2 else None
     if numbers is not None:
         selected = _beyond_median(numbers, weights, favour.favourable == LOWER)
     else:
         mask = favour.of(said[:, None])
-        look_for(favour, asker)
+        look_for(favour, probe)
         assert mask is not None
         selected = mask[:, 0]
     if truth is None:
@@ -108,13 +108,13 @@ def own_numbers(space: Space, data: Any, positions: npt.NDArray[np.int64], rows:
     return out
 
 
-def _inputs(asker: Asker, rows: Rows, part: slice, own: Mapping[str, Numbers]) -> Any:
+def _inputs(probe: ModelProbe, rows: Rows, part: slice, own: Mapping[str, Numbers]) -> Any:
     """Build what the model takes, with the data's own numbers in the columns where the space has others."""
-    inputs = asker.inputs(rows[part])
+    inputs = probe.inputs(rows[part])
     for name, numbers in own.items():
         here = numbers[part]
-        if asker.model.input == "array":
-            inputs[:, asker.space.column(name)] = here
+        if probe.model.input == "array":
+            inputs[:, probe.space.column(name)] = here
         elif name in inputs.columns:
             whole = inputs[name].dtype.kind in "iu" and bool((here == np.rint(here)).all())
             inputs[name] = here.astype(inputs[name].dtype) if whole else here

@@ -11,7 +11,7 @@ from evenhand._validate import is_int
 from evenhand.criteria import Criterion, Flip
 from evenhand.engine.confirm import RANDOM, TRIED, scores_come_along
 from evenhand.engine.judge import Exclude, Judge
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.favour import Favour, look_for
@@ -164,17 +164,17 @@ def estimate(
             f"repeats={repeats} takes the most frequent decision, and {criterion!r} looks at scores, which have none; "
             "leave repeats out, and average the scores of a model that wavers before evenhand sees them"
         )
-    asker = Asker(wrap(model), attributes, criterion, timeout)
-    favour = Favour(asker.model, favourable)
+    probe = ModelProbe(wrap(model), attributes, criterion, timeout)
+    favour = Favour(probe.model, favourable)
     subject = subject_of(plan, attributes, criterion, data, weights, seed, chunk)
-    return measured(plan, subject, asker, favour, seed, watch)[0]
+    return measured(plan, subject, probe, favour, seed, watch)[0]
 
 
 @watched()
 def measured(
     plan: Plan,
     subject: SurveyTarget,
-    asker: Asker,
+    probe: ModelProbe,
     favour: Favour,
     seed: int,
     watch: Watch,
@@ -182,17 +182,17 @@ def measured(
 ) -> tuple[Estimate, Survey]:
     """Survey a population and make an estimate of it; those whom ``exclude`` names are not asked."""
     tried = subject.population.take(0, min(TRIED, watch.chunk))[0].rows
-    asker.scored = scores_come_along(asker, tried)
-    spent = asker.asking.calls.rows
+    probe.scored = scores_come_along(probe, tried)
+    spent = probe.client.calls.rows
     watch.begin(subject.aim)
     try:
-        survey, stop = _surveyed(plan, subject, asker, favour, seed, watch, exclude, spent)
+        survey, stop = _surveyed(plan, subject, probe, favour, seed, watch, exclude, spent)
     except SurveyFailed as end:
         end.error.add_note(f"{end.survey.samples:,} individuals had been judged")
         end.error.partial = make(plan, subject, end.survey, "interrupted", watch, seed)
         raise end.error from None
-    if asker.criterion.needs_decisions:
-        survey.apart += look_for(favour, asker)
+    if probe.criterion.needs_decisions:
+        survey.apart += look_for(favour, probe)
     favour.check()
     scored = None if survey.found else _compare_scores(survey, subject)
     found = make(plan, subject, survey, stop, watch, seed)
@@ -203,11 +203,11 @@ def measured(
 def _compare_scores(survey: Survey, subject: SurveyTarget) -> tuple[int, int] | None:
     """Where nobody was found, tell whether scores tell counterparts apart: those at hand, or some asked for it."""
     judge = survey.judge
-    if judge.asker.scored or judge.asker.model.decides:
+    if judge.probe.scored or judge.probe.model.decides:
         # Where scores would come along with decisions and do not, there are none.
-        return scores_at_hand(judge.asker, survey.kept.gaps)
-    families = judge.asker.space.families(subject.population.take(0, SCORED)[0], judge.seed)
-    scored, rows = compare_scores(judge.asker, families)
+        return scores_at_hand(judge.probe, survey.kept.gaps)
+    families = judge.probe.space.families(subject.population.take(0, SCORED)[0], judge.seed)
+    scored, rows = compare_scores(judge.probe, families)
     survey.apart += rows
     return scored
 
@@ -223,7 +223,7 @@ class SurveyFailed(Exception):
 def _surveyed(
     plan: Plan,
     subject: SurveyTarget,
-    asker: Asker,
+    probe: ModelProbe,
     favour: Favour,
     seed: int,
     watch: Watch,
@@ -234,7 +234,7 @@ def _surveyed(
     half, noise = (plan.repeats or 0) // 2, 0.0
     keeps_all = plan.interval == "lln" or subject.aim.weights is not None or exclude is not None
     while True:
-        judge = Judge(asker, seed, chunk=watch.chunk, half=half, exclude=exclude)
+        judge = Judge(probe, seed, chunk=watch.chunk, half=half, exclude=exclude)
         survey = Survey(judge, subject.population, favour, keeps_all, subject.aim.weights, spent)
         survey.noise = noise
         try:

@@ -13,7 +13,7 @@ from evenhand._validate import is_number
 from evenhand.criteria import Flip, Gap
 from evenhand.engine.confirm import Steadiness, noisy
 from evenhand.engine.judge import CHUNK
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import AMOUNTS, DataError, EstimateError, ModelError
 from evenhand.estimates.banding import bandings
 from evenhand.estimates.deciding import Truth, decided, own_numbers
@@ -158,8 +158,8 @@ def groups(
     wrapped = wrap(model)
     if favourable is None and not wrapped.regression:
         raise EstimateError("must be the decision that people want: group figures need it", parameter="favourable")
-    asker = Asker(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
-    asker.asking.instead = AMOUNTS
+    probe = ModelProbe(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
+    probe.client.instead = AMOUNTS
     favour = Favour(wrapped, favourable)
     encoded = space.encode(data)
     people, total = encoded.individuals, len(encoded.individuals) + encoded.dropped
@@ -171,17 +171,17 @@ def groups(
         heavy = np.flatnonzero(numbers)
         people, positions, numbers = people[heavy], positions[heavy], numbers[heavy]
     truth = None if y is None else Truth(y, data, positions, total)
-    waver, asked = Steadiness(asker, 0, chunk).check_rows(people.rows)
+    waver, asked = Steadiness(probe, 0, chunk).check_rows(people.rows)
     if waver:
         raise noisy(waver, asked)
     own = own_numbers(space, data, positions, people.rows)
     try:
-        known, moved = decided(asker, favour, people.rows, chunk, numbers, truth, own), 0
+        known, moved = decided(probe, favour, people.rows, chunk, numbers, truth, own), 0
     except ModelError:
         if not own:
             raise
         # A model that does not take the rows as they are may take them as the space has them.
-        known = decided(asker, favour, people.rows, chunk, numbers, truth)
+        known = decided(probe, favour, people.rows, chunk, numbers, truth)
         moved = _moved(space, own, people.rows)
     made = rates(bandings(space, people.rows, bands or {}), known, confidence, smallest, favourable is not None)
     counts = {"rows": total, "dropped": encoded.dropped, "moved": moved}

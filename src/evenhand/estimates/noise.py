@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.engine.confirm import ALONE, PATIENCE, PROBES, affordable, in_turn, repeated_pairs
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import FlakyModel
 from evenhand.estimates.intervals import at_most
 from evenhand.spaces.base import Families
@@ -28,7 +28,7 @@ MOST_HALF = 51
 HOPELESS = 0.25
 
 
-def measure_noise(asker: Asker, families: Families, seen: int) -> tuple[int, int, int]:
+def measure_noise(probe: ModelProbe, families: Families, seen: int) -> tuple[int, int, int]:
     """Ask families of a noisy model several times; return how many rows got two answers, of how many.
 
     The third number is how many rows that took.
@@ -36,17 +36,17 @@ def measure_noise(asker: Asker, families: Families, seen: int) -> tuple[int, int
     Raises ``FlakyModel`` where whole answers come again, as of replicas in turn: those have no majority. So they
     do where other batches gave ``seen`` rows another answer, and the same batch always gives the same.
     """
-    rows, decisions, before = families.asked, Decisions(), asker.asking.calls.rows
+    rows, decisions, before = families.asked, Decisions(), probe.client.calls.rows
 
     def ask(turns: int) -> npt.NDArray[Any]:
         # The same rows in the same order: what differs now is the model's own noise.
-        with asker.asking.calls.at_once():
-            return np.stack([decisions.encode(asker.both(rows)[0]) for _ in range(turns)])
+        with probe.client.calls.at_once():
+            return np.stack([decisions.encode(probe.both(rows)[0]) for _ in range(turns)])
 
     codes = ask(TURNS)
     if (codes != codes[0]).any() and repeated_pairs(codes):
         # Where few rows waver, whole answers come again by chance: more of them tell whether too often.
-        turns = affordable(asker, MORE_TURNS, len(rows), PATIENCE)
+        turns = affordable(probe, MORE_TURNS, len(rows), PATIENCE)
         codes = np.concatenate([codes, ask(max(0, turns - TURNS))]) if turns > TURNS else codes
     unlike = int((codes[0] != codes[1]).sum())
     noise = float((codes != codes[0]).any(axis=0).mean())
@@ -62,7 +62,7 @@ def measure_noise(asker: Asker, families: Families, seen: int) -> tuple[int, int
             "call again and again, as replicas do that answer in turn; ask one replica only",
             noise,
         )
-    return unlike, len(rows), asker.asking.calls.rows - before
+    return unlike, len(rows), probe.client.calls.rows - before
 
 
 def repeats_for(noise: float, rows: int, width: int) -> int:

@@ -251,7 +251,7 @@ class Estimate:
 def make(plan: Plan, subject: SurveyTarget, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
     """Make an estimate of a survey."""
     watched = plan.watched or watch.may_stop or stop in ("stopped", "interrupted")
-    aim, judge, asker = subject.aim, survey.judge, survey.judge.asker
+    aim, judge, probe = subject.aim, survey.judge, survey.judge.probe
     found = bounds(plan, aim, survey, watched)
     # Of a model that wavers, as in the interval itself, half of the risk goes to the bound on the misjudged.
     confidence = 1 - (1 - plan.confidence) / 2 if judge.half else plan.confidence
@@ -263,7 +263,7 @@ def make(plan: Plan, subject: SurveyTarget, survey: Survey, stop: str, watch: Wa
     # Of a count that did not come to its end nothing is known about single pairs.
     tables = [] if found.name == UNFINISHED else survey.tables
     directed, width = survey.favour.favourable is not None, survey.width
-    unused = unread(asker)
+    unused = unread(probe)
     # What does not reach the model is not estimated: nobody can be treated differently by it.
     apart = unreached(survey.space, unused)
     low, high, interval = found.low, found.high, _named(found.name, survey)
@@ -290,8 +290,8 @@ def make(plan: Plan, subject: SurveyTarget, survey: Survey, stop: str, watch: Wa
         repeats=max(1, 2 * judge.half),
         misjudged=found.noise,
         sampled=survey.sampled,
-        model=asker.model.name,
-        criterion=asker.criterion,
+        model=probe.model.name,
+        criterion=probe.criterion,
         favourable=survey.favour.favourable,
         tolerance=float(plan.tolerance),
         space=survey.space,

@@ -93,11 +93,11 @@ class Survey:
         checked: int = 0,
     ) -> None:
         self.judge, self.population, self.favour = judge, population, favour
-        self.steadiness = Steadiness(judge.asker, judge.seed, judge.chunk)
+        self.steadiness = Steadiness(judge.probe, judge.seed, judge.chunk)
         self.apart = checked
         # Scaled so that they add up to as many individuals of equal weight as say as much (Kish).
         self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()
-        self.space = judge.asker.space
+        self.space = judge.probe.space
         self.whole_families = isinstance(population, Everyone) and not population.singly
         self.samples = self.found = self.unsure = self.families = 0
         self.noise = self.tabled = 0.0
@@ -176,7 +176,7 @@ class Survey:
         families = self._last if families is None else families
         assert families is not None
         most = min(len(families), max(1, MEASURED // self.judge.width))
-        more, here, rows = measure_noise(self.judge.asker, families[np.arange(most)], waver)
+        more, here, rows = measure_noise(self.judge.probe, families[np.arange(most)], waver)
         self.apart += rows
         self._note(max(1, waver + more), asked + here)
 
@@ -206,7 +206,7 @@ class Survey:
     def _tabulate(self, block: Judged, weights: npt.NDArray[np.float64] | None) -> None:
         outputs = block.outputs
         assert outputs.labels is not None
-        criterion, ranks = self.judge.asker.criterion, self.favour.ranks(outputs.labels)
+        criterion, ranks = self.judge.probe.criterion, self.favour.ranks(outputs.labels)
         view = View(outputs, block.legal, criterion, ranks, self.favour.level(outputs.scores))
         if criterion.needs_scores and outputs.scores is not None:
             self.width = outputs.scores.shape[2]
@@ -248,17 +248,17 @@ class Survey:
 
         ``mixed``: in another order, the same each time, and in batches of other sizes.
         """
-        asker = self.judge.asker
+        probe = self.judge.probe
         # What it counts is counted apart.
-        judge = Judge(asker, self.judge.seed, chunk=self.judge.chunk, half=self.judge.half, exclude=self.judge.exclude)
+        judge = Judge(probe, self.judge.seed, chunk=self.judge.chunk, half=self.judge.half, exclude=self.judge.exclude)
         families = judge.families(people)
         if not mixed:
             unfair = judge.judge(families).unfair
             self.apart += judge.rows
             return families, unfair
-        again, asked = ask_mixed(asker, families, judge.seed, judge.chunk)
+        again, asked = ask_mixed(probe, families, judge.seed, judge.chunk)
         self.apart += asked
-        if rounding_alone(asker, again.outputs, np.flatnonzero(~again.unfair), len(again)):
+        if rounding_alone(probe, again.outputs, np.flatnonzero(~again.unfair), len(again)):
             return families, np.ones(len(again), dtype=bool)
         return families, again.unfair
 
@@ -271,7 +271,7 @@ class Survey:
         noise = waver / rows
         self.noise = max(self.noise, noise)
         if waver and not self.judge.half:
-            if self.judge.asker.criterion.needs_scores:
+            if self.judge.probe.criterion.needs_scores:
                 raise FlakyModel(
                     f"the model gave two answers to {noise:.1%} of {rows:,} rows that were asked twice; switch off "
                     "what is random in it (dropout, sampling, temperature), or average its answers",

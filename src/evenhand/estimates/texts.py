@@ -24,7 +24,7 @@ from evenhand.engine.confirm import (
     scores_come_along,
 )
 from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import TEXTS, EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.bounds import of_counts
@@ -83,8 +83,8 @@ def judged(
     (array([1, 2]), array([ True, False]))
     """
     ground = space.begin(list(texts))
-    asker = Asker(model, ground, criterion)
-    judge = Judge(asker, seed, chunk=CHUNK)
+    probe = ModelProbe(model, ground, criterion)
+    judge = Judge(probe, seed, chunk=CHUNK)
     unfair = [judge.judge(judge.families(block)).unfair for block in blocks(ground, ground.seeds)]
     return ground.positions, np.concatenate(unfair)
 
@@ -92,14 +92,14 @@ def judged(
 class TextSurvey:
     """Judges texts as they are, block by block; counts, and asks what it finds again."""
 
-    def __init__(self, asker: Asker, people: TextIndividuals, seed: int, chunk: int) -> None:
-        self.judge, self.people = Judge(asker, seed, chunk=chunk), people
-        self.asker, self.ground = asker, people.ground
+    def __init__(self, probe: ModelProbe, people: TextIndividuals, seed: int, chunk: int) -> None:
+        self.judge, self.people = Judge(probe, seed, chunk=chunk), people
+        self.probe, self.ground = probe, people.ground
         self.apart = self._again = 0
-        self.steadiness = Steadiness(asker, seed, chunk)
+        self.steadiness = Steadiness(probe, seed, chunk)
         self.points: list[tuple[int, int]] = []
-        self.favour = Favour(asker.model, None)
-        level = self.favour.level if asker.criterion.needs_scores else None
+        self.favour = Favour(probe.model, None)
+        level = self.favour.level if probe.criterion.needs_scores else None
         self.kept, self.terms = Kept(), TermCounts(self.ground, level)
         self._unfair: list[Mask] = []
         self._start = time.monotonic()
@@ -138,8 +138,8 @@ class TextSurvey:
     def run(self, cancel: interrupts.Token | None = None) -> bool:
         """Judge all of them; return whether that came to its end."""
         first = self.people[: min(TRIED, self.judge.chunk)].rows
-        self.asker.scored = scores_come_along(self.asker, first)
-        calls = self.asker.asking.calls
+        self.probe.scored = scores_come_along(self.probe, first)
+        calls = self.probe.client.calls
         self.apart, calls.cancel = calls.rows, cancel
         try:
             for block in blocks(self.ground, self.people, self.judge.chunk):
@@ -176,7 +176,7 @@ class TextSurvey:
         found = np.flatnonzero(judged.unfair)[: AGAIN - self._again]
         if not len(found):
             return
-        anew, rows = ask_mixed(self.asker, judged.families[found], self.judge.seed, self.judge.chunk)
+        anew, rows = ask_mixed(self.probe, judged.families[found], self.judge.seed, self.judge.chunk)
         again, outputs = anew.outputs, judged.outputs
         self._again += len(found)
         self.apart += rows
@@ -184,11 +184,11 @@ class TextSurvey:
         assert again.labels is not None
         # Wider families beside them had more places, which hold no answers of these.
         held = same(again.labels, outputs.labels[found, : again.labels.shape[1]], ROUNDING).all(axis=1)
-        if self.asker.criterion.needs_scores:
+        if self.probe.criterion.needs_scores:
             gaps = anew.verdicts.gap, judged.verdicts.gap[found]
             held &= anew.unfair | np.isclose(*gaps, rtol=ROUNDING, atol=ROUNDING)
         lost = np.flatnonzero(~held)
-        if len(lost) and not rounding_alone(self.asker, again, lost, len(found)):
+        if len(lost) and not rounding_alone(self.probe, again, lost, len(found)):
             raise FlakyModel(
                 f"{len(lost):,} of {len(found):,} findings that were asked again, in another order and in batches of "
                 f"other sizes, got another answer; {RANDOM}; or {ALONE}",
@@ -223,14 +223,14 @@ def measured_texts(
     Estimate: exactly 66.7% of the data's 3 texts with a protected term are treated differently; every one was judged
     """
     ground = space.begin(data)
-    asker = Asker(model, ground, criterion, timeout)
+    probe = ModelProbe(model, ground, criterion, timeout)
     people = ground.seeds
     if exclude is not None:
         people = people[~exclude(people)]
         if not len(people):
             raise EstimateError(f"no text is left to ask: all of {len(ground.seeds):,} are among those left out")
     order = _order(seed, len(people), plan.samples)
-    survey = TextSurvey(asker, people[order], seed, chunk)
+    survey = TextSurvey(probe, people[order], seed, chunk)
 
     def made(stop: str) -> Estimate:
         return _made(plan, survey, len(people), stop, seed, like, exclude is not None)
@@ -245,11 +245,11 @@ def measured_texts(
         raise
     unfair = survey.unfair
     scored = None
-    if not survey.found and (asker.scored or asker.model.decides):
+    if not survey.found and (probe.scored or probe.model.decides):
         # Where scores would come along with decisions and do not, there are none.
-        scored = scores_at_hand(asker, survey.kept.gaps)
+        scored = scores_at_hand(probe, survey.kept.gaps)
     elif not survey.found and survey.samples:
-        scored, rows = compare_scores(asker, ground.families(people[order[:SCORED]], seed))
+        scored, rows = compare_scores(probe, ground.families(people[order[:SCORED]], seed))
         survey.apart += rows
     found = made(stop)
     found.scored = scored
@@ -265,7 +265,7 @@ def _order(seed: int, size: int, samples: int | None) -> npt.NDArray[np.int64]:
 
 def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like: str, barring: bool) -> Estimate:
     """Make an estimate of a survey of some of ``size`` texts."""
-    asker, ground, n, found = survey.asker, survey.ground, survey.samples, survey.found
+    probe, ground, n, found = survey.probe, survey.ground, survey.samples, survey.found
     rows, broken = plan.about == "rows", stop == "interrupted"
     # One that was broken off was ended by what it showed, for all that is known.
     rate, low, high, interval = of_counts(found, n, size if rows else None, broken, plan.confidence)
@@ -302,8 +302,8 @@ def _made(plan: Plan, survey: TextSurvey, size: int, stop: str, seed: int, like:
         repeats=1,
         misjudged=0.0,
         sampled=survey.sampled,
-        model=asker.model.name,
-        criterion=asker.criterion,
+        model=probe.model.name,
+        criterion=probe.criterion,
         favourable=None,
         tolerance=float(plan.tolerance),
         space=ground.space,

@@ -85,7 +85,7 @@ class Watch:
         early = self.plan.open or self.progress is not None
         most = max(1, self.chunk // survey.judge.width)
         size = min(FIRST if self.plan.seconds is None else FIRST_TIMED, most) if early else most
-        calls = survey.judge.asker.asking.calls
+        calls = survey.judge.probe.client.calls
         calls.between, calls.cancel = self._check_clock, self.cancel
         try:
             stop = None

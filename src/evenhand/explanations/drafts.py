@@ -61,7 +61,7 @@ def write_down(
     judge.limit = None
     families = space.families(Individuals(space, rows=shrunk.rows), judge.seed)
     answer = judge.judge(families)
-    outputs, judged = answer.outputs, _shown(judge.asker.criterion, answer.outputs, answer.verdicts)
+    outputs, judged = answer.outputs, _shown(judge.probe.criterion, answer.outputs, answer.verdicts)
     here, labels = np.arange(len(shrunk.rows)), outputs.labels
     rows, others = (families.members(here, place).rows for place in (judged.first, judged.second))
     persons, one, other = (records(space, rows) for rows in (shrunk.people, rows, others))

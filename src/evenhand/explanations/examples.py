@@ -16,7 +16,7 @@ from evenhand.explanations.drafts import ExampleDraft, Shrunk, count_findings, d
 from evenhand.explanations.realism import Realism, could_be
 from evenhand.explanations.result import Examples
 from evenhand.explanations.shrinking import Positions, Shrinker, best_of, nearest_people
-from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.replay import judge_of, probe_of
 from evenhand.runs.run import Run
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.individuals import Individuals, Rows
@@ -92,11 +92,11 @@ def examples(
     >>> example.sentence
     'row 0 of the data with age 29 instead of 33: age 29, sex F: True. The same person with sex M: False.'
     """
-    asker = asker_of(run, model, "eh.examples")
+    probe = probe_of(run, model, "eh.examples")
     for name, value, least in (("n", n, 1), ("rows", rows, 1), ("seed", seed, 0)):
         if not is_int(value) or value < least:
             raise StrategyError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return examples_of(run, judge_of(run, asker, int(rows)), data, int(n), int(seed))
+    return examples_of(run, judge_of(run, probe, int(rows)), data, int(n), int(seed))
 
 
 def examples_of(run: Run, judge: Judge, data: Any, n: int, seed: int, known: Known | None = None) -> Examples:

@@ -18,7 +18,7 @@ from evenhand.explanations.learning import information, propose
 from evenhand.explanations.refining import Refiner
 from evenhand.explanations.result import Interaction, Rate, Region, Regions
 from evenhand.explanations.rules import Rule
-from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.replay import judge_of, probe_of
 from evenhand.runs.run import Run
 from evenhand.spaces.individuals import Individuals
 
@@ -79,10 +79,10 @@ def regions(
     >>> found[0].words, found[0].rate, found[0].outside.rate
     ('hours >= 45 and married', 1.0, 0.0)
     """
-    asker = asker_of(run, model, "eh.regions")
+    probe = probe_of(run, model, "eh.regions")
     _check(seed, confidence, most, samples, rows)
     real = None if data is None else run.space.encode(data).individuals
-    search = Search(run, judge_of(run, asker, int(rows)), Source(run.space, int(seed)), float(confidence), int(most))
+    search = Search(run, judge_of(run, probe, int(rows)), Source(run.space, int(seed)), float(confidence), int(most))
     return search.result(int(samples), real)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenhand._validate import is_int, is_number
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import DATA, DataError, ModelError, RunError
 from evenhand.estimates.coverage import Coverage
 from evenhand.estimates.favour import Favour, look_for
@@ -71,25 +71,25 @@ def runs_of(others: Any) -> tuple[Run, ...]:
     return tuple(others)
 
 
-def check_others(run: Run, others: Sequence[Run], asker: Asker | None) -> None:
+def check_others(run: Run, others: Sequence[Run], probe: ModelProbe | None) -> None:
     """Raise where a run is not one of the same model and the same space, and so no rival."""
     for other in others:
         if other.space.describe() != run.space.describe():
             raise RunError("others has a run of another space; give runs of the same model and the same space")
-        if not _same_model(run, other, asker):
+        if not _same_model(run, other, probe):
             raise RunError(
                 f"others has a run of another model ({other.identity.model}, and this one is of "
                 f"{run.identity.model}); give runs of the same model and the same space"
             )
 
 
-def _same_model(run: Run, other: Run, asker: Asker | None) -> bool:
+def _same_model(run: Run, other: Run, probe: ModelProbe | None) -> bool:
     one, two = run.identity, other.identity
     if one.answers == two.answers:
         return True
-    if asker is not None and run.space.supports("attributes"):
+    if probe is not None and run.space.supports("attributes"):
         try:
-            check_model(other, asker)
+            check_model(other, probe)
         except ModelError:
             return False
         return True
@@ -110,25 +110,25 @@ def check_texts(run: Run, favourable: Any, y: Any) -> None:
             )
 
 
-def decides(run: Run, asker: Asker) -> bool:
+def decides(run: Run, probe: ModelProbe) -> bool:
     """Whether the model of a run makes decisions; by a gap, numbers may be all that it gives."""
-    if asker.model.regression:
+    if probe.model.regression:
         return False
-    if asker.criterion.needs_decisions or asker.model.classes is not None:
+    if probe.criterion.needs_decisions or probe.model.classes is not None:
         return True
-    if asker.model.threshold is not None:
+    if probe.model.threshold is not None:
         return True
     try:
         # One number that no threshold cuts is an amount, also where all of them happen to be whole.
-        return bool(asker.scores(run.space.probes(None).rows).shape[1] > 1)
+        return bool(probe.scores(run.space.probes(None).rows).shape[1] > 1)
     except ModelError:
         return False
 
 
-def check_favourable(run: Run, asker: Asker, favourable: Any, deciding: bool) -> None:
+def check_favourable(run: Run, probe: ModelProbe, favourable: Any, deciding: bool) -> None:
     """Raise where the model has no such decision; one that the run has not met is looked for."""
-    favour = Favour(asker.model, favourable)
-    if asker.model.regression or asker.model.classes is not None:
+    favour = Favour(probe.model, favourable)
+    if probe.model.regression or probe.model.classes is not None:
         return
     if not deciding:
         # One number may be the score of the second of two decisions.
@@ -137,7 +137,7 @@ def check_favourable(run: Run, asker: Asker, favourable: Any, deciding: bool) ->
     seen = np.empty(len(run.pairs.coding.values), dtype=object)
     seen[:] = run.pairs.coding.values
     favour.ranks(seen)
-    look_for(favour, asker)
+    look_for(favour, probe)
 
 
 def check_truth(y: Any, data: Any) -> None:

@@ -121,8 +121,8 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
 
 def _shares(content: Content) -> None:
     subject = content.subject
-    asker, space = subject.asker, subject.run.space
-    if asker is None:
+    probe, space = subject.probe, subject.run.space
+    if probe is None:
         content.missing["common"] = subject.no_model or subject.no_data
         if subject.texts and subject.no_model and subject.no_data:
             content.missing["common data"] = subject.no_data
@@ -134,7 +134,7 @@ def _shares(content: Content) -> None:
     if run.unaware and not run.found:
         content.missing["common"] = "How common it is was not measured: the model does not receive what is protected."
         return
-    model, criterion, timeout = asker.model, asker.criterion, asker.timeout
+    model, criterion, timeout = probe.model, probe.criterion, probe.timeout
 
     def measured(population: Whom) -> Estimate:
         return estimate(
@@ -196,8 +196,8 @@ def _pairs(content: Content, count: int) -> None:
     if not content.rows:
         return
     subject, run = content.subject, content.run
-    if subject.asker is not None and subject.data is not None and not subject.texts:
-        judge = judge_of(run, subject.asker, subject.samples * _width(run))
+    if subject.probe is not None and subject.data is not None and not subject.texts:
+        judge = judge_of(run, subject.probe, subject.samples * _width(run))
         known = _tried(content, "examples", lambda: affected(content.estimates.get("data"), run.space, subject.data))
         content.examples = _tried(
             content, "examples", lambda: shrunk(run, judge, subject.data, count, subject.seed, known)
@@ -213,18 +213,18 @@ def _pairs(content: Content, count: int) -> None:
     elif run.found:
         pairs = _tried(content, "examples", lambda: telling(run, count, subject.data))
         content.cards = cards_of_pairs(pairs or [], run.space.protected)
-    elif subject.asker is not None and content.estimates and not subject.texts:
-        asker = subject.asker
-        met = _tried(content, "examples", lambda: pairs_met(run, asker, list(content.estimates.values()), count))
+    elif subject.probe is not None and content.estimates and not subject.texts:
+        probe = subject.probe
+        met = _tried(content, "examples", lambda: pairs_met(run, probe, list(content.estimates.values()), count))
         content.cards = cards_of_pairs(met or [], run.space.protected)
 
 
 def _places(content: Content) -> None:
     subject, run = content.subject, content.run
-    if subject.asker is None:
+    if subject.probe is None:
         content.missing["regions"] = subject.no_model
         return
-    model = None if run.origin is not None else subject.asker.model
+    model = None if run.origin is not None else subject.probe.model
     if subject.samples < FEW:
         content.missing["regions"] = (
             f"Rules are checked on some {SOUGHT:,} individuals, which this report was not to ask: "
@@ -256,9 +256,9 @@ def _places(content: Content) -> None:
 
 def _groups(content: Content) -> None:
     subject = content.subject
-    if subject.asker is None or subject.data is None:
+    if subject.probe is None or subject.data is None:
         return
-    model, timeout = subject.asker.model, subject.asker.timeout
+    model, timeout = subject.probe.model, subject.probe.timeout
     if not subject.decides and not model.regression:
         try:
             # The run compared the model's numbers, so they may be averaged as well.

@@ -159,7 +159,7 @@ def gathered(
     check_numbers(examples, samples, seed)
     check_kinds(rows, ask, title, note, coverage)
     subject = subject_of(run, model, data, favourable, y, samples, confidence, seed, bool(ask), data_name)
-    check_others(run, rivals, subject.asker)
+    check_others(run, rivals, subject.probe)
     heading = title or f"{named(run)}, by {', '.join(map(plain, run.space.protected))}"
     return gather(subject, heading, note, bool(rows), rivals, examples, coverage)
 

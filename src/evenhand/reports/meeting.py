@@ -15,7 +15,7 @@ from evenhand.spaces.tabular import Space
 from evenhand.words import Pair, pairs_of
 
 if TYPE_CHECKING:
-    from evenhand.engine.probe import Asker
+    from evenhand.engine.probe import ModelProbe
     from evenhand.estimates.result import Estimate
     from evenhand.runs.run import Run
 
@@ -32,7 +32,7 @@ def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:
     return Known(np.flatnonzero([row.tobytes() in found for row in rows]), e.samples, e.found)
 
 
-def pairs_met(run: Run, asker: Asker, estimates: Sequence[Estimate], count: int) -> list[Pair]:
+def pairs_met(run: Run, probe: ModelProbe, estimates: Sequence[Estimate], count: int) -> list[Pair]:
     """Give some individuals whom an estimate found, each beside a counterpart; the model is asked about them again."""
     for e in estimates:
         people = _found(e)[:count]
@@ -43,7 +43,7 @@ def pairs_met(run: Run, asker: Asker, estimates: Sequence[Estimate], count: int)
             # Where everyone was judged, a family may be dealt as one of its members whom the constraints forbid.
             people = families.members(np.arange(len(people)), families.legal.argmax(axis=1))
             families = run.space.families(people, run.identity.seed)
-        answer = judge_of(run, asker).judge(families)
+        answer = judge_of(run, probe).judge(families)
         outputs, judged = answer.outputs, answer.verdicts
         here = np.flatnonzero(judged.unfair)
         first, second = judged.first[here], judged.second[here]

@@ -221,7 +221,7 @@ def replay(content: Content) -> dict[str, Any]:
         digests["the data that the search started from"] = identity.data
     if hasattr(run.space, "digest"):
         digests["the space"] = run.space.digest
-    threshold = threshold_of(run) if subject.asker is None else subject.asker.model.threshold
+    threshold = threshold_of(run) if subject.probe is None else subject.probe.model.threshold
     return {
         "directory": place,
         "model": "MODEL" if threshold is None else f"MODEL --threshold {threshold!r}",
@@ -229,7 +229,7 @@ def replay(content: Content) -> dict[str, Any]:
         "digests": {name: str(value) for name, value in digests.items()},
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "made": f"evenhand {__version__}, seed {subject.seed}"
-        + ("" if subject.asker is None else f", {subject.samples:,} samples"),
+        + ("" if subject.probe is None else f", {subject.samples:,} samples"),
     }
 
 

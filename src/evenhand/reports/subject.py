@@ -10,14 +10,14 @@ import numpy as np
 
 from evenhand._format import visible
 from evenhand.engine.confirm import holds
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import DataError, EvenhandError, ModelError
 from evenhand.estimates.favour import normal
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
 from evenhand.reports.arguments import check_favourable, check_texts, check_truth, decides
 from evenhand.runs.provenance import Changed, Source, model_of, unchanged
-from evenhand.runs.replay import asker_of
+from evenhand.runs.replay import probe_of
 from evenhand.runs.run import Run
 from evenhand.spaces.frames import columns_of, read_frame
 from evenhand.spaces.text.readers import read_texts, strings_of
@@ -48,7 +48,7 @@ class ReportInputs:
     """A run, and what is at hand to say more about it."""
 
     run: Run
-    asker: Asker | None
+    probe: ModelProbe | None
     no_model: str
     """Why there is no model."""
     data: Any
@@ -78,7 +78,7 @@ class ReportInputs:
     @property
     def regression(self) -> bool:
         """Whether the model's numbers are no scores of decisions."""
-        return self.asker is not None and self.asker.model.regression
+        return self.probe is not None and self.probe.model.regression
 
     @property
     def size(self) -> int:
@@ -133,26 +133,26 @@ def subject_of(
     noted = ""
     if run.space.supports("texts"):
         found, no_data, numbered = _texts(run, data, lost)
-        asker, no_model = _asker_of_texts(run, model, found, ask, lost)
+        probe, no_model = _probe_of_texts(run, model, found, ask, lost)
     elif run.space.supports("attributes"):
-        asker, no_model = _asker(run, model, ask, lost)
+        probe, no_model = _probe(run, model, ask, lost)
         found, no_data, numbered, noted = _data(run, data, lost)
     else:
-        asker, found, numbered = None, None, False
+        probe, found, numbered = None, None, False
         no_model = no_data = OTHER_KIND.format(run.space.noun)
-    deciding = asker is None or run.space.supports("texts") or decides(run, asker)
+    deciding = probe is None or run.space.supports("texts") or decides(run, probe)
     favourable = normal(favourable)
     named = favourable is not None
     if not named:
-        favourable = _one_of_two(run, asker) if deciding else None
-    elif asker is not None:
-        check_favourable(run, asker, favourable, deciding)
+        favourable = _one_of_two(run, probe) if deciding else None
+    elif probe is not None:
+        check_favourable(run, probe, favourable, deciding)
     if y is not None:
         check_truth(y, found)
     count = samples or affordable(run)
-    if not count and asker is not None:
+    if not count and probe is not None:
         lost.append(f"the model is slow, and was not asked; --samples {FEWEST} has it asked all the same")
-        asker, no_model = (
+        probe, no_model = (
             None,
             (
                 f"This part asks the model, which is slow: a row took {run.seconds / run.rows:.2g} seconds in the run. "
@@ -161,7 +161,7 @@ def subject_of(
         )
     return ReportInputs(
         run,
-        asker,
+        probe,
         no_model,
         found,
         no_data,
@@ -208,15 +208,15 @@ def _rows(run: Run, samples: int) -> int:
     return int(run.space.width * (3 * samples + individuals(samples)) + samples)
 
 
-def _asker(run: Run, model: Any, ask: bool, lost: list[str]) -> tuple[Asker | None, str]:
+def _probe(run: Run, model: Any, ask: bool, lost: list[str]) -> tuple[ModelProbe | None, str]:
     if not ask:
         return None, NOT_ASKED
     if model is not None:
-        return asker_of(run, model, "eh.report"), ""
+        return probe_of(run, model, "eh.report"), ""
     if run.origin is not None:
-        return asker_of(run, None, "eh.report"), ""
+        return probe_of(run, None, "eh.report"), ""
     own, no_model = _own(run, lost)
-    return (None if own is None else asker_of(run, own, "eh.report")), no_model
+    return (None if own is None else probe_of(run, own, "eh.report")), no_model
 
 
 def _own(run: Run, lost: list[str]) -> tuple[Model | None, str]:
@@ -234,22 +234,22 @@ def _own(run: Run, lost: list[str]) -> tuple[Model | None, str]:
         )
 
 
-def _asker_of_texts(run: Run, model: Any, texts: Any, ask: bool, lost: list[str]) -> tuple[Asker | None, str]:
+def _probe_of_texts(run: Run, model: Any, texts: Any, ask: bool, lost: list[str]) -> tuple[ModelProbe | None, str]:
     if not ask:
         return None, NOT_ASKED
     if model is None and run.origin is not None:
-        return run.origin.asker, ""
+        return run.origin.probe, ""
     own, no_model = (wrap(model), "") if model is not None else _own(run, lost)
     if own is None or texts is None:
         return None, no_model
-    asker = Asker(own, run.space.begin(texts), run.identity.criterion)
+    probe = ModelProbe(own, run.space.begin(texts), run.identity.criterion)
     known = np.arange(min(run.found, CHECKED))
-    if not holds(asker, run.pairs, known, len(known) or 1).all():
+    if not holds(probe, run.pairs, known, len(known) or 1).all():
         raise ModelError(
             f"{own.name} is not the model that the run was made with ({run.identity.model}): it gives other answers "
             "to texts that the run found; give the run's own"
         )
-    return asker, ""
+    return probe, ""
 
 
 def _remedy(error: EvenhandError) -> tuple[str, str]:
@@ -317,10 +317,10 @@ def _reason(error: EvenhandError) -> str:
     return visible(next(iter(error.reason.splitlines()), type(error).__name__).rstrip(".:"))
 
 
-def _one_of_two(run: Run, asker: Asker | None) -> Any:
+def _one_of_two(run: Run, probe: ModelProbe | None) -> Any:
     """Choose the decision to speak of, where there are two: the second, as 1 of 0 and 1."""
-    if run.space.supports("texts") or (asker is not None and asker.model.regression):
+    if run.space.supports("texts") or (probe is not None and probe.model.regression):
         return None
-    classes = None if asker is None or asker.model.classes is None else asker.model.classes.tolist()
+    classes = None if probe is None or probe.model.classes is None else probe.model.classes.tolist()
     values = run.pairs.coding.values if classes is None else classes
     return sorted(values, key=str)[-1] if len(values) == 2 else None

@@ -41,7 +41,7 @@ class Block(Protocol):
 
     @property
     def rows(self) -> Any:
-        """What an ``Asker`` takes: an array with a row for each, or a list of texts."""
+        """What a ``ModelProbe`` takes: an array with a row for each, or a list of texts."""
         ...
 
     @property
@@ -85,7 +85,7 @@ class Families(Protocol):
 
     @property
     def asked(self) -> Any:
-        """What an ``Asker`` takes, family after family."""
+        """What a ``ModelProbe`` takes, family after family."""
         ...
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:

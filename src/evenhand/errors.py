@@ -121,7 +121,7 @@ def shortened(value: Any, most: int = 80) -> str:
     >>> shortened("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
     """
-    text = repr(value)
+    text = repr(value).replace("\n", " ")
     return text if len(text) <= most else text[: most - 3] + "..."
 
 

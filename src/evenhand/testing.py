@@ -23,7 +23,7 @@ from evenhand.engine.store import ANSWERS
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.models.base import Model
 from evenhand.models.client import ModelClient
-from evenhand.models.wrap import CallableModel, reading, wrap
+from evenhand.models.wrap import CallableModel, for_space, wrap
 from evenhand.plugins import is_spec
 from evenhand.reports.making import report
 from evenhand.runs.replay import replay
@@ -248,7 +248,7 @@ def check_model(model: Any, inputs: Any, *, sizes: Sequence[int] = (1, 3, 64)) -
     count = len(inputs)
     _hold(count >= 8, f"give at least eight rows to ask about, got {count}")
     try:
-        asked = reading(wrap(model), texts=isinstance(inputs, list))
+        asked = for_space(wrap(model), texts=isinstance(inputs, list))
         asked.check()
         _check_answers(asked, inputs, count, sizes)
     except ModelError as error:
@@ -365,7 +365,7 @@ def check_space(space: Any, data: Any, model: Any, strategy: Any = None) -> None
     """
     _hold(not _lacking(space, AnySpace), f"the space lacks {_lacking(space, AnySpace)}, which AnySpace asks for")
     _check_description(space)
-    wrapped = reading(wrap(model), texts=space.input == "text")
+    wrapped = for_space(wrap(model), texts=space.input == "text")
     bound, again = space.bind(data, wrapped), space.bind(data, wrapped)
     ground = bound.ground
     _hold(not _lacking(ground, BoundSpace), f"what bind returns lacks {_lacking(ground, BoundSpace)}")
@@ -561,7 +561,7 @@ class Count:
 
 
 def _model(world: Any) -> Model:
-    return reading(wrap(world.model), texts=world.space.input == "text")
+    return for_space(wrap(world.model), texts=world.space.input == "text")
 
 
 def _audit(strategy: Any, world: Any, budget: Budget, **settings: Any) -> Run:

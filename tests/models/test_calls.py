@@ -161,7 +161,7 @@ def test_batch_size_is_the_most_rows_of_a_call() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, "8", True])
 def test_a_wrong_batch_size_is_named(wrong: Any) -> None:
-    with pytest.raises(ModelError, match="batch_size="):
+    with pytest.raises(ModelError, match="batch_size must be an integer of at least 1"):
         eh.wrap(len, batch_size=wrong)
 
 

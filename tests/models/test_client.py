@@ -45,7 +45,7 @@ def test_an_exception_says_what_the_model_was_given():
         fail(cause).labels(FRAME, 3)
     lines = str(caught.value).splitlines()
     assert lines[0] == "model raised ValueError: bad value"
-    assert lines[1].startswith("It was given 3 rows: a frame with columns age, sex.")
+    assert lines[1] == "It was given 3 rows: a frame with columns age, sex"
     assert len(lines) <= 3
     assert caught.value.__cause__ is cause
 

@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 from evenhand.errors import ModelError
 from evenhand.models.base import Model
 from evenhand.models.client import ModelClient
-from evenhand.models.fitted import reads_text
+from evenhand.models.sklearn import reads_text
 from evenhand.models.wrap import wrap
 from evenhand.spaces.text.tokens import Texts
 
@@ -105,11 +105,11 @@ def test_what_a_function_raises_is_told_of_texts():
 def test_the_wrong_kind_of_space_is_told():
     frame = pd.DataFrame({"age": [1, 2]})
     text, table = wrap(lambda texts: texts, input="text"), wrap(lambda frame: frame["age"])
-    with pytest.raises(ModelError, match="takes texts, but the space has columns"):
+    with pytest.raises(ModelError, match="takes texts, and the space is one of attributes"):
         ModelClient(text).labels(frame, 2)
-    with pytest.raises(ModelError, match="takes texts, but the space has columns"):
+    with pytest.raises(ModelError, match="takes texts, and the space is one of attributes"):
         ModelClient(text).scores(np.zeros((2, 1)), 2)
-    with pytest.raises(ModelError, match="takes rows of a table, but the space is one of texts"):
+    with pytest.raises(ModelError, match="takes rows of a table, and the space is one of texts"):
         ModelClient(table).labels(["a", "b"], 2)
 
 

@@ -350,7 +350,7 @@ def test_scripted_traced_exported_and_compiled_modules(last):
     for _ in range(3):  # by now it is compiled to one operation
         scripted(rows.requires_grad_())
     if len(last) == 2 and last[0].out_features == 1:
-        with pytest.raises(ModelError, match="is it a probability or a logit"):
+        with pytest.raises(ModelError, match="may be a probability or a logit"):
             wrap(scripted).labels(X)
     else:
         np.testing.assert_allclose(wrap(scripted).scores(X), wrap(net).scores(X), atol=1e-6)
@@ -415,7 +415,7 @@ def test_code_that_leaves_torch_has_scores():
 
 
 def test_a_single_number_that_could_be_either_is_refused():
-    with pytest.raises(ModelError, match="is it a probability or a logit"):
+    with pytest.raises(ModelError, match="may be a probability or a logit"):
         wrap(Net(1, lambda z: torch.sigmoid(z).detach())).labels(X)
     assert set(wrap(Net(1, torch.Tensor.detach)).labels(X)) == {0, 1}
 
@@ -430,7 +430,7 @@ def test_a_single_number_that_could_be_either_is_refused():
     ],
 )
 def test_a_probability_made_by_hand_is_not_taken_for_a_logit(squash):
-    with pytest.raises(ModelError, match="is it a probability or a logit"):
+    with pytest.raises(ModelError, match="may be a probability or a logit"):
         wrap(Net(1, squash)).labels(X)
 
 
@@ -513,7 +513,7 @@ def test_a_wrong_number_of_columns(ask):
 
 def test_parameters_without_values_or_on_several_devices_are_refused():
     net = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2, device="meta"))
-    with pytest.raises(ModelError, match="torch.Sequential has parameters on cpu and meta; .*Load the weights"):
+    with pytest.raises(ModelError, match="torch.Sequential has parameters on cpu and meta; .*load the weights"):
         wrap(net)
     with pytest.raises(ModelError, match="has parameters on meta"):
         wrap(net[1])
@@ -529,15 +529,15 @@ def test_a_threshold():
     assert strict.labels(X).sum() == 1
     two = wrap(Net(2), threshold=0.6)
     assert two.labels(X).tolist() == (two.scores(X)[:, 1] >= 0.6).astype(int).tolist()
-    with pytest.raises(ModelError, match="gives 3 scores a row; a threshold needs one or two"):
+    with pytest.raises(ModelError, match="threshold needs one or two scores a row.* 3;"):
         wrap(Net(3), threshold=0.6).labels(X)
     for wrong in (1.5, -0.1):
-        with pytest.raises(ModelError, match="choose from 0 to 1"):
+        with pytest.raises(ModelError, match="threshold must be a number from 0 to 1"):
             wrap(Net(), threshold=wrong)
 
 
 def test_a_frame_is_refused():
-    with pytest.raises(ModelError, match="takes numbers: .*\neh.wrap"):
+    with pytest.raises(ModelError, match="input must be .*takes numbers.*eh.wrap"):
         wrap(Net(), input="frame")
 
 
@@ -552,7 +552,7 @@ def test_names_and_other_options():
 
     with pytest.raises(ModelTimeout):
         ModelClient(wrap(Slow(), timeout=0.05)).labels(X, len(X))
-    with pytest.raises(ModelError, match="class Net, not an object"):
+    with pytest.raises(ModelError, match="model must be an object, not a class"):
         wrap(Net)
 
 
@@ -564,7 +564,7 @@ def test_a_model_can_be_sent_to_another_process():
 
 
 def test_wrapping_something_else_imports_neither_torch_nor_keras():
-    code = "import sys, evenhand.models as m; m.wrap(len); print({'torch', 'keras'} & set(sys.modules))"
+    code = "import sys, evenhand.models.wrap as m; m.wrap(len); print({'torch', 'keras'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from evenhand.errors import ModelError
 from evenhand.models.client import ModelClient
-from evenhand.models.wrap import CallableModel, readable_name, wrap
+from evenhand.models.wrap import CallableModel, wrap
 
 FRAME = pd.DataFrame({"age": [1, 2, 3]})
 finite = st.floats(-1e6, 1e6)
@@ -54,7 +54,7 @@ def test_decisions_of_a_threshold_are_whole_numbers():
 
 
 def test_a_threshold_on_three_scores_is_refused():
-    with pytest.raises(ModelError, match="3 scores a row"):
+    with pytest.raises(ModelError, match="one or two scores a row"):
         wrap(lambda X: np.zeros((len(X), 3)), threshold=0.5).labels(FRAME)
 
 
@@ -78,7 +78,7 @@ def test_callables_have_readable_names():
     def rule(X):
         return X
 
-    assert readable_name(rule) == "rule"
-    assert readable_name(Judge()) == "Judge"
-    assert readable_name(functools.partial(functools.partial(rule))) == "rule"
+    assert CallableModel(rule).name == "rule"
+    assert CallableModel(Judge()).name == "Judge"
+    assert CallableModel(functools.partial(functools.partial(rule))).name == "rule"
     assert wrap(Judge()).labels(FRAME).tolist() == [False, True, True]

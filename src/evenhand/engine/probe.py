@@ -15,7 +15,7 @@ from evenhand.errors import FLIP, TEXT_RANDOM, DataError, ModelError, Words
 from evenhand.models.base import Model
 from evenhand.models.client import ModelClient
 from evenhand.models.sklearn import SensitiveModel
-from evenhand.models.wrap import reading
+from evenhand.models.wrap import for_space
 from evenhand.spaces.base import BoundSpace, Families, table
 from evenhand.spaces.tabular import Space
 
@@ -34,9 +34,9 @@ class ModelProbe:
         if isinstance(criterion, UnknownCriterion):
             raise criterion.error
         heap.keep()
-        model = reading(model, texts=ground.space.input == "text")
+        model = for_space(model, texts=ground.space.input == "text")
         if isinstance(model, SensitiveModel):
-            model = model if model.sensitive is not None else model.told(table(ground).protected)
+            model = model if model.sensitive is not None else model.with_sensitive(table(ground).protected)
             model.check_groups(table(ground))
         self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
         self.client = ModelClient(model, timeout=timeout)

@@ -16,7 +16,7 @@ from evenhand.engine.judge import blocks
 from evenhand.engine.probe import ModelProbe
 from evenhand.estimates.texts import judged
 from evenhand.models.base import Model
-from evenhand.models.wrap import reading
+from evenhand.models.wrap import for_space
 from evenhand.repairs.text_rows import LabelledTexts, ground_of
 from evenhand.repairs.training import Trainer
 from evenhand.repairs.voting import Whose, majority, numbers_of
@@ -32,7 +32,7 @@ class TextTrainer(Trainer):
 
     def wrap(self, model: Any) -> Model:
         """Wrap what training returned."""
-        return reading(super().wrap(model), texts=True)
+        return for_space(super().wrap(model), texts=True)
 
 
 @dataclass(frozen=True)

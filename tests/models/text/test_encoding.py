@@ -126,7 +126,9 @@ def test_an_encoder_that_does_not_pad_is_seen():
 
 
 def test_what_is_wrong_is_said():
-    with pytest.raises(ModelError, match=r"encode gave float64 values of shape \(1, 2\) for 1 texts"):
+    with pytest.raises(
+        ModelError, match=r"encode must return token ids.* float64 values of shape \(1, 2\) for 1 texts"
+    ):
         Encoder(lambda texts: [[1.0, 2.0]]).rows(["a"])
-    with pytest.raises(ModelError, match="encode gave no ids for 'a'"):
+    with pytest.raises(ModelError, match="encode must return at least one id for 'a'"):
         Encoder(lambda texts: np.empty((1, 0), int)).rows(["a"])

@@ -306,7 +306,7 @@ def test_words_without_a_vector_are_named(by):
 def test_the_embedding_is_named_or_the_one_for_most_ids():
     assert wrap(Net("transformer"), encode=encode)._embedding.num_embeddings == 24
     assert wrap(Net("transformer"), encode=encode, embedding="places")._embedding.num_embeddings == 16
-    with pytest.raises(ModelError, match="embedding='words'.*\n*.*embedding, places"):
+    with pytest.raises(ModelError, match="embedding must be.*'words'; choose from embedding, places"):
         wrap(Net("transformer"), encode=encode, embedding="words")
 
 
@@ -326,12 +326,12 @@ def test_a_module_without_an_embedding_layer_gives_scores_only():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda texts: torch.zeros(len(texts), 3), "token ids are needed"),
-        (lambda texts: encode(texts).T, "token ids are needed"),
-        (lambda texts: encode(texts)[:, :0], "no ids for 'The Muslim"),
+        (lambda texts: torch.zeros(len(texts), 3), "must return token ids"),
+        (lambda texts: encode(texts).T, "must return token ids"),
+        (lambda texts: encode(texts)[:, :0], "at least one id for 'The Muslim"),
         (lambda texts: encode(texts) + 50, "only 24 rows"),
         (lambda texts: (encode(texts), torch.zeros(7, 7)), "values of shape"),
-        (lambda texts: [[1, 2], [3]], "different lengths"),
+        (lambda texts: [[1, 2], [3]], "rows of one length"),
         (lambda texts: 1 / 0, "ZeroDivisionError"),
     ],
 )
@@ -342,17 +342,17 @@ def test_encoders_that_are_none(wrong, message):
 
 
 def test_options_that_do_not_fit():
-    with pytest.raises(ModelError, match="for torch modules, got a function"):
+    with pytest.raises(ModelError, match="for torch modules, not for a function"):
         wrap(encode, encode=encode)
-    with pytest.raises(ModelError, match="say also encode="):
+    with pytest.raises(ModelError, match="encode must be a function"):
         wrap(Net("lstm"), embedding="embedding")
     with pytest.raises(ModelError, match="must be a function"):
         wrap(Net("lstm"), encode=IDS)
-    with pytest.raises(ModelError, match="takes texts"):
+    with pytest.raises(ModelError, match="input must be .text.: Net has encode"):
         wrap(Net("lstm"), encode=encode, input="array")
     with pytest.raises(ModelError, match="encode=encode"):
         wrap(Net("lstm"), input="text")
-    with pytest.raises(ModelError, match="choose from 0 to 1"):
+    with pytest.raises(ModelError, match="threshold must be a number from 0 to 1"):
         wrap(Net("lstm"), encode=encode, threshold=2)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import ModelError
 from evenhand.models.text.encoding import Encoder
-from evenhand.models.text.vocabulary import single_ids, told
+from evenhand.models.text.vocabulary import single_ids, words_of
 from tests.helpers import optional
 
 torch = optional("torch")
@@ -74,10 +74,10 @@ def test_words_are_told_by_the_encoder_or_its_object(name):
     encode = Words()
     setattr(encode, name, encode.table if not name.startswith("get_") else lambda: encode.table)
     for thing in (encode, encode.__call__):
-        words, numbers = told(thing)
+        words, numbers = words_of(thing)
         assert dict(zip(words, numbers.tolist(), strict=True)) == encode.table
     assert eh.wrap(net(), encode=encode).words == WORDS
-    assert told(Words()) is None
+    assert words_of(Words()) is None
     assert eh.wrap(net(), encode=Words()).words is None
 
 
@@ -112,9 +112,9 @@ def test_what_are_no_words_is_refused(words):
 
 
 def test_words_of_another_net_are_refused():
-    with pytest.raises(ModelError, match="words has 2 words, and encode gives 0 of them"):
+    with pytest.raises(ModelError, match="words must be.*encode gives 0 of 2 words"):
         eh.wrap(net(), encode=Words(), words=["apple", "pear"]).words  # noqa: B018
-    with pytest.raises(ModelError, match="say also encode="):
+    with pytest.raises(ModelError, match="encode must be a function"):
         eh.wrap(net(), words=WORDS)
     with pytest.raises(ModelError, match="for torch modules"):
         eh.wrap(len, words=WORDS)

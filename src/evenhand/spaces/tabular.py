@@ -274,8 +274,6 @@ class Space:
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        pass
-
         return table(self)
 
     def individuals(self, rows: npt.ArrayLike) -> Individuals:

@@ -63,5 +63,5 @@ def test_without_the_extra_one_line_names_it(monkeypatch: pytest.MonkeyPatch) ->
     said = CliRunner().invoke(app, ["demo", "--text"])
     assert said.exit_code == 2
     assert said.stderr.splitlines() == [
-        "evenhand: the demo of texts needs torch, which is not installed: pip install 'evenhand[text]'"
+        "evenhand: the demo of texts needs torch, which is not installed; pip install 'evenhand[text]'"
     ]

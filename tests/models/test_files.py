@@ -172,7 +172,7 @@ def test_modules_that_do_not_import(tmp_path):
         "my_broken:f": "ZeroDivisionError",
         "my_leaving:f": "SystemExit",
         "my_absent:f": "ModuleNotFoundError",
-        "my_small:f": r"has no f\. It has rule",
+        "my_small:f": r"has no f; it has rule",
         "my_small:rule": "model must be a function",
     }.items():
         with pytest.raises(ModelError, match=message):

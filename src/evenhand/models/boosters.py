@@ -40,17 +40,7 @@ class Native:
 
 
 class BoosterModel(Model):
-    """A native booster, whose objective says whether it returns probabilities, labels or numbers.
-
-    Examples
-    --------
-    >>> import lightgbm
-    >>> X, y = np.arange(40.0).reshape(-1, 1), np.arange(40) >= 20
-    >>> data = lightgbm.Dataset(X, y)
-    >>> booster = lightgbm.train({"objective": "binary", "verbose": -1, "min_data_in_leaf": 1}, data, 5)
-    >>> BoosterModel(booster).labels(X[[0, 39]]).tolist()
-    [0, 1]
-    """
+    """A native booster, whose objective says whether it returns probabilities, labels or numbers."""
 
     def __init__(self, booster: Any, *, input: Input | None = None) -> None:
         package = package_of(booster)

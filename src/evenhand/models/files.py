@@ -112,7 +112,7 @@ def check_file(path: Path) -> Path:
     Traceback (most recent call last):
     evenhand.errors.ModelError: nowhere.onnx: there is no such file; check the path
     """
-    size = size_of(path, ModelError, "it is a directory or a device; name a model file")
+    size = size_of(path, ModelError, "name a model file")
     if size == 0:
         raise ModelError(f"{path}: the file is empty", remedy="save the model again")
     check_limit("model_bytes", size, path, "load the model yourself and wrap it")

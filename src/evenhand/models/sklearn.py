@@ -36,14 +36,6 @@ class EstimatorModel(Model):
 
     Scores come from ``predict_proba``, else ``decision_function``, else, for regressors and for objects of unknown
     type, ``predict``.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["no", "no", "yes", "yes"]
-    >>> model = EstimatorModel(LogisticRegression().fit(X, y))
-    >>> model.input, model.labels(X).tolist()
-    ('array', ['no', 'no', 'yes', 'yes'])
     """
 
     def __init__(self, estimator: Any, *, input: Input | None = None) -> None:
@@ -63,7 +55,7 @@ class EstimatorModel(Model):
         self.check()
 
     @property
-    def unsaid(self) -> bool:
+    def untyped(self) -> bool:
         """Whether the type of the estimator is unknown, so that its answers may be labels or numbers."""
         return self._scoring == "predict" and not self.regression
 
@@ -82,7 +74,7 @@ class EstimatorModel(Model):
         if self._scoring is None:
             return super().scores(X)
         found = getattr(self.source, self._scoring)(self._feed(X))
-        if self.unsaid and self.threshold is None:
+        if self.untyped and self.threshold is None:
             # An object of unknown type may be a classifier.
             refuse_labels(np.asarray(found), self.name)
         answer = np.asarray(found, dtype=np.float64)

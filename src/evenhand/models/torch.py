@@ -34,11 +34,8 @@ class TorchModel(Model):
 
     It is always called in evaluation mode; afterwards every part of it is back in the mode that it had.
 
-    Parameters
-    ----------
-    module
-        Takes a tensor of shape (rows, columns) with the type and on the device of its parameters; returns one of
-        shape (rows,), (rows, 1) or (rows, classes).
+    It takes a tensor of shape (rows, columns) with the type and on the device of its parameters, and returns one of
+    shape (rows,), (rows, 1) or (rows, classes).
 
     Examples
     --------

@@ -133,13 +133,6 @@ class CallableModel(Model):
 
     Two dimensions are score rows, of which the highest decides. One dimension is labels where it holds text, whole
     numbers or booleans, and single scores where it holds floats.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> model = CallableModel(lambda X: X / X.sum(axis=1, keepdims=True), input="array")
-    >>> model.labels(np.array([[1.0, 3.0], [3.0, 1.0]]))
-    array([1, 0])
     """
 
     has_scores = True
@@ -186,7 +179,7 @@ def _numbers(model: Model, threshold: float | None) -> Model:
         )
     if model.regression:
         return model
-    if not isinstance(model, CallableModel) and not (isinstance(model, EstimatorModel) and model.unsaid):
+    if not isinstance(model, CallableModel) and not (isinstance(model, EstimatorModel) and model.untyped):
         raise ModelError(
             f"is for a function, or an object with predict, that returns amounts; {model.name} decides",
             parameter="regression",

@@ -50,23 +50,6 @@ class TextModule(TorchModel):
     words
         The words of the rows of the embedding, in order, None where a row is no word; or a mapping from words to rows.
         By default those of ``encode``. Words that ``encode`` gives another id are left out.
-
-    Examples
-    --------
-    >>> import torch
-    >>> words = {"good": 0, "bad": 1, "a": 2, "day": 3}
-    >>> net = torch.nn.Sequential(torch.nn.Embedding(4, 1), torch.nn.Flatten(), torch.nn.LazyLinear(1))
-    >>> def encode(texts):
-    ...     return [[words[word] for word in text.split()] for text in texts]
-    >>> with torch.no_grad():
-    ...     _ = net(torch.tensor(encode(["a good day"])))
-    ...     _ = net[0].weight.copy_(torch.tensor([[1.0], [-1.0], [0.0], [0.0]]))
-    ...     _ = net[2].weight.fill_(2.0), net[2].bias.fill_(0.0)
-    >>> model = TextModule(net, encode)
-    >>> model.labels(["a good day", "a bad day"]).tolist()
-    [1, 0]
-    >>> model.word_gradients(Texts.of(["a good day"]), np.array([1])).round(3).tolist()
-    [[-0.238], [-0.238], [-0.238]]
     """
 
     input: Input = "text"

@@ -1,4 +1,4 @@
-"""Trial readings: what a library's own reader cannot bound is read first by a child process with limits.
+"""Trial readings: files whose readers have no limits are read first by a child process with limits.
 
 The readers of ONNX, Parquet and Hugging Face folders follow what a file says, and a file of a few kilobytes can say
 "a tensor of a terabyte". They offer no limit, so a child process reads the file first, with a limit of memory and of

@@ -16,7 +16,7 @@ from evenhand.errors import EvenhandError, ModelError, RunError, SpaceError, Str
 from evenhand.estimates.coverage import _people, imitate, retrace
 from evenhand.spaces.findings import Decisions
 from tests.engine.test_visited import LARGE, LINKED, SAMPLED, lookup
-from tests.models.test_contract import TABLES
+from tests.strategies.test_contract import TABLES
 from tests.worlds import Stretch, World, random_world, worlds
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")

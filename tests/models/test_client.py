@@ -147,7 +147,7 @@ def test_a_model_in_time_answers_as_without_a_limit():
         client(lambda X: X["nothing"], timeout=30).labels(FRAME, 3)
 
 
-def test_the_limit_given_to_asking_wins():
+def test_the_timeout_of_the_client_wins():
     assert ModelClient(wrap(len, timeout=3)).timeout == 3
     assert ModelClient(wrap(len, timeout=3), timeout=7).timeout == 7
 

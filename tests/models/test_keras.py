@@ -189,7 +189,7 @@ def test_another_backend_is_asked_with_predict(end, monkeypatch):
 
 
 @keras_warns
-def test_another_backend_and_a_model_whose_end_is_not_told(monkeypatch):
+def test_another_backend_and_a_model_with_an_unknown_output(monkeypatch):
     class Judge(keras.Model):
         def call(self, rows):
             return rows[:, :1] * self.factor

@@ -155,7 +155,7 @@ def test_graphs_with_other_inputs_are_refused(tmp_path, inputs, message):
         wrap(path)
 
 
-def test_outputs_that_could_mean_anything_are_refused(tmp_path):
+def test_ambiguous_outputs_are_refused(tmp_path):
     nodes = [node("Identity", ["X"], "a"), node("Identity", ["X"], "b")]
     shape = ["n", 4]
     path = graph(tmp_path / "m.onnx", [value("X", shape)], [value("a", shape), value("b", shape)], nodes)

@@ -34,7 +34,7 @@ def everyone(space):
 
 
 @pytest.mark.parametrize("rows", [ROWS, ROWS.to_numpy(dtype=float)], ids=["frame", "array"])
-def test_findings_are_those_that_the_chances_tell(rows):
+def test_findings_match_the_probabilities(rows):
     model = optimised(rows)
     run = eh.audit(eh.wrap(model, threshold=0.5), SPACE, "themis")
     people = everyone(SPACE)
@@ -60,7 +60,7 @@ def test_columns_can_be_named():
         eh.wrap(LogisticRegression().fit(ROWS, Y), sensitive_features="sex")
 
 
-def test_decisions_by_lot_are_no_discrimination():
+def test_random_decisions_are_refused():
     model = optimised()
     with pytest.raises(FlakyModel, match=r"rows at random.*threshold=0\.5") as caught:
         eh.audit(model, SPACE, "themis")
@@ -77,7 +77,7 @@ class Fixed:
         return (np.asarray(X)[:, 0] > limit).astype(int)
 
 
-def test_a_rule_of_ones_own():
+def test_a_custom_rule():
     run = eh.audit(Fixed(), SPACE, "themis")
     ages = SPACE.frame(run.pairs.rows("individual", np.arange(run.found)))["age"]
     assert set(ages) == set(range(31, 41))

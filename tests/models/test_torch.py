@@ -179,7 +179,7 @@ def test_one_row_and_no_rows(end):
     np.testing.assert_array_equal(fresh.labels(X), wrap(Net(outputs, function)).labels(X))
 
 
-def test_one_row_of_a_net_that_squeezes_everything():
+def test_one_row_of_a_net_that_squeezes_its_output():
     model = wrap(Net(2, torch.squeeze))
     np.testing.assert_allclose(model.scores(X[:1]), model.scores(X)[:1], atol=1e-6)
     np.testing.assert_allclose(model.gradients(X[:1], CODES[:1]), model.gradients(X, CODES)[:1], atol=1e-6)
@@ -563,7 +563,7 @@ def test_a_model_can_be_sent_to_another_process():
     np.testing.assert_array_equal(again.labels(X), model.labels(X))
 
 
-def test_wrapping_something_else_imports_neither_torch_nor_keras():
+def test_wrapping_a_function_imports_neither_torch_nor_keras():
     code = "import sys, evenhand.models.wrap as m; m.wrap(len); print({'torch', 'keras'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
@@ -595,7 +595,7 @@ def space():
     return eh.Space.infer(frame, protected="sex")
 
 
-def test_an_audit_of_a_net_finds_what_its_weights_say(space):
+def test_an_audit_of_a_net_matches_its_weights(space):
     net = nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 1))
     with torch.no_grad():
         net[1].weight.copy_(torch.tensor([[1.0, 2.0, 0.0]]))
@@ -608,7 +608,7 @@ def test_an_audit_of_a_net_finds_what_its_weights_say(space):
     assert not len(eh.audit(fair, space, strategy="themis", budget=eh.Budget(tests=32)).findings)
 
 
-def test_randomness_that_evaluation_mode_does_not_switch_off_is_told(space):
+def test_randomness_in_evaluation_mode_is_reported(space):
     torch.manual_seed(0)
     net = Net(2, between=lambda z: F.dropout(z, 0.5, training=True))
     with pytest.raises(FlakyModel, match="two answers"):

@@ -106,7 +106,7 @@ class ModelClient:
     def __init__(self, model: Model, timeout: float | None = None) -> None:
         self.model = model
         self.timeout = model.timeout if timeout is None else timeout
-        # How fast a model is was learned by those who asked it before.
+        # Calls start at the size that earlier calls have reached.
         self.calls = Calls(model.batch_size, model.call_size)
         self.instead: Words = errors.COMPARE
         """The remedy for a model that returns scores where decisions are needed."""
@@ -214,7 +214,7 @@ class ModelClient:
         def call() -> None:
             try:
                 answers.append(context.run(question, X))
-            except BaseException as fault:  # raised again below, in the thread that asked
+            except BaseException as fault:  # raised again below, in the caller's thread
                 faults.append(fault)
 
         thread = threading.Thread(target=call, name=f"evenhand calls {self.model.name}", daemon=True)
@@ -277,7 +277,7 @@ _WANTS = {
 
 
 def _wants(kind: str, error: BaseException) -> bool:
-    """Tell by its error whether a model that got the other kind of input wants a "frame", or an "array".
+    """Whether an error shows that a model needs the other kind of input, a "frame" or an "array".
 
     >>> _wants("frame", IndexError("only integers, slices (`:`), ellipsis are valid indices"))
     True

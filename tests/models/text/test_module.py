@@ -281,7 +281,7 @@ def test_the_embedding_is_the_one_that_is_given_the_ids(encode, expand):
     assert not net.places._forward_hooks
 
 
-def test_ids_that_stand_where_their_number_says_are_no_places():
+def test_ids_equal_to_their_positions_are_not_taken_for_positions():
     """Ids from 0 on, one after the other, are what a layer of places is given too."""
     known = {word: number for number, word in enumerate("abcdef")}
 

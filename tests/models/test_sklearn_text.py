@@ -69,12 +69,12 @@ def test_a_vectoriser_of_one_column_takes_frames():
         wrap(model, input="text")
 
 
-def test_a_vectoriser_of_files_takes_no_texts():
+def test_a_vectoriser_of_files_is_not_a_text_model():
     assert not reads_text(make_pipeline(HashingVectorizer(input="filename"), LogisticRegression()))
     assert not reads_text(LogisticRegression())
 
 
-def test_texts_can_be_asked_for():
+def test_input_text_can_be_set():
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     fitted = make_pipeline(lower, CountVectorizer(), LogisticRegression()).fit(TEXTS, LABELS)
     assert wrap(fitted, input="text").labels(["A GOOD DAY"]).tolist() == ["fine"]
@@ -97,12 +97,12 @@ def test_scores_of_a_function_and_its_list_is_its_own():
     assert wrap(functools.partial(map, len), input="text", name="lengths").name == "lengths"
 
 
-def test_what_a_function_raises_is_told_of_texts():
+def test_an_exception_names_the_number_of_texts():
     with pytest.raises(ModelError, match="raised ZeroDivisionError.*\n.*a list of 2 texts"):
         ModelClient(wrap(lambda texts: 1 / 0, input="text")).labels(["a", "b"], 2)
 
 
-def test_the_wrong_kind_of_space_is_told():
+def test_the_wrong_kind_of_space_is_refused():
     frame = pd.DataFrame({"age": [1, 2]})
     text, table = wrap(lambda texts: texts, input="text"), wrap(lambda frame: frame["age"])
     with pytest.raises(ModelError, match="takes texts, and the space is one of attributes"):

@@ -179,7 +179,7 @@ def test_a_tree_outside_of_an_estimator_is_refused():
         check_trees([DecisionTreeClassifier().fit(NUMBERS, Y).tree_])
 
 
-def test_whoever_trusts_trees_is_not_asked(tmp_path):
+def test_trusted_trees_are_not_checked(tmp_path):
     fitted = DecisionTreeClassifier(random_state=0).fit(NUMBERS, Y)
     fitted.extra = [DecisionTreeClassifier(max_depth=1).fit(NUMBERS, Y).tree_]
     io.dump(fitted, tmp_path / "m.skops")

@@ -25,7 +25,7 @@ from evenhand.models.base import Model
 from evenhand.models.client import ModelClient
 from evenhand.models.wrap import CallableModel, for_space, wrap
 from evenhand.plugins import is_spec
-from evenhand.reports.making import report
+from evenhand.reports.report import ReportOptions, report
 from evenhand.runs.replay import replay
 from evenhand.runs.run import Run, audit, needs_of, space_from
 from evenhand.spaces.attributes import Integer, Nominal
@@ -486,7 +486,7 @@ def _check_runs(world: World, strategy: Any) -> None:
         kept.pairs.cut(1)
         _hold(kept.pairs.count == len(kept.pairs.frame()) == 1, f"cut(1) leaves {len(kept.pairs.frame())} findings")
         for shown in (run, Run.load(place)):
-            page: Any = report(shown, None, ask=False)
+            page: Any = report(shown, None, options=ReportOptions(ask=False))
             _hold(page.startswith(b"<!doctype html>"), "no report can be made")
     for check in (_findings, _budgets, _resuming):
         check(chosen, world)

@@ -102,7 +102,7 @@ def test_findings_with_links_show_the_followed_attributes() -> None:
 
 def test_too_many_combinations_are_sampled_and_said() -> None:
     attributes = [eh.Integer("x", 0, 9), eh.Integer("age", 0, 99), eh.Integer("country", 0, 49)]
-    space = eh.Space(attributes, protected=["age", "country"], limit=40)
+    space = eh.Space(attributes, protected=["age", "country"], max_family_size=40)
     assert "sampled from 5,000" in repr(space)
     individuals = Individuals(space, rows=space.coding.rows(np.arange(0, space.coding.total, 997)))
     families, again = space.families(individuals, seed=3), space.families(individuals, seed=3)
@@ -212,12 +212,12 @@ def test_data_outside_the_space_is_clipped_or_dropped_and_counted() -> None:
         ({"links": {"sex": {"race": {"Other": {}}}}}, None),
         ({"links": {"sex": {"race": {"Male": {"a": "zz"}}}}}, "'zz' is not a value of 'race'"),
         ({"links": {"sex": {"sex": {"Male": {}}}}}, "protected"),
-        ({"limit": 1}, "limit"),
+        ({"max_family_size": 1}, "max_family_size"),
         ({"protected": 5}, "got 5"),
         ({"links": [1]}, "links must be"),
         ({"links": {"sex": {"race": 5}}}, "got 5 inside"),
         ({"links": {"sex": {"race": {"Male": 5}}}}, "got 5 inside"),
-        ({"protected": ["sex", "race"], "limit": 5, "links": LINKS}, "links need all 6 counterparts"),
+        ({"protected": ["sex", "race"], "max_family_size": 5, "links": LINKS}, "links need all 6 counterparts"),
         ({"sensitive_features": "race"}, "two names of one thing"),
     ],
 )
@@ -262,6 +262,6 @@ def test_arrays_and_frames_hold_the_same_values(world: World, seed: int) -> None
 
 def test_nobody_has_no_families_however_many_counterparts_there_are() -> None:
     for limit in (2, 64):
-        space = eh.Space([eh.Integer("age", 1, 9), eh.Integer("pay", 1, 9)], protected="age", limit=limit)
+        space = eh.Space([eh.Integer("age", 1, 9), eh.Integer("pay", 1, 9)], protected="age", max_family_size=limit)
         nobody = space.individuals(np.zeros((0, 2), dtype=np.int32))
         assert len(space.families(nobody, 0)) == 0

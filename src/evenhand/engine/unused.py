@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
-from evenhand.engine.confirm import BRIEF, affordable
+from evenhand.engine.steadiness import BRIEF, affordable
 from evenhand.errors import ModelError
 from evenhand.spaces.base import table
 from evenhand.spaces.tabular import Space
@@ -144,7 +144,7 @@ def statement(
     if received and not found and families and (scored is None or not scored[1]):
         said.append(_unchanged(received, families, scored, complete))
     if said:
-        said.append(Sentence(IN_TEXTS if space.noun == "text" else BEYOND))
+        said.append(Sentence(IN_TEXTS if space.supports("texts") else BEYOND))
     if left := [name for name in unused if name not in space.protected]:
         repeats = "tests that differ in nothing else are repeats; leave it out of the space"
         said.append(Sentence(f"the space has {{}}, which the model does not receive: {repeats}", (_listed(left),)))

@@ -23,7 +23,7 @@ from evenhand.engine.store import ANSWERS
 from evenhand.engine.visited import Trail, block_size
 from evenhand.errors import DATA, DECIDE, DIRECTORY, THRESHOLD, ModelError, RunError, SpaceError, StrategyError
 from evenhand.models.base import Model
-from evenhand.runs.replay import probe_of
+from evenhand.runs.replay import check_run, probe_of
 from evenhand.runs.run import Run
 from evenhand.search import Problem, Strategy
 from evenhand.spaces.attributes import Attribute
@@ -408,8 +408,7 @@ def _no_decisions(got: str) -> ModelError:
 
 def _check_arguments(run: Any, accuracy: Any, samples: Any, seed: Any) -> tuple[int, int]:
     """Raise in words where an argument is of the wrong kind; return samples and seed as plain numbers."""
-    if not isinstance(run, Run):
-        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
+    check_run(run)
     require(run.space, "attributes")
     if not is_number(accuracy) or not 0 < accuracy <= 1:
         raise StrategyError(f"accuracy must be a number above 0 and up to 1, got {accuracy!r}")

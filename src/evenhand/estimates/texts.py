@@ -12,7 +12,9 @@ import numpy.typing as npt
 from evenhand import _interrupts as interrupts
 from evenhand._rng import Stream
 from evenhand.criteria import Criterion
-from evenhand.engine.confirm import (
+from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.steadiness import (
     ALONE,
     RANDOM,
     ROUNDING,
@@ -23,8 +25,6 @@ from evenhand.engine.confirm import (
     same,
     scores_come_along,
 )
-from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
-from evenhand.engine.probe import ModelProbe
 from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import TEXTS, EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.bounds import of_counts
@@ -128,7 +128,7 @@ class TextSurvey:
     def sampled(self) -> bool:
         """Whether one of them was compared with a sample of its counterparts."""
         seeds = self.people.seeds[: self.samples]
-        return bool((self.ground.counterparts[seeds] >= self.ground.space.limit).any())
+        return bool((self.ground.counterparts[seeds] >= self.ground.space.max_family_size).any())
 
     @property
     def seconds(self) -> float:

@@ -65,8 +65,8 @@ class Calls:
             yield part
             taken = time.monotonic() - start
             self.pace = taken / rows if self.pace is None else min(self.pace, taken / rows)
-            if self.fixed is None and rows == size and taken < SHORT / 2:
-                self.size = min((4 if taken < SHORT / 8 else 2) * self.size, LARGEST)
+            if self.fixed is None and taken < SHORT / 2:
+                self.size = max(self.size, min((4 if taken < SHORT / 4 else 2) * rows, LARGEST))
             elif self.fixed is None and taken > 2 * SHORT:
                 # The first call of a model may have loaded something: calls can grow again.
                 self.size = max(self.size // 2, FIRST)

@@ -211,5 +211,7 @@ def movable(space: Space) -> list[str]:
 def alone(space: Space, name: str) -> Space:
     """Return the space with one attribute protected and no other; of many ordered values a few stand for all."""
     links = {name: space.links[name]} if name in space.links else None
-    limit = STRATA if space.attributes[space.column(name)].ordered else space.limit
-    return Space(space.attributes, [name], [c.text for c in space.constraints], links, min(limit, space.limit))
+    limit = STRATA if space.attributes[space.column(name)].ordered else space.max_family_size
+    return Space(
+        space.attributes, [name], [c.text for c in space.constraints], links, min(limit, space.max_family_size)
+    )

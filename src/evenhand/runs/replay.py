@@ -137,8 +137,7 @@ def judge_of(run: Run, probe: ModelProbe, limit: int | None = None) -> Judge:
 
 def probe_of(run: Run, model: Any, call: str, criterion: Criterion | None = None) -> ModelProbe:
     """Return what asks the model of a run: its own, or one that is given and gives the same answers."""
-    if not isinstance(run, Run):
-        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
+    check_run(run)
     instead = "run.findings has every pair, what was replaced, and the row of the data that each comes from"
     require(run.space, "attributes", call, instead)
     if model is not None:
@@ -153,6 +152,12 @@ def probe_of(run: Run, model: Any, call: str, criterion: Criterion | None = None
     own = run.origin.probe
     # Without the scores that a search may have asked for its own sake: the same run, read back, does not ask them.
     return ModelProbe(own.model, run.space, criterion or own.criterion, own.timeout)
+
+
+def check_run(run: Any) -> None:
+    """Raise unless this is a run."""
+    if not isinstance(run, Run):
+        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
 
 
 def check_model(run: Run, probe: ModelProbe) -> None:

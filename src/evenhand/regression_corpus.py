@@ -89,11 +89,11 @@ class Corpus:
         ground, people = _people(space, self.load())
         if not len(people):
             return []
-        asker = ModelProbe(wrap(model), ground, criterion or Flip(), timeout)
-        families = Judge(asker, seed).families(people)
+        probe = ModelProbe(wrap(model), ground, criterion or Flip(), timeout)
+        families = Judge(probe, seed).families(people)
         if not len(families):
             return []
-        judged = ask(asker, families)
+        judged = ask(probe, families)
         outputs, at = judged.outputs, np.flatnonzero(judged.unfair)
         first, second = judged.verdicts.first[at], judged.verdicts.second[at]
         found = ground.findings()

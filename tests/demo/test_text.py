@@ -65,5 +65,5 @@ def test_a_missing_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -
     said = CliRunner().invoke(app, ["demo", "--text"])
     assert said.exit_code == 2
     assert said.stderr.splitlines() == [
-        "evenhand: the demo of texts needs torch, which is not installed: pip install 'evenhand[text]'"
+        "evenhand: the demo of texts needs torch, which is not installed; pip install 'evenhand[text]'"
     ]

@@ -19,7 +19,7 @@ import evenhand as eh
 from evenhand.cli.estimate import facts
 from evenhand.errors import UnusedWarning
 from evenhand.estimates.result import Limit, Outcome
-from evenhand.models import client as asking
+from evenhand.models import client
 from evenhand.runs.ci_formats import to_junit, to_sarif
 from evenhand.runs.exports import to_markdown
 from tests.reports.page import Page
@@ -308,7 +308,7 @@ def test_a_slow_model_is_asked_for_fewer_scores(monkeypatch):
             return self.decide(self.scores(X))
 
     model = Slow()
-    monkeypatch.setattr(asking, "time", model)
+    monkeypatch.setattr(client, "time", model)
     run = eh.audit(model, BY_SEX, "themis", FEW)
     assert run.scored is not None
     families, changed = run.scored

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.explanations.shrink import Shrinker
-from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.replay import judge_of, probe_of
 from evenhand.spaces.realism import Distance
 from tests.worlds import World, random_world, worlds
 
@@ -50,7 +50,7 @@ def test_always_legal_always_discriminatory_never_farther_than_the_finding(
     if not run.found:
         return
     people, findings = pairs(world, run, seed, 5)
-    shrinker = Shrinker(judge_of(run, asker_of(run, None, "")), exact)
+    shrinker = Shrinker(judge_of(run, probe_of(run, None, "")), exact)
     unfair = {tuple(row) for row in everybody_unfair(world).tolist()}
     for rows in (shrinker.shrink(people, findings), shrinker.towards(people, findings)):
         for person, finding, row in zip(people, findings, rows, strict=True):
@@ -71,7 +71,7 @@ def test_the_search_of_large_spaces_finds_the_nearest_of_small_ones() -> None:
         if not run.found:
             continue
         people, findings = pairs(world, run, seed, 20)
-        rows = Shrinker(judge_of(run, asker_of(run, None, "")), exact=False).shrink(people, findings)
+        rows = Shrinker(judge_of(run, probe_of(run, None, "")), exact=False).shrink(people, findings)
         distance, unfair = Distance(world.space), everybody_unfair(world)
         least = np.array([distance.order(unfair, person).min() for person in people])
         nearest += int(np.isclose(distance.order(rows, people), least).sum())
@@ -85,7 +85,7 @@ def test_a_limit_of_rows_stops_the_search_and_keeps_what_is_found() -> None:
     run = eh.audit(world.model, world.space, "themis", eh.Budget(tests=100))
     people, findings = pairs(world, run, 0, 10)
     before = world.rows
-    shrinker = Shrinker(judge_of(run, asker_of(run, None, ""), limit=50))
+    shrinker = Shrinker(judge_of(run, probe_of(run, None, ""), limit=50))
     rows = shrinker.shrink(people, findings)
     assert world.rows - before <= 50
     assert not shrinker.complete

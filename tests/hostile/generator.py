@@ -602,7 +602,7 @@ SKOPS = [
     ("entries that overlap", overlapping({"a.npy": array(np.ones(99)), "schema.json": b"{}"}), "overlap"),
     ("an entry larger than it says", understated("schema.json", {}), "larger"),
     ("150,000 entries", long_directory, "archive_entries"),
-    ("an entry packed by bzip2", archive({"schema.json": b"{}"}, zipfile.ZIP_BZIP2), "not read here"),
+    ("an entry packed by bzip2", archive({"schema.json": b"{}"}, zipfile.ZIP_BZIP2), "unknown way"),
     ("no schema", archive({"a": b"b"}), "schema.json"),
     ("a hole", hole, "skops"),
     ("a device", device, "device"),
@@ -845,8 +845,8 @@ BUNDLES = [
         {**parts, "manifest.json": b'{"a":' * 100_000})(path)), "nesting"),
     ("a hole", hole, "bundle"),
     ("a hole that is too large", lambda path: hole(path, 2**40), "bundle_bytes"),
-    ("a device", device, "no file"),
-    ("a pipe", pipe, "no file"),
+    ("a device", device, "not a file"),
+    ("a pipe", pipe, "not a file"),
     ("NUL in the path", nul, "check the path"),
 ]  # fmt: skip
 

@@ -36,23 +36,23 @@ class Slopes:
 
     Parameters
     ----------
-    asker
+    probe
         The model and the space.
     wanted
         ``"model"`` for the model's own gradients, ``"scores"`` for differences of its scores, ``"auto"`` for the former
         where there are any.
     """
 
-    def __init__(self, asker: ModelProbe, wanted: Source = "auto") -> None:
-        self.space: Space = asker.space
-        self._asker, self.source = asker, _source(asker.model, wanted)
+    def __init__(self, probe: ModelProbe, wanted: Source = "auto") -> None:
+        self.space: Space = probe.space
+        self._probe, self.source = probe, _source(probe.model, wanted)
         free = np.array(self.space.free_columns)
         self._ordered, self._nominal = free[self.space.ordered[free]], free[~self.space.ordered[free]]
 
     def check(self, scores: Floats) -> None:
         """Raise where a function gives labels after all, which have no slopes."""
-        if self.source == DIFFERENCES and may_be_labels(self._asker, scores):
-            raise _labels_only(self._asker.model.name)
+        if self.source == DIFFERENCES and may_be_labels(self._probe, scores):
+            raise _labels_only(self._probe.model.name)
 
     @property
     def cost(self) -> int:
@@ -70,7 +70,7 @@ class Slopes:
 
     def _differentiate(self, rows: Rows, classes: Classes, jumps: Rows | None) -> Floats:
         """Multiply the model's gradient by what one step changes in the number that the model sees."""
-        gradients = self._asker.asking.gradients(self._asker.inputs(rows), classes)
+        gradients = self._probe.client.gradients(self._probe.inputs(rows), classes)
         if self._columns is not None:
             every = np.zeros((len(rows), len(self.space.names)))
             every[:, self._columns] = gradients
@@ -86,7 +86,7 @@ class Slopes:
 
     @cached_property
     def _columns(self) -> list[int] | None:
-        names = self._asker.model.columns
+        names = self._probe.model.columns
         return None if names is None else [self.space.column(name) for name in names]
 
     @cached_property
@@ -115,7 +115,7 @@ class Slopes:
     def _subtract(self, rows: Rows, classes: Classes, jumps: Rows | None) -> Floats:
         """Take differences of the score of the class: two steps apart, or between a nominal value and its jump."""
         block = self._around(rows, jumps)
-        scores = self._asker.scores(block.reshape(-1, block.shape[2]))
+        scores = self._probe.scores(block.reshape(-1, block.shape[2]))
         # The loss falls where the score of the class rises.
         losses = -of_class(scores, np.repeat(classes, block.shape[1])).reshape(block.shape[:2])
         ups = len(self._ordered)
@@ -145,10 +145,10 @@ class Slopes:
         return out
 
 
-def may_be_labels(asker: ModelProbe, scores: Floats) -> bool:
+def may_be_labels(probe: ModelProbe, scores: Floats) -> bool:
     """Whether the scores of a function may be labels: a single number, and nothing that makes it a decision."""
-    model = asker.model
-    unknown = model.threshold is None and model.classes is None and asker.criterion.needs_decisions
+    model = probe.model
+    unknown = model.threshold is None and model.classes is None and probe.criterion.needs_decisions
     return unknown and scores.shape[1] == 1
 
 

@@ -36,28 +36,28 @@ class WordSlopes:
 
     Parameters
     ----------
-    asker
+    probe
         The model and the texts.
     wanted
         ``"model"`` for the model's gradients, ``"scores"`` for scores of texts without a word, ``"auto"`` for the
         former where there are any.
     """
 
-    def __init__(self, asker: ModelProbe, wanted: Source = "auto") -> None:
-        model, self.ground = asker.model, cast("BoundTextSpace", asker.ground)
+    def __init__(self, probe: ModelProbe, wanted: Source = "auto") -> None:
+        model, self.ground = probe.model, cast("BoundTextSpace", probe.ground)
         if wanted == "model" and not model.has_words:
             raise ModelError(f"{model.name} gives no gradients of words, which this search follows", remedy=FOR_TEXTS)
         by_gradient = wanted != "scores" and model.has_words
         self.source = str(model.gradient_source or "gradients of words") if by_gradient else DIFFERENCES
         self.question = "gradient" if by_gradient else "score"
-        self._effects = GradientEffects(asker) if by_gradient else ScoreEffects(asker)
+        self._effects = GradientEffects(probe) if by_gradient else ScoreEffects(probe)
         self._vectors = WordVectors(model, self.ground.texts.vocabulary) if by_gradient else None
 
-    def check(self, asker: ModelProbe, scores: Floats) -> None:
+    def check(self, probe: ModelProbe, scores: Floats) -> None:
         """Raise where a function gives labels after all, which show no effects."""
-        if self._vectors is None and may_be_labels(asker, scores):
+        if self._vectors is None and may_be_labels(probe, scores):
             raise ModelError(
-                f"{asker.model.name} gives labels only, no scores that show how much a word matters",
+                f"{probe.model.name} gives labels only, no scores that show how much a word matters",
                 remedy=("use ", TEXT_RANDOM, ", which needs labels only, or wrap a function that returns scores"),
             )
 
@@ -131,8 +131,8 @@ class GradientEffects:
     words = 2**18
     """The most words of texts that are asked about at once, as long as they are of more than one text."""
 
-    def __init__(self, asker: ModelProbe) -> None:
-        self._asker, self._ground = asker, cast("BoundTextSpace", asker.ground)
+    def __init__(self, probe: ModelProbe) -> None:
+        self._probe, self._ground = probe, cast("BoundTextSpace", probe.ground)
 
     def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
         """Count the texts that are asked about for each, and their words."""
@@ -145,10 +145,10 @@ class GradientEffects:
         texts = pairs.individuals.texts
         flat = np.flatnonzero(self._ground.movable(pairs.individuals))
         if pairs.most_different is None:
-            own = self._asker.asking.word_gradients(texts, pairs.classes)[flat]
+            own = self._probe.client.word_gradients(texts, pairs.classes)[flat]
             return flat, own, np.zeros_like(own)
         both = texts.join([texts, pairs.most_different.texts])
-        slopes = self._asker.asking.word_gradients(both, np.concatenate([pairs.classes, pairs.classes]))
+        slopes = self._probe.client.word_gradients(both, np.concatenate([pairs.classes, pairs.classes]))
         return flat, slopes[flat], slopes[len(texts.words) + pairs.places[flat]]
 
 
@@ -174,7 +174,7 @@ class ScoreEffects(GradientEffects):
         if pairs.most_different is not None:
             asked += _with_and_without(pairs.most_different.texts, pairs.places[flat])
         classes = np.tile(np.concatenate([pairs.classes, pairs.classes[rows]]), pairs.sides)
-        scores = of_class(self._asker.scores(asked), classes).reshape(pairs.sides, -1)
+        scores = of_class(self._probe.scores(asked), classes).reshape(pairs.sides, -1)
         # The score of a class falls where its loss rises.
         effects = scores[:, rows] - scores[:, len(texts) :]
         other = np.zeros_like(effects[0]) if pairs.most_different is None else effects[1]

@@ -30,9 +30,9 @@ BEYOND = "it may still disadvantage a group through other attributes: see eh.gro
 IN_TEXTS = "it may still disadvantage a group by what else is in the texts"
 
 
-def unread(asker: ModelProbe) -> tuple[str, ...]:
+def unread(probe: ModelProbe) -> tuple[str, ...]:
     """Name the attributes of the space that are known not to reach the model."""
-    return asker.model.unread(asker.space.names) if asker.ground.supports("attributes") else ()
+    return probe.model.unread(probe.space.names) if probe.ground.supports("attributes") else ()
 
 
 def unreached(space: AnySpace, unused: Sequence[str]) -> frozenset[str]:
@@ -55,31 +55,31 @@ def is_unaware(space: AnySpace, unused: Sequence[str]) -> bool:
     return unreached(space, unused) == set(space.protected)
 
 
-def compare_scores(asker: ModelProbe, families: Families) -> tuple[tuple[int, int] | None, int]:
+def compare_scores(probe: ModelProbe, families: Families) -> tuple[tuple[int, int] | None, int]:
     """Ask for scores: of how many families, and in how many some score changed; and how many rows that took.
 
     None where the model has no scores, or returns numbers that may be labels. For a slow model they are fewer.
     """
-    model = asker.model
+    model = probe.model
     if families.testable is not None:
         families = families[np.flatnonzero(families.testable)]
     if not model.has_scores or not len(families):
         return None, 0
-    most = affordable(asker, int(families.places.sum()), 1, BRIEF)
+    most = affordable(probe, int(families.places.sum()), 1, BRIEF)
     families = families[np.arange(max(1, int(np.searchsorted(np.cumsum(families.places), most, side="right"))))]
-    scores, before = None, asker.asking.calls.rows
+    scores, before = None, probe.client.calls.rows
     with suppress(ModelError):
-        scores = asker.scores(families.asked)
-    rows = asker.asking.calls.rows - before
-    known = model.threshold is not None or model.classes is not None or model.regression or asker.criterion.needs_scores
+        scores = probe.scores(families.asked)
+    rows = probe.client.calls.rows - before
+    known = model.threshold is not None or model.classes is not None or model.regression or probe.criterion.needs_scores
     if scores is None or not (known or scores.shape[1] > 1):
         return None, rows
     return (len(families), int(changed(families.to_grid(scores)).sum())), rows
 
 
-def compare_gaps(asker: ModelProbe, gaps: Sequence[npt.NDArray[np.float64]]) -> tuple[int, int] | None:
+def compare_gaps(probe: ModelProbe, gaps: Sequence[npt.NDArray[np.float64]]) -> tuple[int, int] | None:
     """Count the same from gaps of scores that are known already."""
-    if not asker.scored or not gaps:
+    if not probe.scored or not gaps:
         return None
     apart = np.concatenate(list(gaps))
     return len(apart), int((apart > NO_GAP).sum())

@@ -72,7 +72,7 @@ class Trail:
 class Origin:
     """What a run was made with and does not store; it is known as long as the process lives."""
 
-    asker: ModelProbe
+    probe: ModelProbe
     strategy: Strategy
     data: Any
     """Individuals, or None."""

@@ -225,19 +225,19 @@ class Favour:
         )
 
 
-def look_for(favour: Favour, asker: ModelProbe) -> int:
+def look_for(favour: Favour, probe: ModelProbe) -> int:
     """Ask about drawn individuals where a decision that is named was not met; raise if it is not met there either.
 
     Few rows need not meet every decision. Returns how many were asked.
     """
-    if favour.favourable is None or favour.complete or asker.model.regression:
+    if favour.favourable is None or favour.complete or probe.model.regression:
         return 0
     try:
-        people = asker.space.sampler.deal(Stream(0), 0, LOOKED_AT)[0]
+        people = probe.space.sampler.deal(Stream(0), 0, LOOKED_AT)[0]
     except SpaceError:
         people = None
     if people is not None:
-        favour.ranks(asker.labels(people.rows))
+        favour.ranks(probe.labels(people.rows))
     favour.check()
     return 0 if people is None else len(people)
 

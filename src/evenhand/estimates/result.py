@@ -268,7 +268,7 @@ class Estimate:
 def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
     """Make an estimate of a survey."""
     watched = plan.watched or plan.stop.may_stop or stop in ("stopped", "interrupted")
-    aim, judge, asker, terms = target.aim, survey.judge, survey.judge.asker, survey.terms
+    aim, judge, probe, terms = target.aim, survey.judge, survey.judge.probe, survey.terms
     found = bounds(plan, aim, survey, watched)
     # Of a model that wavers, as in the interval itself, half of the risk goes to the bound on the misjudged.
     confidence = 1 - (1 - plan.confidence) / 2 if judge.half else plan.confidence
@@ -280,7 +280,7 @@ def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, se
     # Of a count that did not come to its end nothing is known about single pairs.
     tables = [] if found.name == UNFINISHED else survey.tables
     directed, width = survey.favour.favourable is not None, survey.width if terms is None else terms.width
-    unused = unread(asker)
+    unused = unread(probe)
     # What does not reach the model is not estimated: nobody can be treated differently by it.
     apart = unreached(survey.space, unused)
     low, high, interval = found.low, found.high, _named(found.name, survey)
@@ -309,8 +309,8 @@ def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, se
         repeats=max(1, 2 * judge.half),
         misjudged=found.noise,
         sampled=survey.sampled,
-        model=asker.model.name,
-        criterion=asker.criterion,
+        model=probe.model.name,
+        criterion=probe.criterion,
         favourable=survey.favour.favourable,
         tolerance=float(plan.interval.tolerance),
         space=survey.space,

@@ -19,7 +19,7 @@ from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.errors import StrategyError
 from evenhand.explanations.rule_search import Refiner, information, propose
 from evenhand.explanations.rules import Rule, Source, within
-from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.replay import judge_of, probe_of
 from evenhand.runs.run import Run
 from evenhand.spaces.individuals import Individuals
 
@@ -264,14 +264,14 @@ def regions(
     >>> found[0].words, found[0].rate, found[0].outside.rate
     ('hours >= 45 and married', 1.0, 0.0)
     """
-    asker = asker_of(run, model, "eh.regions")
+    probe = probe_of(run, model, "eh.regions")
     check_seed(seed, StrategyError)
     check_confidence(confidence, StrategyError)
     for name, value, least in (("max_regions", max_regions, 1), ("samples", samples, LEAST), ("rows", rows, LEAST)):
         check_int(name, value, StrategyError, least)
     real = None if data is None else run.space.encode(data).individuals
     search = Search(
-        run, judge_of(run, asker, int(rows)), Source(run.space, int(seed)), float(confidence), int(max_regions)
+        run, judge_of(run, probe, int(rows)), Source(run.space, int(seed)), float(confidence), int(max_regions)
     )
     return search.result(int(samples), real)
 

@@ -65,17 +65,17 @@ def _nothing(model: Model) -> tuple[Floats, Array]:
 def _ask(model: Model, rows: Any, n: int, decide: bool) -> tuple[Array, bool]:
     """Ask for scores, or labels where there are none or decisions are other than the scores; say which they are."""
     if not isinstance(model, CallableModel):
-        asking = ModelClient(model)
+        client = ModelClient(model)
         if model.has_scores and (follows(model) or not decide):
             try:
-                return asking.scores(rows, n), True
+                return client.scores(rows, n), True
             except ModelTimeout:
                 raise
             except ModelError:
                 # A network may turn out to give labels; what is wrong otherwise is said again below.
                 if not decide or model.regression:
                     raise
-        return asking.labels(rows, n), False
+        return client.labels(rows, n), False
     # What a function returns is known when it has returned it.
     try:
         answer = to_array(model.source(model.pick(rows)), model.name)

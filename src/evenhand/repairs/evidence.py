@@ -166,8 +166,8 @@ class Inquiry:
         seed = seed_of(self.seed, "final", number)
         favour = Favour(model, self.favourable if space is self.held.space else None)
         target = target_of(plan, space, self.criterion, seed, CHUNK)
-        asker = ModelProbe(model, target.ground, self.criterion)
-        result, survey = measured(plan, target, asker, favour, seed, exclude=self.used.barring(seed))
+        probe = ModelProbe(model, target.ground, self.criterion)
+        result, survey = measured(plan, target, probe, favour, seed, exclude=self.used.barring(seed))
         if result.stop == "interrupted":
             raise KeyboardInterrupt
         assert survey.verdicts is not None

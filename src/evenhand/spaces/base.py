@@ -43,7 +43,7 @@ class Block(Protocol):
 
     @property
     def rows(self) -> Any:
-        """What an ``ModelProbe`` takes: an array with a row for each, or a list of texts."""
+        """What a ``ModelProbe`` takes: an array with a row for each, or a list of texts."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class Families(Protocol):
 
     @property
     def asked(self) -> Any:
-        """What an ``ModelProbe`` takes, family after family."""
+        """What a ``ModelProbe`` takes, family after family."""
         ...
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -282,7 +282,7 @@ class Findings:
         return Individuals.from_stored(self.space, self.select(which, at))
 
     def rows(self, which: str = "individual", at: Any = slice(None)) -> Any:
-        """Return one side of the pairs as an ``ModelProbe`` takes them."""
+        """Return one side of the pairs as a ``ModelProbe`` takes them."""
         return self.individuals(which, at).rows
 
     def decisions(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:

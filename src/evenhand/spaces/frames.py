@@ -60,7 +60,7 @@ def split_name(path: Path) -> tuple[str, str]:
 
 def check_file(path: Path, needs: str = "column names and rows") -> None:
     """Raise unless there is a file with something in it, and not too much."""
-    size = size_of(path, DataError, f"it is a directory or a device, not a file; name a file ({_FORMATS})")
+    size = size_of(path, DataError, f"name a file ({_FORMATS})")
     if size == 0:
         raise DataError(f"{path}: the file is empty; it needs {needs}")
     check_limit("data_bytes", size, path, _SAMPLE)

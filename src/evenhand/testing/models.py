@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evenhand.errors import ModelError
 from evenhand.models.base import Model
 from evenhand.models.client import ModelClient
-from evenhand.models.wrap import CallableModel, reading, wrap
+from evenhand.models.wrap import CallableModel, for_space, wrap
 from evenhand.testing.worlds import hold, take
 
 
@@ -37,7 +37,7 @@ def check_model(model: Any, inputs: Any, *, sizes: Sequence[int] = (1, 3, 64)) -
     """
     hold(len(inputs) >= 8, f"give at least eight rows to ask about, got {len(inputs)}")
     try:
-        wrapped = reading(wrap(model), texts=isinstance(inputs, list))
+        wrapped = for_space(wrap(model), texts=isinstance(inputs, list))
         wrapped.check()
         _check_answers(wrapped, inputs, len(inputs), sizes)
     except ModelError as error:
@@ -72,16 +72,16 @@ class Answers:
 
 
 def _check_answers(model: Model, inputs: Any, count: int, sizes: Sequence[int]) -> None:
-    asking, every, name = ModelClient(model), np.arange(count), model.name
-    scored = model.has_scores and _gives_scores(asking, inputs, count)
+    client, every, name = ModelClient(model), np.arange(count), model.name
+    scored = model.has_scores and _gives_scores(client, inputs, count)
 
     def ask(at: npt.NDArray[np.int64], size: int | None = None) -> Answers:
         rows = take(inputs, at)
-        asking.calls.fixed = size or len(at)
-        scores = asking.scores(rows, len(at)) if scored else None
+        client.calls.fixed = size or len(at)
+        scores = client.scores(rows, len(at)) if scored else None
         if model.regression and scores is not None:
             return Answers(scores[:, 0], scores)
-        return Answers(asking.labels(rows, len(at)), scores)
+        return Answers(client.labels(rows, len(at)), scores)
 
     first = ask(every)
     order = np.random.default_rng(0).permutation(count)
@@ -98,8 +98,8 @@ def _check_answers(model: Model, inputs: Any, count: int, sizes: Sequence[int]) 
         fits = classes in (None, width) or (width, classes) == (1, 2)
         hold(fits, f"{name} has {classes} classes and {width} columns of scores")
     if model.gradient_source is not None and model.input == "array" and first.scores is not None:
-        asking.calls.fixed = None
-        slopes = asking.gradients(inputs, first.scores.argmax(axis=1))
+        client.calls.fixed = None
+        slopes = client.gradients(inputs, first.scores.argmax(axis=1))
         hold(slopes.shape == np.shape(inputs), f"{name} gives gradients of the shape {slopes.shape}")
 
 
@@ -108,12 +108,12 @@ def _close(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.boo
     return np.asarray(np.abs(one - other) <= 1e-4 * max(1e-6, float(np.abs(one).max(initial=0))), dtype=bool)
 
 
-def _gives_scores(asking: ModelClient, inputs: Any, count: int) -> bool:
+def _gives_scores(client: ModelClient, inputs: Any, count: int) -> bool:
     """Whether a model gives scores; of a function that is not known before it is asked."""
     try:
-        asking.scores(inputs, count)
+        client.scores(inputs, count)
     except ModelError:
-        if isinstance(asking.model, CallableModel):
+        if isinstance(client.model, CallableModel):
             return False
         raise
     return True

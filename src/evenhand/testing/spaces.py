@@ -12,8 +12,8 @@ import numpy as np
 from evenhand.budget import Budget
 from evenhand.errors import EvenhandError
 from evenhand.models.base import Model
-from evenhand.models.wrap import reading, wrap
-from evenhand.reports.report import report
+from evenhand.models.wrap import for_space, wrap
+from evenhand.reports.report import ReportOptions, report
 from evenhand.runs.replay import replay
 from evenhand.runs.run import Run, space_from
 from evenhand.spaces.base import AnySpace, BoundSpace
@@ -48,7 +48,7 @@ def check_space(space: Any, data: Any, model: Any, strategy: Any = None) -> None
     """
     hold(not _lacking(space, AnySpace), f"the space lacks {_lacking(space, AnySpace)}, which AnySpace asks for")
     _check_description(space)
-    wrapped = reading(wrap(model), texts=space.input == "text")
+    wrapped = for_space(wrap(model), texts=space.input == "text")
     bound, again = space.bind(data, wrapped), space.bind(data, wrapped)
     ground = bound.ground
     hold(not _lacking(ground, BoundSpace), f"what bind returns lacks {_lacking(ground, BoundSpace)}")
@@ -163,7 +163,7 @@ def _check_runs(world: World, strategy: Any) -> None:
         kept.pairs.cut(1)
         hold(kept.pairs.count == len(kept.pairs.frame()) == 1, f"cut(1) leaves {len(kept.pairs.frame())} findings")
         for shown in (run, Run.load(place)):
-            page: Any = report(shown, None, ask=False)
+            page: Any = report(shown, None, options=ReportOptions(ask=False))
             hold(page.startswith(b"<!doctype html>"), "no report can be made")
     for name in ("findings", "budgets", "resuming"):
         STRATEGY_CHECKS[name](chosen, world)

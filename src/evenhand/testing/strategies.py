@@ -13,7 +13,7 @@ import numpy as np
 from evenhand.budget import Budget, StopReason
 from evenhand.engine.store import ANSWERS
 from evenhand.models.base import Model
-from evenhand.models.wrap import reading, wrap
+from evenhand.models.wrap import for_space, wrap
 from evenhand.plugins import is_spec
 from evenhand.runs.run import Run, audit
 from evenhand.strategies import describe, known, make
@@ -74,7 +74,7 @@ def _check_findings(strategy: Any, world: Any) -> None:
     for side, name in (("individual", "decision"), ("counterpart", "counterpart_decision")):
         # In another order and one call, which is what a finding must not depend on.
         rows = take(pairs.rows(side), np.arange(run.found)[::-1])
-        wrong = int((run.origin.asker.labels(rows)[::-1] != pairs.decisions(name)).sum())
+        wrong = int((run.origin.probe.labels(rows)[::-1] != pairs.decisions(name)).sum())
         hold(not wrong, f"{wrong} of {run.found} findings are false: the model decides otherwise for the {side}")
     alike = int((pairs.decisions("decision") == pairs.decisions("counterpart_decision")).sum())
     hold(not alike, f"{alike} of {run.found} findings are false: both sides got the same decision")
@@ -228,7 +228,7 @@ def run_world(strategy: Any, world: Any, budget: Budget, **settings: Any) -> Run
 def _counted_run(
     strategy: Any, world: Any, budget: Budget, dies: int | None = None, **settings: Any
 ) -> tuple[Counted, Run]:
-    model = Counted(reading(wrap(world.model), texts=world.space.input == "text"), dies)
+    model = Counted(for_space(wrap(world.model), texts=world.space.input == "text"), dies)
     return model, run_world(strategy, World(model, world.space, world.data), budget, **settings)
 
 

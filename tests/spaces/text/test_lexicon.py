@@ -123,7 +123,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_what_is_wrong_is_said(given, message):
+def test_wrong_ids_are_refused(given, message):
     with pytest.raises(SpaceError, match=message) as caught:
         load(given)
     assert len(str(caught.value).splitlines()) <= 3

@@ -116,7 +116,7 @@ def test_the_only_column_need_not_be_named(tmp_path):
         ("a.csv.gz", "text\nx\n", None, "cannot be read"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path, name, content, column, says):
+def test_wrong_ids_are_refused(tmp_path, name, content, column, says):
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(DataError, match=says) as caught:

@@ -99,7 +99,7 @@ def test_of_a_word_that_comes_twice_the_first_counts():
         ((["a", "b"], [[1.0], [1e300]]), "the vector of 'b' has values that are no numbers, or too large"),
     ],
 )
-def test_what_is_wrong_is_said(source, message):
+def test_wrong_ids_are_refused(source, message):
     with pytest.raises(DataError, match=message):
         load(source)
 

@@ -36,7 +36,7 @@ class StopReason(enum.Enum):
             "rows": "the budget of model rows was reached",
             "findings": "the wanted number of findings was reached",
             "seconds": "the time was up",
-            "exhausted": "every legal test was judged",
+            "exhausted": "every valid test was judged",
             "stalled": "nothing new came up for a long time",
             "finished": "the search came to its end",
             "interrupted": "it was interrupted",

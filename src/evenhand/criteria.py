@@ -23,7 +23,7 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the model said of ``n`` families of ``m`` places; an illegal place repeats the individual's own output."""
+    """What the model said of ``n`` families of ``m`` places; an invalid place repeats the individual's own output."""
 
     labels: npt.NDArray[Any] | None
     """(n, m) decisions."""

@@ -211,13 +211,13 @@ class Problem:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every legal individual of a small space has been dealt."""
+        """Whether every valid individual of a small space has been dealt."""
         if not self.ground.supports("attributes"):
             return False
         return self.space.sampler.deck and self._dealt >= self.space.sampler.count
 
     def sample(self, n: int) -> Individuals:
-        """Return uniform legal individuals; fewer than ``n`` once a small space has been dealt out."""
+        """Return uniform valid individuals; fewer than ``n`` once a small space has been dealt out."""
         individuals, self._dealt = self.space.sampler.deal(self.stream, self._dealt, n)
         return individuals
 

@@ -243,7 +243,7 @@ def test_init_then_audit(evenhand: Command, refused: Command, comments: Path, tm
     refused(evenhand("init", comments, "--text", "--protected", "religion", "--output", tmp_path / "y"), "id, said")
 
 
-def test_every_line_that_is_commented_out_is_legal(evenhand: Command, comments: Path, tmp_path: Path) -> None:
+def test_every_line_that_is_commented_out_is_valid(evenhand: Command, comments: Path, tmp_path: Path) -> None:
     output = tmp_path / "e.toml"
     np.savez(tmp_path / "vectors.npz", words=np.array(["loud", "noisy"]), vectors=np.ones((2, 2)))
     evenhand("init", comments, "--text", "--column", "said", "--protected", "religion", "--output", output)

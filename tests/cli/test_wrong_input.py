@@ -151,7 +151,7 @@ def test_a_column_that_the_space_lacks(evenhand: Command, refused: Command, peop
 SPACES = {
     "contradictory constraints": (
         'protected = ["sex"]\nconstraints = ["age < 3", "age > 5"]\n{age}{sex}',
-        "no legal individual",
+        "no valid individual",
     ),
     "a broken constraint": ('protected = ["sex"]\nconstraints = ["age <"]\n{age}{sex}', "age <"),
     "an unknown protected attribute": ('protected = ["gender"]\n{age}{sex}', "gender"),

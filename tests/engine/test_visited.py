@@ -16,7 +16,7 @@ from tests.worlds import World, random_world, worlds
 
 AGES = [eh.Integer("age", 0, 8), eh.Nominal("work", range(3)), eh.Nominal("sex", range(2))]
 LINKED = eh.Space(AGES, protected="sex", links={"sex": {"work": {0: {1: 2}, 1: {2: 1}}}})
-SAMPLED = eh.Space([eh.Integer("age", 0, 8), eh.Integer("group", 0, 9)], protected="group", limit=4)
+SAMPLED = eh.Space([eh.Integer("age", 0, 8), eh.Integer("group", 0, 9)], protected="group", max_family_size=4)
 PLAIN = eh.Space(AGES, protected="sex", constraints=["age > 2 or work == 1"])
 LARGE = eh.Space([eh.Real(f"a{i}", 0, 1, step=1e-6) for i in range(5)] + [eh.Boolean("member")], protected="member")
 
@@ -34,10 +34,10 @@ def test_keys_give_every_member_back(world: World) -> None:
     families = world.families()
     for block in run.origin.trail:
         asked = world.space.families(block, run.identity.seed)
-        for key, rows, legal in zip(
-            block.keys.tolist(), asked.rows, np.ones(len(block)) if asked.legal is None else asked.legal, strict=True
+        for key, rows, valid in zip(
+            block.keys.tolist(), asked.rows, np.ones(len(block)) if asked.valid is None else asked.valid, strict=True
         ):
-            members = rows[np.broadcast_to(legal, len(rows)).astype(bool)]
+            members = rows[np.broadcast_to(valid, len(rows)).astype(bool)]
             assert sorted(members.tolist()) == sorted(m.tolist() for m in families.pop(key))
     assert not families
 

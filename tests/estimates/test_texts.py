@@ -133,14 +133,14 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 
 
 def test_a_sample_of_counterparts_is_stated() -> None:
-    found = measure(world(), TEXTS, team_space(limit=2), about="rows")
+    found = measure(world(), TEXTS, team_space(max_family_size=2), about="rows")
     assert found.sampled
     assert not found.exact
     assert found.interval == ALL_ROWS
     assert "some were compared with a sample of their counterparts only" in found.sentence
     assert found.found <= sum(unfair(world(), text) for text in TEXTS)
     assert found.by_term.empty
-    assert measure(world(0), TEXTS, team_space(limit=2)).verdict == "insufficient evidence"
+    assert measure(world(0), TEXTS, team_space(max_family_size=2)).verdict == "insufficient evidence"
 
 
 def test_nothing_found_is_a_bound() -> None:

@@ -20,7 +20,7 @@ from tests.worlds import World, worlds
 def test_verdicts_are_those_of_enumeration(world: World) -> None:
     run = eh.audit(world.model, world.space, "themis", eh.Budget(tests=5))
     rows = world.space.coding.rows(np.arange(world.space.coding.total))
-    people = world.space.individuals(np.repeat(rows[world.space.legal(rows)], 2, axis=0))
+    people = world.space.individuals(np.repeat(rows[world.space.valid(rows)], 2, axis=0))
     judge, before = judge_of(run, asker_of(run, None, "")), world.rows
     able, unfair = judge.judged(people)
     tests, found = world.families(), world.unfair_keys()

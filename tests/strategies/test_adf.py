@@ -100,7 +100,7 @@ class Reference:
         if not self.space.ordered[j]:
             there = self.target(x, j, walker, number)
         moved = (*x[:j], there, *x[j + 1 :])
-        return moved if self.space.legal(np.array([moved], dtype=np.int32))[0] else x
+        return moved if self.space.valid(np.array([moved], dtype=np.int32))[0] else x
 
     def steps(self, gradient: Any, x: Row, walker: int, number: int) -> list[float]:
         """The gradient times one step of each attribute; a nominal one steps to its drawn value."""
@@ -128,7 +128,7 @@ class Reference:
                         moved[j] = self.clip(j, x[j] + int(np.sign(own[j])) * int(self.settings.step))
                     elif own[j] > 0:
                         moved[j] = self.target(x, j, walker, iteration)
-            if tuple(moved) == x or not self.space.legal(np.array([moved], dtype=np.int32))[0]:
+            if tuple(moved) == x or not self.space.valid(np.array([moved], dtype=np.int32))[0]:
                 free = self.space.free_columns
                 x = self.one_step(x, free[self.draw("any", walker, iteration) % len(free)], walker, iteration)
             else:
@@ -403,7 +403,7 @@ def test_whole_scores_have_slopes() -> None:
     assert eh.audit(eh.wrap(card.source, input="array"), space, "adf", criterion=eh.Gap(20)).found == 20
 
 
-def test_nobody_illegal_is_asked_about() -> None:
+def test_nobody_invalid_is_asked_about() -> None:
     space = eh.Space(
         [eh.Integer("a", 0, 30), eh.Integer("b", 0, 30), eh.Nominal("c", ["x", "y"]), eh.Nominal("sex", ["f", "m"])],
         protected="sex",
@@ -425,7 +425,7 @@ def test_nobody_illegal_is_asked_about() -> None:
 
 def test_wide_nominal_attributes_and_nothing_else() -> None:
     values = [f"v{i}" for i in range(300)]
-    space = eh.Space([eh.Nominal("city", values), eh.Nominal("sex", values)], protected="sex", limit=50)
+    space = eh.Space([eh.Nominal("city", values), eh.Nominal("sex", values)], protected="sex", max_family_size=50)
 
     def model(frame: Any) -> Any:
         value = frame["city"].str[1:].astype(int) - frame["sex"].str[1:].astype(int)

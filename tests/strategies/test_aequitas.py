@@ -60,7 +60,7 @@ def sequential(world: World, variant: str, samples: int, steps: int, seed: int, 
                 moved[j] = min(max(row[j] + (-1 if goes_down else 1), 0), size - 1)
             else:
                 moved[j] = (row[j] + 1 + int(stream.bits("jump", walker, step)[0] % np.uint64(size - 1))) % size
-            if space.legal(moved[None])[0]:
+            if space.valid(moved[None])[0]:
                 row = moved
             found = visit(row)
             if variant != "random":

@@ -114,7 +114,7 @@ def test_many_values_are_binned_by_rank(monkeypatch: pytest.MonkeyPatch) -> None
     assert (paths(space, around[:, 0], around, labels, np.ones((3, 200)), 5) == plain).all()
 
 
-def test_neighbours_are_legal_codes_around_the_individual() -> None:
+def test_neighbours_are_valid_codes_around_the_individual() -> None:
     space = eh.Space(
         [
             eh.Integer("a", 0, 100),
@@ -148,14 +148,14 @@ def test_who_breaks_a_constraint_is_moved_in_the_tied_attributes_alone(seed: int
     space = eh.Space(attributes, protected="p", constraints=["a + b <= 9", "n != 'x' or c > 3"])
     near, rng = Neighbourhood(space, 40), np.random.default_rng(seed)
     rows = np.column_stack([rng.integers(0, space.sizes) for _ in range(30)]).T.astype(np.int32)
-    rows = rows[space.legal(rows)]
+    rows = rows[space.valid(rows)]
     pops = np.arange(len(rows))
     drawn, (around, weights) = near.around(rows, Stream(seed), pops), near.sample(rows, Stream(seed), pops)
-    assert space.legal(around.reshape(-1, 5)).all()
+    assert space.valid(around.reshape(-1, 5)).all()
     assert (weights > 0).all()
     for j in range(5):
-        legal = space.legal(drawn.reshape(-1, 5)).reshape(weights.shape)
-        assert (around[..., j] == drawn[..., j])[legal].all()
+        valid = space.valid(drawn.reshape(-1, 5)).reshape(weights.shape)
+        assert (around[..., j] == drawn[..., j])[valid].all()
     assert (around[..., 4] == drawn[..., 4]).all()
     tied = around[..., 0] + around[..., 1] != drawn[..., 0] + drawn[..., 1]
     assert (drawn[..., 0] + drawn[..., 1] > 9)[tied].all()

@@ -72,7 +72,7 @@ class Reference:
         self.space, self.stream = self.world.space, Stream(self.seed)
         self.protected = self.space.protected_columns
         every = self.space.coding.rows(np.arange(self.space.coding.total))
-        self.legal: list[Row] = sorted(map(tuple, every[self.space.legal(every)].tolist()))
+        self.valid: list[Row] = sorted(map(tuple, every[self.space.valid(every)].tolist()))
         self.visited: set[Any] = set()
         self.queue: list[tuple[float, int, int, Row]] = []
         self.explained = self.pushed = self.tests = 0
@@ -149,7 +149,7 @@ class Reference:
             return
         number = len(self.visited)
         self.visited.add(allowed)
-        members = [other for other in self.legal if meets(other, constraint)]
+        members = [other for other in self.valid if meets(other, constraint)]
         if not members:
             self.counts["unsatisfiable"] += 1
             return
@@ -389,7 +389,7 @@ def test_the_walk_down_a_path_ends_where_confidence_is_low() -> None:
 
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("constraints", [(), ("a + b <= 8", "c != 1 or d > 2"), ("p != 0 or c != 0", "a != 3")])
-def test_solutions_are_legal_and_nearest_and_no_constraint_is_solved_twice(
+def test_solutions_are_valid_and_nearest_and_no_constraint_is_solved_twice(
     seed: int, constraints: tuple[str, ...]
 ) -> None:
     world = mixed_world(seed, *constraints)
@@ -399,7 +399,7 @@ def test_solutions_are_legal_and_nearest_and_no_constraint_is_solved_twice(
     assert len(solved.boxes) > 200
     assert len({box.keys[0] for box in solved.boxes}) == len(solved.boxes)
     rows = space.coding.rows(np.arange(space.coding.total))
-    rows = rows[space.legal(rows)]
+    rows = rows[space.valid(rows)]
     rows = rows[np.lexsort(rows.T[::-1])]
     for i, box in enumerate(solved.boxes):
         members = rows[box[np.zeros(len(rows), dtype=int)].inside(rows).all(axis=1)]
@@ -629,7 +629,7 @@ def test_what_the_solver_cannot_be_told() -> None:
 
 
 def test_a_space_with_nobody_in_it() -> None:
-    with pytest.raises(eh.errors.SpaceError, match="no legal individual"):
+    with pytest.raises(eh.errors.SpaceError, match="no valid individual"):
         eh.audit(sums, large("a0 < a1", "a1 < a2", "a2 < a0"), "symbolic")
 
 

@@ -246,14 +246,14 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     if run.gradient is not None:
         rows.insert(1, ("gradient", run.gradient))
     if counts.get("untestable"):
-        rows.append(("no test", f"{counts['untestable']:,} individuals with fewer than two legal counterparts"))
+        rows.append(("no test", f"{counts['untestable']:,} individuals with fewer than two valid counterparts"))
     if space.noun == "text" and counts.get("dropped"):
         rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
     elif counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
     if space.sampled and space.supports("attributes"):
-        text = f"{space.limit:,} of {count(space.combinations)} for each individual, sampled: some pairs may be missed"
+        text = f"{space.max_family_size:,} of {count(space.combinations)} each, sampled: some pairs may be missed"
         rows.append(("counterparts", text))
     rows += [(words, f"{n:,}") for words, n in run.remarks]
     if run.directory is not None:

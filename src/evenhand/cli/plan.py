@@ -173,7 +173,7 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> AnySp
     asked = {"space.protected": table.protected, "space.exclude": table.exclude, "data.target": target}
     _check_columns(config, data.columns, asked)
     exclude = [*table.exclude, *_unseen(data, columns, config)]
-    limit: dict[str, Any] = {} if table.limit is None else {"limit": table.limit}
+    size: dict[str, Any] = {} if table.max_family_size is None else {"max_family_size": table.max_family_size}
     return Space.infer(
         data,
         table.protected,
@@ -181,7 +181,7 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> AnySp
         exclude=exclude,
         missing=table.missing,
         constraints=table.constraints,
-        **limit,
+        **size,
     )
 
 
@@ -243,7 +243,7 @@ def _unseen(data: Any, columns: Sequence[str] | None, config: Config) -> list[st
 
 def _changed(space: Space, table: SpaceTable) -> Space:
     """Put what the configuration says over a space from a file; links of what is no longer protected go."""
-    if not (table.protected or table.constraints or table.exclude or table.limit or table.missing):
+    if not (table.protected or table.constraints or table.exclude or table.max_family_size or table.missing):
         return space
     protected = table.protected or list(space.protected)
     for name in table.exclude:
@@ -258,7 +258,7 @@ def _changed(space: Space, table: SpaceTable) -> Space:
         if name in protected
     }
     constraints = [*(c.text for c in space.constraints), *table.constraints]
-    return Space(kept, protected, constraints, links, table.limit or space.limit)
+    return Space(kept, protected, constraints, links, table.max_family_size or space.max_family_size)
 
 
 SAVED = (".skops", ".joblib", ".pkl", ".pickle")

@@ -49,8 +49,8 @@ def spell(setting: Setting | str, value: Any = UNSAID, where: Where = "flag", he
     ['criterion=eh.Gap(0.1)', '--gamma 0.1', 'criterion = 0.1 in [audit]']
     >>> [spell("data.path", where=where) for where in ("python", "flag", "file")]
     ['data=...', '--data', 'path in [data]']
-    >>> spell("space.protected", ["sex", "race"]), spell("estimate.exact", False), spell("space.limit", 10)
-    ('--protected sex --protected race', '--sample', 'limit = 10 in [space]')
+    >>> spell("space.protected", ["sex", "race"]), spell("estimate.exact", False), spell("space.max_family_size", 10)
+    ('--protected sex --protected race', '--sample', 'max_family_size = 10 in [space]')
     """
     if isinstance(setting, str):
         setting = SETTINGS[setting]

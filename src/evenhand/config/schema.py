@@ -79,7 +79,7 @@ class Setting:
     def flags(self) -> str:
         """The flag, or several with commas; empty where there is none.
 
-        >>> SETTINGS["model.path"].flags, SETTINGS["call.quiet"].flags, SETTINGS["space.limit"].flags
+        >>> SETTINGS["model.path"].flags, SETTINGS["call.quiet"].flags, SETTINGS["space.max_family_size"].flags
         ('--model', '--quiet,-q', '')
         """
         return "" if self.flag is None else self.flag or "--" + self.key.replace("_", "-")
@@ -216,7 +216,8 @@ class SpaceTable(
         on="audit estimate repair init", more="Without it such rows are an error.")] = None
     constraints: Annotated[list[str], Setting(
         "Constraints in addition to those of the file", example=["age >= 18"], flag=None)] = field(default_factory=list)
-    limit: Annotated[int | None, Setting("Most counterparts of one individual", example=1000, flag=None)] = None
+    max_family_size: Annotated[int | None, Setting(
+        "Most counterparts of one individual", example=1000, flag=None)] = None
 
 
 @dataclass
@@ -247,7 +248,8 @@ class TextTable(Table, name="text", purpose="texts instead of [data] and [space]
         "Similar words are never terms of a lexicon", flag=None, on="")] = None
     agree: Annotated[bool | None, Setting(
         "Similar words have the same ending, such as -ing", example=False, flag=None, on="")] = None
-    limit: Annotated[int | None, Setting("Most counterparts of one text", example=1000, flag=None, on="", ge=2)] = None
+    max_family_size: Annotated[int | None, Setting(
+        "Most counterparts of one text", example=1000, flag=None, on="", ge=2)] = None
 
 
 @dataclass

@@ -115,4 +115,4 @@ def narrow(space: Space, which: Demo) -> Space:
     """Put narrower attributes in the place of those with their names, and add constraints."""
     narrower = {attribute.name: attribute for attribute in which.narrowed}
     attributes = [narrower.get(attribute.name, attribute) for attribute in space.attributes]
-    return Space(attributes, space.protected, which.constraints, space.links, space.limit)
+    return Space(attributes, space.protected, which.constraints, space.links, space.max_family_size)

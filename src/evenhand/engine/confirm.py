@@ -152,7 +152,7 @@ class Steadiness:
         at = _chosen(families, outputs, rng, most)
         some = families[at]
         members = _members(some.places, rng, most)
-        said = self._flat(outputs, families.legal, at)[members]
+        said = self._flat(outputs, families.valid, at)[members]
         if full:
             self._full = size
             members, said = _repeated(members, most), said[_repeated(np.arange(len(members)), most)]
@@ -194,12 +194,12 @@ class Steadiness:
     def _follows(self) -> bool:
         return self.asker.model.decides or self.asker.model.regression
 
-    def _flat(self, outputs: Outputs, legal: Mask | None, at: Positions) -> Said:
+    def _flat(self, outputs: Outputs, valid: Mask | None, at: Positions) -> Said:
         """Return what was said of each row of some families, row after row."""
 
         def rows(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
             here = values[at]
-            return here.reshape(-1, *here.shape[2:]) if legal is None else here[legal[at]]
+            return here.reshape(-1, *here.shape[2:]) if valid is None else here[valid[at]]
 
         assert outputs.labels is not None
         return Said(rows(outputs.labels), None if outputs.scores is None else rows(outputs.scores), self._follows)

@@ -154,9 +154,9 @@ class Differences:
                 raise StrategyError("a space with nominal attributes wants gradient(..., jumps=...): rows to step to")
             out[:, 2 * ups + np.arange(len(self.nominal)), self.nominal] = jumps[:, self.nominal]
         if self.space.constraints:
-            # Nobody illegal is asked about: what cannot be stepped to counts as the individual itself.
-            legal = self.space.legal(out.reshape(-1, out.shape[2])).reshape(out.shape[:2])
-            out = np.where(legal[:, :, None], out, rows[:, None, :])
+            # Nobody invalid is asked about: what cannot be stepped to counts as the individual itself.
+            valid = self.space.valid(out.reshape(-1, out.shape[2])).reshape(out.shape[:2])
+            out = np.where(valid[:, :, None], out, rows[:, None, :])
         return out, out[:, place, self.ordered] - out[:, ups + place, self.ordered]
 
     def slopes(self, losses: npt.NDArray[np.float64], length: npt.NDArray[np.int32]) -> Slope:

@@ -386,7 +386,7 @@ class Oracle(Ledger):
             arrays["gap"] = judgement.gap[found]
         if self.asker.contrasts:
             arrays |= self._rivals(families, outputs)
-        if families.legal is not None:
+        if families.valid is not None:
             arrays["places"] = families.places * self.asker.cost
         header = {
             "tests": len(families),

@@ -326,7 +326,7 @@ def coverage(
 ) -> Coverage:
     """Measure how many leaves of a decision tree that imitates the model are reached by a run's tests.
 
-    The tree is grown from the model's decisions about uniform legal individuals. A test reaches every leaf that a
+    The tree is grown from the model's decisions about uniform valid individuals. A test reaches every leaf that a
     member of its family comes to.
 
     Parameters

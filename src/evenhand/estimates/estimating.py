@@ -63,9 +63,9 @@ def estimate(
     model
         Anything that ``wrap`` takes.
     space
-        The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
+        The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
     population
-        Whom the share is of: ``"uniform"``, legal individuals, each as likely as any other; ``"data"``, the rows of
+        Whom the share is of: ``"uniform"``, valid individuals, each as likely as any other; ``"data"``, the rows of
         ``data``; ``"near"``, those rows moved a few steps. Of texts ``"data"`` alone: those with a protected term, as
         they are.
     data
@@ -124,7 +124,7 @@ def estimate(
     >>> def refuse(frame):
     ...     return (frame["age"] < 4) & (frame["sex"] == "F")
     >>> eh.estimate(refuse, space)
-    Estimate: exactly 33.3% of all 18 legal individuals are treated differently; every one was judged
+    Estimate: exactly 33.3% of all 18 valid individuals are treated differently; every one was judged
     >>> result = eh.estimate(refuse, space, exact=False, samples=1000)
     >>> result.low < 1 / 3 < result.high
     True

@@ -32,7 +32,7 @@ class Population(Protocol):
 
 @dataclass(frozen=True)
 class Uniform:
-    """Legal individuals, each as likely as any other, drawn independently."""
+    """Valid individuals, each as likely as any other, drawn independently."""
 
     space: Space
     stream: Stream
@@ -47,7 +47,7 @@ class Uniform:
 class Everyone:
     """Every test of a small space once, in a drawn order; or every individual, where families depend on whose they are.
 
-    A test is dealt as the first of its individuals, legal or not: its family holds them all.
+    A test is dealt as the first of its individuals, valid or not: its family holds them all.
     """
 
     space: Space
@@ -65,7 +65,7 @@ class Everyone:
         numbers = self.stream.shuffled(np.arange(start, end), self.size, "everyone")
         ids = numbers if self.singly else numbers * self.space.combinations
         found = Individuals(self.space, ids=ids)
-        return (found[self.space.legal(found.rows)] if self.singly else found), end
+        return (found[self.space.valid(found.rows)] if self.singly else found), end
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Near:
             columns = free[stream.below(len(free), "near-col", numbers, number)]
             down = stream.unit("near-dir", numbers, number) < 0.5
             moved = step(space, rows, columns, down, stream.bits("near-val", numbers, number))
-            legal = space.legal(moved) if space.constraints else np.ones(len(rows), dtype=bool)
-            rows = np.where(legal[:, None], moved, rows)
+            valid = space.valid(moved) if space.constraints else np.ones(len(rows), dtype=bool)
+            rows = np.where(valid[:, None], moved, rows)
         return Individuals(space, rows=rows), end
 
 

@@ -326,10 +326,10 @@ def _share(table: Table, sure: Sureness, unreached: frozenset[str]) -> Share:
 def _about(plan: Plan, aim: Aim, survey: Survey) -> str:
     if isinstance(survey.population, Everyone):
         if survey.judge.left_out:
-            return f"legal individuals such as the {survey.samples:,} whom the repair did not use"
-        return f"all {survey.samples:,} legal individuals" if survey.complete else "all legal individuals"
+            return f"valid individuals such as the {survey.samples:,} whom the repair did not use"
+        return f"all {survey.samples:,} valid individuals" if survey.complete else "all valid individuals"
     if plan.population == "uniform":
-        return "uniformly drawn legal individuals"
+        return "uniformly drawn valid individuals"
     if plan.population == "near":
         return f"individuals within {plan.steps} steps of the data's rows"
     rows = "weighted rows" if aim.weights is not None or isinstance(survey.population, Drawn) else "rows"

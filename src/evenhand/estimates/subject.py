@@ -54,7 +54,7 @@ def _of_data(plan: Plan, space: Space, data: Any, weights: Any, stream: Stream, 
     if not len(people):
         raise DataError(
             f"none of the {rows:,} rows of the data can be judged: {encoded.dropped:,} are outside the space, "
-            f"{counts['untestable']:,} have no legal counterpart; give rows of the space, or widen it"
+            f"{counts['untestable']:,} have no valid counterpart; give rows of the space, or widen it"
         )
     numbers = None
     if weights is not None:

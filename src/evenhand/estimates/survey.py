@@ -126,7 +126,7 @@ class Survey:
     @property
     def sampled(self) -> bool:
         """Whether individuals are compared with a sample of their counterparts only."""
-        return self.space.combinations > self.space.limit
+        return self.space.combinations > self.space.max_family_size
 
     @property
     def unasked(self) -> int:
@@ -207,7 +207,7 @@ class Survey:
         outputs = block.outputs
         assert outputs.labels is not None
         criterion, ranks = self.judge.asker.criterion, self.favour.ranks(outputs.labels)
-        view = View(outputs, block.legal, criterion, ranks, self.favour.level(outputs.scores))
+        view = View(outputs, block.valid, criterion, ranks, self.favour.level(outputs.scores))
         if criterion.needs_scores and outputs.scores is not None:
             self.width = outputs.scores.shape[2]
         members = self._members(block)

@@ -128,7 +128,7 @@ class TextSurvey:
     def sampled(self) -> bool:
         """Whether one of them was compared with a sample of its counterparts."""
         seeds = self.people.seeds[: self.samples]
-        return bool((self.ground.counterparts[seeds] >= self.ground.space.limit).any())
+        return bool((self.ground.counterparts[seeds] >= self.ground.space.max_family_size).any())
 
     @property
     def seconds(self) -> float:

@@ -44,9 +44,9 @@ def interactions(judge: Judge, source: Source, unfair: Individuals, confidence: 
         rows = np.repeat(people.rows[None], len(columns), axis=0)
         for i, j in enumerate(columns):
             rows[i, :, j] = source.stream().below(int(space.sizes[j]), "anew", np.arange(len(people)), 0)
-        legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
-        able, still = judge.judged(space.individuals(rows[legal]))
-        of = np.nonzero(legal)[0]
+        valid = space.valid(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
+        able, still = judge.judged(space.individuals(rows[valid]))
+        of = np.nonzero(valid)[0]
         ended = np.bincount(of[able & ~still], minlength=len(columns))
         asked = np.bincount(of[able], minlength=len(columns))
         low, high = clopper_pearson(ended, asked, confidence)

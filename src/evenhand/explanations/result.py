@@ -51,7 +51,7 @@ class Region:
     outside: Rate
     """Of fresh individuals who do not."""
     support: float
-    """The share of legal individuals who meet the rule."""
+    """The share of valid individuals who meet the rule."""
     data_support: float | None
     """The share of the data's rows that do; None without data."""
     p_value: float
@@ -74,7 +74,7 @@ class Region:
         elsewhere = f", against {self.outside.words} elsewhere" if self.outside.samples else ""
         return (
             f"{self.words}: {self.inside.words} of such individuals are treated differently{elsewhere}. They are "
-            f"{percent(self.support)} of all legal individuals{real}."
+            f"{percent(self.support)} of all valid individuals{real}."
         )
 
     def contains(self, frame: Any) -> npt.NDArray[np.bool_]:

@@ -45,7 +45,7 @@ class Evidence:
     """What is known of a model from individuals that the repair did not use. Not made by hand."""
 
     uniform: Estimate | None
-    """Of legal individuals, each as likely as any other; None where the repair used them all, and of texts."""
+    """Of valid individuals, each as likely as any other; None where the repair used them all, and of texts."""
     data: Estimate | None
     """Of the held-out rows or texts; None where the repair used the tests of all of them."""
     audit: Run
@@ -211,5 +211,7 @@ def movable(space: Space) -> list[str]:
 def alone(space: Space, name: str) -> Space:
     """Return the space with one attribute protected and no other; of many ordered values a few stand for all."""
     links = {name: space.links[name]} if name in space.links else None
-    limit = STRATA if space.attributes[space.column(name)].ordered else space.limit
-    return Space(space.attributes, [name], [c.text for c in space.constraints], links, min(limit, space.limit))
+    limit = STRATA if space.attributes[space.column(name)].ordered else space.max_family_size
+    return Space(
+        space.attributes, [name], [c.text for c in space.constraints], links, min(limit, space.max_family_size)
+    )

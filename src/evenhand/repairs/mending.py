@@ -74,7 +74,7 @@ def repair(
     y
         One label a row.
     space
-        The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
+        The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
     method
         ``"retrain"`` (the default), ``"augment"``, ``"counterfactual"``, ``"marginal"``; of texts ``"augment"`` (the
         default) or ``"certified"``; or one with settings (``Retrain(...)``).

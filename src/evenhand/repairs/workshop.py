@@ -92,7 +92,7 @@ class Workshop:
     tell: Callable[[str], object]
     used: Used
 
-    counted: ClassVar[str] = "legal individuals"
+    counted: ClassVar[str] = "valid individuals"
     """Whom ``rate`` gives a share of."""
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Workshop:
 
     @property
     def space(self) -> Space:
-        """The space of legal individuals."""
+        """The space of valid individuals."""
         return self.rows.space
 
     @cached_property

@@ -39,9 +39,9 @@ def pairs_met(run: Run, asker: Asker, estimates: Sequence[Estimate], count: int)
         if not len(people):
             continue
         families = run.space.families(people, run.identity.seed)
-        if families.legal is not None:
+        if families.valid is not None:
             # Where everyone was judged, a family may be dealt as one of its members whom the constraints forbid.
-            people = families.members(np.arange(len(people)), families.legal.argmax(axis=1))
+            people = families.members(np.arange(len(people)), families.valid.argmax(axis=1))
             families = run.space.families(people, run.identity.seed)
         answer = judge_of(run, asker).judge(families)
         outputs, judged = answer.outputs, answer.verdicts

@@ -262,7 +262,7 @@ class Run:
             + (f" by {self.gradient}" if self.gradient else "")
             + f", {self.rows:,} model rows, {self.seconds:.1f} s; "
             f"{self.stop.words}"
-            + (f", each against a sample of {self.space.limit:,} counterparts" if self.space.sampled else "")
+            + (f", each against a sample of {self.space.max_family_size:,} counterparts" if self.space.sampled else "")
             + "".join(f", {words}: {n:,}" for words, n in self.remarks)
             + (f"; {self.note}" if self.note else "")
             + "".join(f"; {doubt}" for doubt in self.doubts)
@@ -307,7 +307,7 @@ def audit(
     model
         Anything that ``wrap`` takes: a callable on a batch, an estimator, a model file.
     space
-        The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
+        The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
     strategy
         A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``).
     budget
@@ -706,7 +706,7 @@ SPACE_FIELDS = {
     "protected": [TEXT],
     "constraints": [TEXT],
     "links": {str: {str: [(ANY, [(ANY, ANY)])]}},
-    "limit": COUNT,
+    "max_family_size": COUNT,
 }
 TEXT_FIELDS = {
     "lexicons": [
@@ -833,7 +833,7 @@ def _tabular(described: dict[str, Any]) -> Space:
         }
         for protected, ds in described["links"].items()
     }
-    return Space(attributes, described["protected"], described["constraints"], links, described["limit"])
+    return Space(attributes, described["protected"], described["constraints"], links, described["max_family_size"])
 
 
 def _installed(described: dict[str, Any]) -> AnySpace:

@@ -1,6 +1,6 @@
 """The kinds of attribute: a finite, indexed domain of the user's own values.
 
-Every attribute maps its values to codes ``0 .. size - 1``. All searching happens on codes; users see values. A legal
+Every attribute maps its values to codes ``0 .. size - 1``. All searching happens on codes; users see values. A valid
 missing value, where there is one, is the last code.
 """
 
@@ -79,7 +79,7 @@ def suggest(name: str, names: Iterable[str]) -> str:
 
 Codes = npt.NDArray[np.int32]
 Missing: TypeAlias = bool | Literal["drop"]
-"""True: "no value" is a legal value. "drop": rows without a value are left out. False: nobody has said; of a protected
+"""True: "no value" is a valid value. "drop": rows without a value are left out. False: nobody has said; of a protected
 attribute such rows raise."""
 LARGEST = 2**31 - 1
 """The most values of an attribute."""
@@ -105,7 +105,7 @@ class Attribute(ABC):
 
     @property
     def has_missing(self) -> bool:
-        """Whether "no value" is a legal value."""
+        """Whether "no value" is a valid value."""
         return getattr(self, "missing", False) is True
 
     @property
@@ -143,7 +143,7 @@ class Attribute(ABC):
 
     @abstractmethod
     def allowed(self) -> str:
-        """Say in a few words which values are legal."""
+        """Say in a few words which values are valid."""
 
     def changed(self, **fields: Any) -> Self:
         """Return this attribute with some fields changed.
@@ -265,14 +265,14 @@ class Integer(_Grid):
         return self.low, self.step
 
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Turn codes into whole numbers (floats with NaN where a missing value is legal)."""
+        """Turn codes into whole numbers (floats with NaN where a missing value is valid)."""
         values = codes.astype(np.int64) * self.step + self.low
         if not self.has_missing:
             return values
         return np.where(codes == self.present, np.nan, values)
 
     def allowed(self) -> str:
-        """Say in a few words which values are legal."""
+        """Say in a few words which values are valid."""
         return f"whole numbers {self.low} to {self.high}" + (f" by {self.step}" if self.step > 1 else "")
 
 
@@ -332,7 +332,7 @@ class Real(_Grid):
         return np.where(codes == self.present, np.nan, values) if self.has_missing else values
 
     def allowed(self) -> str:
-        """Say in a few words which values are legal."""
+        """Say in a few words which values are valid."""
         return f"numbers {self.low:g} to {self.high:g} by {self.step:g}"
 
 
@@ -419,7 +419,7 @@ class _Listed(Attribute):
         return codes, np.zeros(len(values), dtype=bool)
 
     def allowed(self) -> str:
-        """Say in a few words which values are legal."""
+        """Say in a few words which values are valid."""
         shown = ", ".join(repr(v) for v in self.values[:8])
         return shown + (f" and {self.present - 8} more" if self.present > 8 else "")
 

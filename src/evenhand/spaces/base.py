@@ -69,7 +69,7 @@ class Families(Protocol):
         ...
 
     @property
-    def legal(self) -> npt.NDArray[np.bool_] | None:
+    def valid(self) -> npt.NDArray[np.bool_] | None:
         """Which places are asked (None: all)."""
         ...
 
@@ -197,7 +197,7 @@ class AnySpace(Protocol):
 
     @property
     def sampled(self) -> bool:
-        """Whether individuals are compared with a sample of their counterparts, ``limit`` of them."""
+        """Whether individuals are compared with a sample of their counterparts, ``max_family_size`` of them."""
         ...
 
     @property

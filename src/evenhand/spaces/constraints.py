@@ -1,4 +1,4 @@
-"""Constraints: conditions that every legal individual meets, written as text.
+"""Constraints: conditions that every valid individual meets, written as text.
 
 The language is Python's way of writing conditions, with a few words more::
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._files import check_limit
-from evenhand._format import count
 from evenhand._rng import Bits, Stream, mix
 from evenhand.errors import SpaceError
 from evenhand.spaces.individuals import Individuals, Rows
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 class TabularFamilies:
     """The counterparts of ``n`` individuals, ``width`` places each.
 
-    ``legal`` says which places are asked (None: all); ``own`` is each individual's place in its family;
+    ``valid`` says which places are asked (None: all); ``own`` is each individual's place in its family;
     ``combinations`` names the protected values of a place, for all families alike or for each.
     """
 
@@ -32,10 +31,10 @@ class TabularFamilies:
         combinations: npt.NDArray[np.int64],
         own: npt.NDArray[np.int64],
         rows: Rows | None = None,
-        legal: npt.NDArray[np.bool_] | None = None,
+        valid: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self.space, self.individuals = space, individuals
-        self.combinations, self.own, self.legal = combinations, own, legal
+        self.combinations, self.own, self.valid = combinations, own, valid
         self.width = combinations.shape[-1]
         self._rows = rows
 
@@ -50,18 +49,18 @@ class TabularFamilies:
             self.combinations if self.combinations.ndim == 1 else self.combinations[which],
             self.own[which],
             None if self._rows is None else self._rows[which],
-            None if self.legal is None else self.legal[which],
+            None if self.valid is None else self.valid[which],
         )
 
     @property
     def testable(self) -> npt.NDArray[np.bool_] | None:
-        """Which families have at least two legal members (None: all)."""
-        return None if self.legal is None else self.legal.sum(axis=1) >= 2
+        """Which families have at least two valid members (None: all)."""
+        return None if self.valid is None else self.valid.sum(axis=1) >= 2
 
     @property
     def places(self) -> npt.NDArray[np.int64]:
         """How many rows each family asks."""
-        return np.full(len(self), self.width) if self.legal is None else self.legal.sum(axis=1)
+        return np.full(len(self), self.width) if self.valid is None else self.valid.sum(axis=1)
 
     @property
     def rows(self) -> Rows:
@@ -74,7 +73,7 @@ class TabularFamilies:
     def asked(self) -> Rows:
         """The rows that the model is asked, family after family."""
         flat = self.rows.reshape(-1, len(self.space.names))
-        return flat if self.legal is None else flat[self.legal.ravel()]
+        return flat if self.valid is None else flat[self.valid.ravel()]
 
     def array(self) -> npt.NDArray[np.float64]:
         """The rows that the model is asked, as numbers."""
@@ -91,11 +90,11 @@ class TabularFamilies:
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Line answers up as (family, place, ...); a place that was not asked repeats the individual's own answer."""
         shape = (len(self), self.width, *answers.shape[1:])
-        if self.legal is None:
+        if self.valid is None:
             return answers.reshape(shape)
-        position = np.cumsum(self.legal.ravel()).reshape(self.legal.shape) - 1
+        position = np.cumsum(self.valid.ravel()).reshape(self.valid.shape) - 1
         own = position[np.arange(len(self)), self.own]
-        return answers[np.where(self.legal, position, own[:, None])]
+        return answers[np.where(self.valid, position, own[:, None])]
 
     def most_different(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return one member of each family in its stored form."""
@@ -103,8 +102,8 @@ class TabularFamilies:
 
     def members(self, which: npt.NDArray[np.int64], place: npt.NDArray[np.int64]) -> Individuals:
         """Return one member of each of some families; a place that was not asked stands for the individual itself."""
-        if self.legal is not None:
-            place = np.where(self.legal[which, place], place, self.own[which])
+        if self.valid is not None:
+            place = np.where(self.valid[which, place], place, self.own[which])
         if self._rows is not None or not self.space.coding.fits:
             return Individuals(self.space, rows=self.rows[which, place])
         ids = self.individuals.ids[which]
@@ -115,8 +114,8 @@ class TabularFamilies:
 def families(space: Space, individuals: Individuals, seed: int) -> TabularFamilies:
     """Build the counterparts of individuals, over all combinations of protected values or a stated sample of them.
 
-    The sample is a function of (seed, key): one combination from each of ``limit`` equal strata, the individual's own
-    always among them; where 64 bits do not number the combinations, ``limit`` independent draws.
+    The sample is a function of (seed, key): one combination from each of equal strata, the individual's own
+    always among them; where 64 bits do not number the combinations, ``max_family_size`` independent draws.
     """
     if space.coding.combinations < 2**62:
         own = _own(space, individuals)
@@ -132,13 +131,13 @@ def families(space: Space, individuals: Individuals, seed: int) -> TabularFamili
         _follow(space, individuals.rows, rows, own_place)
     if not space.constraints:
         return TabularFamilies(space, individuals, combinations, own_place, rows)
-    legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(len(individuals), plain.width)
+    valid = space.valid(rows.reshape(-1, rows.shape[2])).reshape(len(individuals), plain.width)
     here = np.arange(len(individuals))
     if space.links:
-        # Linked counterparts are made from the individual itself, so an illegal one has none.
-        legal &= legal[here, own_place][:, None]
-    own_place = np.where(legal[here, own_place], own_place, legal.argmax(axis=1))
-    return TabularFamilies(space, individuals, combinations, own_place, rows, legal)
+        # Linked counterparts are made from the individual itself, so an invalid one has none.
+        valid &= valid[here, own_place][:, None]
+    own_place = np.where(valid[here, own_place], own_place, valid.argmax(axis=1))
+    return TabularFamilies(space, individuals, combinations, own_place, rows, valid)
 
 
 def _own(space: Space, individuals: Individuals) -> npt.NDArray[np.int64]:
@@ -153,7 +152,7 @@ def _own(space: Space, individuals: Individuals) -> npt.NDArray[np.int64]:
 def _combinations(
     space: Space, individuals: Individuals, own: npt.NDArray[np.int64], seed: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    total, limit = space.coding.combinations, space.limit
+    total, limit = space.coding.combinations, space.max_family_size
     if total <= limit:
         return np.arange(total), own
     # Python's own numbers: 64 bits do not hold every product.
@@ -167,13 +166,13 @@ def _combinations(
 def _drawn(space: Space, individuals: Individuals, seed: int) -> TabularFamilies:
     """Draw each protected value by itself; among so many combinations, two draws are hardly ever alike."""
     draws = _draws(space, individuals, seed)
-    own_place = (draws[:, 0] % np.uint64(space.limit)).astype(np.int64)
-    rows = np.repeat(individuals.rows[:, None, :], space.limit, axis=1)
+    own_place = (draws[:, 0] % np.uint64(space.max_family_size)).astype(np.int64)
+    rows = np.repeat(individuals.rows[:, None, :], space.max_family_size, axis=1)
     for i, j in enumerate(space.protected_columns):
         rows[:, :, j] = mix(draws ^ np.uint64(i + 1)) % np.uint64(space.coding.sizes[j])
     rows[np.arange(len(individuals)), own_place] = individuals.rows
     # Places have no combinations to be named by, only their rows.
-    places = np.broadcast_to(np.arange(space.limit), (len(individuals), space.limit))
+    places = np.broadcast_to(np.arange(space.max_family_size), (len(individuals), space.max_family_size))
     return TabularFamilies(space, individuals, places, own_place, rows)
 
 
@@ -182,7 +181,7 @@ def _draws(space: Space, individuals: Individuals, seed: int) -> npt.NDArray[np.
     keys = np.ascontiguousarray(individuals.keys)
     # A key may be of several words.
     words = keys.view(np.uint64).reshape(len(individuals), keys.dtype.itemsize // 8)[:, 0]
-    places = np.arange(space.limit, dtype=np.uint64)
+    places = np.arange(space.max_family_size, dtype=np.uint64)
     with np.errstate(over="ignore"):
         return mix(np.asarray(mix(words ^ Stream(seed).bits("counterp", 0, 0))[:, None] + places, dtype=np.uint64))
 
@@ -216,11 +215,13 @@ def link_tables(space: Space) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
     """Return, by protected and dependent column, the code that each (new protected code, old code) turns into."""
     tables: dict[int, dict[int, npt.NDArray[np.int32]]] = {}
     _check_links(space.links)
-    if space.links and space.combinations > space.limit:
+    if space.links and space.combinations > space.max_family_size:
         # A sampled family depends on who is asked about, so one test would count many times.
         raise SpaceError(
-            f"links need all {count(space.combinations)} counterparts, but the limit is {space.limit:,}; raise "
-            "limit, or protect fewer attributes"
+            f"must be at least {space.combinations:,}, because links need all counterparts",
+            parameter="max_family_size",
+            value=space.max_family_size,
+            remedy="raise it, or protect fewer attributes",
         )
     for name, dependents in space.links.items():
         if name not in space.protected:

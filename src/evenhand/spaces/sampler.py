@@ -1,9 +1,9 @@
-"""Uniform legal individuals, dealt from a counter.
+"""Uniform valid individuals, dealt from a counter.
 
 A sampler deals the draws ``start .. start + n`` of a stream. Attributes that no constraint mentions are drawn on their
-own; attributes tied together by constraints are drawn from the list of their legal combinations, so that even tight
+own; attributes tied together by constraints are drawn from the list of their valid combinations, so that even tight
 constraints cost nothing and contradictory ones are found at once. Only where such a list would be too long are
-individuals drawn freely and illegal ones left out.
+individuals drawn freely and invalid ones left out.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
 
 LISTED = 2**22
-"""Combinations of tied attributes up to which the legal ones are listed."""
+"""Combinations of tied attributes up to which the valid ones are listed."""
 DECK = 2**32
 """Individuals up to which a space is dealt like a shuffled deck, so that none comes twice."""
 HOPELESS = 2**20
-"""Draws without one legal individual after which a space is taken to have none."""
+"""Draws without one valid individual after which a space is taken to have none."""
 
 
 @dataclass(frozen=True)
 class Digit:
-    """One independent part of an individual: some columns, and their legal codes (None: all of one column)."""
+    """One independent part of an individual: some columns, and their valid codes (None: all of one column)."""
 
     columns: tuple[int, ...]
     count: int
@@ -42,13 +42,13 @@ class Digit:
 
 
 class Sampler:
-    """Deals uniform legal individuals of a space."""
+    """Deals uniform valid individuals of a space."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self.digits, self.rejects = _digits(space)
         self.count = math.prod(digit.count for digit in self.digits)
-        """How many individuals it can deal (legal ones, unless it rejects)."""
+        """How many individuals it can deal (valid ones, unless it rejects)."""
         self.deck = self.count <= DECK
         self._groups = _groups(self.digits)
 
@@ -66,17 +66,17 @@ class Sampler:
             block, end = self._draw(stream, start, max(n - found, 1024), deck)
             if not len(block):
                 break
-            legal = np.flatnonzero(self.space.legal(block.rows))[: n - found]
+            valid = np.flatnonzero(self.space.valid(block.rows))[: n - found]
             # The counter stops right behind the last one taken: the next deal goes on there.
-            start = end if found + len(legal) < n else start + int(legal[-1]) + 1
-            lost = 0 if len(legal) else lost + len(block)
+            start = end if found + len(valid) < n else start + int(valid[-1]) + 1
+            lost = 0 if len(valid) else lost + len(block)
             if lost >= HOPELESS:
                 raise SpaceError(
-                    f"no legal individual in {lost:,} draws; the constraints contradict each other or are very tight: "
+                    f"no valid individual in {lost:,} draws; the constraints contradict each other or are very tight: "
                     "loosen them, or narrow the attributes' bounds"
                 )
-            parts.append(block[legal])
-            found += len(legal)
+            parts.append(block[valid])
+            found += len(valid)
         return (Individuals.join(parts) if parts else self._draw(stream, 0, 0, deck)[0]), start
 
     def _draw(self, stream: Stream, start: int, n: int, deck: bool) -> tuple[Individuals, int]:
@@ -122,11 +122,11 @@ def _digits(space: Space) -> tuple[list[Digit], bool]:
             rejects = True
             digits += [Digit((j,), space.coding.sizes[j]) for j in columns]
             continue
-        table = _legal_table(space, columns)
+        table = _valid_table(space, columns)
         if not len(table):
             texts = [c.text for c in space.constraints if set(c.names) <= {space.names[j] for j in columns}]
             raise SpaceError(
-                f"no legal individual: {' and '.join(repr(t) for t in texts)} cannot hold together; "
+                f"no valid individual: {' and '.join(repr(t) for t in texts)} cannot hold together; "
                 "loosen one of them or widen an attribute's bounds"
             )
         digits.append(Digit(columns, len(table), table))
@@ -148,19 +148,19 @@ def components(space: Space) -> list[tuple[int, ...]]:
     return [tuple(sorted(group)) for group in groups if group]
 
 
-def _legal_table(space: Space, columns: tuple[int, ...]) -> npt.NDArray[np.int32]:
-    """List the legal combinations of some columns."""
+def _valid_table(space: Space, columns: tuple[int, ...]) -> npt.NDArray[np.int32]:
+    """List the valid combinations of some columns."""
     sizes, names = [space.coding.sizes[j] for j in columns], {space.names[j] for j in columns}
     tying = [constraint for constraint in space.constraints if names.issuperset(constraint.names)]
     work = math.prod(sizes) * sum(constraint.conditions for constraint in tying)
     check_limit("constraint_work", work, f"the constraints on {sorted(names)[:3]}", "write fewer or shorter ones")
     codes = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1)
     by_name = {space.names[j]: codes[i] for i, j in enumerate(columns)}
-    legal = np.ones(codes.shape[1], dtype=bool)
+    valid = np.ones(codes.shape[1], dtype=bool)
     cache: dict[str, npt.NDArray[Any]] = {}
     for constraint in tying:
-        legal &= constraint.holds_codes(by_name, cache)
-    return np.ascontiguousarray(codes[:, legal].T)
+        valid &= constraint.holds_codes(by_name, cache)
+    return np.ascontiguousarray(codes[:, valid].T)
 
 
 def _groups(digits: list[Digit]) -> list[tuple[list[Digit], int]]:

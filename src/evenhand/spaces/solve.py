@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LIMIT_MS = 1000
 """How long one call of the solver may take, in milliseconds."""
 ATTEMPTS = 8
-"""Draws after which a legal combination is chosen from the list or solved for."""
+"""Draws after which a valid combination is chosen from the list or solved for."""
 UNSATISFIABLE, GIVEN_UP = -1, -2
 """Codes of nobody, and why."""
 
@@ -30,7 +30,7 @@ class Solved:
     Attributes
     ----------
     rows
-        One row of codes a box; in every column ``UNSATISFIABLE`` where the box was proved to have no legal member, or
+        One row of codes a box; in every column ``UNSATISFIABLE`` where the box was proved to have no valid member, or
         ``GIVEN_UP`` where the solver came to its limit.
     """
 
@@ -43,7 +43,7 @@ class Solved:
 
     @property
     def unsatisfiable(self) -> int:
-        """How many boxes were proved to have no legal member."""
+        """How many boxes were proved to have no valid member."""
         return int((self.rows[:, 0] == UNSATISFIABLE).sum())
 
     @property
@@ -65,7 +65,7 @@ def check_solvable(space: Space) -> None:
 
 
 def solve_nearest(boxes: Boxes, rows: Rows, *, limit_ms: int = LIMIT_MS) -> Solved:
-    """Find of box ``i`` the legal member nearest to row ``i``.
+    """Find of box ``i`` the valid member nearest to row ``i``.
 
     Nearest is who changes the fewest attributes; of those, who is at the least distance (differences of codes of
     ordered attributes, 1 for a nominal one that changes); of those, who has the smallest codes in the space's order.
@@ -76,7 +76,7 @@ def solve_nearest(boxes: Boxes, rows: Rows, *, limit_ms: int = LIMIT_MS) -> Solv
     boxes
         Where to look.
     rows
-        From where, as rows of codes; they need neither lie in the boxes nor be legal.
+        From where, as rows of codes; they need neither lie in the boxes nor be valid.
     limit_ms
         How long one call of the solver may take. It is counted as work, so that repeated runs give up at the same
         places; only constraints on more than four million combinations come to the solver at all.
@@ -92,8 +92,8 @@ def solve_nearest(boxes: Boxes, rows: Rows, *, limit_ms: int = LIMIT_MS) -> Solv
     ([[3, 3, 1], [-1, -1, -1]], 1)
     """
     out, state = boxes.nearest(rows), _known(boxes)
-    # The clamped row is, column by column, the best that its box has. Where it is legal it is therefore the best of
-    # the legal members, which are some of all; and so for the columns of each tie alone.
+    # The clamped row is, column by column, the best that its box has. Where it is valid it is therefore the best of
+    # the valid members, which are some of all; and so for the columns of each tie alone.
     for tie in ties(boxes.space):
         which = _broken(tie, out, state)
         if len(which):
@@ -102,10 +102,10 @@ def solve_nearest(boxes: Boxes, rows: Rows, *, limit_ms: int = LIMIT_MS) -> Solv
 
 
 def solve_any(boxes: Boxes, stream: Stream, walkers: npt.ArrayLike, step: int, *, limit_ms: int = LIMIT_MS) -> Solved:
-    """Find a random legal member of each box.
+    """Find a random valid member of each box.
 
     Members are drawn; attributes whose draw breaks a constraint are drawn again, some times, and then chosen from the
-    list of their legal combinations: all legal members of a box are equally likely. Only where constraints tie more
+    list of their valid combinations: all valid members of a box are equally likely. Only where constraints tie more
     than four million combinations together, so that there is no list, they become the nearest to what was drawn.
 
     Parameters
@@ -133,7 +133,7 @@ def solve_any(boxes: Boxes, stream: Stream, walkers: npt.ArrayLike, step: int, *
         for attempt in range(1, ATTEMPTS):
             drawn = boxes[which].draw(stream, numbers[which], step, attempt=attempt, columns=columns)
             out[which[:, None], columns] = drawn
-            which = which[~tie.legal(drawn)]
+            which = which[~tie.valid(drawn)]
         if not len(which):
             continue
         if tie.table is None:
@@ -151,7 +151,7 @@ def _known(boxes: Boxes) -> npt.NDArray[np.int8]:
 def _broken(tie: Tie, rows: Rows, state: npt.NDArray[np.int8]) -> npt.NDArray[np.int64]:
     """Which individuals break a constraint of the tie; those that are lost already are not asked for."""
     which = np.flatnonzero(state == FOUND)
-    return which[~tie.legal(rows[which[:, None], np.array(tie.columns)])]
+    return which[~tie.valid(rows[which[:, None], np.array(tie.columns)])]
 
 
 def _nearest(tie: Tie, boxes: Boxes, rows: Rows, limit_ms: int) -> Mended:

@@ -1,4 +1,4 @@
-"""The space of legal individuals with attributes in columns."""
+"""The space of valid individuals with attributes in columns."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from evenhand._format import count, visible
 from evenhand._rng import Stream
+from evenhand._validate import is_int
 from evenhand.errors import FRAME, PROTECTED, DataError, SpaceError
 from evenhand.spaces.attributes import Attribute, Integer, check_whole, missing_mask, no_value, repeated, suggest
 from evenhand.spaces.constraints import Constraint, parse_all
@@ -44,7 +45,7 @@ class Encoded:
 
 
 class Space:
-    """All legal inputs of a model, and which attributes must not matter.
+    """All valid inputs of a model, and which attributes must not matter.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class Space:
         {"Wife": "Husband"}}}}`` reads "when sex becomes Female, relationship Husband becomes Wife", and back. Where a
         link has no way back (only women have pregnancies), a family depends on whom it is built from, and families of
         different people are different tests.
-    limit
+    max_family_size
         The most counterparts that one individual is compared with; beyond it a sample of them, stated in the run.
 
     Examples
@@ -76,7 +77,7 @@ class Space:
         protected: str | Sequence[str] | None = None,
         constraints: Sequence[str] = (),
         links: Links | None = None,
-        limit: int = 1000,
+        max_family_size: int = 1000,
         *,
         sensitive_features: str | Sequence[str] | None = None,
         notes: Sequence[Note] = (),
@@ -87,10 +88,10 @@ class Space:
         self._places = {name: j for j, name in enumerate(self.names)}
         self.protected = self._protected_names(_one_of_two(protected, sensitive_features))
         self.links: Links = links or {}
-        self.limit = limit
+        self.max_family_size = max_family_size
         self.notes = tuple(notes)
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 2:
-            raise SpaceError(f"limit must be a whole number of at least 2, got {limit!r}")
+        if not is_int(max_family_size) or max_family_size < 2:
+            raise SpaceError("must be an integer of at least 2", parameter="max_family_size", value=max_family_size)
         self.protected_columns = [self.column(name) for name in self.protected]
         self.free_columns = sorted({*range(len(self.names))} - {*self.protected_columns})
         self.sizes = np.array([a.size for a in self.attributes], dtype=np.int64)
@@ -182,12 +183,12 @@ class Space:
     @property
     def width(self) -> int:
         """The most rows of a family: an individual and its counterparts."""
-        return min(self.combinations, self.limit)
+        return min(self.combinations, self.max_family_size)
 
     @property
     def sampled(self) -> bool:
         """Whether individuals are compared with a sample of their counterparts."""
-        return self.combinations > self.limit
+        return self.combinations > self.max_family_size
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -219,7 +220,7 @@ class Space:
         missing: Literal["group", "drop"] | None = None,
         constraints: Sequence[str] = (),
         links: Links | None = None,
-        limit: int = 1000,
+        max_family_size: int = 1000,
     ) -> Space:
         """Infer a space from a frame: kinds, bounds and values of its columns; ``print`` it to see what and why.
 
@@ -236,7 +237,7 @@ class Space:
         if names is None:
             raise SpaceError("no protected attribute", remedy=("name at least one: ", PROTECTED))
         attributes, notes = infer(frame, names, target, overrides=overrides, exclude=exclude, missing=missing)
-        return cls(attributes, names, constraints, links, limit, notes=notes)
+        return cls(attributes, names, constraints, links, max_family_size, notes=notes)
 
     def save(self, path: str | Path) -> None:
         """Write the space as TOML."""
@@ -259,7 +260,7 @@ class Space:
             "constraints": [c.text for c in self.constraints],
             "links": {p: {d: [[v, list(m.items())] for v, m in t.items()] for d, t in ds.items()}
                       for p, ds in self.links.items()},
-            "limit": self.limit,
+            "max_family_size": self.max_family_size,
         }  # fmt: skip
 
     @cached_property
@@ -299,7 +300,7 @@ class Space:
         """Turn a frame of the user's values into individuals.
 
         Values outside the bounds are clipped and counted; rows that cannot be mended (an unknown category, a missing
-        value where none is legal, a broken constraint) are dropped and counted. ``strict`` raises instead. So does a
+        value where none is valid, a broken constraint) are dropped and counted. ``strict`` raises instead. So does a
         missing protected value, unless the attribute says what to do about it.
         """
         from evenhand.spaces.frames import columns_of
@@ -327,12 +328,12 @@ class Space:
             bad |= rows[:, j] < 0
         kept = np.flatnonzero(~bad)
         codes = rows[kept].astype(np.int32)
-        legal = self.legal(codes)
-        if strict and not legal.all():
-            i = int(np.flatnonzero(~legal)[0])
+        valid = self.valid(codes)
+        if strict and not valid.all():
+            i = int(np.flatnonzero(~valid)[0])
             broken = [c.text for c in self.constraints if not c.holds(self.values(codes[i : i + 1], c.names))[0]]
             raise DataError(f"individual {i} breaks the constraint {broken[0]!r}; change its values or the constraint")
-        kept, codes = kept[legal], codes[legal]
+        kept, codes = kept[valid], codes[valid]
         return Encoded(
             Individuals(self, rows=np.ascontiguousarray(codes)),
             kept,
@@ -401,7 +402,7 @@ class Space:
                 ) from None
         return offset, scale, tables
 
-    def legal(self, rows: Rows) -> npt.NDArray[np.bool_]:
+    def valid(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Tell which rows meet every constraint."""
         out = np.ones(len(rows), dtype=bool)
         for constraint in self.constraints:
@@ -518,8 +519,8 @@ def table(space: Space) -> str:
       sex  boolean  protected False, True
     """
     counterparts = f"{count(space.combinations)} counterparts each"
-    if space.combinations > space.limit:
-        counterparts = f"{space.limit:,} counterparts each, sampled from {count(space.combinations)}"
+    if space.combinations > space.max_family_size:
+        counterparts = f"{space.max_family_size:,} counterparts each, sampled from {count(space.combinations)}"
     tests = "tests" if space.countable else "combinations of free values"
     lines = [f"Space: {len(space.names)} attributes, {count(space.tests)} {tests} of {counterparts}"]
     name_width = max(len(visible(name)) for name in space.names)

@@ -1,4 +1,4 @@
-"""Ties: attributes that constraints bind together, and their legal combinations near a given one, by enumeration.
+"""Ties: attributes that constraints bind together, and their valid combinations near a given one, by enumeration.
 
 Attributes of different ties, and those of none, do not know of each other, so each tie is mended alone. What is
 nearest is told by three numbers, compared in this order: how many attributes change; the distance, which is the
@@ -206,14 +206,14 @@ CHUNK = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Tie:
-    """Some columns, the constraints that bind them, and their legal combinations where those could be listed."""
+    """Some columns, the constraints that bind them, and their valid combinations where those could be listed."""
 
     space: Space
     columns: tuple[int, ...]
     constraints: tuple[Constraint, ...]
     table: Rows | None
 
-    def legal(self, codes: Rows) -> Mask:
+    def valid(self, codes: Rows) -> Mask:
         """Tell which combinations meet the constraints."""
         by_name = {self.space.names[j]: codes[:, i] for i, j in enumerate(self.columns)}
         out = np.ones(len(codes), dtype=bool)
@@ -260,7 +260,7 @@ class Mended:
 
 
 def rings(tie: Tie, boxes: Boxes, rows: Rows) -> Mended:
-    """Look for the nearest legal combinations in rings: all that change k attributes, for growing k.
+    """Look for the nearest valid combinations in rings: all that change k attributes, for growing k.
 
     A box leaves as open when its next ring is too long; ``least`` says how many attributes that one changes.
     """
@@ -301,7 +301,7 @@ def _lengths(choices: Numbers) -> npt.NDArray[np.float64]:
 
 
 def _ring(tie: Tie, boxes: Boxes, own: Rows, must: Mask, extra: int) -> tuple[Numbers, Rows]:
-    """Return which boxes have a legal combination in this ring, and the nearest of each."""
+    """Return which boxes have a valid combination in this ring, and the nearest of each."""
     owners, codes = [np.zeros(0, dtype=np.int64)], [own[:0]]
     for chosen in itertools.combinations(np.flatnonzero(~must), extra):
         changing = must.copy()
@@ -317,7 +317,7 @@ def _ring(tie: Tie, boxes: Boxes, own: Rows, must: Mask, extra: int) -> tuple[Nu
 
 
 def _judged(tie: Tie, boxes: Boxes, own: Rows, must: Mask, changing: Mask) -> Iterator[tuple[Numbers, Rows]]:
-    """Change the same columns of all boxes in every way; give the nearest legal combination of each, in pieces."""
+    """Change the same columns of all boxes in every way; give the nearest valid combination of each, in pieces."""
     places, keeps = np.flatnonzero(changing), ~must[changing]
     columns = np.array(tie.columns)[places]
     # A column that need not change has its own code among the allowed ones; here it takes another.
@@ -339,8 +339,8 @@ def _judged(tie: Tie, boxes: Boxes, own: Rows, must: Mask, changing: Mask) -> It
                 codes[:, i] = code + (keeps[k] & (code >= codes[:, i]))
             else:
                 codes[:, i] = _listed(boxes.codes(j), own[:, i] if keeps[k] else None)[owner, digit]
-        legal = tie.legal(codes)
-        yield _firsts(tie, owner[legal], codes[legal], own)
+        valid = tie.valid(codes)
+        yield _firsts(tie, owner[valid], codes[valid], own)
         first = last
 
 
@@ -364,7 +364,7 @@ def _firsts(tie: Tie, owner: Numbers, codes: Rows, own: Rows) -> tuple[Numbers, 
 
 
 def scan(tie: Tie, boxes: Boxes, rows: Rows) -> Mended:
-    """Look for the nearest legal combinations in the list of all."""
+    """Look for the nearest valid combinations in the list of all."""
     assert tie.table is not None
     own = rows[:, list(tie.columns)]
     out = Mended.blank(tie, len(rows), NONE)
@@ -385,7 +385,7 @@ def scan(tie: Tie, boxes: Boxes, rows: Rows) -> Mended:
 
 
 def choose(tie: Tie, boxes: Boxes, bits: npt.NDArray[np.uint64]) -> Mended:
-    """Take one of the legal combinations of each box, all alike, as the bits say."""
+    """Take one of the valid combinations of each box, all alike, as the bits say."""
     assert tie.table is not None
     out = Mended.blank(tie, len(boxes), NONE)
     for part, inside in _members(tie, boxes):

@@ -4,14 +4,14 @@ The format::
 
     protected = ["sex"]
     constraints = ["hours <= 60 or age >= 3"]
-    limit = 1000                            # optional: the most counterparts of one individual
+    max_family_size = 1000                            # optional: the most counterparts of one individual
 
     [[attribute]]                           # one table for each column, in the model's order
     name = "age"
     kind = "integer"                        # integer, real, ordinal, nominal, boolean
     low = 17                                # integer and real; step is optional
     high = 90
-    missing = true                          # optional: "no value" is a legal value; "drop": such rows are left out
+    missing = true                          # optional: "no value" is a valid value; "drop": such rows are left out
     dtype = "Int64"                         # optional: the pandas dtype that the model gets
 
     [[attribute]]
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
 
 MISSING = "<missing>"
-_TOP = ("protected", "constraints", "limit", "attribute", "links")
+_TOP = ("protected", "constraints", "max_family_size", "attribute", "links")
 _FIELDS = {
     "integer": ("low", "high", "step"),
     "real": ("low", "high", "step"),
@@ -92,7 +92,7 @@ def dumps(space: Space) -> str:
     constraints = [
         "age > 1",
     ]
-    limit = 1000
+    max_family_size = 1000
     <BLANKLINE>
     [[attribute]]
     name = "age"
@@ -109,7 +109,7 @@ def dumps(space: Space) -> str:
     if space.constraints:
         texts = [f"    {_literal(constraint.text)}," for constraint in space.constraints]
         lines += ["constraints = [", *texts, "]"]
-    lines.append(f"limit = {space.limit}")
+    lines.append(f"max_family_size = {space.max_family_size}")
     reasons = {note.name: note.reason for note in space.notes}
     for attribute in space.attributes:
         lines += ["", "[[attribute]]"]
@@ -134,6 +134,8 @@ def loads(text: str, source: str = "<text>") -> Space:
 
     content = parse_toml(text, source, ConfigError)
     reader = _Reader(source)
+    if "limit" in content:  # The key's name in older files.
+        content.setdefault("max_family_size", content.pop("limit"))
     reader.check_keys(content, _TOP, "the file")
     try:
         attributes = reader.attributes(content)
@@ -142,11 +144,13 @@ def loads(text: str, source: str = "<text>") -> Space:
             protected=reader.texts(content, "protected", required=True),
             constraints=reader.texts(content, "constraints"),
             links=reader.links(content, {a.name: a for a in attributes}),
-            **({"limit": reader.field(content, "limit", "the file")} if "limit" in content else {}),
+            **{key: reader.field(content, key, "the file") for key in ("max_family_size",) if key in content},
         )
     except SpaceError as error:
         raise SpaceError(f"{source}: {error}") from None
-    check_limit("space_counterparts", min(space.limit, space.combinations), source, "write a lower limit")
+    check_limit(
+        "space_counterparts", min(space.max_family_size, space.combinations), source, "write a lower max_family_size"
+    )
     return space
 
 
@@ -305,7 +309,7 @@ _TYPES: dict[str, tuple[str, Any]] = {
     "step": ("a number", int | float),
     "values": ("a list", list),
     "missing": ('true, false or "drop"', bool),
-    "limit": ("a whole number", int),
+    "max_family_size": ("a whole number", int),
 }
 
 

@@ -1,4 +1,4 @@
-"""The nearest legal combination of tied attributes by the solver z3, for ties too large to enumerate."""
+"""The nearest valid combination of tied attributes by the solver z3, for ties too large to enumerate."""
 
 from __future__ import annotations
 
@@ -375,11 +375,11 @@ class Solver:
         if self.solver.check() == self.z3.unsat:
             texts = " and ".join(repr(c.text) for c in tie.constraints)
             raise SpaceError(
-                f"no legal individual: {texts} cannot hold together; loosen one of them or widen an attribute's bounds"
+                f"no valid individual: {texts} cannot hold together; loosen one of them or widen an attribute's bounds"
             )
 
     def nearest(self, boxes: Boxes, rows: Rows, least: Any) -> Mended:
-        """Find the nearest legal combination of each box; ``least`` is how many attributes change at least."""
+        """Find the nearest valid combination of each box; ``least`` is how many attributes change at least."""
         out = Mended.blank(self.tie, len(rows), TIMEOUT)
         for i in range(len(rows)):
             self.solver.push()
@@ -454,7 +454,7 @@ class Solver:
         return int(self.tie.distance(np.asarray(codes, dtype=np.int32), np.asarray(own, dtype=np.int32)))
 
     def _find(self, *conditions: Any) -> list[int] | None:
-        """Find any legal combination under more conditions; None if there is none."""
+        """Find any valid combination under more conditions; None if there is none."""
         switch = self.z3.FreshBool("s", ctx=self.solver.ctx)
         self.solver.add(self.z3.Implies(switch, self.z3.And(self.z3.BoolVal(True, self.solver.ctx), *conditions)))
         for _ in range(REFUSED):

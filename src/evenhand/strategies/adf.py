@@ -188,7 +188,7 @@ def _along(problem: Problem, rows: Rows, direction: Rows, targets: Rows | None, 
 
 def _unstuck(problem: Problem, walk: Walk, moved: Rows, targets: Rows | None, iteration: int, size: int) -> Rows:
     """Let those move one attribute at random whose move changes nothing or breaks a constraint."""
-    stuck = np.flatnonzero((moved == walk.rows).all(axis=1) | ~problem.space.legal(moved))
+    stuck = np.flatnonzero((moved == walk.rows).all(axis=1) | ~problem.space.valid(moved))
     if len(stuck):
         free = np.array(problem.space.free_columns)
         columns = free[problem.stream.below(len(free), "any", walk.walkers[stuck], iteration)]
@@ -210,7 +210,7 @@ def _one_step(
         there = np.where(space.ordered[columns], there, targets[here, columns])
     moved = walk.rows.copy()
     moved[here, columns] = there
-    return np.where(space.legal(moved)[:, None], moved, walk.rows) if space.constraints else moved
+    return np.where(space.valid(moved)[:, None], moved, walk.rows) if space.constraints else moved
 
 
 def _reciprocal(slopes: Floats) -> Floats:

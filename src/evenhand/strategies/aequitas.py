@@ -94,7 +94,7 @@ def _move(
     moved = step(problem.space, rows, columns, down, problem.stream.bits("jump", walkers, step_number))
     if not problem.space.constraints:
         return moved
-    return np.where(problem.space.legal(moved)[:, None], moved, rows)
+    return np.where(problem.space.valid(moved)[:, None], moved, rows)
 
 
 class Chances:

@@ -154,16 +154,16 @@ class Neighbourhood:
         return out
 
     def sample(self, rows: Rows, stream: Stream, pops: npt.NDArray[np.int64]) -> tuple[Rows, npt.NDArray[np.float64]]:
-        """Return legal neighbours and their weights.
+        """Return valid neighbours and their weights.
 
-        Who breaks a constraint is given a drawn legal combination of the attributes that it ties together; where there
+        Who breaks a constraint is given a drawn valid combination of the attributes that it ties together; where there
         are too many to list, the individual's own.
         """
         around = self.around(rows, stream, pops)
         flat = around.reshape(-1, around.shape[2])
         for tie in ties(self.space):
             columns = np.array(tie.columns)
-            broken = np.flatnonzero(~tie.legal(flat[:, columns]))
+            broken = np.flatnonzero(~tie.valid(flat[:, columns]))
             walker, column = pops[broken // self.size] * self.size + broken % self.size, int(columns[0])
             if tie.table is None:
                 mended = rows[broken // self.size][:, columns]

@@ -155,7 +155,7 @@ class Images:
 class Fillings:
     """Families: each image with every filling of its patch."""
 
-    legal = testable = None
+    valid = testable = None
 
     def __init__(self, individuals: Images) -> None:
         self.individuals, self.space = individuals, individuals.space

@@ -47,7 +47,7 @@ def test_a_family_is_the_text_and_every_swap(occurrences: str) -> None:
     spread = families.to_grid(np.arange(len(families.asked)))
     for row, members in enumerate(expected):
         got = [families.asked[at] for at in spread[row]]
-        assert got == members + [members[0]] * (families.legal.shape[1] - len(members))
+        assert got == members + [members[0]] * (families.valid.shape[1] - len(members))
 
 
 @pytest.mark.parametrize("occurrences", ["each", "together"])
@@ -95,7 +95,7 @@ def test_edits_keep_terms_where_they_are() -> None:
 def test_a_family_beyond_the_limit_is_a_sample_that_depends_on_seed_and_text_alone() -> None:
     texts = ["reds " * 9, "reds", "blues reds"]
     full = team_space().begin(texts)
-    ground = team_space(limit=5).begin(texts)
+    ground = team_space(max_family_size=5).begin(texts)
     assert (ground.sampled, ground.sizes.tolist()) == (1, [5, 3, 5])
     every = full.families(full.seeds, 0)
     drawn = set()

@@ -115,13 +115,13 @@ class TextFamilies:
         return self.individuals.ground.families(self.individuals[which], self._seed)
 
     @cached_property
-    def legal(self) -> npt.NDArray[np.bool_]:
+    def valid(self) -> npt.NDArray[np.bool_]:
         """Which places there are: families differ in size."""
         return np.arange(int(self.places.max(initial=1))) < self.places[:, None]
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Line answers up as (family, place, ...); a place that there is not repeats the text's own answer."""
-        return answers[self.starts[:, None] + np.where(self.legal, np.arange(self.legal.shape[1]), 0)]
+        return answers[self.starts[:, None] + np.where(self.valid, np.arange(self.valid.shape[1]), 0)]
 
     @property
     def identities(self) -> tuple[Positions, Positions, Positions]:

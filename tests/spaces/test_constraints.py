@@ -314,7 +314,7 @@ def test_long_but_valid():
 
 @pytest.mark.parametrize("text", [None, 3, b"age > 3", ["age > 3"]])
 def test_not_a_text(text):
-    with pytest.raises(SpaceError, match="a constraint is a text"):
+    with pytest.raises(SpaceError, match="constraints must be texts"):
         parse(text, ATTRIBUTES)
 
 

@@ -86,7 +86,7 @@ def test_a_space_made_by_hand_is_asked_about_when_rows_come(attribute):
 
 
 def test_wrong_words_are_refused():
-    with pytest.raises(SpaceError, match='"group" or "drop"'):
+    with pytest.raises(SpaceError, match="missing must be one of None, 'group', 'drop'"):
         eh.Space.infer(FRAME, protected="sex", missing="ignore")
     with pytest.raises(SpaceError, match='True, False or "drop"'):
         eh.Nominal("sex", ["F", "M"], missing="group")

@@ -205,20 +205,20 @@ def test_data_outside_the_space_is_clipped_or_dropped_and_counted() -> None:
         ({"protected": "sx"}, "no attribute 'sx'.*sex"),
         ({"protected": []}, "name at least one"),
         ({"protected": ["sex", "sex"]}, "once"),
-        ({"protected": ["age", "relationship", "sex", "pregnancies", "race"]}, "every attribute is protected"),
+        ({"protected": ["age", "relationship", "sex", "pregnancies", "race"]}, "must not name every attribute"),
         ({"constraints": ["age > 30"]}, "no valid individual.*age > 30"),
         ({"constraints": ["age > 19", "age < 19"]}, "cannot hold together"),
-        ({"links": {"race": {}}}, "protected"),
+        ({"links": {"race": {}}}, "start at a protected attribute"),
         ({"links": {"sex": {"race": {"Other": {}}}}}, None),
         ({"links": {"sex": {"race": {"Male": {"a": "zz"}}}}}, "'zz' is not a value of 'race'"),
-        ({"links": {"sex": {"sex": {"Male": {}}}}}, "protected"),
+        ({"links": {"sex": {"sex": {"Male": {}}}}}, "end at a free attribute"),
         ({"max_family_size": 1}, "max_family_size"),
         ({"protected": 5}, "got 5"),
-        ({"links": [1]}, "links must be"),
-        ({"links": {"sex": {"race": 5}}}, "got 5 inside"),
-        ({"links": {"sex": {"race": {"Male": 5}}}}, "got 5 inside"),
+        ({"links": [1]}, "links must have the form"),
+        ({"links": {"sex": {"race": 5}}}, "links must have the form.*got 5"),
+        ({"links": {"sex": {"race": {"Male": 5}}}}, "links must have the form.*got 5"),
         ({"protected": ["sex", "race"], "max_family_size": 5, "links": LINKS}, "max_family_size must be at least 6"),
-        ({"sensitive_features": "race"}, "two names of one thing"),
+        ({"sensitive_features": "race"}, "two names of one setting"),
     ],
 )
 def test_wrong_spaces_say_what_to_do(wrong: dict[str, Any], words: str | None) -> None:
@@ -230,13 +230,13 @@ def test_wrong_spaces_say_what_to_do(wrong: dict[str, Any], words: str | None) -
 
 
 def test_wrong_attributes() -> None:
-    with pytest.raises(SpaceError, match="names must differ; twice: a"):
+    with pytest.raises(SpaceError, match="must have different names; twice: a"):
         eh.Space([eh.Boolean("a"), eh.Boolean("a")], protected="a")
     with pytest.raises(SpaceError, match="single value"):
         eh.Space([eh.Boolean("a"), eh.Nominal("sex", ["F"])], protected="sex")
-    with pytest.raises(SpaceError, match="got str"):
+    with pytest.raises(SpaceError, match="attributes must be.*got 'a'"):
         eh.Space(["a"], protected="a")  # type: ignore[list-item]
-    with pytest.raises(SpaceError, match="got none"):
+    with pytest.raises(SpaceError, match="at least one attribute"):
         eh.Space([], protected="a")
 
 

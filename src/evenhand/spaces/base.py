@@ -1,7 +1,8 @@
-"""What everything above the space packages needs of a space, whatever its individuals are.
+"""The two protocols that everything above the spaces needs, whatever the individuals are.
 
-``AnySpace`` is what a user names: a table's attributes, or the terms of texts. ``bind`` makes it a ``BoundSpace``, with
-the data and the model of a run. A ``Space`` of attributes is bound as it is; a ``TextSpace`` a ``BoundTextSpace``.
+``AnySpace`` is what a user makes: the attributes of a table, or the terms of texts. ``bind`` makes it a ``BoundSpace``,
+with the data and the model of a run. A ``Space`` of attributes is its own bound space; a ``TextSpace`` becomes a
+``BoundTextSpace``.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import SpaceError, StrategyError
+from evenhand.errors import SpaceError, StrategyError, search
 from evenhand.spaces.individuals import Ids, Keys
-from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
     from evenhand.spaces.findings import Findings
+    from evenhand.spaces.tabular import Space
 
 
 class Block(Protocol):
@@ -41,12 +42,12 @@ class Block(Protocol):
 
     @property
     def rows(self) -> Any:
-        """What an ``Asker`` takes: an array with a row for each, or a list of texts."""
+        """What a model is asked: an array with a row for each, or a list of texts."""
         ...
 
     @property
     def stored(self) -> npt.NDArray[Any]:
-        """What tells each one from all others, as it is digested for the log."""
+        """What identifies each one, as it is digested for the log."""
         ...
 
 
@@ -75,7 +76,7 @@ class Families(Protocol):
 
     @property
     def testable(self) -> npt.NDArray[np.bool_] | None:
-        """Which families have somebody to compare (None: all)."""
+        """Which families have at least two members to compare (None: all)."""
         ...
 
     @property
@@ -85,7 +86,7 @@ class Families(Protocol):
 
     @property
     def asked(self) -> Any:
-        """What an ``Asker`` takes, family after family."""
+        """What a model is asked, family after family."""
         ...
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -93,7 +94,7 @@ class Families(Protocol):
         ...
 
     def most_different(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Name one member of each family so that ``BoundSpace.most_different`` can take it back."""
+        """Name one member of each family so that ``BoundSpace.most_different`` can rebuild it."""
         ...
 
 
@@ -114,7 +115,7 @@ class BoundSpace(Protocol):
         ...
 
     def probes(self, people: Any, count: int = 64) -> Any:
-        """Return the fixed individuals whose answers tell one model from another."""
+        """Return the fixed individuals whose answers identify a model."""
         ...
 
     def digest_of(self, people: Any) -> str:
@@ -151,19 +152,19 @@ class BoundSpace(Protocol):
         ...
 
     def families(self, individuals: Any, seed: int) -> Families:
-        """Build everyone who differs from the individuals in what is protected only."""
+        """Build the individuals with their counterparts, which differ in what is protected only."""
         ...
 
     def batch_size_for(self, individuals: Any, positions: npt.NDArray[np.int64], rows: int) -> int:
-        """Say how many of the individuals at some positions fit one call of so many rows with their families."""
+        """Return how many of the individuals at some positions fit one call of so many rows with their families."""
         ...
 
     def most_different(self, individuals: Any, stored: npt.NDArray[Any]) -> Any:
-        """Take counterparts of individuals back from what ``Families.most_different`` named."""
+        """Rebuild counterparts of individuals from what ``Families.most_different`` named."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """Give everything that makes this space, in plain values."""
+        """Return everything that makes this space, in plain values."""
         ...
 
 
@@ -179,7 +180,7 @@ class Bound:
     dropped: int = 0
     """Rows left out: outside the space, or without a text."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What else there is to say about the data, by name."""
+    """Other counts about the data, by name."""
 
 
 @runtime_checkable
@@ -226,29 +227,31 @@ class AnySpace(Protocol):
         ...
 
 
-def require(space: Any, feature: str, call: str = "this", instead: str = "eh.audit takes it") -> None:
-    """Raise where a space does not support what a call needs; the one place that refuses a kind of space.
+def require(space: Any, feature: str, call: str = "this", instead: str = "use eh.audit") -> None:
+    """Raise where a space does not support what a call needs.
 
-    >>> from evenhand.spaces.attributes import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> require(Space([Integer("age", 1, 9), Boolean("member")], protected="member"), "attributes", "eh.regions")
     """
     if not isinstance(space, AnySpace):
-        raise SpaceError(f"space must be an eh.Space, got {type(space).__name__}; eh.Space.infer(frame, ...) makes one")
+        remedy = "eh.Space.infer(frame, ...) makes one"
+        raise SpaceError("must be an eh.Space", parameter="space", value=type(space).__name__, remedy=remedy)
     if not space.supports(feature):
-        raise SpaceError(f"{call} is for {feature}, and this is one of {space.noun}s; {instead}")
+        raise SpaceError(f"{call} is for {feature}, and this is a space of {space.noun}s", remedy=instead)
 
 
 def table(ground: Any) -> Space:
-    """Return ground as the space of a table; raise where it is of texts.
+    """Return a bound space as one of attributes; raise where it is of another kind.
 
-    >>> from evenhand.spaces.attributes import Boolean, Integer
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
     >>> table(space) is space
     True
     """
-    if not isinstance(ground, Space):
+    space: Space = ground
+    if not ground.supports("attributes"):
         raise StrategyError(
-            f"this is for spaces of attributes, and the space is one of {ground.space.noun}s; use a search of its own, "
-            f"such as strategy={ground.space.default_strategy!r}"
+            f"this needs a space of attributes, and the space is one of {ground.space.noun}s",
+            remedy=("use another search, such as ", search(ground.space.default_strategy)),
         )
-    return ground
+    return space

@@ -1,7 +1,7 @@
-"""The tree that a constraint is, and its evaluation on whole columns.
+"""The language of constraints: the tree, its evaluation on whole columns, and the parser.
 
-The nodes are small and frozen, and checked when they are made from text (see ``grammar``): a solver can
-translate them without looking at types again.
+The nodes are small and frozen, and checked when they are made from text, so that a solver can translate them without
+looking at types again.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import bisect
 import math
+import operator
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
@@ -102,27 +103,29 @@ Value: TypeAlias = Column | Literal | Arithmetic
 Condition: TypeAlias = Compare | Member | Missing | And | Or | Not
 
 
-def parts(node: Condition | Value) -> tuple[Condition | Value, ...]:
-    """Return the nodes right below one.
+def walk(node: Condition | Value) -> Iterator[Condition | Value]:
+    """Go through a node and everything below it.
 
-    >>> parts(Not(Missing(Column("age"))))
-    (Missing(operand=Column(name='age')),)
+    >>> [type(part).__name__ for part in walk(Not(Missing(Column("age"))))]
+    ['Not', 'Missing', 'Column']
     """
-    match node:
-        case And(below) | Or(below):
-            return below
-        case Not(below):
-            return (below,)
-        case Compare(_, left, right) | Arithmetic(_, left, right):
-            return (left, right)
-        case Member(operand) | Missing(operand):
-            return (operand,)
-    return ()
+    todo: list[Condition | Value] = [node]
+    while todo:
+        node = todo.pop()
+        yield node
+        match node:
+            case And(parts) | Or(parts):
+                todo += parts
+            case Not(part):
+                todo.append(part)
+            case Compare(_, left, right) | Arithmetic(_, left, right):
+                todo += (left, right)
+            case Member(operand) | Missing(operand):
+                todo.append(operand)
 
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": np.equal, "!=": np.not_equal,
-    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
 }  # fmt: skip
 _CALCULATE: dict[str, Callable[[Any, Any], Any]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide, "%": np.remainder
@@ -164,10 +167,10 @@ class Columns:
         attribute = self._listed(left) or self._listed(right)
         if attribute is not None:
             a, b = self._rank(left, attribute), self._rank(right, attribute)
-            return _COMPARE[op](a, b) & (a >= 0) & (b >= 0)
+            return COMPARE[op](a, b) & (a >= 0) & (b >= 0)
         a, b = self._number(left), self._number(right)
         # NaN is unequal to everything; all other comparisons with it are false already.
-        return _COMPARE[op](a, b) if op != "!=" else (a != b) & (a == a) & (b == b)
+        return COMPARE[op](a, b) if op != "!=" else (a != b) & (a == a) & (b == b)
 
     def _missing(self, operand: Value) -> Any:
         attribute = self._listed(operand)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evenhand.criteria import Places
 from evenhand.errors import GAP, ModelError
+from evenhand.spaces.attributes import plain_value
 from evenhand.spaces.base import table
 from evenhand.spaces.individuals import Individuals
 
@@ -44,8 +45,10 @@ class Decisions:
             return labels.astype(np.float64)
         if labels.dtype.kind in "iu" and (known := self._small_codes(labels)) is not None:
             return known
-        inverse, uniques = _factorised(labels)
-        plain = [_plain(value) for value in uniques]
+        import pandas as pd
+
+        inverse, uniques = pd.factorize(labels)
+        plain = [_plain(value) for value in np.asarray(uniques)]
         for value in plain:
             if _identity(value) not in self._codes:
                 self._codes[_identity(value)] = len(self.values)
@@ -60,7 +63,7 @@ class Decisions:
         return table[inverse] if len(inverse) else np.zeros(0, dtype=np.int16)
 
     def _small_codes(self, labels: npt.NDArray[Any]) -> npt.NDArray[np.int16] | None:
-        """Look class numbers up that were all seen before; this is the commonest case by far."""
+        """Look up class numbers that were all seen before, the most common case."""
         if not len(labels) or labels.min() < 0 or labels.max() >= len(self._small):
             return None
         codes = self._small[labels]
@@ -78,7 +81,7 @@ class Decisions:
         return out
 
     def check_codes(self, codes: npt.NDArray[Any]) -> None:
-        """Raise a ``ValueError`` where stored codes are of decisions that there are not."""
+        """Raise a ``ValueError`` where stored codes are out of range."""
         if codes.dtype.kind != "f" and len(codes) and (codes.min() < 0 or codes.max() >= len(self.values)):
             raise ValueError(f"it has codes of decisions that are not among its {len(self.values):,}")
 
@@ -90,7 +93,7 @@ class Decisions:
         self.check_codes(np.unpackbits(packed, count=count) if bits else packed)
 
     def pack(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Turn decisions into the fewest bytes: one bit each as long as there are two."""
+        """Turn decisions into as few bytes as possible: one bit each as long as there are two."""
         codes = self.encode(labels)
         if codes.dtype.kind == "f":
             return codes
@@ -98,7 +101,7 @@ class Decisions:
         return np.packbits(codes.astype(bool)) if few else codes.astype(np.min_scalar_type(len(self.values) - 1))
 
     def unpack(self, packed: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
-        """Take decisions back from their bytes.
+        """Rebuild decisions from their bytes.
 
         >>> table = Decisions()
         >>> table.unpack(table.pack(np.array(["no", "yes", "no"])), 3).tolist()
@@ -142,16 +145,8 @@ def column_of(said: npt.NDArray[Any]) -> pd.Series[Any]:
         return pd.Series(said, dtype=object)
 
 
-def _factorised(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return each label's position among the different ones, and those."""
-    import pandas as pd
-
-    inverse, uniques = pd.factorize(labels)
-    return inverse, np.asarray(uniques)
-
-
 def _plain(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
+    value = plain_value(value)
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -165,14 +160,14 @@ class Findings:
     """Pairs found so far, kept as blocks; ``stored`` forms are ids where the space fits, rows otherwise."""
 
     space: Any
-    """Of attributes, or what is of texts."""
+    """The space of the pairs, bound or not."""
     coding: Decisions = field(default_factory=Decisions)
     blocks: list[dict[str, npt.NDArray[Any]]] = field(default_factory=list)
     count: int = 0
     confirmed: npt.NDArray[np.bool_] | None = None
-    """Which the model was asked about again, and answered as before; None: none yet."""
+    """Which pairs are confirmed: asked again with the same answers. None: none yet."""
     example: Any = None
-    """A decision of the model, by which the columns of no findings have the types that those of some have."""
+    """A decision of the model, which gives the columns their types where there are no findings."""
 
     kept: ClassVar[tuple[str, ...]] = PAIRS
 
@@ -226,7 +221,7 @@ class Findings:
             self.confirmed = None if self.confirmed is None else self.confirmed[:count]
 
     def note(self, labels: npt.NDArray[Any]) -> None:
-        """Note what decisions of the model are like."""
+        """Keep a decision of the model as an example."""
         self.example = _plain(labels[0]) if len(labels) else None
 
     def mark(self, confirmed: npt.NDArray[np.bool_]) -> None:
@@ -241,7 +236,7 @@ class Findings:
             self.confirmed = None if self.confirmed is None else np.delete(self.confirmed, positions)
 
     def upheld(self, at: Any = slice(None)) -> npt.NDArray[np.bool_]:
-        """Tell which pairs at some places are confirmed."""
+        """Return which pairs at some places are confirmed."""
         return np.asarray((np.zeros(self.count, dtype=bool) if self.confirmed is None else self.confirmed)[at])
 
     def joined(self) -> dict[str, npt.NDArray[Any]]:
@@ -268,11 +263,11 @@ class Findings:
         return Individuals.from_stored(self.space, self.select(which, at))
 
     def rows(self, which: str = "individual", at: Any = slice(None)) -> Any:
-        """Return one side of the pairs as an ``Asker`` takes them."""
+        """Return one side of the pairs as a model is asked about them."""
         return self.individuals(which, at).rows
 
     def decisions(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:
-        """Return what the model said of one side."""
+        """Return the decisions about one side."""
         return self.coding.decode(self.select(which, at))
 
     def frame(self, at: Any = slice(None)) -> pd.DataFrame:

@@ -1,15 +1,15 @@
-"""Uniform valid individuals, dealt from a counter.
+"""Uniform valid individuals, drawn by a counter.
 
-A sampler deals the draws ``start .. start + n`` of a stream. Attributes that no constraint mentions are drawn on their
-own; attributes tied together by constraints are drawn from the list of their valid combinations, so that even tight
-constraints cost nothing and contradictory ones are found at once. Only where such a list would be too long are
+A sampler returns the draws ``start .. start + n`` of a stream. Attributes that no constraint mentions are drawn
+independently; attributes tied together by constraints are drawn from the list of their valid combinations, so that
+tight constraints cost nothing and contradictory ones are found at once. Only where such a list would be too long are
 individuals drawn freely and invalid ones left out.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,9 @@ import numpy.typing as npt
 from evenhand._files import check_limit
 from evenhand._rng import Stream
 from evenhand.errors import SpaceError
-from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.constraints import Constraint
+from evenhand.spaces.expressions import shown
+from evenhand.spaces.individuals import Individuals, limbs
 
 if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
@@ -50,7 +52,8 @@ class Sampler:
         self.count = math.prod(digit.count for digit in self.digits)
         """How many individuals it can deal (valid ones, unless it rejects)."""
         self.deck = self.count <= DECK
-        self._groups = _groups(self.digits)
+        # One 64-bit draw serves each group with a bias below 2**-32.
+        self._groups = limbs([(digit, digit.count) for digit in self.digits], 2**32)
 
     def deal(self, stream: Stream, start: int, n: int, *, repeats: bool = False) -> tuple[Individuals, int]:
         """Return up to ``n`` individuals and the counter after them; fewer when the deck ends.
@@ -72,8 +75,8 @@ class Sampler:
             lost = 0 if len(valid) else lost + len(block)
             if lost >= HOPELESS:
                 raise SpaceError(
-                    f"no valid individual in {lost:,} draws; the constraints contradict each other or are very tight: "
-                    "loosen them, or narrow the attributes' bounds"
+                    f"no valid individual in {lost:,} draws; the constraints contradict each other or are very tight",
+                    remedy="loosen them, or narrow the attributes' bounds",
                 )
             parts.append(block[valid])
             found += len(valid)
@@ -124,13 +127,9 @@ def _digits(space: Space) -> tuple[list[Digit], bool]:
             continue
         table = _valid_table(space, columns)
         if not len(table):
-            texts = [c.text for c in space.constraints if set(c.names) <= {space.names[j] for j in columns}]
-            raise SpaceError(
-                f"no valid individual: {' and '.join(repr(t) for t in texts)} cannot hold together; "
-                "loosen one of them or widen an attribute's bounds"
-            )
+            raise contradiction(c.text for c in tying(space, columns))
         digits.append(Digit(columns, len(table), table))
-    used = set(itertools.chain.from_iterable(tied))
+    used = {j for columns in tied for j in columns}
     digits += [Digit((j,), space.coding.sizes[j]) for j in space.coding.order if j not in used]
     position = {j: i for i, j in enumerate(space.coding.order)}
     return sorted(digits, key=lambda digit: position[digit.columns[0]]), rejects
@@ -148,30 +147,33 @@ def components(space: Space) -> list[tuple[int, ...]]:
     return [tuple(sorted(group)) for group in groups if group]
 
 
+def tying(space: Space, columns: Sequence[int]) -> list[Constraint]:
+    """Return the constraints that speak of some columns alone."""
+    names = {space.names[j] for j in columns}
+    return [constraint for constraint in space.constraints if names.issuperset(constraint.names)]
+
+
+def contradiction(texts: Iterable[str]) -> SpaceError:
+    """Make the error for constraints that no individual meets.
+
+    >>> print(contradiction(["age > 9"]))
+    no valid individual: 'age > 9' cannot hold together; loosen one of them or widen an attribute's bounds
+    """
+    together = " and ".join(map(shown, texts))
+    remedy = "loosen one of them or widen an attribute's bounds"
+    return SpaceError(f"no valid individual: {together} cannot hold together", remedy=remedy)
+
+
 def _valid_table(space: Space, columns: tuple[int, ...]) -> npt.NDArray[np.int32]:
     """List the valid combinations of some columns."""
-    sizes, names = [space.coding.sizes[j] for j in columns], {space.names[j] for j in columns}
-    tying = [constraint for constraint in space.constraints if names.issuperset(constraint.names)]
-    work = math.prod(sizes) * sum(constraint.conditions for constraint in tying)
-    check_limit("constraint_work", work, f"the constraints on {sorted(names)[:3]}", "write fewer or shorter ones")
+    sizes, constraints = [space.coding.sizes[j] for j in columns], tying(space, columns)
+    work = math.prod(sizes) * sum(constraint.conditions for constraint in constraints)
+    where = f"the constraints on {sorted(space.names[j] for j in columns)[:3]}"
+    check_limit("constraint_work", work, where, "write fewer or shorter ones")
     codes = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1)
     by_name = {space.names[j]: codes[i] for i, j in enumerate(columns)}
     valid = np.ones(codes.shape[1], dtype=bool)
     cache: dict[str, npt.NDArray[Any]] = {}
-    for constraint in tying:
+    for constraint in constraints:
         valid &= constraint.holds_codes(by_name, cache)
     return np.ascontiguousarray(codes[:, valid].T)
-
-
-def _groups(digits: list[Digit]) -> list[tuple[list[Digit], int]]:
-    """Group digits so that one 64-bit draw serves each group with a bias below 2**-32."""
-    groups: list[tuple[list[Digit], int]] = []
-    current: list[Digit] = []
-    size = 1
-    for digit in digits:
-        if current and size * digit.count > 2**32:
-            groups.append((current, size))
-            current, size = [], 1
-        current.append(digit)
-        size *= digit.count
-    return [*groups, (current, size)]

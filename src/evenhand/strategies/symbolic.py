@@ -14,10 +14,11 @@ from evenhand._keyset import Memo
 from evenhand._rng import Stream
 from evenhand.errors import KOSEI, THRESHOLD, StrategyError
 from evenhand.search import Problem, Query, Search, judge, label, work
+from evenhand.spaces.attributes import Mask
 from evenhand.spaces.individuals import Individuals, Rows
 from evenhand.spaces.solve import Solved, check_solvable, solve_any, solve_nearest
 from evenhand.spaces.tabular import Space
-from evenhand.spaces.ties import Boxes, Mask, ties
+from evenhand.spaces.ties import Boxes, ties
 from evenhand.strategies._checks import at_least, between, chance, one_of
 from evenhand.strategies._seeds import MOST, clustered, more, numbers
 

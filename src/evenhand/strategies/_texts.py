@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evenhand.errors import DataError
 from evenhand.search import Problem, Query, Search, Verdicts, contrast, judge, swap
 from evenhand.spaces.text.individuals import TextIndividuals, TextPairs
-from evenhand.spaces.text.space import BoundTextSpace, nudged
+from evenhand.spaces.text.space import BoundTextSpace, replace_random_word
 from evenhand.spaces.text.tokens import Positions
 from evenhand.strategies._seeds import numbers
 
@@ -100,7 +100,7 @@ def _starts(problem: Problem, texts: TextIndividuals, size: int, rounds: int | N
         part = texts[cuts[cut] : cuts[cut] + size]
         walk = TextWalk(again * len(texts) + cuts[cut] + np.arange(len(part)), part)
         for step in range(min(again, NUDGES)):
-            able, moved = nudged(problem.texts, walk.texts, problem.stream, "again", walk.walkers, step)
+            able, moved = replace_random_word(problem.texts, walk.texts, problem.stream, "again", walk.walkers, step)
             walk = TextWalk(walk.walkers[able], moved)
         if len(walk):
             yield walk

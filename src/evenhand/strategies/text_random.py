@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from evenhand.search import Problem, Query, Search, judge
-from evenhand.spaces.text.space import nudged
+from evenhand.spaces.text.space import replace_random_word
 from evenhand.strategies._checks import at_least, one_of
 from evenhand.strategies._texts import TextWalk, in_rounds
 
@@ -82,7 +82,7 @@ class TextRandom:
 
 def _moved(problem: Problem, walk: TextWalk, phase: str, step: int) -> TextWalk:
     """Change one word of each; who has none that can be changed stays behind and is counted."""
-    able, texts = nudged(problem.texts, walk.texts, problem.stream, phase, walk.walkers, step)
+    able, texts = replace_random_word(problem.texts, walk.texts, problem.stream, phase, walk.walkers, step)
     if len(able) < len(walk):
         problem.count("texts_that_cannot_move", len(walk) - len(able))
     return TextWalk(walk.walkers[able], texts)

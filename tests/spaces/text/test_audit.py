@@ -213,7 +213,7 @@ def test_searches_and_spaces_that_do_not_go_together() -> None:
     for name in ("kosei", "adf"):
         with pytest.raises(StrategyError, match=f"{name} searches attributes.*text-random"):
             eh.audit(len, team_space(), name, data=["reds"])
-    with pytest.raises(SpaceError, match="got int"):
+    with pytest.raises(SpaceError, match="space must be an eh.Space, got 'int'"):
         eh.audit(len, 3)
     with pytest.raises(DataError, match="data="):
         eh.audit(len, team_space(), "text-random")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.repairs.text_rows import UsedTexts
-from evenhand.spaces.text.space import nudged
+from evenhand.spaces.text.space import replace_random_word
 from evenhand.spaces.text.tokens import Texts
 
 FREE = [
@@ -42,7 +42,7 @@ def test_what_is_made_of_a_text_reads_like_it(strings, lexicon, avoid):
     ground = small_space(lexicon, avoid=avoid).begin([*strings, LEXICONS[lexicon]])
     people = ground.seeds
     for step in range(6):
-        _, people = nudged(ground, people, Stream(step), "walk", np.arange(len(people)), step)
+        _, people = replace_random_word(ground, people, Stream(step), "walk", np.arange(len(people)), step)
         fresh, known = ground.swaps.find(Texts.of(people.rows)), ground.found.of(people.seeds)
         for field in ("text", "start", "stop", "form", "identity", "casing"):
             assert getattr(fresh, field).tolist() == getattr(known, field).tolist(), people.rows

@@ -127,10 +127,10 @@ def test_moves_take_the_case_over():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"k": 0}, "k must be a whole number of at least 1, got 0"),
-        ({"k": 2.5}, "k must be a whole number of at least 1, got 2.5"),
-        ({"limit": 0}, "limit must be a whole number of at least 1, got 0"),
-        ({"avoid": "she"}, "avoid must be a collection of words, got the text 'she'"),
+        ({"k": 0}, "k must be an integer of at least 1, got 0"),
+        ({"k": 2.5}, "k must be an integer of at least 1, got 2.5"),
+        ({"limit": 0}, "limit must be an integer of at least 1, got 0"),
+        ({"avoid": "she"}, "avoid must be a collection of words, got 'she'"),
     ],
 )
 def test_wrong_settings_are_said(settings, message):

@@ -47,14 +47,14 @@ def test_missing_texts_are_dropped_and_counted() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (None, "needs texts.*data="),
+        (None, "data must be texts.*data="),
         ("The reds won.", "list"),
         (["Nobody."], "none of 1 texts.*team"),
         ([], "needs texts to start from, got none"),
         ([None, float("nan")], "needs texts to start from, all 2 are missing"),
         (["reds", 3], "text 1 must be a string, got 3"),
         (["reds", b"reds"], "text 1 must be a string"),
-        (5, "got int"),
+        (5, "data must be .*got 5"),
         (pd.DataFrame({"txt": ["reds"]}), "no column 'text'.*'txt'.*column="),
     ],
 )
@@ -72,7 +72,7 @@ def test_data_that_are_none(data: Any, words: str) -> None:
         ({"k": 0}, "k must be"),
         ({"k": True}, "k must be"),
         ({"max_family_size": 1}, "max_family_size must be"),
-        ({"occurrences": "all"}, "occurrences must be one of each, together"),
+        ({"occurrences": "all"}, "occurrences must be one of 'each', 'together'"),
         ({"ambiguous": "no"}, "ambiguous must be one of"),
         ({"avoid_protected": "no"}, "avoid_protected must be True or False, got 'no'"),
         ({"agree": "yes"}, "agree must be True or False"),

@@ -238,7 +238,7 @@ def test_ambiguous_terms_have_a_switch():
         for how in ("always", "context", "never")
     }
     assert found == {"always": [0, 1, 2], "context": [1, 2], "never": [2]}
-    with pytest.raises(SpaceError, match="ambiguous must be one of context, always, never, got 'often'"):
+    with pytest.raises(SpaceError, match="ambiguous must be one of 'context', 'always', 'never', got 'often'"):
         Swaps([load("race")], texts.vocabulary, "often")
 
 

@@ -216,7 +216,7 @@ def test_scores_words_values_and_pictures() -> None:
     for plot in (plain.plot_convergence, plain.plot_intervals, plain.plot_gaps, measure(world(), TEXTS).plot_gaps):
         assert plot().axes
     assert repr(plain) == f"Estimate: {plain.sentence}"
-    with pytest.raises(SpaceError, match="one of texts"):
+    with pytest.raises(SpaceError, match="a space of texts"):
         eh.remaining(plain)
 
 

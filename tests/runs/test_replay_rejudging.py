@@ -45,5 +45,5 @@ def test_nothing_is_asked_beyond_the_limit() -> None:
 @pytest.mark.parametrize("call", [eh.regions, eh.examples, lambda run: eh.compare(run, run)])
 def test_what_is_for_attributes_says_so(call: Any) -> None:
     run = eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew."])
-    with pytest.raises(SpaceError, match="attributes, and this is one of texts"):
+    with pytest.raises(SpaceError, match="attributes, and this is a space of texts"):
         call(run)

@@ -185,7 +185,7 @@ def test_what_was_found_survives_an_error(space: eh.Space) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"space": "space"}, SpaceError, "got str"),
+        ({"space": "space"}, SpaceError, "got 'str'"),
         ({"strategy": "genetic"}, StrategyError, "did you mean|themis"),
         ({"strategy": eh.Kosei}, StrategyError, "names: themis"),
         ({"seed": -1}, StrategyError, "seed"),

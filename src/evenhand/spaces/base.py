@@ -28,27 +28,22 @@ class Block(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, which: Any) -> Self:
         """Return some of them, by mask, positions or slice."""
-        ...
 
     @property
     def keys(self) -> Keys:
         """What identifies each one's test."""
-        ...
 
     @property
     def ids(self) -> Ids:
         """One integer each; only where the bound space has ids."""
-        ...
 
     @property
     def rows(self) -> Any:
         """What a model is asked: an array with a row for each, or a list of texts."""
-        ...
 
     @property
     def stored(self) -> npt.NDArray[Any]:
         """What identifies each one, as it is digested for the log."""
-        ...
 
 
 class Families(Protocol):
@@ -57,45 +52,36 @@ class Families(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, which: npt.NDArray[Any]) -> Self:
         """Return some of the families."""
-        ...
 
     @property
     def individuals(self) -> Any:
         """The individuals themselves."""
-        ...
 
     @property
     def own(self) -> npt.NDArray[np.int64]:
         """Each individual's place in its family."""
-        ...
 
     @property
     def valid(self) -> npt.NDArray[np.bool_] | None:
         """Which places are asked (None: all)."""
-        ...
 
     @property
     def testable(self) -> npt.NDArray[np.bool_] | None:
         """Which families have at least two members to compare (None: all)."""
-        ...
 
     @property
     def places(self) -> npt.NDArray[np.int64]:
         """How many rows each family asks."""
-        ...
 
     @property
     def asked(self) -> Any:
         """What a model is asked, family after family."""
-        ...
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Line answers up as (family, place, ...); a place that was not asked repeats the individual's own answer."""
-        ...
 
     def most_different(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Name one member of each family so that ``BoundSpace.most_different`` can rebuild it."""
-        ...
 
 
 class BoundSpace(Protocol):
@@ -104,68 +90,53 @@ class BoundSpace(Protocol):
     @property
     def space(self) -> Any:
         """The space as the user named it."""
-        ...
 
     def supports(self, feature: str) -> bool:
         """Whether searches and results that need a feature work here."""
-        ...
 
     def family_inputs(self, families: Any, kind: str, columns: Sequence[str] | None = None) -> Any:
         """Build what a model takes of whole families."""
-        ...
 
     def probes(self, people: Any, count: int = 64) -> Any:
         """Return the fixed individuals whose answers identify a model."""
-        ...
 
     def digest_of(self, people: Any) -> str:
         """Identify the individuals that a search starts from."""
-        ...
 
     def findings(self) -> Findings:
         """Return an empty table of findings."""
-        ...
 
     @property
     def constraints(self) -> Sequence[Any]:
         """What may leave an individual without counterparts."""
-        ...
 
     @property
     def countable(self) -> bool:
         """Whether ``tests`` is the number of tests that can be judged."""
-        ...
 
     @property
     def tests(self) -> int:
         """How many tests there are, where they are countable."""
-        ...
 
     @property
     def has_ids(self) -> bool:
         """Whether individuals have ids."""
-        ...
 
     @property
     def width(self) -> int:
         """The most rows of a family: an individual and its counterparts."""
-        ...
 
     def families(self, individuals: Any, seed: int) -> Families:
         """Build the individuals with their counterparts, which differ in what is protected only."""
-        ...
 
     def batch_size_for(self, individuals: Any, positions: npt.NDArray[np.int64], rows: int) -> int:
         """Return how many of the individuals at some positions fit one call of so many rows with their families."""
-        ...
 
     def most_different(self, individuals: Any, stored: npt.NDArray[Any]) -> Any:
         """Rebuild counterparts of individuals from what ``Families.most_different`` named."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return everything that makes this space, in plain values."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -199,32 +170,25 @@ class AnySpace(Protocol):
     @property
     def sampled(self) -> bool:
         """Whether individuals are compared with a sample of their counterparts, ``max_family_size`` of them."""
-        ...
 
     @property
     def space(self) -> Any:
         """The space itself: findings that are kept can be asked again without data."""
-        ...
 
     def supports(self, feature: str) -> bool:
         """Whether searches and results that need a feature work: "attributes", "texts", or one of its own."""
-        ...
 
     def bind(self, data: Any, model: Any) -> Bound:
         """Bind the space to the data and the model of a run."""
-        ...
 
     def inputs(self, rows: Any, kind: str, columns: Sequence[str] | None = None) -> Any:
         """Build what a model takes: a frame, an array, or a list of texts."""
-        ...
 
     def findings(self) -> Findings:
         """Return an empty table of findings."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return everything that makes this space, in plain values; ``kind`` tells one kind of space from another."""
-        ...
 
 
 def require(space: Any, feature: str, call: str = "this", instead: str = "use eh.audit") -> None:

@@ -45,22 +45,22 @@ _BYTES_PER_VALUE = 4
 """Bytes of JSON that a value takes, also where values are short: what has more values is empty lists and the like."""
 _LINE = re.compile(rb"[\r\n]")
 _SAMPLE = "give a sample of the rows"
-_FORMATS = ".csv, .tsv (also .gz, .xz), .parquet, .json, .jsonl"
 
 
-def split_name(path: Path) -> tuple[str, str]:
-    """Split a file's name into what it holds and how it is packed."""
+def split_name(path: Path, *plain: str) -> tuple[str, str]:
+    """Split a file's name into what it holds (a table, or one of ``plain``) and how it is packed."""
     endings = [ending.lower() for ending in path.suffixes]
     packed = endings.pop() if endings and endings[-1] in PACKINGS else ""
-    ending = endings[-1] if endings else ""
-    if ending not in READERS or (packed and ending not in (".csv", ".tsv")):
-        raise DataError(f"{path}: a file of this kind cannot be read", remedy=f"allowed: {_FORMATS}")
+    ending, packable = endings[-1] if endings else "", (".csv", ".tsv", *plain)
+    if ending not in (*READERS, *plain) or (packed and ending not in packable):
+        formats = f"{', '.join(packable)} (also {', '.join(PACKINGS)}), .parquet, .json, .jsonl"
+        raise DataError(f"{path}: a file of this kind cannot be read", remedy=f"allowed: {formats}")
     return ending, packed
 
 
 def check_file(path: Path, needs: str = "column names and rows") -> None:
     """Raise unless there is a file with something in it, and not too much."""
-    size = size_of(path, DataError, f"it is a directory or a device, not a file; name a file ({_FORMATS})")
+    size = size_of(path, DataError, "it is a directory or a device, not a file; name a file")
     if size == 0:
         raise DataError(f"{path}: the file is empty", remedy=f"it needs {needs}")
     check_limit("data_bytes", size, path, _SAMPLE)

@@ -71,34 +71,10 @@ def infer(
     missing: Literal["group", "drop"] | None = None,
     max_nominal: int = MAX_NOMINAL,
 ) -> tuple[list[Attribute], list[Note]]:
-    """Infer the attributes of a frame's columns.
+    """Infer the attributes of a frame's columns, with a note on each; ``Space.infer`` has the parameters.
 
-    Parameters
-    ----------
-    frame
-        Data rows: a frame of pandas, polars or pyarrow, or a mapping of names to lists.
-    protected
-        Names of the columns that must not matter.
-    target
-        The column that the model predicts; it is no attribute.
-    overrides
-        Attributes to take instead of the inferred ones, by name.
-    exclude
-        Columns that the model does not get.
-    missing
-        What to do about rows without a protected value, or with an empty text for it: ``"group"`` makes them a group
-        of their own; ``"drop"`` leaves such rows out, also of later data. Without it they raise.
-    max_nominal
-        A text column with more different values than this, most of them unique, is taken for an identifier
-        and refused.
+    A text column with more than ``max_nominal`` values, most of them unique, is taken for an identifier and refused.
 
-    Returns
-    -------
-    list of Attribute, list of Note
-        One of each for every column that is left, in the frame's order.
-
-    Examples
-    --------
     >>> attributes, notes = infer({"age": [20, 34], "ratio": [0.5, 0.25], "sex": ["F", "M"]}, "sex")
     >>> for attribute, note in zip(attributes, notes):
     ...     print(note.name, note.kind, "|", attribute.allowed(), "|", note.reason)

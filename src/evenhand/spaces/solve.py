@@ -64,18 +64,10 @@ def solve_nearest(boxes: Boxes, rows: Rows, *, limit_ms: int = LIMIT_MS) -> Solv
     codes of ordered attributes, 1 for a nominal one that changes); of those, the one with the smallest codes in the
     space's order. So the answer does not depend on the technique.
 
-    Parameters
-    ----------
-    boxes
-        Where to look.
-    rows
-        Rows of codes, which need neither lie in the boxes nor be valid.
-    limit_ms
-        How long one call of the solver may take, counted as work, so that repeated runs give up at the same places.
-        Only constraints on more than four million combinations need the solver.
+    Rows need neither lie in the boxes nor be valid. ``limit_ms`` is how long one call of the solver may take, counted
+    as work, so that repeated runs give up at the same places. Only constraints on more than four million combinations
+    need the solver.
 
-    Examples
-    --------
     >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
     >>> attributes = [Integer("age", 0, 9), Integer("hours", 0, 9), Nominal("sex", ["F", "M"])]
     >>> space = Space(attributes, protected=["sex"], constraints=["hours <= age"])
@@ -101,17 +93,8 @@ def solve_any(boxes: Boxes, stream: Stream, walkers: npt.ArrayLike, step: int, *
     list of their valid combinations: all valid members of a box are equally likely. Only where constraints tie more
     than four million combinations together, so that there is no list, they become the nearest to what was drawn.
 
-    Parameters
-    ----------
-    boxes
-        Where to look.
-    stream, walkers, step
-        What the draws depend on: the stream, one number a box, and the step.
-    limit_ms
-        How long one call of the solver may take, see ``solve_nearest``.
+    Draws depend on the stream, one number a box (``walkers``), and the step.
 
-    Examples
-    --------
     >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
     >>> attributes = [Integer("age", 0, 9), Integer("hours", 0, 9), Nominal("sex", ["F", "M"])]
     >>> space = Space(attributes, protected=["sex"], constraints=["hours == age + 9"])

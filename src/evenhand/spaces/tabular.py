@@ -207,12 +207,28 @@ class Space:
     ) -> Space:
         """Infer a space from a frame: kinds, bounds and values of its columns; ``print`` shows them, with reasons.
 
+        Parameters
+        ----------
+        frame
+            Data rows: a frame of pandas, polars or pyarrow, or a mapping of names to lists.
+        target
+            The column that the model predicts; it is not an attribute.
+        overrides
+            Attributes to take instead of the inferred ones, by name.
+        exclude
+            Columns that the model does not get.
+        missing
+            What to do about rows without a protected value, or with an empty text for it: ``"group"`` makes them a
+            group of their own; ``"drop"`` leaves such rows out, also of later data. Without it they raise.
+        protected, constraints, links, max_family_size
+            As for ``Space``.
+
+        Examples
+        --------
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"hours": [10, 60], "sex": ["F", "M"], "paid": [0, 1]})
         >>> Space.infer(frame, protected=["sex"], target="paid").names
         ('hours', 'sex')
-
-        Rows without a protected value raise, unless ``missing`` is ``"drop"`` or ``"group"``.
         """
         from evenhand.spaces.infer import infer
 

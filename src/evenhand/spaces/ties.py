@@ -32,18 +32,9 @@ if TYPE_CHECKING:
 class Boxes:
     """Sets of individuals of one space, each a product of codes; the space's constraints are not considered.
 
-    Parameters
-    ----------
-    space
-        The space that the codes belong to.
-    low, high
-        First and last code of every ordered attribute, one row a box; not used for nominal attributes.
-    allowed
-        One column for every code of every nominal attribute, and only of those: an ordered attribute of a hundred
-        thousand steps costs two numbers.
+    ``low`` and ``high`` are the first and last codes of the ordered attributes, one row a box. ``allowed`` has a column
+    for every code of every nominal attribute.
 
-    Examples
-    --------
     >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Nominal("work", ["clerk", "nurse"])], protected=["work"])
     >>> boxes = Boxes.all(space, 2).restrict([0, 0, 1], [0, 1, 0], [4, 0, 4], [True, False, False])
@@ -66,16 +57,9 @@ class Boxes:
     ) -> Boxes:
         """Add predicates, given as a flat list, and return the smaller boxes.
 
-        Parameters
-        ----------
-        which
-            The box that each predicate belongs to.
-        columns
-            The attribute that it is about.
-        values
-            A threshold, which may lie between two codes, or the code of a nominal attribute's value.
-        truth
-            True for ``code <= value`` or ``code == value``, False for the negation.
+        Each predicate is about a box, the column of an attribute and a value: a threshold, which may lie between two
+        codes, or a nominal attribute's code. ``truth`` is True for ``code <= value`` or ``code == value``, False for
+        the negation.
         """
         which, columns = np.asarray(which, dtype=np.int64), np.asarray(columns, dtype=np.int64)
         values, truth = np.asarray(values, dtype=np.float64), np.asarray(truth, dtype=bool)

@@ -256,24 +256,20 @@ class _Reader:
             out[protected] = {}
             for dependent, by_value in self._table(dependents, f"links.{protected}").items():
                 source, target = self._end(attributes, protected), self._end(attributes, dependent)
-                out[protected][dependent] = self._link(by_value, source, target)
+                where = f"links.{protected}.{dependent}"
+                out[protected][dependent] = {
+                    self._value(source, key, where): {
+                        self._value(target, old, f"{where}.{key}"): self._new(target, new, f"{where}.{key}")
+                        for old, new in self._table(mapping, f"{where}.{key}").items()
+                    }
+                    for key, mapping in self._table(by_value, where).items()
+                }
         return out
 
     def _end(self, attributes: Mapping[str, Attribute], name: str) -> Attribute:
         if name not in attributes:
             raise self.error(f"[links] names {name!r}, which is not an attribute", suggest(name, attributes))
         return attributes[name]
-
-    def _link(self, by_value: Any, source: Attribute, target: Attribute) -> dict[Any, dict[Any, Any]]:
-        out: dict[Any, dict[Any, Any]] = {}
-        where = f"links.{source.name}.{target.name}"
-        for key, mapping in self._table(by_value, where).items():
-            inner = f"{where}.{key}"
-            out[self._value(source, key, where)] = {
-                self._value(target, old, inner): self._new(target, new, inner)
-                for old, new in self._table(mapping, inner).items()
-            }
-        return out
 
     def _table(self, value: Any, where: str) -> dict[str, Any]:
         if not isinstance(value, dict):

@@ -102,7 +102,7 @@ def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
         return _ours(str(given))
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".toml")):
         return read_lexicon(given)
-    remedy = f"{suggest(str(given), NAMES)}, or give a .toml file or {{name: [terms]}}"
+    remedy = f"{suggest(str(given), NAMES)}; or give a .toml file or {{name: [terms]}}"
     raise SpaceError("must name a lexicon", parameter="protected", value=given, remedy=remedy)
 
 

@@ -248,16 +248,8 @@ class _Term(NamedTuple):
 class Finder:
     """Looks for the terms of lexicons; forms and identities are numbered through all lexicons.
 
-    Parameters
-    ----------
-    lexicons
-        The first one that has a term counts it as its own.
-    ambiguous
-        Whether words such as "black" are terms: ``"context"`` decides by the words around them; ``"always"``,
-        ``"never"``.
+    Of several lexicons with one term, the first has it. ``ambiguous`` is as in ``TextSpace``.
 
-    Examples
-    --------
     >>> from evenhand.spaces.text.lexicon import load
     >>> found = Finder([load("religion")]).find(Texts.of(["The Jewish and the Sikh community", "Nobody"]))
     >>> found.text.tolist(), found.start.tolist(), found.identity.tolist()

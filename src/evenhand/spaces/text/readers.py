@@ -20,7 +20,7 @@ import numpy as np
 from evenhand._files import check_limit
 from evenhand.errors import TEXTS, DataError, Use
 from evenhand.spaces.attributes import suggest
-from evenhand.spaces.frames import PIECE, READERS, check_cells, check_file, hollow, line_ends, open_packed
+from evenhand.spaces.frames import PIECE, READERS, check_cells, check_file, hollow, line_ends, open_packed, split_name
 from evenhand.spaces.text.tokens import Positions
 
 if TYPE_CHECKING:
@@ -77,8 +77,6 @@ def missing(value: Any) -> bool:
 _PLAIN = ".txt"
 _LINE = re.compile("[\r\n]")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_PACKINGS = (".gz", ".xz")
-_FORMATS = ".csv, .tsv, .txt (also .gz, .xz), .jsonl, .json, .parquet"
 
 
 def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf-8") -> list[str | None]:
@@ -189,11 +187,7 @@ def column_of(table: pd.DataFrame, column: str, path: Path) -> pd.Series[Any]:
 
 def _kind(path: Path) -> tuple[str, str]:
     """Check that the file is there; return what it holds and how it is packed."""
-    endings = [ending.lower() for ending in path.suffixes]
-    packed = endings.pop() if endings and endings[-1] in _PACKINGS else ""
-    ending = endings[-1] if endings else ""
-    if ending not in (*READERS, _PLAIN) or (packed and ending not in (*_SEPARATORS, _PLAIN)):
-        raise DataError(f"{path}: texts cannot be read from a file of this kind", remedy=f"allowed: {_FORMATS}")
+    ending, packed = split_name(path, _PLAIN)
     check_file(path, "texts, one in each line" if ending == _PLAIN else "column names and rows")
     return ending, packed
 
@@ -225,9 +219,7 @@ def _reading(path: Path, encoding: str) -> Iterator[None]:
         yield
     except LookupError:
         remedy = 'use "utf-8" or "latin-1"'
-        raise DataError(
-            "must be the name of a character encoding", parameter="encoding", value=encoding, remedy=remedy
-        ) from None
+        raise DataError(f"{path}: there is no encoding {encoding!r}", value=encoding, remedy=remedy) from None
     except UnicodeError as error:
         raise DataError(
             f"{path}: it is not written in {encoding} ({error})",

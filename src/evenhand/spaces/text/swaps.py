@@ -68,18 +68,8 @@ class Counterparts:
 class Swaps:
     """The terms of lexicons, ready to be found and swapped in texts of one vocabulary.
 
-    Parameters
-    ----------
-    lexicons
-        Whose terms are swapped, each for those of the same lexicon and form.
-    vocabulary
-        The one of the texts.
-    ambiguous
-        Whether words such as "black" are terms: ``"context"`` decides by the words around them; ``"always"``,
-        ``"never"``.
+    Terms are swapped for those of the same lexicon and form. ``ambiguous`` is as in ``TextSpace``.
 
-    Examples
-    --------
     >>> from evenhand.spaces.text.lexicon import load
     >>> texts = Texts.of(["A Christian wrote it.", "Nobody did."])
     >>> swaps = Swaps([load("religion")], texts.vocabulary)

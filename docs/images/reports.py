@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from evenhand.cli.demo import (SAMPLES)
-from evenhand.demo import (DEMOS, demo)
-from evenhand.demo.text import (NOTE, TITLE, text_demo)
-from evenhand.reports.making import (report)
+from evenhand.cli.demo import SAMPLES
+from evenhand.demo import DEMOS, demo
+from evenhand.demo.text import NOTE, TITLE, text_demo
+from evenhand.reports.making import report
 
 PICTURES = Path(__file__).parent
 DESKTOP, PHONE, PAGE = (1100, 900), (360, 740), (794, 1123)

@@ -16,6 +16,7 @@ from scipy import stats
 import evenhand as eh
 from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, SpaceError, StrategyError
 from evenhand.estimates.limits import Limit, Outcome
+from evenhand.estimates.plan import Plan
 from evenhand.estimates.texts import judged, measured_texts
 from evenhand.estimates.words import ALL_ROWS
 from evenhand.spaces.text.tokens import split
@@ -238,7 +239,7 @@ def test_judged_and_the_estimate_agree() -> None:
     model = eh.wrap(world(), input="text")
     positions, verdicts = judged(model, SPACE, ["ba", *TEXTS], eh.Flip(), 0)
     assert positions.tolist() == list(range(1, 101))
-    plan = eh.measuring.plan.Plan("data")
+    plan = Plan("data")
     assert measured_texts(plan, model, SPACE, TEXTS, eh.Flip(), 0)[0].found == verdicts.sum()
 
 

@@ -170,7 +170,7 @@ def test_a_fault_of_the_report_itself_is_not_hidden(run: eh.Run, monkeypatch: py
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("evenhand.estimates.estimating.estimate", broken)
+    monkeypatch.setattr("evenhand.reports.gathering.estimate", broken)
     with pytest.raises(ZeroDivisionError):
         gathered(run)
 
@@ -357,7 +357,7 @@ def test_group_figures_that_cannot_be_had_say_why(data: pd.DataFrame) -> None:
     assert content.groups is None
     assert "favourable=" in content.missing["groups"]
 
-    class Score(eh.model.Model):
+    class Score(eh.Model):
         has_scores = True
 
         def scores(self, X: Any) -> Any:

@@ -28,8 +28,6 @@ def demo(config: Config) -> None:
 
 
 def _texts(seed: int, directory: Path, no_page: bool) -> Sequence[Path]:
-    pass
-
     return show_texts(seed, None if no_page else directory)
 
 

@@ -24,6 +24,12 @@ from evenhand.spaces.text.tokens import split
 from evenhand.strategies import STRATEGIES
 from evenhand.text_words import TextPair, telling_texts, text_pairs_at
 
+try:
+    import torch
+    from torch import nn
+except ImportError:
+    raise MissingExtra("torch", "text", "the demo of texts") from None
+
 if TYPE_CHECKING:
     from evenhand.datasets import Corpus
 
@@ -105,11 +111,7 @@ def text_demo(
     progress
         Called with a ``Status`` after every model call.
     """
-    try:
-        pass
-        from evenhand.repairs.certified import Certifying, certify, train_certified
-    except MissingExtra:
-        raise MissingExtra("torch", "text", "the demo of texts") from None
+    from evenhand.repairs.certified import Certifying, certify, train_certified
 
     data = datasets.load("comments")
     train, test = data.train, data.test[:texts]
@@ -158,13 +160,6 @@ def blame(run: Run, space: TextSpace, planted: Sequence[str]) -> tuple[list[Blam
     told.sort(key=lambda blamed: (blamed.other - blamed.toxic, blamed.identity))
     hit = sum((a in planted) != (b in planted) for a, b in pairs)
     return told, hit / len(pairs) if pairs else 0.0
-
-
-try:
-    import torch
-    from torch import nn
-except ImportError:
-    raise MissingExtra("torch", "torch", "a net on words") from None
 
 
 PAD, UNKNOWN = 0, 1

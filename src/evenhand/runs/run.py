@@ -279,8 +279,6 @@ class Run:
 
         The run as it was when it last ended; a run that was killed is read as far as its answers reach.
         """
-        pass
-
         return load(as_path(directory, "a run's directory"))
 
 
@@ -593,8 +591,6 @@ def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | No
     asked, found = result.get("checked", {}).get("asked_again", 0), result.get("findings", 0) + result.get("refuted", 0)
     if asked < (found if confirm is None else min(confirm, found)):
         return None
-    pass
-
     try:
         return Run.load(place.path)
     except EndLost:

@@ -313,10 +313,8 @@ class TextSpace:
         """
         strings, rows, missing = strings_of(data, self.column)
         if not strings:
-            got = f"all {missing:,} are missing" if missing else "got none"
-            raise DataError(
-                f"a space of texts needs texts to start from, {got}", remedy=("give a list of them: ", TEXTS)
-            )
+            problem = "must be texts to start from" + (f", and all {missing:,} are missing" if missing else "")
+            raise DataError(problem, parameter="data", remedy=("give a list of them: ", TEXTS))
         similar = self.similar
         if similar is None and embed is not None:
             own = (list(words), embed(words)) if words is not None else _distinct_words(strings, embed)

@@ -218,7 +218,7 @@ class Problem:
 
     def sample(self, n: int) -> Individuals:
         """Return uniform valid individuals; fewer than ``n`` once a small space has been dealt out."""
-        individuals, self._dealt = self.space.sampler.deal(self.stream, self._dealt, n)
+        individuals, self._dealt = self.space.sampler.draw(self.stream, self._dealt, n)
         return individuals
 
     def count(self, name: str, n: int) -> None:

@@ -142,7 +142,7 @@ def text_pairs_in(pairs: TextFindings, positions: npt.NDArray[np.int64]) -> list
     said, other_said = pairs.decisions("decision", positions), pairs.decisions("counterpart_decision", positions)
     measured = "gap" in pairs.joined()
     gaps = pairs.select("gap", positions) if measured else np.ones(len(positions))
-    confirmed = pairs.upheld(positions).tolist()
+    confirmed = pairs.confirmed_at(positions).tolist()
     return [
         TextPair(text, other, native(said[i]), native(other_said[i]), float(gaps[i]), seed, changed, measured, held)
         for i, (held, (text, other, seed, changed)) in enumerate(zip(confirmed, pairs.records(positions), strict=True))

@@ -168,7 +168,7 @@ def pairs_in(pairs: Findings, positions: npt.NDArray[np.int64]) -> Sequence[Pair
         pairs.decisions("decision", positions),
         pairs.decisions("counterpart_decision", positions),
         pairs.joined()["gap"][positions] if "gap" in pairs.joined() else None,
-        pairs.upheld(positions),
+        pairs.confirmed_at(positions),
     )
 
 

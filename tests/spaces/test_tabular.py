@@ -54,7 +54,7 @@ def test_large_spaces_count_in_limbs() -> None:
 @given(worlds(constraints=True))
 def test_families_are_what_plain_loops_build(world: World) -> None:
     space = world.space
-    individuals, _ = space.sampler.deal(Stream(1), 0, 50)
+    individuals, _ = space.sampler.draw(Stream(1), 0, 50)
     families = space.families(individuals, seed=0)
     for i, row in enumerate(individuals.rows):
         valid = np.ones(families.width, dtype=bool) if families.valid is None else families.valid[i]
@@ -127,7 +127,7 @@ def test_too_many_combinations_are_sampled_and_said() -> None:
 def test_samples_are_valid_uniform_and_complete(constraints: list[str], valid: Any) -> None:
     space = people(constraints=constraints)
     every = space.frame(space.coding.rows(np.arange(space.coding.total)))
-    dealt, _ = space.sampler.deal(Stream(0), 0, 10_000)
+    dealt, _ = space.sampler.draw(Stream(0), 0, 10_000)
     assert sorted(dealt.ids.tolist()) == np.flatnonzero(valid(every)).tolist()
 
 
@@ -135,8 +135,8 @@ def test_rejection_where_a_list_would_be_too_long(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("evenhand.spaces.sampler.LISTED", 1)
     space = people(constraints=["age >= 20 and race != 'a'"])
     assert space.sampler.rejects
-    dealt, at = space.sampler.deal(Stream(0), 0, 20)
-    rest, _ = space.sampler.deal(Stream(0), at, 10_000)
+    dealt, at = space.sampler.draw(Stream(0), 0, 20)
+    rest, _ = space.sampler.draw(Stream(0), at, 10_000)
     every = space.frame(space.coding.rows(np.arange(space.coding.total)))
     expected = np.flatnonzero((every["age"] >= 20) & (every["race"] != "a"))
     assert sorted([*dealt.ids.tolist(), *rest.ids.tolist()]) == expected.tolist()
@@ -145,7 +145,7 @@ def test_rejection_where_a_list_would_be_too_long(monkeypatch: pytest.MonkeyPatc
 def test_wide_spaces_have_distinct_keys() -> None:
     space = eh.Space([*(eh.Real(f"r{j}", 0, 1, 0.001) for j in range(12)), eh.Boolean("b")], protected="b")
     assert not space.coding.fits
-    individuals, _ = space.sampler.deal(Stream(0), 0, 20_000)
+    individuals, _ = space.sampler.draw(Stream(0), 0, 20_000)
     assert len(set(individuals.keys.tolist())) == 20_000
     twin = individuals.rows.copy()
     twin[:, -1] ^= 1
@@ -162,7 +162,7 @@ def test_stored_individuals_of_wide_spaces_move_as_they_did(size: int) -> None:
     attributes = [*(eh.Integer(f"n{j}", 0, size) for j in range(10)), eh.Nominal("work", range(3)), eh.Boolean("b")]
     space = eh.Space(attributes, protected="b")
     assert not space.coding.fits
-    individuals, _ = space.sampler.deal(Stream(0), 0, 50)
+    individuals, _ = space.sampler.draw(Stream(0), 0, 50)
     stored = individuals.stored
     assert stored.itemsize * 8 >= size.bit_length()
     again = Individuals.from_stored(space, stored)
@@ -255,7 +255,7 @@ def test_sensitive_features_is_another_name() -> None:
 @settings(max_examples=40, deadline=None)
 @given(worlds(), st.integers(0, 3))
 def test_arrays_and_frames_hold_the_same_values(world: World, seed: int) -> None:
-    individuals, _ = world.space.sampler.deal(Stream(seed), 0, 40)
+    individuals, _ = world.space.sampler.draw(Stream(seed), 0, 40)
     families = world.space.families(individuals, 0)
     assert (families.array() == world.space.frame(families.asked).to_numpy(dtype=float)).all()
 

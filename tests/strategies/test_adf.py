@@ -199,7 +199,7 @@ def spaces(draw: st.DrawFn) -> eh.Space:
 
 
 def random_people(space: eh.Space, n: int, seed: int) -> Any:
-    return space.frame(space.sampler.deal(Stream(seed + 99), 0, n)[0].rows)
+    return space.frame(space.sampler.draw(Stream(seed + 99), 0, n)[0].rows)
 
 
 def torch_functions(torch: Any, net: Any) -> tuple[Any, Any]:

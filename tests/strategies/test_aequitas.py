@@ -38,7 +38,7 @@ def sequential(world: World, variant: str, samples: int, steps: int, seed: int, 
 
     def sampled(count: int) -> list[np.ndarray]:
         nonlocal dealt
-        drawn, dealt = space.sampler.deal(stream, dealt, count)
+        drawn, dealt = space.sampler.draw(stream, dealt, count)
         fresh = [space.individuals(row[None]).keys[0].item() not in known for row in drawn.rows]
         # Of two that differ in protected attributes only, the first is the seed.
         keys = drawn.keys.tolist()

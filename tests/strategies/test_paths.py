@@ -124,7 +124,7 @@ def test_neighbours_are_valid_codes_around_the_individual() -> None:
         ],
         protected="d",
     )
-    rows = space.sampler.deal(Stream(1), 0, 30)[0].rows
+    rows = space.sampler.draw(Stream(1), 0, 30)[0].rows
     near = Neighbourhood(space, 400)
     around = near.around(rows, Stream(0), np.arange(30))
     assert ((around >= 0) & (around < space.sizes)).all()

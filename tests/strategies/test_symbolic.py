@@ -182,13 +182,13 @@ class Reference:
 
 
 def people(space: eh.Space, n: int, seed: int) -> Any:
-    return space.frame(space.sampler.deal(Stream(seed + 99), 0, n)[0].rows)
+    return space.frame(space.sampler.draw(Stream(seed + 99), 0, n)[0].rows)
 
 
 def seeds_of(space: eh.Space, data: Any, strategy: eh.Symbolic, seed: int) -> list[Row]:
     """The seeds with plain loops: random individuals, or data rows from the clusters."""
     if data is None or strategy.seeds == "random":
-        return list(map(tuple, space.sampler.deal(Stream(seed), 0, MOST)[0].rows.tolist()))
+        return list(map(tuple, space.sampler.draw(Stream(seed), 0, MOST)[0].rows.tolist()))
     rows = space.encode(data).individuals.rows
     known: dict[Row, Row] = {}
     for i in Stream(seed).shuffled(np.arange(len(rows)), len(rows), "seeds"):

@@ -371,7 +371,7 @@ def _people(run: Run, samples: int, seed: int) -> tuple[Individuals, bool]:
     space = run.space
     # Draws of their own: those of a random search with the same seed would reach every leaf that they made.
     stream = Stream(int(Stream(seed).bits("coverage", 0, 0)[0] >> np.uint64(1)))
-    drawn, end = space.sampler.deal(stream, 0, samples)
+    drawn, end = space.sampler.draw(stream, 0, samples)
     complete = space.sampler.deck and end >= space.sampler.count
     people = drawn if not space.constraints else drawn[_testable(space, drawn, run.identity.seed)]
     if len(people) < (1 if complete else FOLDS):

@@ -210,7 +210,7 @@ def look_for(favour: Favour, asker: Asker) -> int:
     if favour.favourable is None or favour.complete or asker.model.regression:
         return 0
     try:
-        people = asker.space.sampler.deal(Stream(0), 0, LOOKED_AT)[0]
+        people = asker.space.sampler.draw(Stream(0), 0, LOOKED_AT)[0]
     except SpaceError:
         people = None
     if people is not None:

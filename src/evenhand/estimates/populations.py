@@ -40,7 +40,7 @@ class Uniform:
 
     def take(self, start: int, n: int) -> tuple[Individuals, int]:
         """Draw individuals."""
-        return self.space.sampler.deal(self.stream, start, n, repeats=True)
+        return self.space.sampler.draw(self.stream, start, n, repeats=True)
 
 
 @dataclass(frozen=True)

@@ -45,13 +45,13 @@ class Source:
 
     def everybody(self, n: int) -> Individuals:
         """Draw uniform valid individuals."""
-        return self.space.sampler.deal(self.stream(), 0, n, repeats=True)[0]
+        return self.space.sampler.draw(self.stream(), 0, n, repeats=True)[0]
 
     def outside(self, rules: list[Rule], n: int) -> Individuals:
         """Draw uniform valid individuals who meet none of the rules; fewer where there are hardly any."""
         stream, start, parts, found = self.stream(), 0, [], 0
         while found < n and start < TRIES * n:
-            people, start = self.space.sampler.deal(stream, start, n, repeats=True)
+            people, start = self.space.sampler.draw(stream, start, n, repeats=True)
             parts.append(people[np.flatnonzero(~within(rules, people))][: n - found])
             found += len(parts[-1])
         return Individuals.join(parts)
@@ -72,7 +72,7 @@ class Source:
         return Individuals.join(parts) if parts else self.everybody(0)
 
     def share(self, rule: Rule) -> float:
-        """Return which share of the individuals that the sampler can deal meet the rule."""
+        """Return which share of the individuals that the sampler can draw meet the rule."""
         counts = [(_allowed(rule, digit), digit.count) for digit in self.space.sampler.digits]
         return math.prod(1.0 if choice is None else len(choice) / count for choice, count in counts)
 

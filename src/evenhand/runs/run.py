@@ -139,7 +139,7 @@ class Run:
     @property
     def confirmed(self) -> int:
         """How many findings the model was asked about again and answered as before."""
-        return int(self.pairs.upheld().sum())
+        return int(self.pairs.confirmed_at().sum())
 
     @property
     def unconfirmed(self) -> int:
@@ -402,7 +402,7 @@ def run_search(
         log = (Log if known is None else Stored)(None if place is None else place.answers)
         oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, exclude)
         oracle.rows_apart += len(fixed) * asker.cost
-        oracle.findings.note(labels)
+        oracle.findings.keep_example(labels)
         problem = Problem(start.ground, Stream(seed), start.people)
         problem.counts |= {name: n for name, n in start.counts.items() if n}
         if known is not None:
@@ -414,7 +414,7 @@ def run_search(
                 place.finish(error.partial.to_dict())
                 raise
             known.origin = Origin(asker, chosen, start.people, None)
-            known.pairs.note(labels)
+            known.pairs.keep_example(labels)
             return known
         # From here on: a run that is cancelled earlier has something to return all the same.
         oracle.cancel = asker.asking.calls.cancel = cancel

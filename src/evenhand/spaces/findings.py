@@ -1,4 +1,4 @@
-"""Findings in columns: pairs of individuals, what the model said of each, and the gap."""
+"""Findings in columns: pairs of individuals, the decision about each, and the gap."""
 
 from __future__ import annotations
 
@@ -130,19 +130,19 @@ def array_of(
     return array
 
 
-def column_of(said: npt.NDArray[Any]) -> pd.Series[Any]:
+def decision_column(decisions: npt.NDArray[Any]) -> pd.Series[Any]:
     """Make decisions a column of a frame.
 
-    >>> column_of(np.array(["half a character: " + chr(0xD83D)], dtype=object)).dtype
+    >>> decision_column(np.array(["half a character: " + chr(0xD83D)], dtype=object)).dtype
     dtype('O')
     """
     import pandas as pd
 
     try:
-        return pd.Series(said)
+        return pd.Series(decisions)
     except UnicodeEncodeError:
         # Pandas' own texts take no half of a surrogate pair.
-        return pd.Series(said, dtype=object)
+        return pd.Series(decisions, dtype=object)
 
 
 def _plain(value: Any) -> Any:
@@ -220,7 +220,7 @@ class Findings:
             self.count = count
             self.confirmed = None if self.confirmed is None else self.confirmed[:count]
 
-    def note(self, labels: npt.NDArray[Any]) -> None:
+    def keep_example(self, labels: npt.NDArray[Any]) -> None:
         """Keep a decision of the model as an example."""
         self.example = _plain(labels[0]) if len(labels) else None
 
@@ -235,7 +235,7 @@ class Findings:
             self.count -= len(positions)
             self.confirmed = None if self.confirmed is None else np.delete(self.confirmed, positions)
 
-    def upheld(self, at: Any = slice(None)) -> npt.NDArray[np.bool_]:
+    def confirmed_at(self, at: Any = slice(None)) -> npt.NDArray[np.bool_]:
         """Return which pairs at some places are confirmed."""
         return np.asarray((np.zeros(self.count, dtype=bool) if self.confirmed is None else self.confirmed)[at])
 
@@ -279,22 +279,22 @@ class Findings:
         if not self.count:
             empty = space.frame(np.empty((0, len(space.names)), dtype=np.int32))
             others = self._counterpart_columns(empty[changed])
-            said = pd.DataFrame({self._own_name(name): self._no_decisions() for name in PAIRS[2:4]})
-            said[self._own_name("gap")] = np.zeros(0)
-            said[self._own_name("confirmed")] = np.zeros(0, dtype=bool)
-            return pd.concat([empty, others, said], axis=1)
+            decided = pd.DataFrame({self._own_name(name): self._no_decisions() for name in PAIRS[2:4]})
+            decided[self._own_name("gap")] = np.zeros(0)
+            decided[self._own_name("confirmed")] = np.zeros(0, dtype=bool)
+            return pd.concat([empty, others, decided], axis=1)
         frame = space.frame(self.individuals("individual", at).rows)
         others = self._counterpart_columns(space.frame(self.individuals("counterpart", at).rows)[changed])
-        answers = {name: column_of(self.decisions(name, at)) for name in ("decision", "counterpart_decision")}
-        said = pd.DataFrame({self._own_name(name): column for name, column in answers.items()}, index=frame.index)
-        said[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
-        said[self._own_name("confirmed")] = self.upheld(at)
-        return pd.concat([frame, others, said], axis=1)
+        answers = {name: decision_column(self.decisions(name, at)) for name in ("decision", "counterpart_decision")}
+        decided = pd.DataFrame({self._own_name(name): column for name, column in answers.items()}, index=frame.index)
+        decided[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
+        decided[self._own_name("confirmed")] = self.confirmed_at(at)
+        return pd.concat([frame, others, decided], axis=1)
 
     def _no_decisions(self) -> pd.Series[Any]:
         table = Decisions()
         example = np.array([0.0 if self.example is None else self.example])
-        return column_of(table.decode(table.encode(example))).head(0)
+        return decision_column(table.decode(table.encode(example))).head(0)
 
     def _own_name(self, name: str) -> str:
         """A column of ours beside the user's; one that the user has already gets an underscore."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LISTED = 2**22
 """Combinations of tied attributes up to which the valid ones are listed."""
 DECK = 2**32
-"""Individuals up to which a space is dealt like a shuffled deck, so that none comes twice."""
+"""Individuals up to which a space is drawn like a shuffled deck, so that none comes twice."""
 HOPELESS = 2**20
 """Draws without one valid individual after which a space is taken to have none."""
 
@@ -44,33 +44,33 @@ class Digit:
 
 
 class Sampler:
-    """Deals uniform valid individuals of a space."""
+    """Draws uniform valid individuals of a space."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self.digits, self.rejects = _digits(space)
         self.count = math.prod(digit.count for digit in self.digits)
-        """How many individuals it can deal (valid ones, unless it rejects)."""
+        """How many individuals it can draw (valid ones, unless it rejects)."""
         self.deck = self.count <= DECK
         # One 64-bit draw serves each group with a bias below 2**-32.
         self._groups = limbs([(digit, digit.count) for digit in self.digits], 2**32)
 
-    def deal(self, stream: Stream, start: int, n: int, *, repeats: bool = False) -> tuple[Individuals, int]:
+    def draw(self, stream: Stream, start: int, n: int, *, repeats: bool = False) -> tuple[Individuals, int]:
         """Return up to ``n`` individuals and the counter after them; fewer when the deck ends.
 
-        With ``repeats`` draws are independent also in a small space: an individual may come twice, and there is no end.
+        With ``repeats`` draws are independent in a small space too: an individual may come twice, and draws never end.
         """
         deck = self.deck and not repeats
         if not self.rejects:
-            return self._draw(stream, start, n, deck)
+            return self._block(stream, start, n, deck)
         parts: list[Individuals] = []
         found, lost = 0, 0
         while found < n:
-            block, end = self._draw(stream, start, max(n - found, 1024), deck)
+            block, end = self._block(stream, start, max(n - found, 1024), deck)
             if not len(block):
                 break
             valid = np.flatnonzero(self.space.valid(block.rows))[: n - found]
-            # The counter stops right behind the last one taken: the next deal goes on there.
+            # The counter stops right behind the last one taken, where the next call goes on.
             start = end if found + len(valid) < n else start + int(valid[-1]) + 1
             lost = 0 if len(valid) else lost + len(block)
             if lost >= HOPELESS:
@@ -80,9 +80,9 @@ class Sampler:
                 )
             parts.append(block[valid])
             found += len(valid)
-        return (Individuals.join(parts) if parts else self._draw(stream, 0, 0, deck)[0]), start
+        return (Individuals.join(parts) if parts else self._block(stream, 0, 0, deck)[0]), start
 
-    def _draw(self, stream: Stream, start: int, n: int, deck: bool) -> tuple[Individuals, int]:
+    def _block(self, stream: Stream, start: int, n: int, deck: bool) -> tuple[Individuals, int]:
         if deck:
             n = max(0, min(n, self.count - start))
         counter = np.arange(start, start + n)
@@ -115,7 +115,7 @@ class Sampler:
 
 
 def _digits(space: Space) -> tuple[list[Digit], bool]:
-    """Split a space into independent parts; say whether some constraint could not be listed."""
+    """Split a space into independent parts; return also whether some constraint could not be listed."""
     digits: list[Digit] = []
     rejects = False
     tied = components(space)
@@ -148,7 +148,7 @@ def components(space: Space) -> list[tuple[int, ...]]:
 
 
 def tying(space: Space, columns: Sequence[int]) -> list[Constraint]:
-    """Return the constraints that speak of some columns alone."""
+    """Return the constraints that mention no other columns."""
     names = {space.names[j] for j in columns}
     return [constraint for constraint in space.constraints if names.issuperset(constraint.names)]
 

@@ -167,7 +167,7 @@ class Space:
     def probes(self, people: Any, count: int = 64) -> Any:
         """Return random individuals, the same for a space always; the first of the data where none can be drawn."""
         try:
-            return self.sampler.deal(Stream(0), 0, count)[0]
+            return self.sampler.draw(Stream(0), 0, count)[0]
         except SpaceError:
             if people is None or not len(people):
                 raise
@@ -413,7 +413,7 @@ class Space:
         return offset, scale, tables
 
     def valid(self, rows: Rows) -> Mask:
-        """Tell which rows meet every constraint."""
+        """Return which rows meet every constraint."""
         out = np.ones(len(rows), dtype=bool)
         for constraint in self.constraints:
             out &= constraint.holds_codes({name: rows[:, self.column(name)] for name in constraint.names})

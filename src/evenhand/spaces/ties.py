@@ -236,7 +236,7 @@ class Solutions:
 def rings(tie: Tie, boxes: Boxes, rows: Rows) -> Solutions:
     """Look for the nearest valid combinations in rings: all that change k attributes, for growing k.
 
-    A box leaves as open when its next ring is too long; ``least`` says how many attributes that one changes.
+    A box stays open when its next ring is too long; ``least`` says how many attributes that one changes.
     """
     columns = np.array(tie.columns)
     own, counts = rows[:, columns], boxes.counts[:, columns]

@@ -216,7 +216,7 @@ class PixelFindings(Findings):
         for name in ("decision", "counterpart_decision"):
             columns[name] = column_of(self.decisions(name, at)) if self.count else np.zeros(0)
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(one))
-        columns["confirmed"] = self.upheld(at)
+        columns["confirmed"] = self.confirmed_at(at)
         return pd.DataFrame(columns)
 
     def _drawn(self, row: Any) -> str:

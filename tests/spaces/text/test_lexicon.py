@@ -163,7 +163,7 @@ def test_a_folder_is_no_file(tmp_path):
 
 def test_an_unknown_form_is_said():
     with pytest.raises(SpaceError, match="the lexicon 'race' has no form 'persons'; did you mean 'person'?"):
-        load("race").form("persons")
+        load("race").terms("persons")
     assert isinstance(load("race"), Lexicon)
 
 

@@ -125,15 +125,6 @@ def test_some_of_the_texts(strings, data):
     assert Texts.of(strings)[mask].strings() == [text for text in strings if len(text) % 2]
 
 
-@given(BLOCKS)
-def test_a_matrix_has_the_words_of_each_text(strings):
-    texts = Texts.of(strings)
-    for row, text in zip(texts.padded(fill=-7), strings, strict=True):
-        words = split(text)[1::2]
-        assert texts.vocabulary.words[row[: len(words)]].tolist() == words
-        assert (row[len(words) :] == -7).all()
-
-
 def test_one_vocabulary_numbers_all():
     vocabulary = Vocabulary()
     first, second = Texts.of(["a b"], vocabulary), Texts.of(["b c"], vocabulary)

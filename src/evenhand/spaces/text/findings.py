@@ -15,7 +15,7 @@ from evenhand._files import inflate, parse_json
 from evenhand._validate import COUNT, TEXT, check_fields
 from evenhand.criteria import Places
 from evenhand.errors import RunError
-from evenhand.spaces.findings import Findings, array_of, column_of
+from evenhand.spaces.findings import Findings, array_of, decision_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,9 +106,9 @@ class TextFindings(Findings):
         text, other, seed, changed = (pd.Series([r[i] for r in records], dtype=object) for i in range(4))
         columns: dict[str, Any] = {"text": text, "counterpart_text": other}
         for name in ("decision", "counterpart_decision"):
-            columns[name] = column_of(self.decisions(name, at)) if self.count else self._no_decisions()
+            columns[name] = decision_column(self.decisions(name, at)) if self.count else self._no_decisions()
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(records))
-        columns["confirmed"] = self.upheld(at)
+        columns["confirmed"] = self.confirmed_at(at)
         return pd.DataFrame(columns | {"seed": seed.astype(np.int64), "changed": changed})
 
 

@@ -37,9 +37,8 @@ class Form:
 class Lexicon:
     """The terms of one protected attribute.
 
-    >>> religion = load("religion")
-    >>> religion.form("person").number, religion.terms("faith")[:3]
-    ('singular', ['Christianity', 'Catholicism', 'Protestantism'])
+    >>> load("religion").terms("faith")[:3]
+    ['Christianity', 'Catholicism', 'Protestantism']
     """
 
     name: str
@@ -52,21 +51,12 @@ class Lexicon:
     capital: bool = False
     sources: tuple[str, ...] = ()
 
-    def form(self, name: str) -> Form:
-        """Return a form by its name."""
-        return self.forms[self._column(name)]
-
     def terms(self, form: str) -> list[str]:
-        """Return the terms of a form as they are written."""
-        column = self._column(form)
-        return [row[column][0] for row in self.cells if row[column]]
-
-    def _column(self, name: str) -> int:
-        """Find a form; of two with one name the first."""
+        """Return the terms of a form as they are written; of two forms with one name the first."""
         names = [form.name for form in self.forms]
-        if name not in names:
-            raise SpaceError(f"the lexicon {self.name!r} has no form {name!r}", value=name, remedy=suggest(name, names))
-        return names.index(name)
+        if form not in names:
+            raise SpaceError(f"the lexicon {self.name!r} has no form {form!r}", value=form, remedy=suggest(form, names))
+        return [row[names.index(form)][0] for row in self.cells if row[names.index(form)]]
 
     def spellings(self) -> Iterator[tuple[int, int, str]]:
         """Go through (identity, form, spelling) of all terms that are recognised.

@@ -147,8 +147,8 @@ class Swaps:
     ) -> tuple[Texts, Positions]:
         """Swap an option in each of ``rows``; the other texts stay as they are.
 
-        Where the texts are pieces, ``shift`` says at which word each begins. Also returned is, for each word of the new
-        texts, where it stood, or -1 if it belongs to a new term.
+        Where the texts are pieces, ``shift`` is the word at which each begins. Also returned is, for each word of the
+        new texts, its old position, or -1 if it belongs to a new term.
         """
         row, which = np.repeat(rows, options.count), options.order[ranges(options.begin, options.count)]
         identity, shift = (np.repeat(np.broadcast_to(v, len(rows)), options.count) for v in (options.identity, shift))

@@ -258,16 +258,6 @@ class Texts:
         leads = words[self.leads].tolist()
         return [lead + "".join(pieces[a:b]) for lead, a, b in zip(leads, ends, ends[1:], strict=False)]
 
-    def padded(self, fill: int = -1) -> Ids:
-        """Return the words as a matrix, one row for each text, filled up at the end.
-
-        >>> Texts.of(["one two", "three"]).padded().tolist()
-        [[0, 2], [4, -1]]
-        """
-        out = np.full((len(self), int(self.lengths.max(initial=0))), fill, dtype=np.int32)
-        out[self.rows, np.arange(len(self.words)) - self.starts[self.rows]] = self.words
-        return out
-
     def cut(self, rows: Positions, starts: Positions, stops: Positions) -> Texts:
         """Return pieces: words ``starts`` to ``stops`` of ``rows``, with the gaps behind them.
 

@@ -190,7 +190,7 @@ def test_columns_of_other_dtypes():
     ]
 
 
-def test_empty_rows_and_lacking_columns():
+def test_empty_rows_and_missing_columns():
     rule = parse("age > 3 or 1 < 2", ATTRIBUTES)
     assert rule.holds({"age": np.array([], dtype=int)}).shape == (0,)
     assert rule.holds({"age": np.array([1, 5])}).tolist() == [True, True]

@@ -180,7 +180,7 @@ def test_mappings():
         (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), "must be texts"),
     ],
 )
-def test_no_frame(frame, message):
+def test_what_is_not_a_frame_is_refused(frame, message):
     for function in (columns_of, as_pandas):
         with pytest.raises(DataError, match=message) as caught:
             function(frame)
@@ -295,7 +295,7 @@ def test_bad_files(tmp_path, name, content, message):
     assert len(text.split("\n")) <= 3
 
 
-def test_no_file(tmp_path):
+def test_missing_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_frame(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()

@@ -156,7 +156,7 @@ def test_refused_columns(values, dtype, message):
     assert [a.name for a in infer(frame, "sex", "x")[0]] == ["y", "sex"]
 
 
-def test_many_texts_are_no_identifier_where_they_repeat():
+def test_repeated_texts_are_not_an_identifier():
     texts = [f"id{i}" for i in range(1001)] * 2
     assert one(texts)[0].size == 1001
     assert one(texts[:1000])[0].size == 1000
@@ -287,7 +287,7 @@ def decide(frame):
 
 
 @pytest.mark.parametrize("as_frame", [pd.DataFrame, lambda frame: pytest.importorskip("polars").from_pandas(frame)])
-def test_infer_asks_by_column_and_count(as_frame):
+def test_missing_protected_values_raise(as_frame):
     with pytest.raises(DataError) as caught:
         eh.Space.infer(as_frame(WITHOUT_VALUES[["age", "sex"]]), protected="sex")
     text = str(caught.value)
@@ -298,14 +298,14 @@ def test_infer_asks_by_column_and_count(as_frame):
         eh.Space.infer(WITHOUT_VALUES, protected=["sex", "member"])
 
 
-def test_numbers_are_asked_about_too():
+def test_missing_protected_numbers_raise():
     frame = pd.DataFrame({"age": [20, np.nan, 40], "hours": [1, 2, 3]})
     with pytest.raises(DataError, match="'age' is protected, and 1 of 3"):
         eh.Space.infer(frame, protected="age")
     assert not eh.Space.infer(frame, protected="age", missing="drop").attributes[0].has_missing
 
 
-def test_unprotected_columns_may_lack_values():
+def test_unprotected_columns_may_have_missing_values():
     assert eh.Space.infer(WITHOUT_VALUES.drop(columns="member").dropna(), protected="sex").combinations == 2
     space = eh.Space.infer(
         WITHOUT_VALUES.assign(sex="F", member=[True, False] * 3).assign(sex=list("FMFMFM")), "member"
@@ -313,14 +313,14 @@ def test_unprotected_columns_may_lack_values():
     assert space.combinations == 2
 
 
-def test_a_group_of_its_own():
+def test_missing_values_as_a_group():
     space = eh.Space.infer(WITHOUT_VALUES[["age", "sex"]], protected="sex", missing="group")
     assert space.combinations == 3
     assert len(space.encode(WITHOUT_VALUES[["age", "sex"]]).individuals) == 6
     assert len(eh.groups(decide, space, WITHOUT_VALUES[["age", "sex"]], favourable=True).groups) == 3
 
 
-def test_rows_left_out(tmp_path):
+def test_missing_values_dropped(tmp_path):
     rows = WITHOUT_VALUES[["age", "sex"]]
     space = eh.Space.infer(rows, protected="sex", missing="drop")
     # Whoever is left out does not widen the bounds.
@@ -338,7 +338,7 @@ def test_rows_left_out(tmp_path):
 @pytest.mark.parametrize(
     "attribute", [eh.Nominal("sex", ["F", "M"]), eh.Integer("sex", 0, 1), eh.Real("sex", 0, 1), eh.Boolean("sex")]
 )
-def test_a_space_made_by_hand_is_asked_about_when_rows_come(attribute):
+def test_data_with_missing_protected_values_raises(attribute):
     present = attribute.decode(np.array([0, 1, 0, 1])).tolist()
     rows = pd.DataFrame({"age": [1, 2, 3, 4, 5], "sex": [*present, None]}, dtype=object)
     asked = eh.Space([eh.Integer("age", 1, 9), attribute], protected="sex")
@@ -353,7 +353,7 @@ def test_a_space_made_by_hand_is_asked_about_when_rows_come(attribute):
         call(eh.Space([eh.Integer("age", 1, 9), attribute.changed(missing=True)], protected="sex"))
 
 
-def test_wrong_words_are_refused():
+def test_wrong_settings_of_missing_are_refused():
     with pytest.raises(SpaceError, match="missing must be one of None, 'group', 'drop'"):
         eh.Space.infer(WITHOUT_VALUES, protected="sex", missing="ignore")
     with pytest.raises(SpaceError, match='True, False or "drop"'):
@@ -362,7 +362,7 @@ def test_wrong_words_are_refused():
         eh.Space.infer(WITHOUT_VALUES.assign(sex=None), protected="sex", missing="drop")
 
 
-def test_what_is_to_be_done_about_gaps_holds_for_later_data():
+def test_missing_drop_applies_to_later_data():
     rows = pd.DataFrame({"age": [20, 30, 40, 50], "sex": ["F", "M", "F", "M"]})
     space = eh.Space.infer(rows, protected="sex", missing="drop")
     later = rows.assign(sex=["F", None, "F", "M"])
@@ -372,7 +372,7 @@ def test_what_is_to_be_done_about_gaps_holds_for_later_data():
 
 
 @pytest.mark.parametrize("dtype", ["str", "object", "category"])
-def test_an_empty_text_is_asked_about_as_no_value_is(dtype):
+def test_empty_texts_count_as_missing(dtype):
     rows = pd.DataFrame({"age": [20, 30, 40, 50], "sex": pd.Series(["F", "", " ", "M"], dtype=dtype)})
     with pytest.raises(DataError, match="2 of 4 rows have no value") as caught:
         eh.Space.infer(rows, protected="sex")

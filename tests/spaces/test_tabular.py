@@ -36,7 +36,7 @@ LINKS = {
 
 @settings(max_examples=60, deadline=None)
 @given(worlds(most=600))
-def test_ids_and_rows_are_two_names_of_one_thing(world: World) -> None:
+def test_ids_and_rows_correspond(world: World) -> None:
     coding = world.space.coding
     every = np.arange(coding.total)
     rows = coding.rows(every)
@@ -100,7 +100,7 @@ def test_findings_with_links_show_the_followed_attributes() -> None:
     assert {frozenset(pair) for pair in pairs} == unfair
 
 
-def test_too_many_combinations_are_sampled_and_said() -> None:
+def test_large_families_are_sampled() -> None:
     attributes = [eh.Integer("x", 0, 9), eh.Integer("age", 0, 99), eh.Integer("country", 0, 49)]
     space = eh.Space(attributes, protected=["age", "country"], max_family_size=40)
     assert "sampled from 5,000" in repr(space)
@@ -221,7 +221,7 @@ def test_data_outside_the_space_is_clipped_or_dropped_and_counted() -> None:
         ({"sensitive_features": "race"}, "two names of one setting"),
     ],
 )
-def test_wrong_spaces_say_what_to_do(wrong: dict[str, Any], words: str | None) -> None:
+def test_wrong_spaces_are_refused(wrong: dict[str, Any], words: str | None) -> None:
     if words is None:
         people(**wrong)
         return
@@ -248,7 +248,7 @@ def test_rows_outside_the_space_are_refused() -> None:
         space.individuals([[1, 2]])
 
 
-def test_sensitive_features_is_another_name() -> None:
+def test_sensitive_features_is_another_name_of_protected() -> None:
     assert people(protected=None, sensitive_features="sex") == people()
 
 
@@ -260,7 +260,7 @@ def test_arrays_and_frames_hold_the_same_values(world: World, seed: int) -> None
     assert (families.array() == world.space.frame(families.asked).to_numpy(dtype=float)).all()
 
 
-def test_nobody_has_no_families_however_many_counterparts_there_are() -> None:
+def test_families_of_an_empty_block() -> None:
     for limit in (2, 64):
         space = eh.Space([eh.Integer("age", 1, 9), eh.Integer("pay", 1, 9)], protected="age", max_family_size=limit)
         nobody = space.individuals(np.zeros((0, 2), dtype=np.int32))

@@ -55,7 +55,7 @@ def members(space, boxes):
 
 
 @given(cases())
-def test_a_box_holds_those_who_meet_its_predicates(case):
+def test_boxes_hold_the_individuals_that_meet_their_predicates(case):
     space, boxes, predicates, _ = case
     inside = members(space, boxes)
     for i, rows in enumerate(inside):

@@ -126,7 +126,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_what_is_wrong_is_said(given, message):
+def test_wrong_input_is_refused(given, message):
     with pytest.raises(SpaceError, match=message) as caught:
         load(given)
     assert len(str(caught.value).splitlines()) <= 3
@@ -155,13 +155,13 @@ def test_files_that_are_wrong(tmp_path, content, message):
         load(path)
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_folders_are_refused(tmp_path):
     (tmp_path / "folder.toml").mkdir()
     with pytest.raises(ConfigError, match="folder.toml: it is a directory"):
         load(tmp_path / "folder.toml")
 
 
-def test_an_unknown_form_is_said():
+def test_unknown_forms_are_refused():
     with pytest.raises(SpaceError, match="the lexicon 'race' has no form 'persons'; did you mean 'person'?"):
         load("race").terms("persons")
     assert isinstance(load("race"), Lexicon)

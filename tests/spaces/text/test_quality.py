@@ -80,7 +80,7 @@ def test_similar_meaning_by_any_encoder():
     assert quality(before, after, encoder=Encoder(), bleu=False)["similarity"].equals(got)
 
 
-def test_limits_keep_what_is_near():
+def test_within_limits():
     table = quality(
         ["a b c d", "a b", "a"], ["a b c e", "c d", "a b"], vectors=(["a", "c"], [[0, 1], [1, 0]]), bleu=False
     )
@@ -111,19 +111,19 @@ def test_wrong_arguments_are_named():
 
 
 @pytest.mark.parametrize("made", [np.ones((1, 3)), None, 3.0, [[1.0], [1.0, 2.0]], "ab"])
-def test_an_encoder_or_vectors_of_another_number_are_named(made):
+def test_encoders_must_return_one_vector_each(made):
     for name, what in (("encoder", "texts"), ("vectors", "words")):
         with pytest.raises(DataError, match=f"{name} must return one vector for each of 2 {what}, got"):
             quality(["a"], ["b"], bleu=False, **{name: lambda _: made})
 
 
-def test_vectors_that_are_no_numbers_are_named():
+def test_vectors_must_be_finite():
     for name in ("encoder", "vectors"):
         with pytest.raises(DataError, match=f"{name} must return finite numbers; 2 of 2 .* NaN"):
             quality(["a"], ["b"], bleu=False, **{name: lambda some: np.full((len(some), 3), np.nan)})
 
 
-def test_no_texts_are_not_encoded():
+def test_empty_lists_are_not_encoded():
     assert quality([], [], encoder=lambda texts: texts, bleu=False)["similarity"].tolist() == []
 
 

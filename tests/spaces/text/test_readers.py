@@ -67,7 +67,7 @@ def test_an_encoding_can_be_named(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
 @pytest.mark.parametrize("name", ["texts.csv", "texts.txt", "texts.csv.gz"])
-def test_of_utf_16_the_right_name_is_said(tmp_path, name, encoding):
+def test_the_encoding_utf_16_is_suggested(tmp_path, name, encoding):
     content = ("\ufeff" if encoding.endswith("be") else "") + "text\ncafé\n"
     pack = gzip.compress if name.endswith("gz") else bytes
     (tmp_path / name).write_bytes(pack(content.encode(encoding)))
@@ -116,7 +116,7 @@ def test_the_only_column_need_not_be_named(tmp_path):
         ("a.csv.gz", "text\nx\n", None, "cannot be read"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path, name, content, column, says):
+def test_wrong_input_is_refused(tmp_path, name, content, column, says):
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(DataError, match=says) as caught:

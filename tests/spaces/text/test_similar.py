@@ -55,7 +55,7 @@ def made(seed, size, kind):
     st.sampled_from([(), {"dogs", "red"}]),
     st.booleans(),
 )
-def test_the_nearest_are_those_of_brute_force(seed, size, kind, k, avoid, agree):
+def test_similar_words_equal_brute_force(seed, size, kind, k, avoid, agree):
     words, vectors = made(seed, size, kind)
     similar = Similar((words, vectors), k, avoid=avoid, agree=agree)
     for word in words[:15]:
@@ -63,7 +63,7 @@ def test_the_nearest_are_those_of_brute_force(seed, size, kind, k, avoid, agree)
 
 
 @pytest.mark.parametrize("kind", ["ties", "smooth"])
-def test_what_is_found_does_not_depend_on_the_block(kind, monkeypatch):
+def test_similar_words_do_not_depend_on_the_block(kind, monkeypatch):
     words, vectors = made(0, 1000, kind)
     one = Similar((words, vectors), 7, avoid=())
     every = one.rows(np.arange(len(words)))
@@ -89,7 +89,7 @@ def test_candidates_are_single_words():
     assert Similar((words, np.ones((9, 2)))).of("good") == ["don't", "e.g.", "best"]
 
 
-def test_words_without_direction_have_no_similar_ones():
+def test_zero_vectors_have_no_similar_words():
     similar = Similar((["a", "b", "c"], [[0, 0], [1, 0], [1, 1]]), avoid=())
     assert similar.of("a") == []
     assert similar.of("b") == ["c"]
@@ -138,7 +138,7 @@ def test_moves_take_the_case_over():
         ({"avoid": "she"}, "avoid must be a collection of words, got 'she'"),
     ],
 )
-def test_wrong_settings_are_said(settings, message):
+def test_wrong_settings_are_refused(settings, message):
     with pytest.raises(SpaceError, match=message):
         Similar((["a", "b"], np.ones((2, 2))), **settings)
 
@@ -176,7 +176,7 @@ def test_files_of_other_habits(tmp_path, header, change):
     assert np.allclose(vectors, VECTORS[kept])
 
 
-def test_a_word_may_be_a_space_of_its_own_kind(tmp_path):
+def test_words_may_be_unusual_spaces(tmp_path):
     (tmp_path / "v.txt").write_text("the 1 2\n\u00a0 3 4\na\u00a0b 5 6\n", encoding="utf-8")
     assert load(tmp_path / "v.txt")[0] == ["the", "\u00a0", "a\u00a0b"]
 
@@ -229,7 +229,7 @@ def test_of_a_word_that_comes_twice_the_first_counts():
         ((["a", "b"], [[1.0], [1e300]]), "the vector of 'b' must have finite numbers"),
     ],
 )
-def test_what_is_wrong_is_said(source, message):
+def test_wrong_input_is_refused(source, message):
     with pytest.raises(DataError, match=message):
         load(source)
 

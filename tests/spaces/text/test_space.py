@@ -99,7 +99,7 @@ def test_a_space_comes_back_from_its_description() -> None:
     assert team_space() != team_space(k=3)
 
 
-def test_similar_words_come_from_the_model_where_there_are_no_others() -> None:
+def test_similar_words_come_from_the_model_by_default() -> None:
     texts = ["reds ba be", "blues be bi"]
 
     def embed(words: list[str]) -> Any:
@@ -117,7 +117,7 @@ def test_similar_words_come_from_the_model_where_there_are_no_others() -> None:
     assert given.similar.words == ["x", "y"]
 
 
-def test_protected_terms_are_no_similar_words_unless_wished() -> None:
+def test_protected_terms_are_not_similar_words_by_default() -> None:
     vectors = (["Muslim", "reds", "cat", "dog"], np.ones((4, 2)))
     space = eh.TextSpace({"team": ["reds", "blues"]}, vectors)
     assert space.similar.of("dog") == ["cat"]

@@ -51,7 +51,7 @@ def test_every_letter_is_in_a_word_and_every_word_has_one(text):
         ("中文 ok", ["中文", "ok"]),
     ],
 )
-def test_words_are_where_people_see_them(text, words):
+def test_splitting_into_words(text, words):
     assert split(text)[1::2] == words
 
 
@@ -175,7 +175,7 @@ def test_splicing_is_replacing_one_after_the_other(strings, data):
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"bytes", float("nan")])
-def test_what_is_no_text_is_refused(wrong):
+def test_values_that_are_not_texts_are_refused(wrong):
     with pytest.raises(DataError, match="text 1 must be a string, got"):
         Texts.of(["good", wrong])
 
@@ -228,6 +228,6 @@ def test_what_is_shouted_has_a_shouted_article():
     assert agree(texts, np.array([1, 3, 5]), words, shouted=np.ones(3, bool)).strings() == ["AN MAN, an MAN, A IMAM"]
 
 
-def test_long_gaps_are_no_trouble():
+def test_long_gaps():
     assert plain(" " * 100_000)
     assert not plain(" " * 100_000 + ".")

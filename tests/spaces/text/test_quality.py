@@ -98,15 +98,15 @@ def test_within_limits():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(DataError, match="two lists of as many texts"):
+    with pytest.raises(DataError, match="lists of as many texts"):
         quality(["a"], [])
-    with pytest.raises(DataError, match="two lists of as many texts"):
+    with pytest.raises(DataError, match="lists of as many texts"):
         quality("a", "b")
     with pytest.raises(DataError, match="text 0 must be a string"):
         quality([None], ["a"])
     with pytest.raises(DataError, match="encoder must be .*got 3"):
         quality(["a"], ["b"], encoder=3)
-    with pytest.raises(DataError, match="before, after must be two lists of as many texts"):
+    with pytest.raises(DataError, match="before and after must be lists of as many texts"):
         quality(3, ["b"])
 
 

@@ -61,7 +61,7 @@ def quality(
     both = (before, after)
     if any(isinstance(texts, str) or not isinstance(texts, Sized) for texts in both) or len(before) != len(after):
         got = [len(t) if isinstance(t, Sized) else type(t).__name__ for t in both]
-        raise DataError("must be two lists of as many texts", parameter="before, after", value=got)
+        raise DataError(f"before and after must be lists of as many texts, got {got[0]} and {got[1]}", value=got)
     vocabulary = Vocabulary()
     old, new = Texts.of(before, vocabulary), Texts.of(after, vocabulary)
     return compared(old, new, vectors=vectors, encoder=encoder, bleu=bleu)

@@ -42,7 +42,7 @@ def strings_of(data: Any, column: str = "text") -> tuple[list[str], Positions, i
     for row in rows:
         if not isinstance(values[row], str):
             remedy = "give texts, such as data=['one', 'two']"
-            raise DataError("must be a string", parameter=f"text {row}", value=values[row], remedy=remedy)
+            raise DataError(f"text {row} must be a string, got {values[row]!r:.60}", value=values[row], remedy=remedy)
     return [str(values[row]) for row in rows], np.array(rows, dtype=np.int64), len(values) - len(rows)
 
 

@@ -208,7 +208,7 @@ class Texts:
         for number, string in enumerate([strings] if isinstance(strings, str) else strings):
             if not isinstance(string, str):
                 remedy = "drop missing texts and convert others"
-                raise DataError("must be a string", parameter=f"text {number}", value=string, remedy=remedy)
+                raise DataError(f"text {number} must be a string, got {string!r:.60}", value=string, remedy=remedy)
             lead, *rest = split(string)
             leads.append(lead)
             parts += rest

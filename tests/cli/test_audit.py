@@ -116,12 +116,12 @@ def test_protected_over_a_space_file(evenhand: Command, people: Path, tmp_path: 
 def test_sampled_counterparts_are_said(evenhand: Command, tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
     space.write_text(
-        'protected = ["age", "sex"]\nlimit = 5\n[[attribute]]\nname = "age"\nkind = "integer"\nlow = 20\nhigh = 45\n'
+        'protected = ["age", "sex"]\nmax_family_size = 5\n[[attribute]]\nname = "age"\nkind = "integer"\nlow = 20\nhigh = 45\n'
         '[[attribute]]\nname = "sex"\nkind = "nominal"\nvalues = ["F", "M"]\n'
         '[[attribute]]\nname = "hours"\nkind = "integer"\nlow = 1\nhigh = 9\n'
     )
     done = evenhand("audit", "--model", f"{MODELS}:refuse", "--space", space)
-    assert "5 of 52 for each individual, sampled" in " ".join(done.stdout.split())
+    assert "5 of 52 each, sampled" in " ".join(done.stdout.split())
 
 
 def test_columns_that_the_model_never_sees_are_no_attributes(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 import evenhand as eh
 from evenhand.engine import visited as trail
-from evenhand.engine.confirm import Steadiness
+from evenhand.engine.steadiness import Steadiness
 from evenhand.engine.visited import Trail, trail_of
 from evenhand.spaces.individuals import Individuals
 from tests.worlds import World, random_world, worlds

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.engine.confirm import Steadiness
+from evenhand.engine.steadiness import Steadiness
 from evenhand.search import Problem, Query, contrast, watched
 from evenhand.strategies._seeds import in_turn, kmeans
 from evenhand.strategies.adf import EPSILON

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Judgement, Outputs
-from evenhand.engine.confirm import scattered
 from evenhand.engine.probe import Asker
+from evenhand.engine.steadiness import scattered
 from evenhand.spaces.base import BoundSpace, Families
 from evenhand.spaces.findings import Decisions
 from evenhand.spaces.tabular import Space

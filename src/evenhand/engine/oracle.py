@@ -22,10 +22,11 @@ from evenhand._rng import Bits
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Outputs
 from evenhand.engine.accounting import Arrays, Clock, Ledger, Status, Stop
-from evenhand.engine.confirm import Steadiness, StoredTests, noisy
+from evenhand.engine.confirm import StoredTests
 from evenhand.engine.gradients import Recall, Slopes, most_different_of
 from evenhand.engine.judge import Judge, Judged, ask
 from evenhand.engine.probe import Asker
+from evenhand.engine.steadiness import Steadiness, noisy
 from evenhand.engine.store import Frame, Log
 from evenhand.engine.text_gradients import WordSlopes
 from evenhand.engine.visited import Trail, trail_of

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
-from evenhand.engine.confirm import BRIEF, affordable
+from evenhand.engine.steadiness import BRIEF, affordable
 from evenhand.errors import ModelError
 from evenhand.spaces.base import table
 from evenhand.spaces.tabular import Space

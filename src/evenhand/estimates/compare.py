@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from evenhand._format import level, percent, points, points_interval
 from evenhand.criteria import Criterion
-from evenhand.engine.confirm import Steadiness, noisy
 from evenhand.engine.judge import Judge
 from evenhand.engine.probe import Asker
+from evenhand.engine.steadiness import Steadiness, noisy
 from evenhand.errors import RunError
 from evenhand.estimates.comparisons import Sureness, mcnemar
 from evenhand.estimates.plan import Plan

@@ -9,9 +9,9 @@ from evenhand._format import percent
 from evenhand._interrupts import Token, watched
 from evenhand._validate import is_int
 from evenhand.criteria import Criterion, Flip
-from evenhand.engine.confirm import RANDOM, TRIED, scores_come_along
 from evenhand.engine.judge import Exclude, Judge
 from evenhand.engine.probe import Asker
+from evenhand.engine.steadiness import RANDOM, TRIED, scores_come_along
 from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.favour import Favour, look_for

@@ -11,9 +11,9 @@ import numpy as np
 from evenhand._format import estimated, level, number, number_interval
 from evenhand._validate import is_number
 from evenhand.criteria import Flip, Gap
-from evenhand.engine.confirm import Steadiness, noisy
 from evenhand.engine.judge import CHUNK
 from evenhand.engine.probe import Asker
+from evenhand.engine.steadiness import Steadiness, noisy
 from evenhand.errors import AMOUNTS, DataError, EstimateError, ModelError
 from evenhand.estimates.banding import bandings
 from evenhand.estimates.deciding import Truth, decided, own_numbers

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from evenhand import _interrupts as interrupts
 from evenhand._rng import Stream
 from evenhand.criteria import Criterion
-from evenhand.engine.confirm import (
+from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
+from evenhand.engine.probe import Asker
+from evenhand.engine.steadiness import (
     ALONE,
     RANDOM,
     ROUNDING,
@@ -23,8 +25,6 @@ from evenhand.engine.confirm import (
     same,
     scores_come_along,
 )
-from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
-from evenhand.engine.probe import Asker
 from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import TEXTS, EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.bounds import of_counts

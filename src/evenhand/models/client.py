@@ -84,7 +84,7 @@ class Calls:
             taken = time.monotonic() - start
             self.pace = taken / rows if self.pace is None else min(self.pace, taken / rows)
             if self.fixed is None:
-                self._climb(taken, full=rows == size)
+                self._climb(rows, taken)
             at += size
 
     @contextmanager
@@ -96,9 +96,9 @@ class Calls:
         finally:
             self.fixed = before
 
-    def _climb(self, seconds: float, full: bool) -> None:
-        if full and seconds < SHORT / 2:
-            self.size = min((4 if seconds < SHORT / 8 else 2) * self.size, LARGEST)
+    def _climb(self, rows: int, seconds: float) -> None:
+        if seconds < SHORT / 2:
+            self.size = max(self.size, min((4 if seconds < SHORT / 4 else 2) * rows, LARGEST))
         elif seconds > 2 * SHORT:
             # Never for good: the first call of a model may have loaded something.
             self.size = max(self.size // 2, FIRST)

@@ -12,7 +12,7 @@ import hashlib
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -691,10 +691,13 @@ def versions() -> dict[str, str]:
     >>> "evenhand" in versions()
     True
     """
-    found = {"evenhand": __version__, "python": platform.python_version()}
-    for package in ("numpy", "pandas", "scipy", "scikit-learn"):
-        found[package] = metadata.version(package)
-    return found
+    return {"evenhand": __version__, "python": platform.python_version(), **_packages()}
+
+
+@cache
+def _packages() -> dict[str, str]:
+    """Look up versions once: that reads files, and takes as long as a small audit."""
+    return {package: metadata.version(package) for package in ("numpy", "pandas", "scipy", "scikit-learn")}
 
 
 SPACE_FIELDS = {

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand._rng import Stream
 from evenhand.errors import DataError, SpaceError
 from evenhand.spaces.base import Bound
-from evenhand.spaces.findings import Findings, array_of, column_of
+from evenhand.spaces.findings import Findings, array_of, decision_column
 from evenhand.spaces.individuals import hashed
 
 
@@ -214,7 +214,7 @@ class PixelFindings(Findings):
             "counterpart_patch": other[:, first].astype(int),
         }
         for name in ("decision", "counterpart_decision"):
-            columns[name] = column_of(self.decisions(name, at)) if self.count else np.zeros(0)
+            columns[name] = decision_column(self.decisions(name, at)) if self.count else np.zeros(0)
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(one))
         columns["confirmed"] = self.confirmed_at(at)
         return pd.DataFrame(columns)

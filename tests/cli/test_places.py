@@ -39,7 +39,7 @@ def config(people: Path, tmp_path: Path) -> Any:
     ("command", "text", "words"),
     [
         ("audit", "[audit]\nsede = 1", ["unknown key 'audit.sede'", "did you mean 'seed'"]),
-        ("audit", "[audit]\nqqq = 1", ["unknown key 'audit.qqq'", "allowed: strategy, settings", "findings, page"]),
+        ("audit", "[audit]\nqqq = 1", ["unknown key 'audit.qqq'", "allowed: strategy, settings", "findings, report"]),
         ("audit", "[exprot]\nmost = 1", ["unknown table [exprot]", "'export'"]),
         ("audit", "[zzz]\nmost = 1", ["unknown table [zzz]", "model, data", "report, replay"]),
         ("audit", "[audit]\nseed = 'x'", ["audit.seed", "'x'"]),
@@ -53,7 +53,7 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[compare]\nseed = 1", ["unknown key 'compare.seed'", "seed is in [audit]"]),
         ("audit", "[replay]\nmodel = 'm'", ["unknown key 'replay.model'", "model is path in [model]"]),
         ("audit", "[audit]\ntarget = 'y'", ["unknown key 'audit.target'", "target is in [data]"]),
-        ("audit", "[report]\ncases = 0", ["report.examples", "1, got 0"]),
+        ("audit", "[report]\nexamples = 0", ["report.examples", "1, got 0"]),
         ("audit", "[report]\nsamples = 99", ["report.samples", "100, got 99"]),
         ("audit", "[audit]\nfindings = 3", ["audit.findings", "3"]),
         ("audit", "[budget]\ntests = 0", ["[budget]", "tests", "at least 1"]),
@@ -74,7 +74,7 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[space]\nexclude = ['wrk']", ["space.exclude", "no column 'wrk'", "did you mean 'work'"]),
         ("audit", "[space]\npath = 'nope.toml'", ["space.path", "nope.toml", "no such file"]),
         ("audit", "[data]\ntarget = 'nope'", ["data.target", "no column 'nope'"]),
-        ("audit", "[audit]\npage = 'nowhere/x.html'", ["audit.page", "a folder that exists"]),
+        ("audit", "[audit]\nreport = 'nowhere/x.html'", ["audit.report", "a folder that exists"]),
         ("audit", "[audit]\nfindings = 'nowhere/x.csv'", ["audit.findings", "a folder that exists"]),
         ("audit", "[audit]\nfindings = 'x.doc'", ["audit.findings", "x.doc", "names no format; allowed: .json"]),
         (
@@ -111,7 +111,7 @@ def test_what_a_flag_says_is_not_blamed_on_the_file(evenhand: Command, refused: 
         ("audit", ["--model", "nope.skops"], ["--model: nope.skops"]),
         ("audit", ["--protected", "sexx"], ["--protected: no column 'sexx'"]),
         ("audit", ["--target", "nope"], ["--target: no column 'nope'"]),
-        ("audit", ["--page", "nowhere/x.html"], ["--page: nowhere/x.html"]),
+        ("audit", ["--report", "nowhere/x.html"], ["--report: nowhere/x.html"]),
         ("audit", ["--findings", "x.doc"], ["--findings: x.doc"]),
         ("audit", ["--occurrences", "some", "--texts", "t.txt"], ["--occurrences must be 'each' or 'together'"]),
         ("estimate", ["--favourable", "gut"], ["evenhand: --favourable must be a decision of refuse, got 'gut'"]),
@@ -136,11 +136,11 @@ def test_a_place_that_cannot_be_written_is_found_before_the_search(
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     monkeypatch.setattr("evenhand.runs.run.audit", None)
     refused(evenhand("audit", config("[audit]\nfindings = 'f.csv'")), "audit.findings", "Permission denied")
-    refused(evenhand("audit", config(), "--page", "x.html"), "--page: x.html", "Permission denied")
+    refused(evenhand("audit", config(), "--report", "x.html"), "--report: x.html", "Permission denied")
 
 
 def test_files_of_an_audit_and_an_estimate(evenhand: Command, config: Any, tmp_path: Path) -> None:
-    path = config("[audit]\nfindings = 'f.csv'\npage = 'p.html'\nfail_above = 0\ndirectory = 'run'")
+    path = config("[audit]\nfindings = 'f.csv'\nreport = 'p.html'\nfail_above = 0\ndirectory = 'run'")
     assert evenhand("audit", path, "--quiet").exit_code == 1
     assert pd.read_csv(tmp_path / "f.csv").shape[0] == 930
     assert (tmp_path / "p.html").exists()
@@ -160,11 +160,11 @@ def test_kept_runs_by_a_file(evenhand: Command, refused: Command, config: Any, t
 directory = "run"
 strategy = "themis"
 [export]
-most = 2
+max_findings = 2
 artifact = "model.py"
 [bundle]
 output = "evidence.zip"
-no_rows = true
+no_data = true
 [compare]
 model_a = "tests.cli.models:refuse"
 model_b = "tests.cli.models:refuse"
@@ -177,7 +177,7 @@ list = "list.csv"
     assert evenhand("export", run, tmp_path / "a.sarif", "--config", path).exit_code == 0
     (told,) = json.loads((tmp_path / "a.sarif").read_text())["runs"]
     assert len(told["results"]) == 2
-    assert evenhand("export", run, tmp_path / "a.sarif", "--config", path, "--most", 3).exit_code == 0
+    assert evenhand("export", run, tmp_path / "a.sarif", "--config", path, "--max-findings", 3).exit_code == 0
     assert len(json.loads((tmp_path / "a.sarif").read_text())["runs"][0]["results"]) == 3
     done = evenhand("bundle", run, "--config", path)
     assert (done.exit_code, "(left out)" in done.stdout) == (0, True), done.output

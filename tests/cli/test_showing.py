@@ -37,7 +37,7 @@ def test_the_command_notes_where_model_and_data_came_from(kept: Path, people: Pa
 
 def test_export(kept: Path, evenhand: Command, refused: Command, tmp_path: Path) -> None:
     names = ["a.json", "a.csv", "a.xml", "a.sarif", "a.md"]
-    done = evenhand("export", kept, *(tmp_path / name for name in names), "--most", 5, "--artifact", "model.py")
+    done = evenhand("export", kept, *(tmp_path / name for name in names), "--max-findings", 5, "--artifact", "model.py")
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == [f"Wrote {tmp_path / name}" for name in names]
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 931
@@ -48,8 +48,8 @@ def test_export(kept: Path, evenhand: Command, refused: Command, tmp_path: Path)
         evenhand("export", kept, tmp_path / "b.csv", tmp_path / "b.docx"), "names no format", "--format NAME"
     )
     assert "format='" not in told
-    assert "export.most" not in refused(
-        evenhand("export", kept, tmp_path / "b.csv", "--most", 0), "evenhand: --most must"
+    assert "export.max_findings" not in refused(
+        evenhand("export", kept, tmp_path / "b.csv", "--max-findings", 0), "evenhand: --max-findings must"
     )
     assert not (tmp_path / "b.csv").exists()
     refused(evenhand("export", tmp_path / "gone", tmp_path / "b.csv"), "no run's directory")
@@ -175,7 +175,7 @@ def test_a_run_that_is_not_there_is_said_before_the_model(evenhand: Command, ref
 
 def test_rows_left_out(kept: Path, people: Path, evenhand: Command, tmp_path: Path) -> None:
     path = tmp_path / "e.zip"
-    assert "data/people.csv (left out)" in evenhand("bundle", kept, "--output", path, "--no-rows").stdout
+    assert "data/people.csv (left out)" in evenhand("bundle", kept, "--output", path, "--no-data").stdout
     assert evenhand("replay", path, *REFUSE, "--data", people).exit_code == 0
     people.write_text(people.read_text().replace("20", "21"))
     done = evenhand("replay", path, *REFUSE, "--data", people)

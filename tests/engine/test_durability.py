@@ -21,7 +21,7 @@ from evenhand._interrupts import check, held, settled, watched
 from evenhand._rng import Stream
 from evenhand._write import SHARED, leftover, replacing, replacing_synced
 from evenhand.errors import ModelError, RunError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.regression_corpus import Corpus
 from evenhand.runs.provenance import Source
 
@@ -497,4 +497,4 @@ def test_a_gradient_that_ends_a_generator_is_an_error_in_words() -> None:
             raise GeneratorExit
 
     with pytest.raises(ModelError, match="GeneratorExit"):
-        Asking(Leaving()).gradients(np.zeros((2, 3)), np.zeros(2, dtype=np.int64))
+        ModelClient(Leaving()).gradients(np.zeros((2, 3)), np.zeros(2, dtype=np.int64))

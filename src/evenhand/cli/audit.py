@@ -6,6 +6,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import typer
 
 from evenhand._format import count, percent, seconds, visible, visible_json
 from evenhand.cli.app import FOUND, INTERRUPTED, message, tell
-from evenhand.words import confirmation
+from evenhand.runs.exports import confirmation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from evenhand.cli.plan import AuditPlan as Plan
     from evenhand.config.file import Config
     from evenhand.estimates.coverage import Coverage
+    from evenhand.runs.pairs import Pair
     from evenhand.runs.run import Run
-    from evenhand.text_words import TextPair
-    from evenhand.words import Pair
 
 
 def audit(config: Config) -> None:
@@ -34,11 +34,11 @@ def audit(config: Config) -> None:
 
     call = config.call
     _check_writable(config)
-    if {"favourable", "order"} & config.by_flag.get("estimate", {}).keys() and config.audit.page is None:
+    if {"favourable", "order"} & config.by_flag.get("estimate", {}).keys() and config.audit.report is None:
         from evenhand.errors import ConfigError
 
-        raise ConfigError("--favourable and --order are for the report: name its file with --page FILE")
-    page_settings = {} if config.audit.page is None else settings_of(config)
+        raise ConfigError("--favourable and --order are for the report: name its file with --report FILE")
+    report_settings = {} if config.audit.report is None else settings_of(config)
     plan = make_plan(config)
     run = _search(plan, shown=not (call.quiet or call.json))
     if run.directory is not None and config.model.path is not None:
@@ -47,7 +47,7 @@ def audit(config: Config) -> None:
         start = config.data.path if config.text is None else config.text.path
         Source.of(config.model.path, config.model.threshold, start).keep(run)
     covered = _cover(run) if config.audit.coverage else None
-    _report(run, covered, plan, config, page_settings)
+    _report(run, covered, plan, config, report_settings)
 
 
 def _search(plan: Plan, shown: bool) -> Run:
@@ -55,7 +55,7 @@ def _search(plan: Plan, shown: bool) -> Run:
     from evenhand.runs.run import audit as search
 
     space: Any = plan.space
-    most = space.tests if getattr(space, "countable", False) else None
+    most = space.tests if space.supports("attributes") and space.countable else None
     with progress(shown, most) as show:
         return search(
             plan.model,
@@ -97,15 +97,15 @@ def _cover(run: Run) -> Coverage | None:
     return None
 
 
-def _report(run: Run, covered: Coverage | None, plan: Plan, config: Config, page_settings: dict[str, Any]) -> None:
+def _report(run: Run, covered: Coverage | None, plan: Plan, config: Config, report_settings: dict[str, Any]) -> None:
     """Say what was found, write the files that were asked for, and end with the status that fits."""
     from evenhand.budget import StopReason
     from evenhand.cli import audit as summary
-    from evenhand.words import telling
+    from evenhand.runs.pairs import select_pairs
 
     wanted, fail_above = config.audit, config.audit.fail_above
     as_json, quiet = config.call.json, config.call.quiet
-    pairs = telling(run, data=plan.data)
+    pairs = select_pairs(run, data=plan.data)
     exceeded = fail_above is not None and run.found > fail_above
     if as_json:
         extra: dict[str, Any] = {
@@ -121,8 +121,8 @@ def _report(run: Run, covered: Coverage | None, plan: Plan, config: Config, page
     if wanted.findings is not None:
         write_findings(run, Path(wanted.findings))
     whole = True
-    if wanted.page is not None:
-        whole = _write_page(run, Path(wanted.page), plan, quiet or as_json, coverage=covered, **page_settings)
+    if wanted.report is not None:
+        whole = _write_report(run, Path(wanted.report), plan, quiet or as_json, covered, report_settings)
     if run.stop is StopReason.INTERRUPTED:
         kept = "nothing is kept without --directory"
         if run.directory is not None:
@@ -140,20 +140,23 @@ def _report(run: Run, covered: Coverage | None, plan: Plan, config: Config, page
         raise typer.Exit(FOUND)
 
 
-def _write_page(run: Run, path: Path, plan: Plan, quiet: bool, **settings: Any) -> bool:
+def _write_report(
+    run: Run, path: Path, plan: Plan, quiet: bool, covered: Coverage | None, settings: dict[str, Any]
+) -> bool:
     """Write the report, as ``evenhand report`` does, and return whether no part of it failed.
 
-    Without what people want where that is no decision, so that no page is lost by it.
+    Without what people want where that is no decision, so that no report is lost by it.
     """
     from evenhand.budget import StopReason
     from evenhand.cli.runs import reported
     from evenhand.errors import ModelError
 
     # Whoever pressed Ctrl-C does not want the model to be asked on.
-    settings["ask"] = run.stop is not StopReason.INTERRUPTED
+    ask = run.stop is not StopReason.INTERRUPTED
+    settings = settings | {"options": replace(settings["options"], coverage=covered, ask=ask)}
     if not run.space.supports("attributes"):
         return reported(run, path, quiet, **settings | {"favourable": None})
-    if settings["ask"] and plan.data is not None:
+    if ask and plan.data is not None:
         settings["data"] = plan.data
     if settings["favourable"] is not None:
         try:
@@ -167,7 +170,7 @@ def _write_page(run: Run, path: Path, plan: Plan, quiet: bool, **settings: Any) 
 def write_findings(run: Run, path: Path) -> None:
     """Write the findings in the format that the ending names, and as CSV where there is none."""
     from evenhand.errors import RunError
-    from evenhand.runs.formats import export
+    from evenhand.runs.exports import export
 
     try:
         export(run, path, None if path.suffix else "csv")
@@ -179,10 +182,9 @@ def write_findings(run: Run, path: Path) -> None:
 def _check_writable(config: Config) -> None:
     """Find out before the search, not after it, that a file has no place or format, or a format no package."""
     from evenhand.cli.output import check_place
-    from evenhand.runs.formats import format_of
-    from evenhand.runs.parquet import check_pyarrow
+    from evenhand.runs.exports import check_pyarrow, format_of
 
-    for key, name in (("findings", config.audit.findings), ("page", config.audit.page)):
+    for key, name in (("findings", config.audit.findings), ("report", config.audit.report)):
         if name is None:
             continue
         path = Path(name)
@@ -247,13 +249,14 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
         rows.insert(1, ("gradient", run.gradient))
     if counts.get("untestable"):
         rows.append(("no test", f"{counts['untestable']:,} individuals with fewer than two valid counterparts"))
-    if space.noun == "text" and counts.get("dropped"):
+    if space.supports("texts") and counts.get("dropped"):
         rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
     elif counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
     if space.sampled and space.supports("attributes"):
-        text = f"{space.max_family_size:,} of {count(space.combinations)} each, sampled: some pairs may be missed"
+        some = f"{space.max_family_size:,} of {count(space.combinations)}"
+        text = f"{some} for each individual, sampled: some pairs may be missed"
         rows.append(("counterparts", text))
     rows += [(words, f"{n:,}") for words, n in run.remarks]
     if run.directory is not None:
@@ -261,7 +264,7 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     return rows
 
 
-def show(run: Run, pairs: Sequence[Pair | TextPair], covered: Coverage | None = None) -> None:
+def show(run: Run, pairs: Sequence[Pair], covered: Coverage | None = None) -> None:
     """Print a run: a table, then pairs in plain words."""
     from rich import box
     from rich.table import Table
@@ -285,7 +288,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def show_pairs(pairs: Sequence[Pair | TextPair], out: Console) -> None:
+def show_pairs(pairs: Sequence[Pair], out: Console) -> None:
     """Print pairs, numbered, as wide as the terminal allows."""
     if not pairs:
         out.print("Nobody was found to be treated differently.")

@@ -36,7 +36,7 @@ def _people(seed: int, directory: Path, no_page: bool) -> Sequence[Path]:
     from evenhand.cli.output import progress
     from evenhand.demo import DEMOS
     from evenhand.demo import demo as show
-    from evenhand.reports.making import report
+    from evenhand.reports.report import ReportOptions, report
 
     out = summary.console()
     written = []
@@ -63,10 +63,8 @@ def _people(seed: int, directory: Path, no_page: bool) -> Sequence[Path]:
                         data=done.data,
                         favourable=which.favourable,
                         y=done.target,
-                        title=which.title,
-                        note=which.note,
                         samples=SAMPLES,
-                        others=[baseline],
+                        options=ReportOptions(which.title, which.note, others=[baseline]),
                     )
                 )
     return written
@@ -77,7 +75,7 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     from evenhand.cli import audit as summary
     from evenhand.cli.output import progress
     from evenhand.demo.text import NOTE, TITLE, search_of_texts, text_demo
-    from evenhand.reports.making import report
+    from evenhand.reports.report import ReportOptions, report
 
     out = summary.console()
     with progress(wanted=True) as status:
@@ -108,8 +106,8 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
         return []
     note = NOTE.format(planted=planted)
     return [
-        report(before.run, directory / "text.html", title=TITLE, note=note),
-        report(after.run, directory / "text-repaired.html", title="The same net, repaired", note=repaired),
+        report(before.run, directory / "text.html", options=ReportOptions(TITLE, note)),
+        report(after.run, directory / "text-repaired.html", options=ReportOptions("The same net, repaired", repaired)),
     ]
 
 

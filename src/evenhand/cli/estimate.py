@@ -82,7 +82,7 @@ def _measure(plan: Plan, config: Config, shown: bool) -> Estimate:
     if config.audit.chunk is not None:
         settings["chunk"] = config.audit.chunk
     population = settings.get("population", "uniform")
-    texts = plan.space.noun == "text"
+    texts = plan.space.supports("texts")
     with progress(shown and not texts) as show:
 
         def watch(reading: Reading) -> None:
@@ -198,7 +198,7 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
 
     sure = f"{interval(found.low, found.high)} with {level(found.confidence)} confidence ({found.interval})"
     if found.exact:
-        sure = f"none needed: {'every one' if found.space.noun == 'text' else 'everyone'} was judged"
+        sure = f"none needed: {'every one' if found.space.supports('texts') else 'everyone'} was judged"
     elif found.interval == NOT_RECEIVED:
         sure = "none needed: the model does not receive what is protected"
     how, who = treated(found.space, found.criterion), noun(found.space)

@@ -173,7 +173,7 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> AnySp
     asked = {"space.protected": table.protected, "space.exclude": table.exclude, "data.target": target}
     _check_columns(config, data.columns, asked)
     exclude = [*table.exclude, *_unseen(data, columns, config)]
-    size: dict[str, Any] = {} if table.max_family_size is None else {"max_family_size": table.max_family_size}
+    size = table.given("max_family_size")
     return Space.infer(
         data,
         table.protected,

@@ -45,30 +45,27 @@ def report(config: Config) -> None:
 def settings_of(config: Config) -> dict[str, Any]:
     """Read what a configuration says of reports, whichever command writes one; an error names the key."""
     from evenhand.config.file import wish
-    from evenhand.reports.arguments import check_confidence, check_numbers
+    from evenhand.reports.report import ReportOptions
 
-    numbers = config.report.given("examples", "samples")
-    confidence = 0.95 if config.estimate.confidence is None else config.estimate.confidence
+    wanted = config.report
     with config.blamed("report"):
-        check_numbers(**numbers)
+        options = ReportOptions(wanted.title, seed=config.audit.seed, **wanted.given("examples"))
     with config.blamed("estimate"):
-        check_confidence(confidence)
+        options = replace(options, **config.estimate.given("confidence"))
     source = config.data.path if config.text is None else config.text.path
     return {
         "favourable": wish(config.estimate),
-        "rows": not config.report.no_rows,
-        "title": config.report.title,
-        "confidence": confidence,
-        "seed": config.audit.seed,
+        "show_examples": not wanted.hide_examples,
+        "samples": wanted.samples,
+        "options": options,
         "data_name": "" if source is None else Path(source).name,
-        **numbers,
     }
 
 
 def reported(run: Run, path: Path, quiet: bool, **settings: Any) -> bool:
     """Write a report and tell what could not be had for it, and which parts failed; whether none did."""
-    from evenhand.reports.making import gathered, ready, write
-    from evenhand.reports.rendering import failed, render
+    from evenhand.reports.render import failed, render
+    from evenhand.reports.report import gathered, ready, write
 
     ready(path)
     content = gathered(run, **settings)
@@ -88,7 +85,7 @@ def _data(run: Run, config: Config) -> Any:
     from evenhand.spaces.frames import read_frame
     from evenhand.spaces.text.readers import read_texts
 
-    texts = run.space.noun == "text"
+    texts = run.space.supports("texts")
     if config.text is not None and not texts:
         raise ConfigError("--texts is for runs of texts, and this is one of rows; give --data FILE")
     if config.data.path is not None and texts:
@@ -117,8 +114,8 @@ def _model(run: Run, config: Config) -> Any:
 
 def export(config: Config) -> None:
     """Write a run into files."""
-    from evenhand.runs.formats import check_format, format_of
-    from evenhand.runs.formats import export as write
+    from evenhand.runs.exports import check_format, format_of
+    from evenhand.runs.exports import export as write
     from evenhand.runs.run import Run
 
     wanted, files = config.export, [Path(name) for name in config.call.out]
@@ -144,7 +141,7 @@ def bundle(config: Config) -> None:
 
     call, wanted, run = config.call, config.bundle, Path(config.call.run)
     path = Path(wanted.output or f"{run.resolve().name}.zip")
-    digest = pack(run, path, wanted.model, wanted.data, rows=not wanted.no_rows)
+    digest = pack(run, path, wanted.model, wanted.data, include_data=not wanted.no_data)
     if call.quiet:
         return
     manifest = check_bundle(path).manifest
@@ -193,10 +190,10 @@ def compare(config: Config) -> None:
 
 
 def _told(found: Compared) -> dict[str, Any]:
-    from evenhand.words import pairs_at
+    from evenhand.runs.pairs import pairs_at
 
     sides = {"fixed": found.run_a, "still": found.run_a, "new": found.run_b}
-    pairs = {name: pairs_at(run, getattr(found, name)[:SHOWN]) for name, run in sides.items()}
+    pairs = {name: pairs_at(run.pairs, getattr(found, name)[:SHOWN]) for name, run in sides.items()}
     return found.to_dict() | {f"{name}_pairs": [pair.to_dict() for pair in some] for name, some in pairs.items()}
 
 
@@ -207,7 +204,7 @@ def _show(found: Compared) -> None:
 
     from evenhand._format import interval, percent
     from evenhand.cli import audit as summary
-    from evenhand.words import pairs_at
+    from evenhand.runs.pairs import pairs_at
 
     out, rates = summary.console(), found.rates
     summary.fill(out, found.sentence)
@@ -229,7 +226,7 @@ def _show(found: Compared) -> None:
     out.print(table)
     if len(found.new):
         out.print("New:")
-        summary.show_pairs(pairs_at(found.run_b, found.new[:SHOWN]), out)
+        summary.show_pairs(pairs_at(found.run_b.pairs, found.new[:SHOWN]), out)
 
 
 def replay(config: Config) -> None:
@@ -306,9 +303,9 @@ def _say_parts(path: Path, checked: BundleCheck) -> None:
 
 def _say(done: Replay | None, extra: dict[str, Any], config: Config) -> None:
     from evenhand.cli import audit as summary
-    from evenhand.words import pairs_at
+    from evenhand.runs.pairs import pairs_at
 
-    examples = [] if done is None else pairs_at(done.run, done.positions[:3])
+    examples = [] if done is None else pairs_at(done.run.pairs, done.positions[:3])
     if (listed := config.replay.list) is not None and done is not None:
         _write_list(done, Path(listed))
     if config.call.json:
@@ -336,8 +333,7 @@ def _write_list(done: Replay, path: Path) -> None:
 
     import numpy as np
 
-    from evenhand.runs.csv import write_frame
-    from evenhand.runs.formats import write
+    from evenhand.runs.exports import write, write_frame
 
     frame = done.run.findings.copy(deep=False)
     name = "holds"
@@ -347,8 +343,4 @@ def _write_list(done: Replay, path: Path) -> None:
     text = io.StringIO()
     write_frame(frame, text)
     content = text.getvalue().encode("utf-8", "backslashreplace")
-    write(path, lambda file: _put(file, content))
-
-
-def _put(file: Any, content: bytes) -> None:
-    file.write(content)
+    write(path, lambda file: file.write(content))

@@ -278,7 +278,7 @@ class AuditTable(Table, name="audit", purpose="how to search", panel="Search"):
     findings: Annotated[str | None, Setting(
         "Write all findings: .csv, .json, .parquet, .xml, .sarif or .md", "FILE", "findings.csv", names="file",
         panel="Output", more="See [exports](exports.md).")] = None
-    page: Annotated[str | None, Setting(
+    report: Annotated[str | None, Setting(
         "Write the report, one HTML file", "FILE", "report.html", names="file", panel="Output",
         more="The [report](../how-to/report.md) follows `[report]` and `[estimate]` of the file.")] = None
     fail_above: Annotated[int | None, Setting(
@@ -408,7 +408,7 @@ class ExportTable(
 
     format: Annotated[str | None, Setting(
         "json, csv, parquet, junit, sarif or markdown; by default as the name ends", "NAME", "json")] = None
-    most: Annotated[int | None, Setting(
+    max_findings: Annotated[int | None, Setting(
         "Most findings that JUnit and SARIF list; 1000 by default", "N", 1000, ge=1)] = None
     raw: Annotated[bool, Setting("CSV: write cells that look like formulas unchanged")] = False
     artifact: Annotated[str | None, Setting(
@@ -426,22 +426,22 @@ class BundleTable(
         "Model file; the one noted in the run by default", "FILE", "model.skops", names="file")] = None
     data: Annotated[str | None, Setting(
         "Data rows; those noted in the run by default", "FILE", "people.csv", names="file")] = None
-    no_rows: Annotated[bool, Setting("Leave out the data rows and keep their hash")] = False
+    no_data: Annotated[bool, Setting("Leave out the data rows and keep their hash")] = False
 
 
 @dataclass
 class ReportTable(
     Table, name="report",
-    purpose="evenhand report RUN --config {file}: what people read; also for the page of evenhand audit",
+    purpose="evenhand report RUN --config {file}: what people read; also for evenhand audit --report",
     panel="Report"):
     """What a report shows, and where to write it."""
 
     title: Annotated[str | None, Setting("Heading; the model's name by default", "TEXT", "Loans, by sex")] = None
-    examples: Annotated[int | None, Setting("Most pairs to show; 4 by default", "N", 4, ge=1)] = None
+    examples: Annotated[int | None, Setting("Most examples to show; 4 by default", "N", 4, ge=1)] = None
     samples: Annotated[int | None, Setting(
         "Individuals of each estimate; 20000 by default, fewer for slow models", "N", 20000, ge=100)] = None
-    no_rows: Annotated[bool, Setting(
-        "Show no pairs, so that the report has no person's values", on="audit report", panel="Output")] = False
+    hide_examples: Annotated[bool, Setting(
+        "Leave out examples, so that the report has no person's values", on="audit report", panel="Output")] = False
     output: Annotated[str | None, Setting(
         "File to write; report.html by default", "FILE", "report.html", names="file")] = None
 
@@ -592,10 +592,10 @@ COMMANDS: dict[str, Command] = {one.name: one for one in (
          "With --text, one file has everything.",),
         words={"data.path": "Real rows or, with --text, texts"}),
     Command("audit", "Audit", "Search for people or texts that a model treats differently",
-        (BOTH, STATUS + "1 more findings than --fail-above allows or parts of the page failed, 2 wrong usage or input, "
-         "130 interrupted."),
+        (BOTH, STATUS + "1 more findings than --fail-above allows or parts of the report failed, 2 wrong usage or "
+         "input, 130 interrupted."),
         "model.path data.path data.target space.protected audit.strategy budget.tests audit.seed audit.directory "
-        "audit.page audit.fail_above"),
+        "audit.report audit.fail_above"),
     Command("estimate", "Audit", "Measure how common discrimination is, and who is favoured",
         (BOTH, STATUS + "1 a larger share than --fail-above allows, 2 wrong usage or input, 3 too few tests to say "
          "whether it is larger, 130 interrupted."),
@@ -616,7 +616,7 @@ COMMANDS: dict[str, Command] = {one.name: one for one in (
         ("Without the model and the data, the parts that need them are left out, and the report says so.",
          STATUS + "1 written, but parts of it failed, 2 wrong usage or input."),
         "report.output model.path data.path data.target estimate.favourable report.title report.examples "
-        "report.samples report.no_rows audit.seed",
+        "report.samples report.hide_examples audit.seed",
         {"model.path": NOTED, "data.path": "Real rows; those noted in the run by default",
          "text.path": "Texts of a run of texts; those noted in the run by default"}),
     Command("export", "Runs", "Write a run as JSON, CSV, Parquet, JUnit XML, SARIF or Markdown",

@@ -17,12 +17,12 @@ from evenhand.budget import Budget
 from evenhand.datasets.comments import Comments
 from evenhand.errors import DataError, MissingExtra
 from evenhand.models.wrap import wrap
+from evenhand.runs.pairs import Pair, pairs_at, select_pairs
 from evenhand.runs.run import Run, audit
 from evenhand.spaces.text.diff import swaps
 from evenhand.spaces.text.space import TextSpace
 from evenhand.spaces.text.tokens import split
 from evenhand.strategies import STRATEGIES
-from evenhand.text_words import TextPair, telling_texts, text_pairs_at
 
 try:
     import torch
@@ -59,7 +59,7 @@ class Net:
 
     module: Any
     run: Run
-    pairs: Sequence[TextPair]
+    pairs: Sequence[Pair]
     accuracy: float
     """On comments that it was not trained on."""
     proven: float
@@ -132,14 +132,14 @@ def text_demo(
     return TextAudited(data, before, after, *blame(before.run, space, data.planted))
 
 
-def shown(run: Run) -> list[TextPair]:
+def shown(run: Run) -> list[Pair]:
     """Choose three pairs; the last is one that the search had to change words for, where there is one."""
     changed = np.array([len(record[3]) for record in run.pairs.records()]) if run.found else np.zeros(0)  # type: ignore[attr-defined]
     edited = np.flatnonzero(changed)
     if not len(edited):
-        return telling_texts(run)
+        return select_pairs(run)
     least = edited[np.argmin(changed[edited])]
-    return [*telling_texts(run, 2), *text_pairs_at(run, np.array([least]))]
+    return [*select_pairs(run, 2), *pairs_at(run.pairs, [least])]
 
 
 def blame(run: Run, space: TextSpace, planted: Sequence[str]) -> tuple[list[Blamed], float]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.criteria import Criterion, Judgement, Outputs
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.engine.steadiness import (
     FEW,
     PROBES,
@@ -120,7 +120,7 @@ def to_confirm(found: int, most: int | None, seed: int) -> Positions:
 
 
 def confirm(
-    asker: Asker, findings: Findings, seed: int, chunk: int, most: int | None = None
+    asker: ModelProbe, findings: Findings, seed: int, chunk: int, most: int | None = None
 ) -> tuple[Checked, int, FlakyModel | None]:
     """Ask findings again, all or at most so many; return what came of it, the rows it took, and an error to raise.
 
@@ -144,7 +144,7 @@ def confirm(
     return Checked(most, len(chosen), lost.tolist(), why), rows, FlakyModel(why, len(lost) / len(chosen))
 
 
-def _on_edge(asker: Asker, findings: Findings, at: Positions) -> Mask:
+def _on_edge(asker: ModelProbe, findings: Findings, at: Positions) -> Mask:
     """Tell which findings have decisions that a change of scores by rounding would bring back."""
     edge = np.full(len(at), may_score(asker))
     if not edge.any():
@@ -154,11 +154,11 @@ def _on_edge(asker: Asker, findings: Findings, at: Positions) -> Mask:
             scores = asker.scores(findings.rows(side, at))
         except ModelError:
             return np.zeros(len(at), dtype=bool)
-        edge &= reachable(asker, scores, findings.said(said, at))
+        edge &= reachable(asker, scores, findings.decisions(said, at))
     return edge
 
 
-def holds(asker: Asker, findings: Findings, chosen: Positions, chunk: int, seed: int = 0) -> Mask:
+def holds(asker: ModelProbe, findings: Findings, chosen: Positions, chunk: int, seed: int = 0) -> Mask:
     """Tell which of the chosen findings the model still answers as recorded, and still treats differently.
 
     They are asked in a drawn order and in batches of other sizes, both sides of a pair apart.
@@ -167,7 +167,7 @@ def holds(asker: Asker, findings: Findings, chosen: Positions, chunk: int, seed:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
 
 
-def _holds(asker: Asker, findings: Findings, at: Positions, chunk: int, seed: int) -> Mask:
+def _holds(asker: ModelProbe, findings: Findings, at: Positions, chunk: int, seed: int) -> Mask:
     one, other = (findings.rows(side, at) for side in ("individual", "counterpart"))
     rows = one + other if isinstance(one, list) else np.concatenate([one, other])
     order = np.random.default_rng([seed, len(at)]).permutation(len(rows))
@@ -175,12 +175,12 @@ def _holds(asker: Asker, findings: Findings, at: Positions, chunk: int, seed: in
     labels, scores = scattered(asker, rows, order, chunk, (1,) if len(rows) < PROBES else ())
     ok = np.ones(len(at), dtype=bool)
     for part, said in zip(np.split(labels, 2), ("decision", "counterpart_decision"), strict=True):
-        ok &= same(findings.decisions.encode(part), findings.taken(said, at), ROUNDING)
+        ok &= same(findings.coding.encode(part), findings.select(said, at), ROUNDING)
     if scores is not None and asker.criterion.needs_scores:
         both, scored = (np.stack(np.split(values, 2), axis=1) for values in (labels, scores))
         judged = asker.criterion.judge(Outputs(both, scored, np.zeros(len(at), dtype=np.int64)))
         # A pair at the very edge of gamma counts if its gap is the stored one.
-        ok &= judged.unfair | close(judged.gap, findings.taken("gap", at))
+        ok &= judged.unfair | close(judged.gap, findings.select("gap", at))
     return ok
 
 
@@ -217,7 +217,7 @@ class StoredTests:
             parts.clear()
 
 
-def check_kept(asker: Asker, findings: Findings, chunk: int, where: Path | None) -> int:
+def check_kept(asker: ModelProbe, findings: Findings, chunk: int, where: Path | None) -> int:
     """Ask some findings of a finished run again; raise where the model says something else now. Return the rows."""
     some = _spread(findings.count, AT_MOST)
     held = holds(asker, findings, some, chunk)
@@ -226,14 +226,14 @@ def check_kept(asker: Asker, findings: Findings, chunk: int, where: Path | None)
     return 2 * len(some) * asker.cost
 
 
-def otherwise(asker: Asker, findings: Findings, lost: Positions, where: Path | None) -> RunError:
+def otherwise(asker: ModelProbe, findings: Findings, lost: Positions, where: Path | None) -> RunError:
     """Say why stored findings got other answers: the model has changed. Raise ``FlakyModel`` where it still does."""
     for side in ("individual", "counterpart"):
         refuse_noise(asker, findings.rows(side, lost[:OF_BLOCK]))
     return changed(where)
 
 
-def refuse_noise(asker: Asker, rows: Any) -> None:
+def refuse_noise(asker: ModelProbe, rows: Any) -> None:
     """Ask rows several times in the same batch; raise ``FlakyModel`` where the model gives some of them two answers."""
     first = Said(*at_once(asker, rows), follows=False)
     unlike = np.zeros(len(rows), dtype=bool)

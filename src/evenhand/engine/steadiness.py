@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Outputs
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout
-from evenhand.spaces.base import Kin
+from evenhand.spaces.base import Families
 
 PROBES, LATER = 256, 48
 """Rows of a full check, and those of each block in a brief one."""
@@ -85,7 +85,7 @@ class Said:
         return np.asarray(far if self.follows else far | unlike)
 
 
-def affordable(asker: Asker, most: int, ways: int, seconds: float) -> int:
+def affordable(asker: ModelProbe, most: int, ways: int, seconds: float) -> int:
     """How many rows, of at most so many, may be asked in so many ways: fewer where a row takes long.
 
     The time that the calls so far have taken tells how long that is.
@@ -110,13 +110,13 @@ class Steadiness:
     >>> model = wrap(lambda frame: frame["age"] > frame["age"].mean())
     >>> rows = space.individuals([[age, 0] for age in range(100)]).rows
     >>> try:
-    ...     Steadiness(Asker(model, space, Flip()), seed=0, chunk=1000).check_rows(rows)
+    ...     Steadiness(ModelProbe(model, space, Flip()), seed=0, chunk=1000).check_rows(rows)
     ... except FlakyModel as error:
     ...     print(str(error).partition(":")[0])
     the prediction depends on the other rows in the batch
     """
 
-    def __init__(self, asker: Asker, seed: int, chunk: int) -> None:
+    def __init__(self, asker: ModelProbe, seed: int, chunk: int) -> None:
         self.asker, self.seed, self.chunk = asker, seed, chunk
         self.rows = 0
         """Rows asked to check."""
@@ -126,12 +126,12 @@ class Steadiness:
         """Rows of the first blocks, for a full check in the end."""
         self._later: list[tuple[Any, Said]] = []
         """Rows of the first block and of larger ones, and their answers, for a brief check in the end."""
-        self._probing: Asker | None = None
+        self._probing: ModelProbe | None = None
         """Asks for scores too, where they cost nothing."""
         self._scored = True
         """Whether scores come again, so that they can be compared."""
 
-    def check(self, families: Kin, outputs: Outputs) -> tuple[int, int]:
+    def check(self, families: Families, outputs: Outputs) -> tuple[int, int]:
         """Check a block that the model has answered; return how many rows got two answers by chance, of how many.
 
         Raises ``FlakyModel`` where answers depend on the batch.
@@ -186,7 +186,7 @@ class Steadiness:
     def _follows(self) -> bool:
         return self.asker.model.decides or self.asker.model.regression
 
-    def _some(self, families: Kin, outputs: Outputs, most: int, repeated: bool = False) -> tuple[Any, Said]:
+    def _some(self, families: Families, outputs: Outputs, most: int, repeated: bool = False) -> tuple[Any, Said]:
         """Choose rows of a block, and return what the model answered to them there."""
 
         def flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -316,7 +316,7 @@ def noisy(waver: int, rows: int, name: str = "the model") -> FlakyModel:
 
 
 def scattered(
-    asker: Asker, rows: Any, order: Positions, most: int, small: Sequence[int] = (1,)
+    asker: ModelProbe, rows: Any, order: Positions, most: int, small: Sequence[int] = (1,)
 ) -> tuple[Labels, Floats | None]:
     """Ask rows in some order, the first ones in small batches; return answers in the rows' own order."""
     said = [_both(asker, rows, part) for part in _cut(order, most, small)]
@@ -336,7 +336,7 @@ def _cut(order: Positions, most: int, small: Sequence[int]) -> Iterator[Position
         at += min(size, most)
 
 
-def _both(asker: Asker, rows: Any, part: Positions) -> tuple[Labels, Floats | None]:
+def _both(asker: ModelProbe, rows: Any, part: Positions) -> tuple[Labels, Floats | None]:
     try:
         return at_once(asker, take(rows, part))
     except ModelTimeout:
@@ -349,7 +349,7 @@ def _both(asker: Asker, rows: Any, part: Positions) -> tuple[Labels, Floats | No
         return labels[:1], None if scores is None else scores[:1]
 
 
-def at_once(asker: Asker, rows: Any) -> tuple[Labels, Floats | None]:
+def at_once(asker: ModelProbe, rows: Any) -> tuple[Labels, Floats | None]:
     """Ask rows in one call, unless they are very many."""
     if len(rows) > 2 * PROBES:
         return asker.both(rows)
@@ -431,7 +431,7 @@ def _repeated(places: Positions, count: int) -> Positions:
 # Scores, and what rounding changes of them.
 
 
-def scores_come_along(asker: Asker, rows: Any) -> bool:
+def scores_come_along(asker: ModelProbe, rows: Any) -> bool:
     """Whether the model's scores cost nothing beside its decisions, and lead to the same ones for some rows."""
     if asker.scored or not may_score(asker):
         return asker.scored
@@ -443,7 +443,7 @@ def scores_come_along(asker: Asker, rows: Any) -> bool:
     return not len(rest) or _scored_alike(asker, rest)
 
 
-def _scored_alike(asker: Asker, rows: Any) -> bool:
+def _scored_alike(asker: ModelProbe, rows: Any) -> bool:
     labels = at_once(asker, rows)[0]
     asker.scored = True
     try:
@@ -452,7 +452,7 @@ def _scored_alike(asker: Asker, rows: Any) -> bool:
         asker.scored = False
 
 
-def _scores_for(asker: Asker, rows: Any, labels: Labels) -> Floats | None:
+def _scores_for(asker: ModelProbe, rows: Any, labels: Labels) -> Floats | None:
     """Ask for the scores of rows; None where they do not lead to these decisions."""
     try:
         decided, scores = at_once(asker, rows)
@@ -464,12 +464,12 @@ def _scores_for(asker: Asker, rows: Any, labels: Labels) -> Floats | None:
     return scores if leads else None
 
 
-def may_score(asker: Asker) -> bool:
+def may_score(asker: ModelProbe) -> bool:
     """Whether the model has scores and its decisions follow from them."""
     return asker.model.has_scores and asker.model.decides and not asker.model.regression
 
 
-def rounding_alone(asker: Asker, outputs: Outputs, lost: Positions, asked: int) -> bool:
+def rounding_alone(asker: ModelProbe, outputs: Outputs, lost: Positions, asked: int) -> bool:
     """Tell whether lost findings, of so many asked again, are few and all in families that rounding decides."""
     if not len(lost) or outputs.scores is None or not may_score(asker) or len(lost) > max(1, FEW * asked):
         return False
@@ -481,7 +481,7 @@ def rounding_alone(asker: Asker, outputs: Outputs, lost: Positions, asked: int) 
     return bool(near.reshape(len(lost), -1).any(axis=1).all())
 
 
-def reachable(asker: Asker, scores: Floats, labels: Labels) -> Mask:
+def reachable(asker: ModelProbe, scores: Floats, labels: Labels) -> Mask:
     """Tell which rows of scores lead to these decisions, as they are or moved by what rounding changes."""
     near = np.zeros(len(scores), dtype=bool)
     for moved in _moved(scores, float(np.abs(scores).max(initial=0))):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.engine.steadiness import ALONE, PATIENCE, PROBES, affordable
 from evenhand.errors import FlakyModel
 from evenhand.estimates.intervals import at_most
@@ -30,7 +30,7 @@ SHUFFLES = 1_000
 """How many shuffles of noisy answers must repeat less often than these before they are said to come in turn."""
 
 
-def measure_noise(asker: Asker, families: Families, seen: int) -> tuple[int, int, int]:
+def measure_noise(asker: ModelProbe, families: Families, seen: int) -> tuple[int, int, int]:
     """Ask families of a noisy model several times; return how many rows got two answers, of how many.
 
     The third number is how many rows that took.

@@ -104,7 +104,7 @@ class Calls:
             self.size = max(self.size // 2, FIRST)
 
 
-class Asking:
+class ModelClient:
     """The one place where a model is called: answers come back checked, faults as `ModelError`.
 
     Parameters
@@ -120,7 +120,7 @@ class Asking:
     --------
     >>> import numpy as np
     >>> from evenhand.models.wrap import wrap
-    >>> asking = Asking(wrap(lambda X: X[:, 0] > 1, input="array"))
+    >>> asking = ModelClient(wrap(lambda X: X[:, 0] > 1, input="array"))
     >>> asking.labels(np.array([[1.0], [2.0]]), 2)
     array([False,  True])
     """

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import EstimateError, MissingExtra, SpaceError
 from evenhand.estimates.estimating import CHUNK, measured
 from evenhand.estimates.favour import Favour
@@ -161,7 +161,7 @@ class Inquiry:
     def _estimate(self, model: Model, space: Space, plan: Plan, number: int) -> tuple[Estimate, Mask]:
         seed, watch = seed_of(self.seed, "final", number), Watch(plan, CHUNK, None)
         favour = Favour(model, self.favourable if space is self.held.space else None)
-        asker = Asker(model, space, self.criterion)
+        asker = ModelProbe(model, space, self.criterion)
         subject = subject_of(plan, space, self.criterion, self.held.frame, None, seed, CHUNK)
         result, survey = measured(plan, subject, asker, favour, seed, watch, self.used.barring(seed))
         if result.stop == "interrupted":

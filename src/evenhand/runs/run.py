@@ -7,7 +7,7 @@ from evenhand.errors import (TEXT_SPACE, StrategyError, search)
 from evenhand.search import (Strategy)
 from evenhand.spaces.base import (AnySpace, require)
 from evenhand.spaces.text.space import (BORROWED)
-from evenhand.strategies import (describe)
+from evenhand.strategies import (describe, make)
 import hashlib
 import platform
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from evenhand.engine.accounting import (Clock, Status, Stop, Stored)
 from evenhand.engine.confirm import (Checked, check_kept, confirm, otherwise)
 from evenhand.engine.judge import (CHUNK)
 from evenhand.engine.oracle import (Oracle)
-from evenhand.engine.probe import (Asker)
+from evenhand.engine.probe import (ModelProbe)
 from evenhand.engine.store import (Directory, Log, RunIdentity, as_path)
 from evenhand.engine.unused import (SCORED, compare_scores, is_unaware, statement, unread)
 from evenhand.engine.visited import (Origin)
@@ -39,7 +39,7 @@ from evenhand.search import (Problem, Strategy)
 from evenhand.spaces.base import (AnySpace, Block, Bound)
 from evenhand.spaces.findings import (Findings)
 from evenhand.spaces.text.space import (SAMPLED)
-from evenhand.strategies import (describe, make)
+from evenhand.strategies import (describe)
 from evenhand import (plugins)
 from evenhand._validate import (ANY, COUNT, FLAG, TEXT, Maybe, check_fields, one_of)
 from evenhand.engine.accounting import (QUESTIONS, check_answer)
@@ -60,6 +60,15 @@ REMARKS = {BORROWED: "similar words are only among words of the texts (give word
 """What is said about a count where its name does not say enough."""
 
 
+def strategy_for(space: Any, strategy: str | Strategy | None) -> Strategy:
+    """Return a search that fits the space, by default the space's own."""
+    if not isinstance(space, AnySpace):
+        require(space, "attributes")
+    chosen = make(space.default_strategy if strategy is None else strategy)
+    check_kind(space, chosen)
+    return chosen
+
+
 def check_kind(space: Any, strategy: Strategy) -> None:
     """Raise where a search needs another kind of space.
 
@@ -67,8 +76,6 @@ def check_kind(space: Any, strategy: Strategy) -> None:
     >>> from evenhand.spaces.text.space import TextSpace
     >>> check_kind(TextSpace("religion"), TextRandom())
     """
-    if not isinstance(space, AnySpace):
-        require(space, "attributes")
     needs, name = needs_of(strategy), describe(strategy)["strategy"]
     if not space.supports(needs):
         kind = "attributes" if space.supports("attributes") else f"{space.noun}s"
@@ -271,7 +278,7 @@ class Run:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         # By name: what shows runs stands above them.
-        return str(import_module("evenhand.reports").short(self))
+        return str(import_module("evenhand.reports").summary(self))
 
     @classmethod
     def load(cls, directory: str | Path) -> Run:
@@ -285,7 +292,7 @@ class Run:
 def audit(
     model: Any,
     space: AnySpace,
-    strategy: str | Strategy = "kosei",
+    strategy: str | Strategy | None = None,
     budget: Budget | None = None,
     seed: int = 0,
     criterion: Criterion | None = None,
@@ -307,7 +314,8 @@ def audit(
     space
         The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
     strategy
-        A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``).
+        A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``); by default the one that suits the
+        space, ``"kosei"`` or, for texts, ``"text-random"``.
     budget
         When to stop; by default after 100,000 tests.
     seed
@@ -364,7 +372,7 @@ def audit(
 def run_search(
     model: Any,
     space: AnySpace,
-    strategy: str | Strategy,
+    strategy: str | Strategy | None,
     budget: Budget | None,
     seed: int,
     criterion: Criterion | None = None,
@@ -379,8 +387,7 @@ def run_search(
     cancel: Token | None = None,
 ) -> Run:
     """Do what ``audit`` says; those whom ``exclude`` names are not judged, as if they had been judged before."""
-    chosen = make(strategy)
-    check_kind(space, chosen)
+    chosen = strategy_for(space, strategy)
     seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
     confirm = check_confirm(confirm)
     check_cancel(cancel)
@@ -388,7 +395,7 @@ def run_search(
     wrapped = wrap(model)
     start = space.bind(data, wrapped)
     gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
-    asker = Asker(wrapped, start.ground, criterion or Flip(), timeout, gradient)
+    asker = ModelProbe(wrapped, start.ground, criterion or Flip(), timeout, gradient)
     fixed = start.ground.probes(start.people)
     with asker.asking.calls.at_once():
         # One call, so that a later run recognises a model whose scores depend a little on the size of a call.
@@ -621,7 +628,7 @@ def _accused(place: Directory, error: FlakyModel) -> Run:
 
 
 def _identity(
-    asker: Asker, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
+    asker: ModelProbe, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
 ) -> RunIdentity:
     """Identify a run; ``answers`` are the model's labels, or its scores, for the fixed individuals."""
     data = None

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import native
 from evenhand.errors import DataError, SpaceError, Words
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -248,7 +249,7 @@ class _Listed(Attribute):
     def __init__(self, name: str, values: Iterable[Any], missing: Missing = False, *, dtype: str | None = None) -> None:
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise SpaceError(f"of {name!r} must be a list", parameter="values", value=values)
-        self._set(name=name, dtype=dtype, values=tuple(map(plain_value, values)), missing=_missing(name, missing))
+        self._set(name=name, dtype=dtype, values=tuple(map(native, values)), missing=_missing(name, missing))
         if not self.values:
             raise SpaceError(f"of {name!r} must have at least one value", parameter="values", value=[])
         for value in self.values:
@@ -312,7 +313,7 @@ class _Listed(Attribute):
         import pandas as pd
 
         inverse, uniques = pd.factorize(values)
-        table = np.array([self._index.get(plain_value(v), -1) for v in uniques] + [-1], dtype=np.int64)
+        table = np.array([self._index.get(native(v), -1) for v in uniques] + [-1], dtype=np.int64)
         codes = table[inverse]
         codes[missing_mask(values)] = self.present if self.has_missing else -1
         return codes, np.zeros(len(values), dtype=bool)
@@ -391,15 +392,6 @@ def no_value(counts: Mapping[str, int], rows: int, remedy: Words) -> DataError:
     """
     each = (f"{name!r} is protected, and {n:,} of {rows:,} rows have no value of it" for name, n in counts.items())
     return DataError(", and ".join(each), remedy=remedy)
-
-
-def plain_value(value: Any) -> Any:
-    """Turn a NumPy scalar into Python's own, so that values compare, print and save alike.
-
-    >>> plain_value(np.int64(3))
-    3
-    """
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def check_names(names: Iterable[Any], where: str = "") -> None:

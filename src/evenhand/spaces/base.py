@@ -7,6 +7,8 @@ with the data and the model of a run. A ``Space`` of attributes is its own bound
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
@@ -189,6 +191,11 @@ class AnySpace(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Return everything that makes this space, in plain values; ``kind`` tells one kind of space from another."""
+
+
+def space_digest(space: AnySpace) -> str:
+    """Identify a space, vectors apart: equal digests, equal spaces."""
+    return hashlib.sha256(json.dumps(space.describe(), sort_keys=True, default=repr).encode()).hexdigest()
 
 
 def require(space: Any, feature: str, call: str = "this", instead: str = "use eh.audit") -> None:

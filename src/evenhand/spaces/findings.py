@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import native
 from evenhand.criteria import Places
 from evenhand.errors import GAP, ModelError
-from evenhand.spaces.attributes import plain_value
 from evenhand.spaces.base import table
 from evenhand.spaces.individuals import Individuals
 
@@ -146,7 +146,7 @@ def decision_column(decisions: npt.NDArray[Any]) -> pd.Series[Any]:
 
 
 def _plain(value: Any) -> Any:
-    value = plain_value(value)
+    value = native(value)
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import count, visible
+from evenhand._format import count, native, visible
 from evenhand._rng import Stream
 from evenhand._validate import check_int
 from evenhand.errors import FRAME, PROTECTED, DataError, SpaceError
@@ -24,7 +24,6 @@ from evenhand.spaces.attributes import (
     check_unicode,
     missing_mask,
     no_value,
-    plain_value,
     repeated,
     suggest,
 )
@@ -334,7 +333,7 @@ class Space:
             if strict and wrong.any():
                 i = int(np.flatnonzero(wrong)[0])
                 raise DataError(
-                    f"individual {i} is outside the space: {attribute.name} = {plain_value(values[i])!r}",
+                    f"individual {i} is outside the space: {attribute.name} = {native(values[i])!r}",
                     remedy=f"allowed: {attribute.allowed()}",
                 )
             clipped |= outside

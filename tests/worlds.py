@@ -43,7 +43,7 @@ class World:
         return self.space.combinations
 
     def families(self) -> dict[Any, list[npt.NDArray[np.int32]]]:
-        """Every test's key and its legal members, written out one by one."""
+        """Every test's key and its valid members, written out one by one."""
         out: dict[Any, list[npt.NDArray[np.int32]]] = {}
         sets: dict[Any, frozenset[tuple[int, ...]]] = {}
         for row in self.space.coding.rows(np.arange(self.space.coding.total)):
@@ -62,7 +62,7 @@ class World:
         space = self.space
         out = []
         sizes = [space.coding.sizes[j] for j in space.protected_columns]
-        if space.links and not space.legal(row[None])[0]:
+        if space.links and not space.valid(row[None])[0]:
             return []
         for combination in np.ndindex(*sizes):
             other = row.copy()
@@ -72,7 +72,7 @@ class World:
                 if other[j] != row[j]:
                     for dependent, links in dependents.items():
                         other[dependent] = links[other[j], other[dependent]]
-            if space.legal(other[None])[0]:
+            if space.valid(other[None])[0]:
                 out.append(other)
         return out
 
@@ -109,7 +109,7 @@ class Stretch:
     def people(self, space: eh.Space) -> Individuals:
         first, last = (int(share * space.coding.total) for share in (self.start, self.end))
         rows = space.coding.rows(np.arange(first, last))
-        return space.individuals(rows[space.legal(rows)])
+        return space.individuals(rows[space.valid(rows)])
 
     def search(self, problem: Problem) -> Search:
         yield from judge(self.people(problem.space))

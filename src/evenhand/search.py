@@ -212,7 +212,7 @@ class Problem:
 
     def sample(self, n: int) -> Individuals:
         """Return uniform valid individuals; fewer than ``n`` once all of a small space have been drawn."""
-        individuals, self._drawn = self.space.sampler.deal(self.stream, self._drawn, n)
+        individuals, self._drawn = self.space.sampler.draw(self.stream, self._drawn, n)
         return individuals
 
     def count(self, name: str, n: int) -> None:

@@ -41,7 +41,7 @@ def test_odd_file_names_survive(evenhand: Command, people: Path, tmp_path: Path,
     assert tomllib.loads(output.read_text())["data"]["path"] == name
 
 
-def test_every_line_that_is_commented_out_is_legal(evenhand: Command, people: Path, tmp_path: Path) -> None:
+def test_every_line_that_is_commented_out_is_valid(evenhand: Command, people: Path, tmp_path: Path) -> None:
     output = tmp_path / "e.toml"
     evenhand("init", people, "--protected", "sex", "--target", "paid", "--output", output)
     lines = [line.removeprefix("# ") if " = " in line else line for line in output.read_text().splitlines()]

@@ -135,7 +135,9 @@ def test_export_bundle_replay_and_compare(
     bundle.write_bytes(whole.replace(TEXTS[0].encode(), TEXTS[0].upper().encode(), 1))
     done = evenhand("replay", bundle, "--model", MODEL)
     assert (done.exit_code, "NOT WHOLE: data/comments.csv: it was changed" in done.stdout) == (1, True)
-    refused(evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "one of texts", "evenhand replay")
+    refused(
+        evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "a space of texts", "evenhand replay"
+    )
 
 
 def test_an_encoding_is_named_by_option_or_key(
@@ -182,7 +184,7 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
     ("arguments", "words"),
     [
         ([], ["nothing is protected", "--protected religion", "orientation"]),
-        (["--protected", "religon"], ["--protected: ", "did you mean 'religion'"]),
+        (["--protected", "religon"], ["--protected ", "did you mean 'religion'"]),
         (["--protected", "no.toml"], ["--protected: ", "no.toml", "no such file"]),
         (["--protected", "religion", "--similar", "no.npz"], ["--similar: ", "no.npz"]),
         (["--protected", "religion", "--k", "0"], ["--k must", "greater than or equal to 1"]),
@@ -243,7 +245,7 @@ def test_init_then_audit(evenhand: Command, refused: Command, comments: Path, tm
     refused(evenhand("init", comments, "--text", "--protected", "religion", "--output", tmp_path / "y"), "id, said")
 
 
-def test_every_line_that_is_commented_out_is_legal(evenhand: Command, comments: Path, tmp_path: Path) -> None:
+def test_every_line_that_is_commented_out_is_valid(evenhand: Command, comments: Path, tmp_path: Path) -> None:
     output = tmp_path / "e.toml"
     np.savez(tmp_path / "vectors.npz", words=np.array(["loud", "noisy"]), vectors=np.ones((2, 2)))
     evenhand("init", comments, "--text", "--column", "said", "--protected", "religion", "--output", output)
@@ -334,7 +336,7 @@ def test_a_report_of_a_kept_run_reads_the_texts(
     assert done.exit_code == 0, done.output
     assert ", 2 of which are" in Page(page.read_text()).text
     assert evenhand(*given).exit_code == 0
-    assert "which column has the texts?" in page.read_text()
+    assert "the column of the texts is unknown" in page.read_text()
     assert evenhand(*given, "--config", write(comments.parent)).exit_code == 0
     assert ", 2 of which are" in Page(page.read_text()).text
     refused(evenhand(*given, "--data", comments), "--data is for runs of rows", "--texts FILE")

@@ -34,7 +34,7 @@ def mixed(missing: bool = False) -> eh.Space:
 
 
 def people(space: eh.Space, n: int = 40, seed: int = 0) -> Any:
-    return space.sampler.deal(Stream(seed), 0, n)[0].rows
+    return space.sampler.draw(Stream(seed), 0, n)[0].rows
 
 
 def jump(space: eh.Space, rows: Any) -> Any:

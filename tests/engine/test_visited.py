@@ -34,10 +34,10 @@ def test_tests_are_recovered_from_keys(world: World) -> None:
     families = world.families()
     for block in run.origin.trail:
         asked = world.space.families(block, run.identity.seed)
-        for key, rows, legal in zip(
-            block.keys.tolist(), asked.rows, np.ones(len(block)) if asked.legal is None else asked.legal, strict=True
+        for key, rows, valid in zip(
+            block.keys.tolist(), asked.rows, np.ones(len(block)) if asked.valid is None else asked.valid, strict=True
         ):
-            members = rows[np.broadcast_to(legal, len(rows)).astype(bool)]
+            members = rows[np.broadcast_to(valid, len(rows)).astype(bool)]
             assert sorted(members.tolist()) == sorted(m.tolist() for m in families.pop(key))
     assert not families
 

@@ -100,7 +100,7 @@ class Reference:
         if not self.space.ordered[j]:
             there = self.target(x, j, walker, number)
         moved = (*x[:j], there, *x[j + 1 :])
-        return moved if self.space.legal(np.array([moved], dtype=np.int32))[0] else x
+        return moved if self.space.valid(np.array([moved], dtype=np.int32))[0] else x
 
     def steps(self, gradient: Any, x: Row, walker: int, number: int) -> list[float]:
         """The gradient times one step of each attribute; a nominal one steps to its drawn value."""
@@ -128,7 +128,7 @@ class Reference:
                         moved[j] = self.clip(j, x[j] + int(np.sign(own[j])) * int(self.settings.step))
                     elif own[j] > 0:
                         moved[j] = self.target(x, j, walker, iteration)
-            if tuple(moved) == x or not self.space.legal(np.array([moved], dtype=np.int32))[0]:
+            if tuple(moved) == x or not self.space.valid(np.array([moved], dtype=np.int32))[0]:
                 free = self.space.free_columns
                 x = self.one_step(x, free[self.draw("any", walker, iteration) % len(free)], walker, iteration)
             else:
@@ -199,7 +199,7 @@ def spaces(draw: st.DrawFn) -> eh.Space:
 
 
 def random_people(space: eh.Space, n: int, seed: int) -> Any:
-    return space.frame(space.sampler.deal(Stream(seed + 99), 0, n)[0].rows)
+    return space.frame(space.sampler.draw(Stream(seed + 99), 0, n)[0].rows)
 
 
 def torch_functions(torch: Any, net: Any) -> tuple[Any, Any]:

@@ -124,7 +124,7 @@ def test_neighbours_are_valid_codes_around_the_individual() -> None:
         ],
         protected="d",
     )
-    rows = space.sampler.deal(Stream(1), 0, 30)[0].rows
+    rows = space.sampler.draw(Stream(1), 0, 30)[0].rows
     near = Neighbourhood(space, 400)
     around = near.draw(rows, Stream(0), np.arange(30))
     assert ((around >= 0) & (around < space.sizes)).all()
@@ -148,14 +148,14 @@ def test_only_tied_attributes_of_invalid_neighbours_change(seed: int) -> None:
     space = eh.Space(attributes, protected="p", constraints=["a + b <= 9", "n != 'x' or c > 3"])
     near, rng = Neighbourhood(space, 40), np.random.default_rng(seed)
     rows = np.column_stack([rng.integers(0, space.sizes) for _ in range(30)]).T.astype(np.int32)
-    rows = rows[space.legal(rows)]
+    rows = rows[space.valid(rows)]
     pops = np.arange(len(rows))
     drawn, (around, weights) = near.draw(rows, Stream(seed), pops), near.sample(rows, Stream(seed), pops)
-    assert space.legal(around.reshape(-1, 5)).all()
+    assert space.valid(around.reshape(-1, 5)).all()
     assert (weights > 0).all()
     for j in range(5):
-        legal = space.legal(drawn.reshape(-1, 5)).reshape(weights.shape)
-        assert (around[..., j] == drawn[..., j])[legal].all()
+        valid = space.valid(drawn.reshape(-1, 5)).reshape(weights.shape)
+        assert (around[..., j] == drawn[..., j])[valid].all()
     assert (around[..., 4] == drawn[..., 4]).all()
     tied = around[..., 0] + around[..., 1] != drawn[..., 0] + drawn[..., 1]
     assert (drawn[..., 0] + drawn[..., 1] > 9)[tied].all()

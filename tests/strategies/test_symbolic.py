@@ -72,7 +72,7 @@ class Reference:
         self.space, self.stream = self.world.space, Stream(self.seed)
         self.protected = self.space.protected_columns
         every = self.space.coding.rows(np.arange(self.space.coding.total))
-        self.legal: list[Row] = sorted(map(tuple, every[self.space.legal(every)].tolist()))
+        self.valid: list[Row] = sorted(map(tuple, every[self.space.valid(every)].tolist()))
         self.visited: set[Any] = set()
         self.queue: list[tuple[float, int, int, Row]] = []
         self.explained = self.pushed = self.tests = 0
@@ -149,7 +149,7 @@ class Reference:
             return
         number = len(self.visited)
         self.visited.add(allowed)
-        members = [other for other in self.legal if meets(other, constraint)]
+        members = [other for other in self.valid if meets(other, constraint)]
         if not members:
             self.counts["unsatisfiable"] += 1
             return
@@ -182,13 +182,13 @@ class Reference:
 
 
 def people(space: eh.Space, n: int, seed: int) -> Any:
-    return space.frame(space.sampler.deal(Stream(seed + 99), 0, n)[0].rows)
+    return space.frame(space.sampler.draw(Stream(seed + 99), 0, n)[0].rows)
 
 
 def seeds_of(space: eh.Space, data: Any, strategy: eh.Symbolic, seed: int) -> list[Row]:
     """The seeds with plain loops: random individuals, or data rows from the clusters."""
     if data is None or strategy.seeds == "random":
-        return list(map(tuple, space.sampler.deal(Stream(seed), 0, MOST)[0].rows.tolist()))
+        return list(map(tuple, space.sampler.draw(Stream(seed), 0, MOST)[0].rows.tolist()))
     rows = space.encode(data).individuals.rows
     known: dict[Row, Row] = {}
     for i in Stream(seed).shuffled(np.arange(len(rows)), len(rows), "seeds"):
@@ -399,7 +399,7 @@ def test_solutions_are_valid_and_nearest_and_no_constraint_is_solved_twice(
     assert len(solved.boxes) > 200
     assert len({box.keys[0] for box in solved.boxes}) == len(solved.boxes)
     rows = space.coding.rows(np.arange(space.coding.total))
-    rows = rows[space.legal(rows)]
+    rows = rows[space.valid(rows)]
     rows = rows[np.lexsort(rows.T[::-1])]
     for i, box in enumerate(solved.boxes):
         members = rows[box[np.zeros(len(rows), dtype=int)].inside(rows).all(axis=1)]
@@ -630,7 +630,7 @@ def test_constraints_that_the_solver_cannot_express_are_refused() -> None:
 
 
 def test_a_space_without_valid_individuals_is_refused() -> None:
-    with pytest.raises(eh.errors.SpaceError, match="no legal individual"):
+    with pytest.raises(eh.errors.SpaceError, match="no valid individual"):
         eh.audit(sums, large("a0 < a1", "a1 < a2", "a2 < a0"), "symbolic")
 
 

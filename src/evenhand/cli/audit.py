@@ -248,7 +248,7 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     if run.gradient is not None:
         rows.insert(1, ("gradient", run.gradient))
     if counts.get("untestable"):
-        rows.append(("no test", f"{counts['untestable']:,} individuals with fewer than two legal counterparts"))
+        rows.append(("no test", f"{counts['untestable']:,} individuals with fewer than two valid counterparts"))
     if space.supports("texts") and counts.get("dropped"):
         rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
     elif counts.get("clipped") or counts.get("dropped"):

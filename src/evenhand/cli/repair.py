@@ -197,7 +197,7 @@ def show(done: Mapping[str, Repair], failed: Mapping[str, str], unseen: list[str
         table.add_column(title, no_wrap=not title, overflow="fold")
     for line in rows(done, failed):
         table.add_row(*map(cell, line))
-    out.print("Treated differently, of uniform legal individuals and of people like the held-out rows; accuracy there.")
+    out.print("Treated differently, of uniform valid individuals and of people like the held-out rows; accuracy there.")
     out.print(table)
     told = [(key, found.verdict) for key, found in done.items()]
     told += [(key, f"failed: {' '.join(reason.split())}") for key, reason in failed.items()]

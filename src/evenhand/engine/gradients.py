@@ -140,8 +140,8 @@ class Slopes:
             out[:, 2 * ups + np.arange(len(self._nominal)), self._nominal] = jumps[:, self._nominal]
         if self.space.constraints:
             # Invalid individuals are not asked about: such a step counts as the individual itself.
-            legal = self.space.legal(out.reshape(-1, out.shape[2])).reshape(out.shape[:2])
-            out = np.where(legal[:, :, None], out, rows[:, None, :])
+            valid = self.space.valid(out.reshape(-1, out.shape[2])).reshape(out.shape[:2])
+            out = np.where(valid[:, :, None], out, rows[:, None, :])
         return out
 
 

@@ -50,9 +50,9 @@ class Judged:
         return self.verdicts.unfair
 
     @property
-    def legal(self) -> Mask | None:
-        """Which places of the families are legal (None: all)."""
-        return self.families.legal
+    def valid(self) -> Mask | None:
+        """Which places of the families are valid (None: all)."""
+        return self.families.valid
 
 
 def ask(probe: ModelProbe, families: Families) -> Judged:
@@ -159,8 +159,8 @@ class Judge:
         families = self.probe.ground.families(people, self.seed)
         if families.testable is None or families.testable.all():
             return families
-        assert families.legal is not None
-        alone = families.legal.sum(axis=1) == 1
+        assert families.valid is not None
+        alone = families.valid.sum(axis=1) == 1
         self.untestable += int(alone.sum())
         return families[np.flatnonzero(families.testable)]
 

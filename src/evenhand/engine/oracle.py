@@ -377,7 +377,7 @@ class Oracle(Ledger):
         arrays = {"unfair": np.packbits(judged.unfair), **written}
         if self.probe.contrasts:
             arrays |= self._rivals(families, outputs)
-        if families.legal is not None:
+        if families.valid is not None:
             arrays["places"] = families.places * self.probe.cost
         header = {
             "tests": len(families),

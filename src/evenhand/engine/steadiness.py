@@ -191,7 +191,7 @@ class Steadiness:
 
         def flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
             here = values[at]
-            return (here.reshape(-1, *here.shape[2:]) if families.legal is None else here[families.legal[at]])[members]
+            return (here.reshape(-1, *here.shape[2:]) if families.valid is None else here[families.valid[at]])[members]
 
         rng = np.random.default_rng([self.seed, self._largest])
         at = _chosen(families, outputs, rng, most)

@@ -346,10 +346,10 @@ def _share(table: Table, sure: Sureness, unreached: frozenset[str]) -> Share:
 def _about(plan: Plan, target: Target, survey: Survey) -> str:
     if isinstance(survey.population, Everyone):
         if survey.judge.left_out:
-            return f"legal individuals such as the {survey.samples:,} whom the repair did not use"
-        return f"all {survey.samples:,} legal individuals" if survey.complete else "all legal individuals"
+            return f"valid individuals such as the {survey.samples:,} whom the repair did not use"
+        return f"all {survey.samples:,} valid individuals" if survey.complete else "all valid individuals"
     if isinstance(plan.population, Uniform):
-        return "uniformly drawn legal individuals"
+        return "uniformly drawn valid individuals"
     if isinstance(plan.population, Near):
         return f"individuals within {plan.population.steps} steps of the data's rows"
     texts = survey.space.supports("texts")

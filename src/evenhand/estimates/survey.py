@@ -286,7 +286,7 @@ class Survey:
         self.tabled += count if weights is None else float(weights.sum())
         if self.terms is not None:
             self.terms.add(block.families, outputs)
-        view = View(outputs, block.legal, criterion, ranks, self.favour.level(outputs.scores))
+        view = View(outputs, block.valid, criterion, ranks, self.favour.level(outputs.scores))
         for table in self.tables:
             if self.whole_families:
                 table.add_all(view, block.unfair)

@@ -31,7 +31,7 @@ class Counterfactual:
     """
 
     counterparts: Literal["one", "all"] = "one"
-    """One drawn counterpart of each row, which doubles the rows; or every legal one."""
+    """One drawn counterpart of each row, which doubles the rows; or every valid one."""
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -60,7 +60,7 @@ class Counterfactual:
         for start in range(0, len(people), CHUNK):
             families = space.families(people[start : start + CHUNK], seed)
             n = len(families)
-            other = np.ones((n, families.width), dtype=bool) if families.legal is None else families.legal.copy()
+            other = np.ones((n, families.width), dtype=bool) if families.valid is None else families.valid.copy()
             other[np.arange(n), families.own] = False
             if self.counterparts == "one":
                 numbers = (start + np.arange(n))[:, None] * families.width + np.arange(families.width)

@@ -44,7 +44,7 @@ class Evidence:
     """What is known of a model from individuals that the repair did not use. Not made by hand."""
 
     uniform: Estimate | None
-    """Of legal individuals, each as likely as any other; None where the repair used them all, and of texts."""
+    """Of valid individuals, each as likely as any other; None where the repair used them all, and of texts."""
     data: Estimate | None
     """Of the held-out rows or texts; None where the repair used the tests of all of them."""
     audit: Run

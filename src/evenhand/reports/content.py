@@ -351,9 +351,9 @@ def pairs_met(run: Run, probe: ModelProbe, estimates: Sequence[Estimate], count:
     if people is None:
         return []
     families = run.space.families(people, run.identity.seed)
-    if families.legal is not None:
+    if families.valid is not None:
         # Where everyone was judged, a family may be dealt as one of its members whom the constraints forbid.
-        people = families.members(np.arange(len(people)), families.legal.argmax(axis=1))
+        people = families.members(np.arange(len(people)), families.valid.argmax(axis=1))
     met = Shrunk(np.full(len(people), -1), people.rows, None, people.rows)
     return [one.example.pair for one in draft(judge_of(run, probe), met, None, None)]
 

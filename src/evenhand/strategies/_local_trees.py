@@ -53,7 +53,7 @@ class Neighbourhood:
         flat = around.reshape(-1, around.shape[2])
         for tie in ties(self.space):
             columns = np.array(tie.columns)
-            broken = np.flatnonzero(~tie.legal(flat[:, columns]))
+            broken = np.flatnonzero(~tie.valid(flat[:, columns]))
             walker = pops[broken // self.size] * self.size + broken % self.size
             if tie.table is None:
                 repaired = rows[broken // self.size][:, columns]

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.errors import TEXTS, DataError
 from evenhand.search import Problem, Query, Search, Verdicts
 from evenhand.spaces.text.individuals import TextIndividuals
-from evenhand.spaces.text.space import nudged
+from evenhand.spaces.text.space import replace_random_word
 from evenhand.spaces.text.tokens import Positions
 from evenhand.strategies._seeds import count_rounds
 from evenhand.strategies._settings import check_settings
@@ -121,7 +121,7 @@ class TextSearch:
 
 def move_randomly(problem: Problem, walk: TextWalk, phase: str, step: int) -> TextWalk:
     """Replace a random word of each text by a random similar one; texts without such a word stay behind."""
-    able, texts = nudged(problem.texts, walk.texts, problem.stream, phase, walk.walkers, step)
+    able, texts = replace_random_word(problem.texts, walk.texts, problem.stream, phase, walk.walkers, step)
     if len(able) < len(walk) and phase != "again":
         problem.count("texts_that_cannot_move", len(walk) - len(able))
     return TextWalk(walk.walkers[able], texts)

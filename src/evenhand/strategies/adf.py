@@ -98,7 +98,7 @@ class Adf:
             own, other = yield from walk.slopes(problem, targets)
             direction = np.where(np.sign(own) == np.sign(other), np.sign(own), 0).astype(np.int32)
             rows, walkers = self._along(space, walk.rows, direction, targets), walk.walkers
-            stuck = np.flatnonzero((rows == walk.rows).all(axis=1) | ~space.legal(rows))
+            stuck = np.flatnonzero((rows == walk.rows).all(axis=1) | ~space.valid(rows))
             if len(stuck):
                 free = np.array(space.free_columns)
                 columns = free[stream.below(len(free), "any", walkers[stuck], iteration)]
@@ -153,7 +153,7 @@ class Adf:
             there = np.where(space.ordered[columns], there, targets[here, columns])
         moved = walk.rows.copy()
         moved[here, columns] = there
-        return np.where(space.legal(moved)[:, None], moved, walk.rows) if space.constraints else moved
+        return np.where(space.valid(moved)[:, None], moved, walk.rows) if space.constraints else moved
 
 
 @dataclass(frozen=True)

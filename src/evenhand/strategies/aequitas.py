@@ -81,7 +81,7 @@ class Aequitas:
         for number in range(self.steps):
             attribute, down = chances.draw(stream, walkers, number)
             moved = step(space, rows, columns[attribute], down, stream.bits("jump", walkers, number))
-            rows = np.where(space.legal(moved)[:, None], moved, rows) if space.constraints else moved
+            rows = np.where(space.valid(moved)[:, None], moved, rows) if space.constraints else moved
             verdicts = yield from judge(Individuals(space, rows=rows))
             chances.learn(self, attribute, down, verdicts.unfair)
 

@@ -53,7 +53,7 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[compare]\nseed = 1", ["unknown key 'compare.seed'", "seed is in [audit]"]),
         ("audit", "[replay]\nmodel = 'm'", ["unknown key 'replay.model'", "model is path in [model]"]),
         ("audit", "[audit]\ntarget = 'y'", ["unknown key 'audit.target'", "target is in [data]"]),
-        ("audit", "[report]\ncases = 0", ["report.examples", "1, got 0"]),
+        ("audit", "[report]\nexamples = 0", ["report.examples", "1, got 0"]),
         ("audit", "[report]\nsamples = 99", ["report.samples", "100, got 99"]),
         ("audit", "[audit]\nfindings = 3", ["audit.findings", "3"]),
         ("audit", "[budget]\ntests = 0", ["[budget]", "tests", "at least 1"]),

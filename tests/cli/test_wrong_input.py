@@ -259,8 +259,8 @@ def test_a_full_disk(audit: Command, refused: Command, option: str) -> None:
 def test_init_overwrites_nothing(evenhand: Command, refused: Command, people: Path) -> None:
     output = people.parent / "evenhand.toml"
     arguments = ["init", people, "--protected", "sex", "--output", output]
-    (people.parent / "evenhand.spaces.toml").write_text("mine")
-    refused(evenhand(*arguments), "evenhand.spaces.toml already exists", "--force")
+    (people.parent / "evenhand.space.toml").write_text("mine")
+    refused(evenhand(*arguments), "evenhand.space.toml already exists", "--force")
     assert not output.exists()
     assert evenhand(*arguments, "--force").exit_code == 0
     refused(evenhand(*arguments[:-1], people.parent / "none" / "e.toml"), "cannot write")

@@ -18,6 +18,7 @@ from evenhand.criteria import Criterion, Flip, Gap
 from evenhand.engine.judge import CHUNK
 from evenhand.engine.store import IDENTITY
 from evenhand.errors import ConfigError, RunError, SpaceError
+from evenhand.estimates.plan import Plan
 from evenhand.models.base import Model
 from evenhand.models.files import load_model, load_object
 from evenhand.models.wrap import wrap
@@ -313,7 +314,7 @@ def set_up(config: Config) -> Workbench:
                 raise ConfigError(f"no method {name!r}; {suggest(name, list(METHODS))}")
         for strategy in filter(None, (table.strategy, table.check)):
             make(strategy)
-        AuditPlan(**table.given("samples", "confidence"))
+        Plan(**table.given("samples", "confidence"))
     with config.named("repair.save"):
         _check_place(table.save, SAVED)
     with config.named("repair.plot"):

@@ -203,7 +203,7 @@ class SpaceTable(
     """The valid individuals: a file, or how to infer them from the data."""
 
     path: Annotated[str | None, Setting(
-        "The space as TOML, or module:attribute; inferred from the data by default", "SPEC", "evenhand.spaces.toml",
+        "The space as TOML, or module:attribute; inferred from the data by default", "SPEC", "evenhand.space.toml",
         flag="--space", names="file")] = None
     protected: Annotated[list[str], Setting(
         "Protected attribute; for texts a lexicon, such as religion, or its .toml file", "NAME", ["sex"],

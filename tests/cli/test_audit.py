@@ -179,7 +179,7 @@ def test_a_page_with_parts_that_failed(audit: Command, tmp_path: Path, monkeypat
     def broken(*_: object, **__: object) -> None:
         raise ModelError("the server is gone")
 
-    monkeypatch.setattr("evenhand.explanations.finding.regions", broken)
+    monkeypatch.setattr("evenhand.reports.gathering.regions", broken)
     done = audit("refuse", "--strategy", "themis", "--page", tmp_path / "page.html", "--quiet")
     assert done.exit_code == 1, done.output
     assert done.stderr.endswith("1 part could not be made (Where it happens): the server is gone\n")

@@ -142,7 +142,7 @@ def test_what_could_not_be_had_is_told_with_what_helps(
     def untrusted(*_: object, **__: object) -> None:
         raise ModelError("m.skops: it would create a.B, c.D", remedy=("trust ", trust_types(["a.B", "c.D"])))
 
-    for place in ("evenhand.runs.provenance.model_of", "evenhand.runs.provenance.model_of"):
+    for place in ("evenhand.reports.subject.model_of", "evenhand.runs.provenance.model_of"):
         monkeypatch.setattr(place, untrusted)
     # To name the same model would be refused for the same reason.
     assert "--trust a.B --trust c.D has it asked" in evenhand("report", kept, "--output", out).stderr

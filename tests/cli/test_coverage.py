@@ -52,7 +52,7 @@ def test_where_it_is_not_known_nothing_else_is_lost(audit: Command, tmp_path: Pa
     values = json.loads(done.stdout)
     assert (values["coverage"], values["success_rate"]) == (None, 1)
     assert "--threshold" in done.stderr
-    assert "the coverage is not known" in done.stderr
+    assert "coverage was not measured" in done.stderr
     assert len(done.stderr.splitlines()) <= 4
     assert not (tmp_path / "run" / "coverage.json").exists()
 
@@ -61,7 +61,7 @@ def test_an_interrupted_coverage_loses_nothing(audit: Command, monkeypatch: pyte
     def interrupted(run: eh.Run) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("evenhand.estimates.coverage.coverage", interrupted)
+    monkeypatch.setattr("evenhand.cli.audit.coverage", interrupted)
     done = audit("refuse", "--strategy", "themis", "--coverage", "--json")
     assert (done.exit_code, json.loads(done.stdout)["findings"]) == (0, 930)
-    assert "interrupted; the coverage is not known" in done.stderr
+    assert "interrupted; coverage was not measured" in done.stderr

@@ -45,7 +45,7 @@ def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on(people: Path) -> None
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=60)
     assert started.returncode == 130, err
-    assert f"kept in {run}; the same command again goes on" in err
+    assert f"kept in {run}; the same command again continues it" in err
     assert "Traceback" not in err
     assert "it was interrupted" in out
     assert call(*arguments, "--directory", run, "--resume").returncode == 0
@@ -71,7 +71,7 @@ def test_ctrl_c_without_a_directory_says_that_nothing_is_kept(people: Path) -> N
 def test_wrong_input_leaves_no_traceback(tmp_path: Path) -> None:
     done = call("audit", tmp_path / "gone.toml")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"evenhand: {tmp_path}/gone.toml: there is no such file; 'evenhand init' writes one\n"
+    assert done.stderr == f"evenhand: {tmp_path}/gone.toml: no such file; 'evenhand init' writes one\n"
 
 
 @needs_dev_full
@@ -138,7 +138,7 @@ def test_being_told_to_end_keeps_the_run_and_leaves_no_temporary_files(people: P
     assert status == 143
     assert err.startswith("evenhand: interrupted after ")
     assert err.count("\n") == 1
-    assert f"kept in {run}; the same command again goes on" in err
+    assert f"kept in {run}; the same command again continues it" in err
     assert [path for path in people.parent.rglob("*") if path.suffix == ".tmp"] == []
     arguments = ["audit", "--model", f"{MODELS}:waits", "--data", people, "--target", "paid", "--protected", "sex"]
     arguments += ["--chunk", 64]
@@ -165,7 +165,7 @@ main()
 @pytest.mark.parametrize(
     "where", ["evenhand.cli.app", "typer", "evenhand.cli.plan", "numpy", "pandas", "evenhand.runs.run"]
 )
-@pytest.mark.parametrize(("number", "status", "told"), [(2, 130, "interrupted"), (15, 143, "told to end")])
+@pytest.mark.parametrize(("number", "status", "told"), [(2, 130, "interrupted"), (15, 143, "terminated")])
 def test_an_early_signal_is_one_line(people: Path, where: str, number: int, status: int, told: str) -> None:
     arguments = ["audit", "--model", f"{MODELS}:refuse", "--data", people, "--target", "paid", "--protected", "sex"]
     started = [sys.executable, "-c", EARLY, str(number), where, *map(str, arguments)]

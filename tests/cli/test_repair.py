@@ -119,7 +119,7 @@ def test_a_training_function_and_a_file(repair: Command, tmp_path: Path) -> None
     path = tmp_path / "tree.joblib"
     joblib.dump(models.tree(), path)
     done = repair(path, *QUICK, "--method", "marginal", "--trust-pickle", "--save", tmp_path / "fair.joblib")
-    assert "runs whatever code is in it" in done.stderr
+    assert "runs the code in it" in done.stderr
     fair = joblib.load(tmp_path / "fair.joblib")
     assert isinstance(fair, eh.Marginal)
 

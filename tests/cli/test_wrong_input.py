@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from evenhand import errors as remedies
-from evenhand.cli.app import message
+from evenhand.cli.output import message
+from evenhand.config.file import Config
 from evenhand.errors import EvenhandError, Use
 from tests.cli import models
 from tests.cli.conftest import MODELS, PEOPLE, Command
@@ -55,7 +56,7 @@ def test_models_and_options(
     refused(audit(model, *arguments), *words)
 
 
-def test_a_model_that_hangs_is_given_up(audit: Command, refused: Command) -> None:
+def test_a_model_call_has_a_time_limit(audit: Command, refused: Command) -> None:
     models.released.clear()
     try:
         refused(audit("hangs", "--timeout", "0.05"), "hangs", "0.05 seconds", "--timeout")
@@ -289,5 +290,5 @@ def test_remedies_are_flags_on_the_command_line(use: Use, flag: str) -> None:
 
 def test_parameters_are_flags_on_the_command_line() -> None:
     error = EvenhandError("must be a share", parameter="half_width", value=2)
-    assert message(error, "estimate") == "evenhand: --half-width must be a share, got 2"
+    assert message(Config(command="estimate").located(error)) == "evenhand: --half-width must be a share, got 2"
     assert str(error) == "half_width must be a share, got 2"

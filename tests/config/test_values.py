@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.config.file import InFile, checked, read, spell
+from evenhand.config.file import checked, read, spell
 from evenhand.config.schema import SETTINGS
 from evenhand.errors import ConfigError
 
@@ -30,13 +30,13 @@ def test_a_flag_is_read_as_the_type(place: str, text: object, value: object) -> 
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        ("audit.seed", "x", "--seed must be a whole number, got 'x'"),
-        ("audit.seed", "1.5", "--seed must be a whole number, got '1.5'"),
-        ("model.timeout", "soon", "--timeout must be a number, got 'soon'"),
-        ("repair.held_out", "1", "--held-out must be less than 1, got 1"),
+        ("audit.seed", "x", "--seed must be an integer of at least 0, got 'x'"),
+        ("audit.seed", "1.5", "--seed must be an integer of at least 0, got '1.5'"),
+        ("model.timeout", "soon", "--timeout must be a number above 0, got 'soon'"),
+        ("repair.held_out", "1", "--held-out must be a number above 0 and below 1, got '1'"),
         ("space.missing", "all", "--missing must be 'group' or 'drop', got 'all'"),
-        ("audit.criterion", "parity", "--gamma must be \"flip\" or a number (a gap of scores), got 'parity'"),
-        ("audit.seed", "{data.path}", "--seed must be a whole number, got '{data.path}'"),
+        ("audit.criterion", "parity", "--gamma must be \"flip\" or a number (a difference of scores), got 'parity'"),
+        ("audit.seed", "{data.path}", "--seed must be an integer of at least 0, got '{data.path}'"),
         ("audit.fail_above", "5%", "has --fail-above), got '5%'"),
     ],
 )
@@ -48,11 +48,11 @@ def test_a_wrong_flag_is_named(place: str, value: object, words: str) -> None:
 
 @pytest.mark.parametrize("value", [True, "3", 1.0, [1]])
 def test_a_file_is_read_strictly(value: object, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"audit.seed must be a whole number, got "):
+    with pytest.raises(ConfigError, match=r"audit.seed must be an integer of at least 0, got "):
         checked(SETTINGS["audit.seed"], value, "file")
     path = tmp_path / "e.toml"
     path.write_text("[audit]\nseed = true\n")
-    with pytest.raises(InFile, match="e.toml: audit.seed must be"):
+    with pytest.raises(ConfigError, match="e.toml: audit.seed must be"):
         read(path, {"audit": {"seed": "1"}})
 
 

@@ -37,8 +37,8 @@ def test_wrong_arguments(run: eh.Run, tmp_path: Path) -> None:
         eh.export(run, tmp_path / "out.docx")
     with pytest.raises(RunError, match="no format 'docx'"):
         eh.export(run, tmp_path / "out.csv", "docx")
-    with pytest.raises(RunError, match="most must be"):
-        eh.export(run, tmp_path / "out.xml", most=0)
+    with pytest.raises(RunError, match="max_findings must be"):
+        eh.export(run, tmp_path / "out.xml", max_findings=0)
     for wrong in (None, "run", [run]):
         with pytest.raises(RunError, match=r"run must be an eh\.Run, got"):
             eh.export(wrong, tmp_path / "out.csv")  # type: ignore[arg-type]

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from evenhand._validate import (is_int)
-from evenhand._write import (advice, reason, replacing)
-from evenhand.engine.store import (as_path)
-from evenhand.errors import (RunError, Use)
+from evenhand._validate import check_int
+from evenhand._write import advice, reason, replacing
+from evenhand.engine.store import as_path
+from evenhand.errors import RunError, Use
 
 if TYPE_CHECKING:
-    from evenhand.runs.run import (Run)
+    from evenhand.runs.run import Run
 
 FORMATS = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "junit": ".xml", "sarif": ".sarif", "markdown": ".md"}
 """Every format and the ending by which it is known."""
-MOST = 1_000
+MAX_FINDINGS = 1_000
 Writer = Callable[[IO[bytes]], None]
 
 
@@ -25,7 +25,7 @@ def export(
     path: str | Path,
     format: str | None = None,
     *,
-    most: int = MOST,
+    max_findings: int = MAX_FINDINGS,
     raw: bool = False,
     artifact: str | None = None,
 ) -> Path:
@@ -39,8 +39,8 @@ def export(
         The file to write; its ending says in which format.
     format
         ``"json"``, ``"csv"``, ``"parquet"``, ``"junit"``, ``"sarif"`` or ``"markdown"``, whatever the ending.
-    most
-        How many findings JUnit and SARIF list; each file says how many there are. The other formats have all findings,
+    max_findings
+        How many findings JUnit and SARIF list, at most; each file says how many there are. The other formats have all findings,
         Markdown a few.
     raw
         Of CSV: write cells as they are, also those that a spreadsheet would take for a formula, and characters that
@@ -64,15 +64,14 @@ def export(
     1,"F","M",True,False,1.0,True
     <BLANKLINE>
     """
-    from evenhand.runs.run import (Run)
+    from evenhand.runs.run import Run
 
     if not isinstance(run, Run):
         raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
     path = as_path(path, "path")
-    if not is_int(most) or most < 1:
-        raise RunError(f"most must be a whole number of at least 1, got {most!r}")
+    check_int("max_findings", max_findings, RunError, 1)
     check_format(format)
-    write(path, _writer(format or format_of(path), run, most, raw, artifact))
+    write(path, _writer(format or format_of(path), run, max_findings, raw, artifact))
     return path
 
 
@@ -92,11 +91,11 @@ def format_of(path: Path) -> str:
 
 def _writer(format: str, run: Run, most: int, raw: bool, artifact: str | None) -> Writer:
     if format == "csv":
-        from evenhand.runs.csv import (write_csv)
+        from evenhand.runs.csv import write_csv
 
         return lambda file: write_csv(run, file, raw)
     if format == "parquet":
-        from evenhand.runs.parquet import (write_parquet)
+        from evenhand.runs.parquet import write_parquet
 
         return lambda file: write_parquet(run, file)
     text = _text(format, run, most, artifact)
@@ -105,19 +104,19 @@ def _writer(format: str, run: Run, most: int, raw: bool, artifact: str | None) -
 
 def _text(format: str, run: Run, most: int, artifact: str | None) -> Any:
     if format == "json":
-        from evenhand.runs.json import (to_json)
+        from evenhand.runs.json import to_json
 
         return to_json(run)
     if format == "junit":
-        from evenhand.runs.junit import (to_junit)
+        from evenhand.runs.junit import to_junit
 
         return to_junit(run, most)
     if format == "sarif":
-        from evenhand.runs.sarif import (to_sarif)
+        from evenhand.runs.sarif import to_sarif
 
         return to_sarif(run, most, artifact)
     assert format == "markdown"
-    from evenhand.runs.markdown import (to_markdown)
+    from evenhand.runs.markdown import to_markdown
 
     return to_markdown(run)
 

@@ -109,8 +109,8 @@ def test_a_configuration(evenhand: Command, people: Path) -> None:
         ("refuse", ["--groups"], ["--favourable"]),
         ("refuse", ["--weights", "w", "--population", "data"], ["'w'"]),
         ("refuse", ["--weights", "age"], ["--population data"]),
-        ("refuse", ["--fail-above", "5"], ["per cent"]),
-        ("refuse", ["--fail-above", "x%"], ["per cent"]),
+        ("refuse", ["--fail-above", "5"], ["percentage"]),
+        ("refuse", ["--fail-above", "x%"], ["percentage"]),
         ("refuse", ["--gamma", "0.1"], ["--gamma flip"]),
         ("wavers", ["--repeats", "1", "--samples", "100"], ["--repeats 1"]),
         ("flaky", ["--samples", "100"], ["two answers"]),
@@ -158,7 +158,9 @@ def test_several_outcomes_and_an_order(estimate: Command, evenhand: Command, peo
 def test_wrong_orders(estimate: Command, refused: Command, evenhand: Command, tmp_path: Path) -> None:
     refused(estimate("three", "--order", "refused", "--order", "granted"), "--order", "'reduced'", "name every outcome")
     refused(estimate("three", "--order", "granted"), "at least two outcomes")
-    refused(estimate("three", "--favourable", "granted", "--order", "refused", "--order", "granted"), "not both")
+    refused(
+        estimate("three", "--favourable", "granted", "--order", "refused", "--order", "granted"), "exclude each other"
+    )
     refused(estimate("three", "--favourable", "granted", "--favourable", "yes"), "--favourable", "'yes'", "'reduced'")
 
 

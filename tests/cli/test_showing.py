@@ -37,7 +37,7 @@ def test_the_command_notes_where_model_and_data_came_from(kept: Path, people: Pa
 
 def test_export(kept: Path, evenhand: Command, refused: Command, tmp_path: Path) -> None:
     names = ["a.json", "a.csv", "a.xml", "a.sarif", "a.md"]
-    done = evenhand("export", kept, *(tmp_path / name for name in names), "--most", 5, "--artifact", "model.py")
+    done = evenhand("export", kept, *(tmp_path / name for name in names), "--max-findings", 5, "--artifact", "model.py")
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == [f"Wrote {tmp_path / name}" for name in names]
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 931
@@ -48,8 +48,8 @@ def test_export(kept: Path, evenhand: Command, refused: Command, tmp_path: Path)
         evenhand("export", kept, tmp_path / "b.csv", tmp_path / "b.docx"), "names no format", "--format NAME"
     )
     assert "format='" not in told
-    assert "export.most" not in refused(
-        evenhand("export", kept, tmp_path / "b.csv", "--most", 0), "evenhand: --most must"
+    assert "export.max_findings" not in refused(
+        evenhand("export", kept, tmp_path / "b.csv", "--max-findings", 0), "evenhand: --max-findings must"
     )
     assert not (tmp_path / "b.csv").exists()
     refused(evenhand("export", tmp_path / "gone", tmp_path / "b.csv"), "no run's directory")
@@ -114,7 +114,7 @@ def test_bundle_and_replay(kept: Path, people: Path, evenhand: Command, refused:
     assert done.stdout.endswith("930 of 930 findings confirmed, 0 not\n")
     assert digest in done.stdout
     done = evenhand("replay", path, *REFUSE, "--digest", "0" * 64)
-    assert (done.exit_code, "NOT WHOLE: archive" in done.stdout) == (1, True)
+    assert (done.exit_code, "MISMATCH: archive" in done.stdout) == (1, True)
     refused(evenhand("replay", path), "no model in it")
     people.write_text(people.read_text() + "1,1,clerk,F,low\n")
     refused(evenhand("bundle", kept, "--output", path), "has changed since")
@@ -150,9 +150,9 @@ def test_tampering_is_named(kept: Path, evenhand: Command, tmp_path: Path, membe
     evenhand("bundle", kept, "--output", tmp_path / "e.zip", "--model", tmp_path / "m.onnx")
     done = evenhand("replay", tampered(tmp_path / "e.zip", member), *REFUSE)
     assert done.exit_code == 1, done.output
-    assert f"NOT WHOLE: {member}: it was changed" in done.stdout
+    assert f"MISMATCH: {member}: it was changed" in done.stdout
     assert ("930 of 930" in done.stdout) is asked
-    assert ("not asked about" in done.stderr) is not asked
+    assert ("not replayed" in done.stderr) is not asked
 
 
 def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp
     path = tampered(tmp_path / "e.zip", "model/m.onnx")
     done = evenhand("replay", path)
     assert done.exit_code == 1, done.output
-    assert "NOT WHOLE: model/m.onnx: it was changed" in done.stdout
+    assert "MISMATCH: model/m.onnx: it was changed" in done.stdout
     assert "the bundle's own model was tampered with" in done.stderr
     assert "--model SPEC" in done.stderr
     done = evenhand("replay", path, "--json")

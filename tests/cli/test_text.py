@@ -54,7 +54,7 @@ def test_flags_alone(audit: Command) -> None:
     done = audit("--protected", "religion")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
-    assert "text-random, seed 0, by religion" in text
+    assert "text-random, seed 0, protected: religion" in text
     assert '"The [Muslim] family next door is loud.": toxic. The same text with [Christian]: fine.' in text
     assert "texts without a term 1" in text
 
@@ -134,7 +134,7 @@ def test_export_bundle_replay_and_compare(
     whole = bundle.read_bytes()
     bundle.write_bytes(whole.replace(TEXTS[0].encode(), TEXTS[0].upper().encode(), 1))
     done = evenhand("replay", bundle, "--model", MODEL)
-    assert (done.exit_code, "NOT WHOLE: data/comments.csv: it was changed" in done.stdout) == (1, True)
+    assert (done.exit_code, "MISMATCH: data/comments.csv: it was changed" in done.stdout) == (1, True)
     refused(evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "one of texts", "evenhand replay")
 
 
@@ -181,15 +181,15 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["nothing is protected", "--protected religion", "orientation"]),
+        ([], ["no lexicon", "--protected religion", "orientation"]),
         (["--protected", "religon"], ["--protected: ", "did you mean 'religion'"]),
         (["--protected", "no.toml"], ["--protected: ", "no.toml", "no such file"]),
         (["--protected", "religion", "--similar", "no.npz"], ["--similar: ", "no.npz"]),
-        (["--protected", "religion", "--k", "0"], ["--k must", "greater than or equal to 1"]),
+        (["--protected", "religion", "--k", "0"], ["--k must", "at least 1"]),
         (["--protected", "religion", "--occurrences", "both"], ["--occurrences must", "'each' or 'together'"]),
         (["--protected", "religion", "--ambiguous", "maybe"], ["--ambiguous must", "'never'"]),
         (["--protected", "religion", "--column", "sad"], ["comments.csv", "'sad'"]),
-        (["--protected", "religion", "--data", "x.csv"], ["texts and rows cannot be mixed", "data.path"]),
+        (["--protected", "religion", "--data", "x.csv"], ["texts and rows cannot be combined", "data.path"]),
         (["--protected", "religion", "--target", "y"], ["data.target"]),
         (["--protected", "religion", "--exclude", "y"], ["space.exclude"]),
         (["--protected", "religion", "--space", "y"], ["space.path"]),
@@ -209,11 +209,11 @@ def test_wrong_files_are_refused_by_file_and_key(evenhand: Command, refused: Com
     refused(evenhand("audit", write(folder, words="3")), "evenhand.toml", "unknown key 'text.words'")
     refused(evenhand("audit", write(folder, protected="[3]")), "evenhand.toml", "text.protected", "list of lexicons")
     refused(evenhand("audit", write(folder, encoding='"nope"')), "comments.csv", "'nope'", "latin-1")
-    refused(evenhand("audit", write(folder, protected="[]")), "evenhand.toml", "nothing is protected")
+    refused(evenhand("audit", write(folder, protected="[]")), "evenhand.toml", "no lexicon")
     refused(evenhand("audit", write(folder, protected='[{a = ["b"]}]')), "evenhand.toml", "text.protected")
     config = write(folder)
     config.write_text(config.read_text() + '[data]\ntarget = "y"\n')
-    refused(evenhand("audit", config), "evenhand.toml", "data.target", "cannot be mixed")
+    refused(evenhand("audit", config), "evenhand.toml", "data.target", "cannot be combined")
     config.write_text(f'text = 3\n[model]\npath = "{MODEL}"\n')
     refused(evenhand("audit", config), "evenhand.toml", "text")
     refused(evenhand("audit", "--column", "said", "--model", MODEL), "no texts", "--texts FILE")
@@ -222,7 +222,7 @@ def test_wrong_files_are_refused_by_file_and_key(evenhand: Command, refused: Com
 
 
 def test_what_is_for_rows_is_refused(evenhand: Command, refused: Command, comments: Path) -> None:
-    refused(evenhand("repair", write(comments.parent)), "evenhand.toml", "evenhand repair", "evenhand audit")
+    refused(evenhand("repair", write(comments.parent)), "evenhand.toml", "evenhand repair", "for rows")
 
 
 def test_init_then_audit(evenhand: Command, refused: Command, comments: Path, tmp_path: Path) -> None:
@@ -276,9 +276,9 @@ def test_how_common_it_is(estimate: Command, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
     assert "66.7% of texts like those given with a protected term are treated differently, 9.42% to 99.2%" in text
-    assert "asked 3 texts, of which 2 are treated differently" in text
+    assert "judged 3 texts, of which 2 are treated differently" in text
     assert "no term 1 texts" in text
-    assert "ended because all were asked" in text
+    assert "ended because all were judged" in text
     # Five places for a term: one in each of two texts, three in the third.
     assert "Muslim 5 60% 40%" in text
     assert "Sikh 5 100% 0%" in text
@@ -301,7 +301,7 @@ def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: 
     done = evenhand("estimate", config, "--json")
     assert json.loads(done.stdout)["exact"], done.output
     config.write_text(config.read_text() + "half_width = 0.1\n")
-    refused(evenhand("estimate", config), "evenhand.toml", "[estimate]", "half_width", "not for texts")
+    refused(evenhand("estimate", config), "evenhand.toml", "estimate.half_width", "not for texts")
 
 
 @pytest.mark.parametrize(
@@ -315,8 +315,8 @@ def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: 
         (["--interval", "lln"], ["interval is not for texts", "clopper-pearson"]),
         (["--exact"], ["exact is not for texts"]),
         (["--repeats", "2"], ["repeats is not for texts"]),
-        (["--data", "x.csv"], ["texts and rows cannot be mixed"]),
-        (["--about", "people"], ["about must be one of"]),
+        (["--data", "x.csv"], ["texts and rows cannot be combined"]),
+        (["--about", "people"], ["--about must be"]),
         (["--gamma", "0.1"], ["scores"]),
     ],
 )
@@ -337,5 +337,5 @@ def test_a_report_of_a_kept_run_reads_the_texts(
     assert "which column has the texts?" in page.read_text()
     assert evenhand(*given, "--config", write(comments.parent)).exit_code == 0
     assert ", 2 of which are" in Page(page.read_text()).text
-    refused(evenhand(*given, "--data", comments), "--data is for runs of rows", "--texts FILE")
+    refused(evenhand(*given, "--data", comments), "--data: ", "--texts FILE")
     refused(evenhand(*given, "--texts", comments, "--column", "sad"), "no column 'sad'")

@@ -33,7 +33,7 @@ from tests.helpers import needs_dev_full
         ("refuse", ["--gamma", "-1"], ["gamma", "-1"]),
         ("refuse", ["--strategy", "magic"], ["magic", "'themis', 'aequitas', 'kosei'"]),
         ("refuse", ["--set", "depth=3"], ["depth", "samples, per_seed"]),
-        ("refuse", ["--set", "samples=many"], ["samples=many", "a whole number"]),
+        ("refuse", ["--set", "samples=many"], ["samples", "an integer", "many"]),
         ("refuse", ["--set", "samples=0"], ["samples", "at least 1"]),
         ("refuse", ["--set", "samples"], ["name=value"]),
         ("refuse", ["--budget-tests", "0"], ["tests", "at least 1"]),
@@ -180,13 +180,13 @@ CONFIGS = {
     "no TOML": ("[audit", "not valid TOML"),
     "an unknown key": ("[audit]\nsed = 3", "unknown key 'audit.sed'; did you mean 'seed'?"),
     "an unknown table": ("[audits]\nseed = 3", "unknown table [audits]; did you mean 'audit'"),
-    "a text for a number": ('[audit]\nseed = "3"', "audit.seed must be a whole number, got '3'"),
-    "truth for a number": ("[budget]\ntests = true", "budget.tests must be a whole number, got True"),
+    "a text for a number": ('[audit]\nseed = "3"', "audit.seed must be an integer of at least 0, got '3'"),
+    "truth for a number": ("[budget]\ntests = true", "budget.tests must be an integer of at least 1, got True"),
     "no table": ("audit = 3", "[audit] must be a table, got 3"),
     "an unknown criterion": ('[audit]\ncriterion = "parity"', 'audit.criterion must be "flip" or a number'),
     "an unknown setting": ("[audit.settings]\ndepth = 3", "kosei has no setting 'depth'"),
     "a wrong setting": ('[audit.settings]\nsamples = "3"', "samples must be a whole number"),
-    "one text for a list": ('[space]\nprotected = "sex"', "space.protected must be a list of texts"),
+    "one text for a list": ('[space]\nprotected = "sex"', "space.protected must be a list of strings"),
 }
 
 

@@ -322,7 +322,7 @@ def test_fewer_families_are_compared_of_a_slow_model(monkeypatch):
 def test_what_is_not_received_is_not_estimated(favourable, tmp_path):
     found = eh.estimate(without_sex(), BY_SEX, "data", data=PEOPLE, favourable=favourable)
     assert (found.low, found.high, found.interval) == (0, 0, "not received")
-    assert dict(facts(found))["interval"] == "none needed: the model does not receive what is protected"
+    assert dict(facts(found))["interval"] == "none needed: the model does not receive the protected attributes"
     (share,) = found.shares
     assert (share.low, share.high) == (0, 0)
     (pair,) = found.comparisons

@@ -62,20 +62,7 @@ def audit(config: Config) -> None:
 def _search(plan: AuditPlan, shown: bool) -> Run:
     space: Any = plan.space
     with progress(shown, space.tests if getattr(space, "countable", False) else None) as show:
-        return search(
-            plan.model,
-            plan.space,
-            plan.strategy,
-            plan.budget,
-            plan.seed,
-            plan.criterion,
-            plan.data,
-            plan.directory,
-            chunk=plan.chunk,
-            timeout=plan.timeout,
-            progress=show,
-            confirm=plan.confirm,
-        )
+        return search(**vars(plan), progress=show)
 
 
 def _cover(run: Run, config: Config) -> Coverage | None:

@@ -111,12 +111,7 @@ def fill(text: str, out: Console, indent: str = "", rest: str = "") -> None:
     """Print a text, wrapped at the width of the terminal; ``rest`` is the indent of all lines but the first."""
     width = max(40, min(out.width, 110))
     lines = textwrap.fill(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=rest,
-        break_on_hyphens=False,
-        break_long_words=False,
+        text, width, initial_indent=indent, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
     )
     out.print(lines, soft_wrap=True)
 

@@ -38,7 +38,7 @@ PICKLES = (".joblib", ".pkl", ".pickle")
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """The arguments of an audit."""
+    """The arguments of ``eh.audit``, by their names."""
 
     model: Model
     space: AnySpace
@@ -65,7 +65,10 @@ def make_plan(config: Config) -> AuditPlan:
     check_arguments(audit.seed, chunk, None, criterion, config.model.timeout, None)
     directory = None if audit.directory is None else Path(audit.directory)
     if config.call.resume:
-        check_resumable(directory)
+        if directory is None:
+            raise ConfigError("--resume needs a directory", remedy="give --directory DIR, or directory in [audit]")
+        if not (directory / IDENTITY).exists():
+            raise RunError(f"{directory} has no run to resume", remedy="leave out --resume to start one there")
     if config.model.path is None:
         raise ConfigError("no model", remedy="name one: --model FILE or MODULE:ATTRIBUTE, or path in [model]")
     space: AnySpace
@@ -78,36 +81,15 @@ def make_plan(config: Config) -> AuditPlan:
         data = get_rows(config)
         model = _model(config, config.model.path)
         space = get_space(config, data, model.columns)
-    limits = config.budget.given() or {"tests": DEFAULT_TESTS}
-    return AuditPlan(
-        model,
-        space,
-        strategy,
-        Budget(**limits),
-        audit.seed,
-        criterion,
-        data,
-        directory,
-        chunk,
-        config.model.timeout,
-        audit.confirm,
-    )
+    budget = Budget(**config.budget.given() or {"tests": DEFAULT_TESTS})
+    seed, timeout, confirm = audit.seed, config.model.timeout, audit.confirm
+    return AuditPlan(model, space, strategy, budget, seed, criterion, data, directory, chunk, timeout, confirm)
 
 
 def get_criterion(config: Config) -> Criterion:
     """Make the criterion."""
     with config.named("audit.criterion"):
         return Flip() if config.audit.criterion == "flip" else Gap(float(config.audit.criterion))
-
-
-def check_resumable(directory: Path | None) -> None:
-    """Raise unless there is a run to continue."""
-    if directory is None:
-        raise ConfigError(
-            "--resume needs the directory of the run", remedy="give --directory DIR, or directory in [audit]"
-        )
-    if not (directory / IDENTITY).exists():
-        raise RunError(f"{directory} has no run to resume", remedy="leave out --resume to start one there")
 
 
 def get_model(spec: str, call: CallTable) -> Model:
@@ -143,7 +125,14 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> AnySp
     if table.path is not None:
         with config.named("space.path"):
             space = _load_space(table.path)
-        return _adapt(space, config) if isinstance(space, Space) else _unchanged(space, config)
+        if isinstance(space, Space):
+            return _adapt(space, config)
+        given = config.in_file.get("space", {}) | config.by_flag.get("space", {})
+        if others := [name for name in given if name != "path"]:
+            raise ConfigError(
+                f"space.{others[0]} is for spaces with attributes, unlike {table.path}", remedy="leave it out"
+            )
+        return space
     if data is None:
         raise ConfigError(
             "no space to search",
@@ -176,17 +165,6 @@ def _load_space(path: str) -> AnySpace:
             f"{path} is a {type(found).__name__}, not a space", remedy="name an object such as an eh.Space"
         )
     return found
-
-
-def _unchanged(space: AnySpace, config: Config) -> AnySpace:
-    """Return a space without attributes; raise if the configuration would change it."""
-    table = config.in_file.get("space", {}) | config.by_flag.get("space", {})
-    given = [name for name in table if name != "path"]
-    if given:
-        raise ConfigError(
-            f"space.{given[0]} is for spaces with attributes, which {config.space.path} has not", remedy="leave it out"
-        )
-    return space
 
 
 def _adapt(space: Space, config: Config) -> Space:

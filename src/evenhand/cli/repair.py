@@ -266,17 +266,16 @@ def _write(model: Any, done: dict[str, Repair], table: RepairTable) -> tuple[dic
     """Write the files that were asked for; return what was written, and the errors."""
     written: dict[str, Any] = {}
     faults: list[EvenhandError] = []
-    try:
-        if table.save is not None:
-            written |= {"trust": save(model, Path(table.save)), "saved": table.save}
-    except EvenhandError as error:
-        faults.append(error)
-    try:
-        if table.plot is not None:
-            draw(done, Path(table.plot))
-            written["plot"] = table.plot
-    except EvenhandError as error:
-        faults.append(error)
+    for key, name in (("saved", table.save), ("plot", table.plot)):
+        try:
+            if name is not None and key == "saved":
+                written["trust"] = save(model, Path(name))
+            elif name is not None:
+                draw(done, Path(name))
+        except EvenhandError as error:
+            faults.append(error)
+        else:
+            written |= {} if name is None else {key: name}
     return written, faults
 
 

@@ -21,24 +21,12 @@ from evenhand.config.schema import (
     SETTINGS,
     TABLES,
     AuditTable,
-    BudgetTable,
-    BundleTable,
-    CallTable,
-    CompareTable,
-    DataTable,
-    DemoTable,
     EstimateTable,
-    ExportTable,
-    InitTable,
-    ModelTable,
     RepairTable,
-    ReplayTable,
-    ReportTable,
     Setting,
-    SpaceTable,
-    TextTable,
+    Settings,
     Where,
-)
+)  # fmt: skip
 from evenhand.errors import UNSET, ConfigError, EvenhandError, StrategyError, Use
 from evenhand.plugins import is_spec
 
@@ -50,29 +38,13 @@ Tables = dict[str, dict[str, Any]]
 
 
 @dataclass
-class Config:
-    """All settings of one call, from a file and from flags.
+class Config(Settings):
+    """All settings of one call, with where they come from.
 
     >>> Config().audit.strategy
     'kosei'
     """
 
-    model: ModelTable = field(default_factory=ModelTable)
-    data: DataTable = field(default_factory=DataTable)
-    space: SpaceTable = field(default_factory=SpaceTable)
-    text: TextTable | None = None
-    audit: AuditTable = field(default_factory=AuditTable)
-    budget: BudgetTable = field(default_factory=BudgetTable)
-    estimate: EstimateTable = field(default_factory=EstimateTable)
-    repair: RepairTable = field(default_factory=RepairTable)
-    compare: CompareTable = field(default_factory=CompareTable)
-    export: ExportTable = field(default_factory=ExportTable)
-    bundle: BundleTable = field(default_factory=BundleTable)
-    report: ReportTable = field(default_factory=ReportTable)
-    replay: ReplayTable = field(default_factory=ReplayTable)
-    init: InitTable = field(default_factory=InitTable)
-    demo: DemoTable = field(default_factory=DemoTable)
-    call: CallTable = field(default_factory=CallTable)
     command: str = field(default="", repr=False)
     head: str = field(default="", repr=False)
     """How a message about the file begins: with its name."""

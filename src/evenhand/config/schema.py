@@ -65,11 +65,7 @@ class Setting:
 
     @property
     def place(self) -> str:
-        """The name by which other settings and commands refer to it.
-
-        >>> SETTINGS["model.path"].place
-        'model.path'
-        """
+        """Its table and key, the name by which other settings and commands refer to it."""
         return f"{self.table}.{self.key}"
 
     @property
@@ -277,7 +273,7 @@ class AuditTable(Table, name="audit", purpose="how to search", panel="Search"):
     seed: Annotated[int, Setting(
         "Random seed; 0 by default", "N", on="audit estimate repair compare report demo", ge=0)] = 0
     criterion: Annotated[Literal["flip"] | float, Setting(
-        'Minimum score difference that counts, instead of changed decisions ("flip")', "G", flag="--gamma",
+        'Count score differences above this, instead of changed decisions ("flip")', "G", flag="--gamma",
         on="audit estimate repair", panel="Model", python="criterion=eh.Gap({})",
         wants='"flip" or a number (a difference of scores)')] = "flip"
     chunk: Annotated[int | None, Setting(
@@ -526,6 +522,28 @@ class DemoTable(Table, name="demo", panel="Output"):
         more="It takes about a minute.")] = False
     directory: Annotated[str, Setting("Directory for the reports; evenhand-demo by default", "DIR")] = "evenhand-demo"
     no_page: Annotated[bool, Setting("Do not write reports")] = False
+
+
+@dataclass
+class Settings:
+    """The values of all tables."""
+
+    model: ModelTable = field(default_factory=ModelTable)
+    data: DataTable = field(default_factory=DataTable)
+    space: SpaceTable = field(default_factory=SpaceTable)
+    text: TextTable | None = None
+    audit: AuditTable = field(default_factory=AuditTable)
+    budget: BudgetTable = field(default_factory=BudgetTable)
+    estimate: EstimateTable = field(default_factory=EstimateTable)
+    repair: RepairTable = field(default_factory=RepairTable)
+    compare: CompareTable = field(default_factory=CompareTable)
+    export: ExportTable = field(default_factory=ExportTable)
+    bundle: BundleTable = field(default_factory=BundleTable)
+    report: ReportTable = field(default_factory=ReportTable)
+    replay: ReplayTable = field(default_factory=ReplayTable)
+    init: InitTable = field(default_factory=InitTable)
+    demo: DemoTable = field(default_factory=DemoTable)
+    call: CallTable = field(default_factory=CallTable)
 
 
 MOST_USED = "Most used"

@@ -113,7 +113,7 @@ def test_protected_over_a_space_file(evenhand: Command, people: Path, tmp_path: 
     assert values["findings"] == 0
 
 
-def test_sampled_counterparts_are_said(evenhand: Command, tmp_path: Path) -> None:
+def test_sampled_counterparts_are_shown(evenhand: Command, tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
     space.write_text(
         'protected = ["age", "sex"]\nlimit = 5\n[[attribute]]\nname = "age"\nkind = "integer"\nlow = 20\nhigh = 45\n'
@@ -124,7 +124,7 @@ def test_sampled_counterparts_are_said(evenhand: Command, tmp_path: Path) -> Non
     assert "a sample of 5 of 52 per individual" in " ".join(done.stdout.split())
 
 
-def test_columns_that_the_model_never_sees_are_no_attributes(
+def test_columns_that_the_model_does_not_receive_are_excluded(
     evenhand: Command, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import joblib
@@ -139,7 +139,7 @@ def test_columns_that_the_model_never_sees_are_no_attributes(
     assert names == ["age", "hours", "sex"]
 
 
-def test_a_directory_is_continued_and_can_be_asked_for(audit: Command, tmp_path: Path) -> None:
+def test_a_run_in_a_directory_is_resumed(audit: Command, tmp_path: Path) -> None:
     kept = ["--directory", tmp_path / "run", "--json", "--strategy", "themis"]
     assert json.loads(audit("refuse", *kept, "--budget-tests", 100).stdout)["tests"] == 100
     values = json.loads(audit("refuse", *kept, "--budget-tests", 200, "--resume").stdout)
@@ -147,7 +147,7 @@ def test_a_directory_is_continued_and_can_be_asked_for(audit: Command, tmp_path:
     assert values["counts"]["rows_from_log"] == 200
 
 
-def test_a_page_is_what_the_configuration_says_of_reports(evenhand: Command, people: Path, tmp_path: Path) -> None:
+def test_the_report_of_an_audit_follows_the_configuration(evenhand: Command, people: Path, tmp_path: Path) -> None:
     page, config = tmp_path / "page.html", tmp_path / "evenhand.toml"
     config.write_text(
         f"[model]\npath = '{MODELS}:refuse'\n[data]\npath = '{people.name}'\ntarget = 'paid'\n"
@@ -167,7 +167,7 @@ def test_a_page_is_what_the_configuration_says_of_reports(evenhand: Command, peo
         assert value not in text
 
 
-def test_a_page_without_people(audit: Command, tmp_path: Path) -> None:
+def test_a_report_without_people(audit: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = audit("refuse", "--strategy", "themis", "--page", page, "--no-rows", "--json")
     assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""A wrong value is refused by its flag or by its key in the file, and what a file says is done."""
+"""Wrong values name the flag, or the file and key; the settings of a file are used."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_wrong_values_are_refused_by_file_and_key(
     assert "--" not in told
 
 
-def test_what_a_flag_says_is_not_blamed_on_the_file(evenhand: Command, refused: Command, config: Any) -> None:
+def test_errors_about_flags_do_not_name_the_file(evenhand: Command, refused: Command, config: Any) -> None:
     path = config("[budget]\nrows = 9\n[audit]\nseed = 3")
     assert "evenhand.toml" not in refused(evenhand("audit", path, "--seed", 0, "--budget-tests", 0), "tests")
     assert "evenhand.toml" not in refused(evenhand("audit", path, "--seed", -2), "seed", "-2")

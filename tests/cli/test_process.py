@@ -1,4 +1,4 @@
-"""What only a process of its own can show: signals, pipes, full disks, time."""
+"""Signals, pipes, full disks and time, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def call(*arguments: object, **extra: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments), check=False, timeout=120, **settings)
 
 
-def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on(people: Path) -> None:
+def test_ctrl_c_keeps_the_run_and_the_same_command_resumes(people: Path) -> None:
     run, whole = people.parent / "run", people.parent / "whole"
     arguments = ["audit", "--model", f"{MODELS}:waits", "--data", people, "--target", "paid", "--protected", "sex"]
     arguments += ["--chunk", 64]
@@ -53,7 +53,7 @@ def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on(people: Path) -> None
     assert (run / "answers.log").read_bytes() == (whole / "answers.log").read_bytes()
 
 
-def test_ctrl_c_without_a_directory_says_that_nothing_is_kept(people: Path) -> None:
+def test_ctrl_c_without_a_directory_keeps_nothing(people: Path) -> None:
     started = subprocess.Popen(
         command("audit", "--model", f"{MODELS}:waits", "--data", people, "--protected", "sex", "--quiet"),
         stdout=subprocess.PIPE,
@@ -83,7 +83,7 @@ def test_a_full_disk_behind_the_output() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_has_gone_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -133,7 +133,7 @@ def disturbed(people: Path, number: signal.Signals, *arguments: object) -> tuple
     return started.returncode, err, run
 
 
-def test_being_told_to_end_keeps_the_run_and_leaves_no_temporary_files(people: Path) -> None:
+def test_sigterm_keeps_the_run_and_leaves_no_temporary_files(people: Path) -> None:
     status, err, run = disturbed(people, signal.SIGTERM, "--findings", people.parent / "findings.csv")
     assert status == 143
     assert err.startswith("evenhand: interrupted after ")

@@ -60,9 +60,7 @@ def values(done: Any) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_model_handed_back_unchanged_has_the_figures_of_the_original(
-    repair: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unchanged_model_has_the_figures_of_the_original(repair: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def train(X: Any, y: Any) -> Any:
         """Decide by sex more often, the more rows there are to train with."""
         bar = 40 if len(X) <= 280 else 10
@@ -156,7 +154,7 @@ def repaired(fall: float | None, gain: float, sure: float = 0.02, data: float | 
     return SimpleNamespace(differences=differences, moved=("age",) * moved)
 
 
-def test_the_rule_for_choosing() -> None:
+def test_choosing_a_repair() -> None:
     done = {"a": repaired(-0.5, -0.05), "b": repaired(-0.4, -0.005), "c": repaired(-0.4, -0.003)}
     done["d"] = repaired(-0.2, 0.01)
     assert choose(done, 1.0)[0] == "c"
@@ -170,7 +168,7 @@ def test_the_rule_for_choosing() -> None:
     assert choose({"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0, data=-0.3)}, 1.0)[0] == "f"
 
 
-def test_a_method_that_changes_next_to_nothing_is_not_chosen(repair: Command, tmp_path: Path) -> None:
+def test_a_method_without_effect_is_not_chosen(repair: Command, tmp_path: Path) -> None:
     import joblib
 
     # Training ignores what is added.
@@ -193,7 +191,7 @@ def test_a_missing_package_is_named_before_the_work(
     assert "pip install 'evenhand[skops]'" in done.stderr
 
 
-def test_what_cannot_be_saved_is_shown_all_the_same(repair: Command, tmp_path: Path) -> None:
+def test_results_are_shown_if_saving_fails(repair: Command, tmp_path: Path) -> None:
     optional("skops")
     for name in ("fair.skops", "fair.joblib"):
         path = tmp_path / name
@@ -272,7 +270,7 @@ def test_wrong_usage(repair: Command, refused: Command, model: str, arguments: l
     refused(repair(model, *QUICK, *arguments), *words)
 
 
-def test_what_is_missing(evenhand: Command, refused: Command, table: Path) -> None:
+def test_missing_settings(evenhand: Command, refused: Command, table: Path) -> None:
     refused(evenhand("repair"), "no model to repair")
     refused(evenhand("repair", "--model", "stock:tree", "--data", table), "--target")
     config = table.parent / "evenhand.toml"

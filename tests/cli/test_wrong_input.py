@@ -1,4 +1,4 @@
-"""Everything that a user can get wrong ends with exit 2 and at most three lines that say what to do."""
+"""Wrong input exits with 2 and at most three lines that help."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_data_files(evenhand: Command, refused: Command, tmp_path: Path, name: s
     refused(evenhand("audit", "--model", f"{MODELS}:fair", "--data", path, "--protected", "sex"))
 
 
-def test_what_is_missing_is_named(evenhand: Command, refused: Command, people: Path) -> None:
+def test_missing_settings_are_named(evenhand: Command, refused: Command, people: Path) -> None:
     refused(evenhand("audit"), "--model")
     refused(evenhand("audit", "--model", f"{MODELS}:fair"), "--space", "--data")
     refused(evenhand("audit", "--model", f"{MODELS}:fair", "--data", people), "--protected", "age, hours")
@@ -119,7 +119,7 @@ def test_model_files(evenhand: Command, refused: Command, people: Path, name: st
     refused(evenhand("audit", "--model", path, *given, "--trust-pickle", "--quiet"), name)
 
 
-def test_a_pickle_is_not_opened_without_trust(evenhand: Command, refused: Command, people: Path) -> None:
+def test_pickles_need_trust(evenhand: Command, refused: Command, people: Path) -> None:
     mark = people.parent / "ran"
 
     class Bomb:

@@ -84,7 +84,7 @@ def test_the_reference_is_up_to_date(tmp_path: Path) -> None:
     }
 
 
-def test_the_typed_object_has_every_table() -> None:
+def test_the_configuration_has_every_table() -> None:
     fields = {field.name for field in dataclasses.fields(Config)}
     assert fields == {*TABLES, "command", "head", "in_file", "by_flag"}
     assert {type(getattr(read(None, {"text": {"k": "1"}}), name)) for name in TABLES} == set(TABLES.values())
@@ -177,7 +177,7 @@ def test_every_line_of_the_template_is_valid(texts: bool, tmp_path: Path) -> Non
     read(path, {})
 
 
-def test_a_models_path_is_seen_from_the_file(evenhand: Command, people: Path, tmp_path: Path) -> None:
+def test_a_model_path_is_relative_to_the_file(evenhand: Command, people: Path, tmp_path: Path) -> None:
     output = tmp_path / "conf" / "e.toml"
     output.parent.mkdir()
     evenhand("init", people, "--protected", "sex", "--model", tmp_path / "m.onnx", "--output", output)

@@ -72,7 +72,7 @@ def test_every_kind_of_file_gives_the_same(audit: Command, comments: Path, tmp_p
     assert all(pairs == told[0] for pairs in told)
 
 
-def test_the_file_says_what_flags_say_and_flags_override(evenhand: Command, audit: Command, tmp_path: Path) -> None:
+def test_flags_override_the_file(evenhand: Command, audit: Command, tmp_path: Path) -> None:
     words = np.array(["loud", "noisy", "kind", "awful"])
     np.savez(tmp_path / "v.npz", words=words, vectors=np.eye(4)[[0, 0, 1, 2]] + 0.1)
     comments = tmp_path / "comments.csv"
@@ -152,7 +152,7 @@ def test_an_encoding_is_named_by_option_or_key(
     refused(evenhand(*start, "--output", tmp_path / "other.toml"), "--encoding are for texts")
 
 
-def test_missing_texts_are_told_in_words_for_texts(audit: Command, refused: Command, tmp_path: Path) -> None:
+def test_missing_texts_have_a_remedy_for_texts(audit: Command, refused: Command, tmp_path: Path) -> None:
     texts = tmp_path / "some.jsonl"
     texts.write_text('{"said": "A Jew came."}\n{"said": null}\n')
     done = audit("--protected", "religion", "--page", tmp_path / "page.html", texts=texts)
@@ -199,7 +199,7 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
         (["--protected", "religion", "--model", f"{MODELS}:raises_on_texts"], ["ZeroDivisionError"]),
     ],
 )
-def test_refused_in_words(audit: Command, refused: Command, arguments: list[str], words: list[str]) -> None:
+def test_wrong_arguments(audit: Command, refused: Command, arguments: list[str], words: list[str]) -> None:
     refused(audit(*arguments), *words)
 
 
@@ -221,7 +221,7 @@ def test_wrong_files_are_refused_by_file_and_key(evenhand: Command, refused: Com
             "text-random searches texts", "--texts FILE")  # fmt: skip
 
 
-def test_what_is_for_rows_is_refused(evenhand: Command, refused: Command, comments: Path) -> None:
+def test_settings_of_rows_are_refused(evenhand: Command, refused: Command, comments: Path) -> None:
     refused(evenhand("repair", write(comments.parent)), "evenhand.toml", "evenhand repair", "for rows")
 
 
@@ -243,7 +243,7 @@ def test_init_then_audit(evenhand: Command, refused: Command, comments: Path, tm
     refused(evenhand("init", comments, "--text", "--protected", "religion", "--output", tmp_path / "y"), "id, said")
 
 
-def test_every_line_that_is_commented_out_is_legal(evenhand: Command, comments: Path, tmp_path: Path) -> None:
+def test_every_commented_line_is_valid(evenhand: Command, comments: Path, tmp_path: Path) -> None:
     output = tmp_path / "e.toml"
     np.savez(tmp_path / "vectors.npz", words=np.array(["loud", "noisy"]), vectors=np.ones((2, 2)))
     evenhand("init", comments, "--text", "--column", "said", "--protected", "religion", "--output", output)
@@ -256,7 +256,7 @@ def test_every_line_that_is_commented_out_is_legal(evenhand: Command, comments: 
     assert (tmp_path / "run" / "identity.json").exists()
 
 
-def test_halves_of_characters_are_written_out(tmp_path: Path) -> None:
+def test_lone_surrogates_are_escaped(tmp_path: Path) -> None:
     run = eh.audit(models.classify, eh.TextSpace("religion"), "text-random", data=["A Muslim, loud \ud83d"])
     write_findings(run, tmp_path / "f.csv")
     assert "\\ud83d" in (tmp_path / "f.csv").read_text()
@@ -271,7 +271,7 @@ def estimate(evenhand: Command, comments: Path) -> Command:
     return call
 
 
-def test_how_common_it_is(estimate: Command, tmp_path: Path) -> None:
+def test_estimate(estimate: Command, tmp_path: Path) -> None:
     done = estimate("--plots", tmp_path / "plots")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
@@ -285,7 +285,7 @@ def test_how_common_it_is(estimate: Command, tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"convergence.svg", "gaps.svg", "intervals.svg"}
 
 
-def test_an_estimate_of_the_texts_themselves_as_json(estimate: Command) -> None:
+def test_estimate_about_rows_as_json(estimate: Command) -> None:
     found = json.loads(estimate("--about", "rows", "--json", "--fail-above", "70%").stdout)
     assert (found["rate"], found["exact"], found["population"]) == (2 / 3, True, "data")
     assert found["counts"] == {"rows": 4, "missing": 0, "untestable": 1}
@@ -320,7 +320,7 @@ def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: 
         (["--gamma", "0.1"], ["scores"]),
     ],
 )
-def test_estimates_that_cannot_be(estimate: Command, refused: Command, options: list[str], words: list[str]) -> None:
+def test_wrong_estimate_arguments(estimate: Command, refused: Command, options: list[str], words: list[str]) -> None:
     refused(estimate(*options), *words)
 
 

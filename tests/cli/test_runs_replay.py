@@ -30,7 +30,7 @@ def test_replay_with_a_threshold(audit: Command, evenhand: Command, tmp_path: Pa
     assert evenhand("replay", tmp_path / "run", *model).exit_code == 0
 
 
-def test_what_the_report_says_about_checking_it_does(audit: Command, evenhand: Command, tmp_path: Path) -> None:
+def test_commands_in_the_report_work(audit: Command, evenhand: Command, tmp_path: Path) -> None:
     audit("score", "--directory", tmp_path / "run", "--threshold", 0.3, "--strategy", "themis")
     model = f"{MODELS}:score"
     assert evenhand("report", tmp_path / "run", "--model", model, "--output", tmp_path / "r.html").exit_code == 0
@@ -43,7 +43,7 @@ def test_what_the_report_says_about_checking_it_does(audit: Command, evenhand: C
     assert (done.exit_code, done.stdout.endswith("confirmed, 0 not\n")) == (0, True)
 
 
-def test_another_model_is_called_so(audit: Command, evenhand: Command, tmp_path: Path) -> None:
+def test_another_model_is_detected(audit: Command, evenhand: Command, tmp_path: Path) -> None:
     audit("score", "--directory", tmp_path / "run", "--threshold", 0.3, "--strategy", "themis")
     words = "This is not the model that the run was made with, or its threshold is another"
     same, other = ["--model", f"{MODELS}:score"], ["--model", f"{MODELS}:score", "--threshold", 0.9]

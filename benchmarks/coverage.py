@@ -23,7 +23,7 @@ import evenhand as eh
 from benchmarks.machine import facts, parser, save, short
 from evenhand._rng import Stream, mix
 from evenhand.engine.judge import Judge
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.estimates.comparisons import Sureness
 from evenhand.estimates.impact import ratio_ends
 from evenhand.estimates.intervals import at_most, clopper_pearson, hypergeometric, lln, weighted
@@ -56,7 +56,7 @@ class Simulated(eh.Model):
 
 def verdicts(share: float, number: int, samples: int) -> Verdicts:
     """Judge independent individuals of one simulated model."""
-    judge = Judge(Asker(Simulated(share, number), SPACE, eh.Flip()), seed=number)
+    judge = Judge(ModelProbe(Simulated(share, number), SPACE, eh.Flip()), seed=number)
     people, _ = Uniform(SPACE, Stream(number)).take(0, samples)
     return judge.judge(judge.families(people)).unfair
 

@@ -59,7 +59,7 @@ SAMPLED = eh.Space(
         eh.Integer("years", 0, 4),
     ],
     protected=["origin", "years"],
-    limit=6,
+    max_family_size=6,
 )
 """More counterparts than are asked about."""
 HUGE = eh.Space([*(eh.Integer(f"a{j}", 0, 9) for j in range(24)), eh.Boolean("sex")], protected="sex")

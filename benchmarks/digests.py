@@ -58,7 +58,9 @@ KEPT_FILES = ("identity.json", "run.json", "answers.log", "answers.times")
 
 def page(run: eh.Run, path: Path, with_people: bool = True, **options: Any) -> bytes:
     """Write a report and return its bytes."""
-    return eh.report(run, path, rows=with_people, **options).read_bytes()
+    given = {name: options.pop(name) for name in ("data", "favourable", "samples") if name in options}
+    chosen = eh.ReportOptions(**options)
+    return eh.report(run, path, show_examples=with_people, options=chosen, **given).read_bytes()
 
 
 RECORDED = RESULTS / "digests.json"
@@ -364,7 +366,7 @@ def regions() -> Items:
     run = eh.audit(worlds.decided, worlds.PEOPLE, "kosei", TESTS)
     found = eh.regions(run, data=worlds.rows(), samples=4000, rows=200_000, seed=2)
     scored = eh.audit(worlds.hopeful, worlds.PEOPLE, "kosei", TESTS, criterion=GAP)
-    other = eh.regions(scored, samples=3000, rows=100_000, most=2)
+    other = eh.regions(scored, samples=3000, rows=100_000, max_regions=2)
     return {**told(found), **{f"{part} gap": text for part, text in told(other).items()}}
 
 
@@ -537,7 +539,9 @@ def exports(run: eh.Run) -> Items:
             written = re.sub(r'timestamp="[^"]*"', 'timestamp="-"', written)
             out[ending] = as_json(json.loads(written)) if ending in ("json", "sarif") else timeless(written)
         out["csv raw"] = eh.export(run, Path(place) / "raw.csv", raw=True).read_bytes()
-        out["sarif few"] = timeless(eh.export(run, Path(place) / "few.sarif", most=3, artifact="m.py").read_text())
+        out["sarif few"] = timeless(
+            eh.export(run, Path(place) / "few.sarif", max_findings=3, artifact="m.py").read_text()
+        )
         if importlib.util.find_spec("pyarrow") is not None:
             out["parquet"] = table(pd.read_parquet(eh.export(run, Path(place) / "run.parquet")))
     return out
@@ -567,7 +571,7 @@ def report() -> Items:
         scored = still(eh.audit(worlds.hopeful, worlds.PEOPLE, "kosei", TESTS, criterion=GAP))
         other = still(eh.audit(worlds.hopeful, worlds.PEOPLE, "themis", TESTS, criterion=GAP))
         return {"full": full, "bare": bare, "not asked": page(run, path, ask=False),
-                "scores": page(scored, path, samples=1000, favourable=1, others=[other], cases=2)}  # fmt: skip
+                "scores": page(scored, path, samples=1000, favourable=1, others=[other], examples=2)}  # fmt: skip
 
 
 @group("report texts")

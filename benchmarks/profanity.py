@@ -45,7 +45,7 @@ def by_identity(texts: list[str], lexicon: str) -> dict[str, list[int]]:
 
     Where it stands already the text is counted as it is, so that all identities stand in the same places.
     """
-    ground = eh.TextSpace(lexicon, limit=10**6).begin(texts)
+    ground = eh.TextSpace(lexicon, max_family_size=10**6).begin(texts)
     counts = np.zeros((len(ground.swaps.identities), 4), dtype=np.int64)
     for first in range(0, len(ground.seeds), BLOCK):
         some = ground.seeds[np.arange(first, min(first + BLOCK, len(ground.seeds)))]

@@ -13,10 +13,10 @@ import numpy as np
 
 import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
-from evenhand.explanations.distance import Distance
-from evenhand.explanations.shrinking import Shrinker
+from evenhand.explanations.shrink import Shrinker
 from evenhand.models.base import Model
 from evenhand.runs.replay import asker_of, judge_of
+from evenhand.spaces.realism import Distance
 
 SEARCHES = ("themis", "aequitas", "kosei", "symbolic", "adf")
 TESTS, WORLDS, PEOPLE = 4_000, 60, 20

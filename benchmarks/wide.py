@@ -61,7 +61,7 @@ def timed(model: Any, space: eh.Space, data: Any, favourable: Any, tests: int) -
         path, whole = cpu(lambda: eh.report(run, Path(folder) / "report.html", data=data, favourable=favourable))
         size = path.stat().st_size
     parts = {
-        "regions": cpu(lambda: eh.regions(run, data=data, most=3, samples=5_000, rows=120_000))[1],
+        "regions": cpu(lambda: eh.regions(run, data=data, max_regions=3, samples=5_000, rows=120_000))[1],
         "pairs": cpu(lambda: eh.examples(run, data=data, n=4))[1],
     }
     return {

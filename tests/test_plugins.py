@@ -247,7 +247,7 @@ def test_the_command_finds_them(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "evenhand.toml").write_text(CONFIG)
     flags = ["--model", "mine:model", "--space", "mine:space", "--strategy", "pixel-flips", "--set", "samples=50"]
-    first = evenhand(tmp_path, "audit", *flags, "--directory", "run", "--page", "page.html", "--json")
+    first = evenhand(tmp_path, "audit", *flags, "--directory", "run", "--report", "page.html", "--json")
     assert first.returncode == 0, first.stderr
     second = evenhand(tmp_path, "audit", "evenhand.toml", "--json")
     assert second.returncode == 0, second.stderr

@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 import evenhand.pytest_plugin
 import evenhand.regression_corpus
-from evenhand.words import telling
+from evenhand.runs.pairs import select_pairs
 from tests.helpers import plugin_environment
 
 pytest_plugins = ["pytester"]
@@ -86,9 +86,11 @@ def everything_is_imported() -> None:
     """Pytest within pytest forgets what it has imported, and NumPy cannot be imported twice in one process."""
     space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     run = eh.audit(lambda f: f["member"], space, "themis")
-    telling(run)
+    select_pairs(run)
     eh.estimate(lambda f: f["member"], space, exact=False, samples=100)
-    telling(eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew"]))
+    select_pairs(
+        eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew"])
+    )
     assert evenhand.pytest_plugin
     assert evenhand.regression_corpus
 
@@ -153,7 +155,7 @@ def test_limits(project: Project) -> None:
         import evenhand as eh, pytest
         from loans import decide
 
-        pytestmark = pytest.mark.fairness(strategy="themis", limit=8)
+        pytestmark = pytest.mark.fairness(strategy="themis", fail_above=8)
 
         @pytest.fixture
         def space():
@@ -162,12 +164,12 @@ def test_limits(project: Project) -> None:
         def test_mark_of_the_module(evenhand_audit, space):
             assert evenhand_audit(decide, space).found == 8
 
-        @pytest.mark.fairness(limit=7)
+        @pytest.mark.fairness(fail_above=7)
         def test_own_mark_goes_first(evenhand_audit, space):
             evenhand_audit(decide, space)
 
         def test_argument_goes_before_marks(evenhand_audit, space):
-            evenhand_audit(decide, space, limit=100)
+            evenhand_audit(decide, space, fail_above=100)
 
         def test_two_models(evenhand_audit, space):
             evenhand_audit(decide, space)
@@ -187,10 +189,10 @@ def test_shares(project: Project) -> None:
 
         @pytest.mark.parametrize("limit", ["5%", "20%", "11%"])
         def test_share(evenhand_audit, limit):
-            evenhand_audit(decide, eh.Space.load("space.toml"), limit=limit, exact=False, samples=1000)
+            evenhand_audit(decide, eh.Space.load("space.toml"), fail_above=limit, exact=False, samples=1000)
 
         def test_exact(evenhand_audit):
-            assert evenhand_audit(decide, eh.Space.load("space.toml"), limit="13%").exact
+            assert evenhand_audit(decide, eh.Space.load("space.toml"), fail_above="13%").exact
         """
     )
     done = project.run()
@@ -201,7 +203,7 @@ def test_shares(project: Project) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ("evenhand_audit(decide, space, limit='much')", "*BudgetError*a limit is*"),
+        ("evenhand_audit(decide, space, fail_above='much')", "*BudgetError*a limit is*"),
         ("evenhand_audit(decide, 'space')", "*SpaceError*space must be*"),
         ("evenhand_audit(decide, space, budgets=3)", "*TypeError*budgets*"),
     ],
@@ -224,9 +226,9 @@ def test_a_mark_takes_names_only(project: Project) -> None:
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("limt=3", "*no setting 'limt'; did you mean 'limit'?*"),
+        ("fail_abve=3", "*no setting 'fail_abve'; did you mean 'fail_above'?*"),
         ("gamma=0.1", "*in Python: criterion=eh.Gap(...)*"),
-        ("qqq=3", "*'qqq'; allowed: limit, retry, strategy,*"),
+        ("qqq=3", "*'qqq'; allowed: fail_above, retry, strategy,*"),
     ],
 )
 def test_a_mark_takes_known_settings_only(project: Project, setting: str, words: str) -> None:
@@ -242,13 +244,13 @@ def test_a_mark_may_be_for_searches_and_shares(project: Project) -> None:
         import evenhand as eh, pytest
         from loans import decide
 
-        pytestmark = pytest.mark.fairness(strategy="themis", budget=eh.Budget(tests=63), samples=500, limit=8)
+        pytestmark = pytest.mark.fairness(strategy="themis", budget=eh.Budget(tests=63), samples=500, fail_above=8)
 
         def test_search(evenhand_audit):
             assert evenhand_audit(decide, eh.Space.load("space.toml")).found == 8
 
         def test_share(evenhand_audit):
-            assert evenhand_audit(decide, eh.Space.load("space.toml"), limit="50%", exact=False).samples == 500
+            assert evenhand_audit(decide, eh.Space.load("space.toml"), fail_above="50%", exact=False).samples == 500
         """
     )
     project.run().assert_outcomes(passed=2)
@@ -264,7 +266,7 @@ def test_a_marked_test_that_audits_nothing_fails(project: Project) -> None:
         def audited(evenhand_audit):
             return evenhand_audit(decide, eh.Space.load("space.toml"), strategy="themis")
 
-        @pytest.mark.fairness(limit=0)
+        @pytest.mark.fairness(fail_above=0)
         def test_without_the_fixture():
             pass
 
@@ -272,19 +274,19 @@ def test_a_marked_test_that_audits_nothing_fails(project: Project) -> None:
         def test_without_the_call(evenhand_audit):
             pass
 
-        @pytest.mark.fairness(limit=8)
+        @pytest.mark.fairness(fail_above=8)
         def test_by_another_fixture(audited):
             assert audited.found == 8
 
-        @pytest.mark.fairness(limit=0)
+        @pytest.mark.fairness(fail_above=0)
         def test_skipped():
             pytest.skip("today")
 
-        @pytest.mark.fairness(limit=0)
+        @pytest.mark.fairness(fail_above=0)
         def test_that_fails_by_itself():
             assert False, "of itself"
 
-        @pytest.mark.fairness(limit=0)
+        @pytest.mark.fairness(fail_above=0)
         class TestOfAClass:
             def test_something_else(self):
                 pass
@@ -368,7 +370,7 @@ decide = LogisticRegression().fit(pd.DataFrame({"age": [20, 30, 40, 50]}), [0, 0
 """
 
 
-@pytest.mark.parametrize("limit", ['limit="1%", samples=20, exact=False', "limit=0, strategy='themis'"])
+@pytest.mark.parametrize("limit", ['fail_above="1%", samples=20, exact=False', "fail_above=0, strategy='themis'"])
 @pytest.mark.parametrize("filters", [(), ("-W", "error")], ids=["", "errors"])
 def test_a_model_that_never_receives_the_attribute_passes_with_a_warning(
     project: Project, limit: str, filters: tuple[str, ...]
@@ -391,5 +393,5 @@ def test_answers_that_never_change_are_a_warning_and_can_be_ignored(project: Pro
 
 
 def test_a_model_that_uses_the_attribute_and_keeps_the_limit_is_no_warning(project: Project) -> None:
-    project.test(SIX_LINES.replace('strategy="themis"', 'strategy="themis", limit=100'))
+    project.test(SIX_LINES.replace('strategy="themis"', 'strategy="themis", fail_above=100'))
     project.run().assert_outcomes(passed=1, warnings=0)

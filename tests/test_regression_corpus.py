@@ -7,8 +7,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import DataError
-from evenhand.regression_corpus import LARGEST, MOST, Corpus, case_of
-from evenhand.words import telling
+from evenhand.regression_corpus import LARGEST, MOST, Corpus
+from evenhand.runs.pairs import select_pairs
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -91,8 +91,8 @@ def test_texts_are_tried_again(tmp_path: Path) -> None:
     space, cases = eh.TextSpace("religion"), Corpus(tmp_path, "a test")
     run = eh.audit(lambda texts: ["Sikh" in text for text in texts], space, "text-random",
                    data=["A Sikh, a Jew \ud83d."])  # fmt: skip
-    pairs = telling(run, 10)
-    cases.save([*map(case_of, pairs), {"text": "nobody"}, {"text": 3}, {"age": 3, "sex": "M"}])
+    pairs = select_pairs(run, 10)
+    cases.save([*(pair.kept for pair in pairs), {"text": "nobody"}, {"text": 3}, {"age": 3, "sex": "M"}])
     assert len(pairs) == 1
     again = cases.retry(lambda texts: ["Sikh" in text for text in texts], space)
     assert [pair.sentence for pair in again] == [pair.sentence for pair in pairs]

@@ -74,7 +74,7 @@ def test_nothing_leaves_the_machine_and_nothing_is_written_elsewhere(tmp_path: P
     model = ["--model", f"{MODELS}:refuse"]
     data = ["--data", "people.csv", "--target", "paid", "--protected", "sex"]
     commands = {
-        "audit": [*model, *data, "--directory", "run", "--findings", "out/findings.csv", "--page", "out/page.html"],
+        "audit": [*model, *data, "--directory", "run", "--findings", "out/findings.csv", "--report", "out/page.html"],
         "bundle": ["run", "--output", "out/run.zip"],
         "report": ["run", *model, "--output", "out/report.html"],
         "replay": ["out/run.zip", *model, "--list", "out/list.csv"],

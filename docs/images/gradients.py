@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import evenhand as eh
-from evenhand.search import (Problem, Query)
+from evenhand.search import Problem, Query
 
 INK, WOMEN, MEN, BAND, FOUND = "#333333", "#0063a6", "#b34700", "#fdf0b8", "#8a1c7c"
 SIZE = {"hours": 45, "years": 28}

@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from evenhand.cli.demo import (SAMPLES)
-from evenhand.demo import (DEMOS, demo)
-from evenhand.demo.text import (NOTE, TITLE, text_demo)
-from evenhand.reports.making import (report)
+from evenhand.cli.demo import SAMPLES
+from evenhand.demo import DEMOS, demo
+from evenhand.demo.text import NOTE, TITLE, text_demo
+from evenhand.reports.report import ReportOptions, report
 
 PICTURES = Path(__file__).parent
 DESKTOP, PHONE, PAGE = (1100, 900), (360, 740), (794, 1123)
@@ -40,14 +40,12 @@ def reports(folder: Path) -> None:
             data=done.data,
             favourable=which.favourable,
             y=done.target,
-            title=which.title,
-            note=which.note,
             samples=SAMPLES,
-            others=[done.baseline],
+            options=ReportOptions(which.title, which.note, others=[done.baseline]),
         )
     texts = text_demo(epochs=1)
     note = NOTE.format(planted=" or ".join(texts.data.planted))
-    report(texts.before.run, folder / "text.html", title=TITLE, note=note)
+    report(texts.before.run, folder / "text.html", options=ReportOptions(TITLE, note))
 
 
 def shoot(browser: Any, folder: Path) -> None:

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from evenhand.estimates.groups import Groups, groups
     from evenhand.estimates.remaining import Remaining, remaining
     from evenhand.estimates.result import Estimate
-    from evenhand.explanations.examples import examples
-    from evenhand.explanations.finding import regions
+    from evenhand.explanations.examples import Example, Examples, examples
     from evenhand.explanations.quality import Quality, quality
-    from evenhand.explanations.result import Example, Examples, Region, Regions
+    from evenhand.explanations.regions import Region, Regions, regions
     from evenhand.models.base import Model
     from evenhand.models.files import load_model
     from evenhand.models.wrap import wrap
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
     from evenhand.repairs.mending import repair
     from evenhand.repairs.result import Repair
     from evenhand.repairs.retrain import Retrain
-    from evenhand.reports.making import report
+    from evenhand.reports.report import ReportOptions, report
     from evenhand.runs.bundle import BundleCheck, bundle, check_bundle
-    from evenhand.runs.formats import export
+    from evenhand.runs.exports import export
     from evenhand.runs.replay import Replay, replay
     from evenhand.runs.run import Run, audit
     from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
@@ -81,6 +80,7 @@ __all__ = [
     "Remaining",
     "Repair",
     "Replay",
+    "ReportOptions",
     "Retrain",
     "Run",
     "Space",
@@ -143,17 +143,19 @@ _LATE = {
         "remaining",
     ),
     "estimates.result": ("Estimate",),
-    "explanations.examples": ("examples",),
-    "explanations.finding": ("regions",),
+    "explanations.examples": (
+        "Example",
+        "Examples",
+        "examples",
+    ),
     "explanations.quality": (
         "Quality",
         "quality",
     ),
-    "explanations.result": (
-        "Example",
-        "Examples",
+    "explanations.regions": (
         "Region",
         "Regions",
+        "regions",
     ),
     "models.base": ("Model",),
     "models.files": ("load_model",),
@@ -166,13 +168,16 @@ _LATE = {
     "repairs.mending": ("repair",),
     "repairs.result": ("Repair",),
     "repairs.retrain": ("Retrain",),
-    "reports.making": ("report",),
+    "reports.report": (
+        "ReportOptions",
+        "report",
+    ),
     "runs.bundle": (
         "BundleCheck",
         "bundle",
         "check_bundle",
     ),
-    "runs.formats": ("export",),
+    "runs.exports": ("export",),
     "runs.replay": (
         "Replay",
         "replay",

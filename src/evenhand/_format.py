@@ -7,8 +7,10 @@ that the interval shown contains the one measured; only 0 is shown as 0, so it e
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import Any
 
 DIGITS = 3
 EXACT = 10**9
@@ -210,6 +212,63 @@ def seconds(value: float) -> str:
     return f"{value:,.1f}"
 
 
+def plain(value: Any) -> str:
+    r"""Write a value for a reader: short numbers, "missing" for none, nothing that a terminal would obey.
+
+    >>> plain(0.30000000000000004), plain(float("nan")), plain("a" + chr(27) + "b")
+    ('0.3', 'missing', 'a\\x1bb')
+    """
+    if missing(value):
+        return "missing"
+    text = number(value, 6, grouped=False) if isinstance(value, float) else str(value)
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def outcome(value: Any) -> str:
+    """Write what a model predicts: a decision as it is, a number for a reader.
+
+    >>> outcome("granted"), outcome(1), outcome(12345.678)
+    ('granted', '1', '12,345.7')
+    """
+    return number(value, 6) if isinstance(value, float) and not missing(value) else plain(value)
+
+
+def phrase(name: str, value: Any) -> str:
+    """Write an attribute and its value.
+
+    >>> phrase("age", 34), phrase("work", None)
+    ('age 34', 'work missing')
+    """
+    return f"{plain(name)} {plain(value)}"
+
+
+def native(value: Any) -> Any:
+    """Make a NumPy scalar a Python value."""
+    return value.item() if hasattr(value, "dtype") and not value.ndim else value
+
+
+def missing(value: Any) -> bool:
+    """Tell whether a value is missing: None, or not a number."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def same(left: Any, right: Any) -> bool:
+    """Tell whether two values are the same; a missing one is the same as another."""
+    return bool(left == right) or (missing(left) and missing(right))
+
+
+def json_value(value: Any) -> Any:
+    """Make a value one that JSON has.
+
+    >>> json_value(float("nan")), json_value(3)
+    (None, 3)
+    """
+    value = native(value)
+    if missing(value):
+        return None
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
 def _percent(share: float, rounding: str) -> str:
     value = _exact(100 * share)
     rounded = _rounded(value, rounding)
@@ -302,3 +361,32 @@ def _units(character: str) -> str:
     """Escape in units of sixteen bits, as JSON does; a lone surrogate stays one."""
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def to_plain(value: Any) -> Any:
+    """Turn values into those that JSON has; a missing one is None.
+
+    >>> to_plain({"age": float("nan"), "sex": "F"})
+    {'age': None, 'sex': 'F'}
+    """
+    if isinstance(value, dict):
+        return {str(name): to_plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(part) for part in value]
+    if getattr(value, "ndim", None) == 0:  # a scalar of NumPy
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else _object_text(value)
+
+
+def _object_text(value: Any) -> str:
+    """Write an object so that it reads the same in every process: without its address, with the settings it tells."""
+    text = str(value)
+    if text != object.__repr__(value):
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+    settings = getattr(value, "get_params", None)
+    if not callable(settings):
+        return type(value).__name__
+    shown = (f"{name}={to_plain(part)!r}" for name, part in settings(deep=False).items())
+    return f"{type(value).__name__}({', '.join(shown)})"

@@ -6,7 +6,7 @@
     from loans import decide
 
     def test_loans_are_even_handed(evenhand_audit):
-        evenhand_audit(decide, eh.Space.load("space.toml"), limit=0)
+        evenhand_audit(decide, eh.Space.load("space.toml"), fail_above=0)
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from evenhand.estimates.result import Estimate
     from evenhand.regression_corpus import Corpus
+    from evenhand.runs.pairs import Pair
     from evenhand.runs.run import Run
-    from evenhand.text_words import TextPair
-    from evenhand.words import Pair
 
 AUDITOR: pytest.StashKey[Auditor] = pytest.StashKey()
 FOLDER = ".evenhand"
@@ -43,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the mark known."""
     config.addinivalue_line(
         "markers",
-        "fairness(limit=0, **settings): defaults for what a test calls evenhand_audit with",
+        "fairness(fail_above=0, **settings): defaults for what a test calls evenhand_audit with",
     )
 
 
@@ -53,7 +52,9 @@ def evenhand_audit(request: pytest.FixtureRequest) -> Auditor:
     settings: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("fairness"))):
         if mark.args:
-            raise pytest.UsageError(f"@pytest.mark.fairness takes settings by name, such as limit=0; got {mark.args!r}")
+            raise pytest.UsageError(
+                f"@pytest.mark.fairness takes settings by name, such as fail_above=0; got {mark.args!r}"
+            )
         _check_mark(mark.kwargs)
         settings |= mark.kwargs
     config, node = request.config, request.node
@@ -87,7 +88,7 @@ def _check_mark(settings: dict[str, Any]) -> None:
     from evenhand.config.file import in_python
     from evenhand.spaces.attributes import suggest
 
-    names = list(dict.fromkeys(["limit", "retry", *_arguments("audit"), *_arguments("estimate")]))
+    names = list(dict.fromkeys(["fail_above", "retry", *_arguments("audit"), *_arguments("estimate")]))
     for name in settings:
         if name not in names:
             hint = in_python(name) or suggest(name, names)
@@ -106,14 +107,14 @@ class Auditor:
         """Whether anything was audited."""
         return self._calls > 0
 
-    def __call__(self, model: Any, space: Any, *, limit: Any = None, **settings: Any) -> Run | Estimate:
+    def __call__(self, model: Any, space: Any, *, fail_above: Any = None, **settings: Any) -> Run | Estimate:
         """Audit a model and fail the test where the limit is not kept.
 
         Parameters
         ----------
         model, space
             As of ``eh.audit``.
-        limit
+        fail_above
             How many findings are allowed, by default 0; or the largest share of individuals, such as ``"1%"``, which is
             estimated then, not searched for.
         settings
@@ -127,7 +128,7 @@ class Auditor:
         __tracebackhide__ = True
         from evenhand.estimates.limits import Limit
 
-        wanted = Limit.of(self.settings.get("limit", 0) if limit is None else limit)
+        wanted = Limit.of(self.settings.get("fail_above", 0) if fail_above is None else fail_above)
         # A mark may be for tests of both kinds: each takes of it what it knows.
         known = _arguments("audit" if wanted.share is None else "estimate")
         retry = settings.pop("retry", self.settings.get("retry", self.retry))
@@ -141,8 +142,8 @@ class Auditor:
         __tracebackhide__ = True
         from evenhand.estimates.limits import Outcome
         from evenhand.regression_corpus import Corpus
+        from evenhand.runs.pairs import select_pairs
         from evenhand.runs.run import audit
-        from evenhand.words import telling
 
         # A test may audit several models: each call has cases of its own.
         cases = Corpus(self.folder, self.test if self._calls == 1 else f"{self.test}#{self._calls}")
@@ -153,7 +154,7 @@ class Auditor:
         run = audit(model, space, **settings)
         outcome = limit.of_run(run)
         if outcome is Outcome.FAIL:
-            pairs = telling(run, 10)
+            pairs = select_pairs(run, 10)
             kept = _keep(cases, pairs)
             _fail(f"{run.found:,} of {run.tests:,} tests are treated differently; the limit is {limit}{kept}", pairs)
         if outcome is Outcome.UNDECIDED:
@@ -162,7 +163,7 @@ class Auditor:
         return run
 
 
-def _retry(cases: Corpus, model: Any, space: Any, settings: dict[str, Any]) -> Sequence[Pair | TextPair]:
+def _retry(cases: Corpus, model: Any, space: Any, settings: dict[str, Any]) -> Sequence[Pair]:
     """Ask about the cases of earlier runs; arguments that are no arguments are for the audit to refuse."""
     from evenhand.spaces.base import AnySpace
 
@@ -173,13 +174,12 @@ def _retry(cases: Corpus, model: Any, space: Any, settings: dict[str, Any]) -> S
     )
 
 
-def _keep(cases: Corpus, pairs: Sequence[Pair | TextPair]) -> str:
+def _keep(cases: Corpus, pairs: Sequence[Pair]) -> str:
     """Keep cases for the next time; where that fails say so beside the result, which is what counts."""
     from evenhand.errors import EvenhandError
-    from evenhand.regression_corpus import case_of
 
     try:
-        cases.save([case_of(pair) for pair in pairs])
+        cases.save([pair.kept for pair in pairs])
     except OSError as error:
         return f" (cases cannot be kept in {cases.path}: {error.strerror})"
     except EvenhandError as error:
@@ -218,7 +218,7 @@ def _warn(found: Run | Estimate) -> None:
             warnings.warn(f"evenhand: {found.note}", UnusedWarning, stacklevel=4)
 
 
-def _fail(reason: str, pairs: Sequence[Pair | TextPair]) -> None:
+def _fail(reason: str, pairs: Sequence[Pair]) -> None:
     __tracebackhide__ = True
     shown = [f"  {number}. {pair.sentence}" for number, pair in enumerate(pairs[:SHOWN], 1)]
     more = [f"  and {len(pairs) - SHOWN:,} more"] if len(pairs) > SHOWN else []

@@ -14,14 +14,13 @@ from evenhand._files import parse_json, read_bytes, size_of
 from evenhand._write import replacing
 from evenhand.criteria import Criterion, Flip
 from evenhand.engine.judge import Judge, ask
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import DataError, EvenhandError
 from evenhand.models.wrap import wrap
+from evenhand.runs.pairs import Pair, pairs_at
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import TextSpace
-from evenhand.text_words import TextPair
-from evenhand.words import Pair, pairs_in
 
 MOST = 32
 """Cases kept for one test."""
@@ -86,12 +85,12 @@ class Corpus:
         criterion: Criterion | None = None,
         seed: int = 0,
         timeout: float | None = None,
-    ) -> Sequence[Pair | TextPair]:
+    ) -> Sequence[Pair]:
         """Judge the cases again and give those that are still treated differently, as pairs."""
         ground, people = _people(space, self.load())
         if not len(people):
             return []
-        asker = Asker(wrap(model), ground, criterion or Flip(), timeout)
+        asker = ModelProbe(wrap(model), ground, criterion or Flip(), timeout)
         families = Judge(asker, seed).families(people)
         if not len(families):
             return []
@@ -108,17 +107,7 @@ class Corpus:
         found.add(answer if outputs.scores is None else {**answer, "gap": judged.verdicts.gap[at]}, len(at))
         # An earlier run found them: this was the second time that they were asked.
         found.mark(np.ones(len(at), dtype=bool))
-        return pairs_in(found, np.arange(len(at)))
-
-
-def case_of(pair: Pair | TextPair) -> dict[str, Any]:
-    """Give what is kept of a pair.
-
-    >>> case_of(Pair({"age": 34, "sex": "F"}, {"sex": "M"}, "refused", "granted", 1.0))
-    {'age': 34, 'sex': 'F'}
-    """
-    told = pair.to_dict()
-    return {"text": told["text"]} if isinstance(pair, TextPair) else dict(told["individual"])
+        return pairs_at(found, np.arange(len(at)))
 
 
 def _people(space: Any, cases: list[dict[str, Any]]) -> tuple[Any, Any]:

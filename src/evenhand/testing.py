@@ -22,10 +22,10 @@ from evenhand.budget import Budget, StopReason
 from evenhand.engine.store import ANSWERS
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.models.base import Model
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.wrap import CallableModel, reading, wrap
 from evenhand.plugins import is_spec
-from evenhand.reports.making import report
+from evenhand.reports.report import ReportOptions, report
 from evenhand.runs.replay import replay
 from evenhand.runs.run import Run, audit, needs_of, space_from
 from evenhand.spaces.attributes import Integer, Nominal
@@ -256,7 +256,7 @@ def check_model(model: Any, inputs: Any, *, sizes: Sequence[int] = (1, 3, 64)) -
 
 
 def _check_answers(model: Model, inputs: Any, count: int, sizes: Sequence[int]) -> None:
-    asking, every = Asking(model), np.arange(count)
+    asking, every = ModelClient(model), np.arange(count)
     scored = model.has_scores and _gives_scores(asking, inputs, count)
 
     def ask(at: npt.NDArray[np.int64], size: int | None = None) -> Answers:
@@ -320,7 +320,7 @@ def _close(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.boo
     return np.asarray(np.abs(one - other) <= 1e-4 * max(1e-6, float(np.abs(one).max(initial=0))), dtype=bool)
 
 
-def _gives_scores(asking: Asking, inputs: Any, count: int) -> bool:
+def _gives_scores(asking: ModelClient, inputs: Any, count: int) -> bool:
     """Whether a function, of which that is not known before it is asked, gives scores."""
     try:
         asking.scores(inputs, count)
@@ -486,7 +486,7 @@ def _check_runs(world: World, strategy: Any) -> None:
         kept.pairs.cut(1)
         _hold(kept.pairs.count == len(kept.pairs.frame()) == 1, f"cut(1) leaves {len(kept.pairs.frame())} findings")
         for shown in (run, Run.load(place)):
-            page: Any = report(shown, None, ask=False)
+            page: Any = report(shown, None, options=ReportOptions(ask=False))
             _hold(page.startswith(b"<!doctype html>"), "no report can be made")
     for check in (_findings, _budgets, _resuming):
         check(chosen, world)

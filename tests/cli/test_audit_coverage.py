@@ -13,7 +13,7 @@ from tests.reports.page import Page
 
 def test_coverage_is_shown_with_the_findings(audit: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    done = audit("refuse", "--strategy", "themis", "--coverage", "--page", page)
+    done = audit("refuse", "--strategy", "themis", "--coverage", "--report", page)
     assert done.exit_code == 0
     text = " ".join(done.stdout.split())
     assert "coverage 3 of 3 leaves (100%) of a tree that is right on 100% of decisions" in text

@@ -74,7 +74,7 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[space]\nexclude = ['wrk']", ["space.exclude", "no column 'wrk'", "did you mean 'work'"]),
         ("audit", "[space]\npath = 'nope.toml'", ["space.path", "nope.toml", "no such file"]),
         ("audit", "[data]\ntarget = 'nope'", ["data.target", "no column 'nope'"]),
-        ("audit", "[audit]\npage = 'nowhere/x.html'", ["audit.page", "a folder that exists"]),
+        ("audit", "[audit]\nreport = 'nowhere/x.html'", ["audit.report", "a folder that exists"]),
         ("audit", "[audit]\nfindings = 'nowhere/x.csv'", ["audit.findings", "a folder that exists"]),
         ("audit", "[audit]\nfindings = 'x.doc'", ["audit.findings", "x.doc", "names no format; allowed: .json"]),
         (
@@ -111,7 +111,7 @@ def test_errors_about_flags_do_not_name_the_file(evenhand: Command, refused: Com
         ("audit", ["--model", "nope.skops"], ["--model: nope.skops"]),
         ("audit", ["--protected", "sexx"], ["--protected: no column 'sexx'"]),
         ("audit", ["--target", "nope"], ["--target: no column 'nope'"]),
-        ("audit", ["--page", "nowhere/x.html"], ["--page: nowhere/x.html"]),
+        ("audit", ["--report", "nowhere/x.html"], ["--report: nowhere/x.html"]),
         ("audit", ["--findings", "x.doc"], ["--findings: x.doc"]),
         ("audit", ["--occurrences", "some", "--texts", "t.txt"], ["--occurrences must be 'each' or 'together'"]),
         ("estimate", ["--favourable", "gut"], ["evenhand: --favourable must be a decision of refuse, got 'gut'"]),
@@ -136,11 +136,11 @@ def test_a_place_that_cannot_be_written_is_found_before_the_search(
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     monkeypatch.setattr("evenhand.runs.run.audit", None)
     refused(evenhand("audit", config("[audit]\nfindings = 'f.csv'")), "audit.findings", "Permission denied")
-    refused(evenhand("audit", config(), "--page", "x.html"), "--page: x.html", "Permission denied")
+    refused(evenhand("audit", config(), "--report", "x.html"), "--report: x.html", "Permission denied")
 
 
 def test_files_of_an_audit_and_an_estimate(evenhand: Command, config: Any, tmp_path: Path) -> None:
-    path = config("[audit]\nfindings = 'f.csv'\npage = 'p.html'\nfail_above = 0\ndirectory = 'run'")
+    path = config("[audit]\nfindings = 'f.csv'\nreport = 'p.html'\nfail_above = 0\ndirectory = 'run'")
     assert evenhand("audit", path, "--quiet").exit_code == 1
     assert pd.read_csv(tmp_path / "f.csv").shape[0] == 930
     assert (tmp_path / "p.html").exists()
@@ -164,7 +164,7 @@ max_findings = 2
 artifact = "model.py"
 [bundle]
 output = "evidence.zip"
-no_rows = true
+no_data = true
 [compare]
 model_a = "tests.cli.models:refuse"
 model_b = "tests.cli.models:refuse"

@@ -175,7 +175,7 @@ def test_a_missing_run_is_reported_before_the_model(evenhand: Command, refused: 
 
 def test_rows_left_out(kept: Path, people: Path, evenhand: Command, tmp_path: Path) -> None:
     path = tmp_path / "e.zip"
-    assert "data/people.csv (left out)" in evenhand("bundle", kept, "--output", path, "--no-rows").stdout
+    assert "data/people.csv (left out)" in evenhand("bundle", kept, "--output", path, "--no-data").stdout
     assert evenhand("replay", path, *REFUSE, "--data", people).exit_code == 0
     people.write_text(people.read_text().replace("20", "21"))
     done = evenhand("replay", path, *REFUSE, "--data", people)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_without_the_model_the_report_lists_what_is_missing(
 
 def test_without_rows(kept: Path, evenhand: Command, tmp_path: Path) -> None:
     out = tmp_path / "out.html"
-    assert evenhand("report", kept, *REFUSE, "--no-rows", "--output", out).exit_code == 0
+    assert evenhand("report", kept, *REFUSE, "--hide-examples", "--output", out).exit_code == 0
     text = out.read_text("utf-8")
     for value in ("clerk", "nurse", "boss"):
         assert value not in text
@@ -118,7 +119,7 @@ def test_failed_parts_are_listed_and_the_rest_is_written(
         raise ModelError("the server is gone")
 
     for name in ("regions", "coverage"):
-        monkeypatch.setattr(f"evenhand.reports.gathering.{name}", broken)
+        monkeypatch.setattr(f"evenhand.reports.content.{name}", broken)
     done = evenhand("report", kept, *REFUSE, "--output", tmp_path / "out.html")
     assert done.exit_code == 1, done.output
     told = "2 parts could not be made (Where it happens, How much of the model was tested): the server is gone"
@@ -142,8 +143,8 @@ def test_missing_parts_are_listed_with_a_remedy(
     def untrusted(*_: object, **__: object) -> None:
         raise ModelError("m.skops: it would create a.B, c.D", remedy=("trust ", trust_types(["a.B", "c.D"])))
 
-    for place in ("evenhand.reports.subject.model_of", "evenhand.runs.provenance.model_of"):
-        monkeypatch.setattr(place, untrusted)
+    for module in ("evenhand.reports.report", "evenhand.runs.provenance"):
+        monkeypatch.setattr(import_module(module), "model_of", untrusted)
     # To name the same model would be refused for the same reason.
     assert "--trust a.B --trust c.D has it asked" in evenhand("report", kept, "--output", out).stderr
     text = Page(out.read_text("utf-8")).text
@@ -156,12 +157,12 @@ def test_an_order_on_the_page_of_an_audit(evenhand: Command, refused: Command, p
     order = [part for name in ("refused", "reduced", "granted") for part in ("--order", name)]
     audit = ["audit", *given, "--budget-tests", 500, "-q"]
     page = tmp_path / "page.html"
-    done = evenhand(*audit, *order, "--page", page, "--directory", tmp_path / "run")
+    done = evenhand(*audit, *order, "--report", page, "--directory", tmp_path / "run")
     assert done.exit_code == 0, done.output
     assert "Outcomes from worst to best: “refused”, “reduced”, “granted”" in Page(page.read_text("utf-8")).text
     again = tmp_path / "again.html"
     kept = ["report", tmp_path / "run", "--model", f"{MODELS}:three", "--data", people, "-q", "--output", again]
     assert evenhand(*kept, "--favourable", "granted", "--favourable", "reduced").exit_code == 0
     assert "“granted” or “reduced”" in again.read_text("utf-8")
-    refused(evenhand(*audit, *order), "--page")
+    refused(evenhand(*audit, *order), "--report")
     refused(evenhand(*kept, "--order", "refused", "--order", "granted"), "--order", "'reduced'")

@@ -104,7 +104,7 @@ def test_own_lexicons_by_file_and_by_table(evenhand: Command, comments: Path, tm
 def test_directory_resume_replay_and_limit(evenhand: Command, audit: Command, tmp_path: Path) -> None:
     kept = ["--protected", "religion", "--directory", tmp_path / "run"]
     assert audit(*kept, "--resume").exit_code == 2
-    done = audit(*kept, "--fail-above", "1", "--findings", tmp_path / "f.csv", "--page", tmp_path / "p.html")
+    done = audit(*kept, "--fail-above", "1", "--findings", tmp_path / "f.csv", "--report", tmp_path / "p.html")
     assert done.exit_code == 1
     assert "2 findings, more than the 1 that --fail-above allows" in done.stderr
     assert pd.read_csv(tmp_path / "f.csv")["text"].tolist() == [TEXTS[1], TEXTS[0]]
@@ -155,7 +155,7 @@ def test_an_encoding_is_named_by_option_or_key(
 def test_missing_texts_have_a_remedy_for_texts(audit: Command, refused: Command, tmp_path: Path) -> None:
     texts = tmp_path / "some.jsonl"
     texts.write_text('{"said": "A Jew came."}\n{"said": null}\n')
-    done = audit("--protected", "religion", "--page", tmp_path / "page.html", texts=texts)
+    done = audit("--protected", "religion", "--report", tmp_path / "page.html", texts=texts)
     assert "rows without a text 1, left out" in " ".join(done.stdout.split())
     assert "nearest bound" not in done.stdout + (tmp_path / "page.html").read_text()
     texts.write_text('{"said": null}\n')
@@ -173,7 +173,7 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
     lines = [json.dumps({"text": "[bold red]A Muslim, loud[/] \u202e \x1b[2J"})]
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
     given = ["--texts", tmp_path / "c.jsonl", "--protected", "religion", "--model", MODEL]
-    done = evenhand("audit", *given, "--findings", tmp_path / "f.csv", "--page", tmp_path / "p.html")
+    done = evenhand("audit", *given, "--findings", tmp_path / "f.csv", "--report", tmp_path / "p.html")
     assert done.exit_code == 0, done.output
     assert "[bold red]A [Muslim], loud[/] \\u202e \\x1b[2J" in " ".join(done.stdout.split())
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.words import telling
+from evenhand.runs.pairs import select_pairs
 from tests.cli import models
 from tests.cli.conftest import MODELS, Command
 
@@ -77,7 +77,7 @@ def test_no_command_writes_invisible_characters(
     calls: list[list[Any]] = [
         ["init", data, "--protected", SEX, "--target", PAID, *model, "--output", f"e{chr(0x202E)}.toml"],
         ["audit", *model, *rows, "--directory", "run", "--strategy", "themis", "--coverage", "--findings", "f.csv"],
-        ["audit", *model, *rows, "--strategy", "themis", "--json", "--page", f"p{chr(0x202E)}.html"],
+        ["audit", *model, *rows, "--strategy", "themis", "--json", "--report", f"p{chr(0x202E)}.html"],
         ["audit", f"e{chr(0x202E)}.toml", "--strategy", "themis"],
         ["audit", *model, "--data", data, "--protected", f"q{UNSEEN}"],
         ["audit", *model, "--data", f"q{UNSEEN}.csv", "--protected", SEX],
@@ -123,7 +123,7 @@ def test_no_result_prints_invisible_characters(frame: pd.DataFrame) -> None:
         eh.compare(run, run),
         eh.coverage(run),
         eh.Marginal(models.unseen, space),
-        *(pair.sentence for pair in telling(run)),
+        *(pair.sentence for pair in select_pairs(run)),
     ]
     for one in shown:
         text = one if isinstance(one, str) else repr(one)

@@ -246,13 +246,13 @@ def test_a_half_written_run_is_continued_and_a_damaged_one_refused(
 
 
 def test_outputs_are_checked_before_the_search(audit: Command, refused: Command, tmp_path: Path) -> None:
-    for option in ("--findings", "--page"):
+    for option in ("--findings", "--report"):
         refused(audit("raises", option, tmp_path), "cannot be a file")
         refused(audit("raises", option, tmp_path / "none" / "file"), "cannot be a file")
 
 
 @needs_dev_full
-@pytest.mark.parametrize("option", ["--findings", "--page"])
+@pytest.mark.parametrize("option", ["--findings", "--report"])
 def test_a_full_disk(audit: Command, refused: Command, option: str) -> None:
     refused(audit("refuse", option, "/dev/full", "--quiet"), "/dev/full", "No space left")
 

@@ -23,8 +23,8 @@ from tests.cli.conftest import MODELS, Command
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 KEYS = {place for place, setting in SETTINGS.items() if setting.table not in PER_CALL}
 ONLY_IN_FILES = {
-    "space.constraints", "space.limit", "text.protected", "text.avoid_protected", "text.agree",
-    "text.limit",
+    "space.constraints", "space.max_family_size", "text.protected", "text.avoid_protected", "text.agree",
+    "text.max_family_size",
 }  # fmt: skip
 
 

@@ -18,9 +18,10 @@ import pytest
 
 import evenhand as eh
 from evenhand._interrupts import check, held, settled, watched
+from evenhand._rng import Stream
 from evenhand._write import SHARED, leftover, replacing, replacing_synced
 from evenhand.errors import ModelError, RunError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.regression_corpus import Corpus
 from evenhand.runs.provenance import Source
 
@@ -211,7 +212,7 @@ def test_no_right_to_write_is_not_answered_with_free_some_space(
     def refused(*_: Any, **__: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("evenhand._write.open_plain", refused)
+    monkeypatch.setattr("evenhand.engine.store.open_plain", refused)
     with pytest.raises(RunError, match="allow yourself to write there") as caught:
         audit(directory=tmp_path / "run")
     assert "space" not in str(caught.value)
@@ -388,7 +389,7 @@ def test_ctrl_c_ends_a_repair_whoever_swallows_it(way: Callable[[], None]) -> No
                 way()
             return refuse(X).to_numpy()
 
-    X = SPACE.frame(SPACE.sampler.deal(eh.run.Stream(0), 0, 300)[0].rows)
+    X = SPACE.frame(SPACE.sampler.deal(Stream(0), 0, 300)[0].rows)
     with pytest.raises(KeyboardInterrupt):
         eh.repair(Refusing(), X, refuse(X).to_numpy(), SPACE, "retrain", samples=500)
 
@@ -496,4 +497,4 @@ def test_a_gradient_that_ends_a_generator_is_an_error_in_words() -> None:
             raise GeneratorExit
 
     with pytest.raises(ModelError, match="GeneratorExit"):
-        Asking(Leaving()).gradients(np.zeros((2, 3)), np.zeros(2, dtype=np.int64))
+        ModelClient(Leaving()).gradients(np.zeros((2, 3)), np.zeros(2, dtype=np.int64))

@@ -11,11 +11,11 @@ import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.criteria import Flip
 from evenhand.engine.gradients import DIFFERENCES, Slopes
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 
 
 def slopes_of(model: Any, space: eh.Space, wanted: Any = "auto") -> Slopes:
-    slopes = Asker(eh.wrap(model), space, Flip(), gradient=wanted).slopes
+    slopes = ModelProbe(eh.wrap(model), space, Flip(), gradient=wanted).slopes
     assert slopes is not None
     return slopes
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.criteria import Flip
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.engine.text_gradients import EPSILON, largest, least
 from evenhand.errors import StrategyError
 from evenhand.spaces.text.individuals import TextPairs
@@ -55,7 +55,7 @@ def test_the_chosen_swap_is_the_best_of_all_by_enumeration(seed: int) -> None:
     ground, pairs = uneven(6, seed)
     assert pairs.most_different is not None
     model = Words(WordWorld(team_space(), []))
-    slopes = Asker(model, ground, Flip(), gradient="model").word_slopes
+    slopes = ModelProbe(model, ground, Flip(), gradient="model").word_slopes
     assert slopes is not None
     texts, others = pairs.individuals.texts, pairs.most_different.texts
     own = model.word_gradients(texts, pairs.classes)
@@ -118,7 +118,7 @@ def test_what_is_drawn_for_a_text_does_not_depend_on_the_others() -> None:
 def test_gradients_cannot_be_followed_where_there_are_none() -> None:
     ground = team_space().begin(team_texts(0, 3))
     model = eh.wrap(lambda texts: np.eye(2)[[len(text) % 2 for text in texts]], input="text")
-    slopes = Asker(model, ground, Flip(), gradient="auto").word_slopes
+    slopes = ModelProbe(model, ground, Flip(), gradient="auto").word_slopes
     assert slopes is not None
     pairs = TextPairs(ground.seeds, None, np.zeros(3, dtype=np.int64))
     assert slopes.ask(pairs, "largest", None, None).shape == (3, 2)

@@ -20,9 +20,8 @@ from evenhand.cli.estimate import facts
 from evenhand.errors import UnusedWarning
 from evenhand.estimates.limits import Limit, Outcome
 from evenhand.models import client as asking
-from evenhand.runs.junit import to_junit
-from evenhand.runs.markdown import to_markdown
-from evenhand.runs.sarif import to_sarif
+from evenhand.runs.ci_formats import to_junit, to_sarif
+from evenhand.runs.exports import to_markdown
 from tests.reports.page import Page
 
 RNG = np.random.default_rng(0)

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 
 import evenhand as eh
 from evenhand.engine import visited as trail
-from evenhand.engine.confirm import Steadiness
+from evenhand.engine.steadiness import Steadiness
 from evenhand.engine.visited import Trail, trail_of
 from evenhand.spaces.individuals import Individuals
 from tests.worlds import World, random_world, worlds
 
 AGES = [eh.Integer("age", 0, 8), eh.Nominal("work", range(3)), eh.Nominal("sex", range(2))]
 LINKED = eh.Space(AGES, protected="sex", links={"sex": {"work": {0: {1: 2}, 1: {2: 1}}}})
-SAMPLED = eh.Space([eh.Integer("age", 0, 8), eh.Integer("group", 0, 9)], protected="group", limit=4)
+SAMPLED = eh.Space([eh.Integer("age", 0, 8), eh.Integer("group", 0, 9)], protected="group", max_family_size=4)
 PLAIN = eh.Space(AGES, protected="sex", constraints=["age > 2 or work == 1"])
 LARGE = eh.Space([eh.Real(f"a{i}", 0, 1, step=1e-6) for i in range(5)] + [eh.Boolean("member")], protected="member")
 

@@ -153,5 +153,5 @@ def test_which_tables_there_are() -> None:
     assert [table.attributes for table in tables] == [("a",), ("b",), ("c",), ("a", "b"), ("a", "c")]
     assert [len(table.codes) for table in tables] == [2, 5, 5, 10, 10]
     assert tables[2].values(4) == {"c": 72}
-    assert tables_of(eh.Space(attributes, protected=["a", "b", "c"], limit=100)) == []
+    assert tables_of(eh.Space(attributes, protected=["a", "b", "c"], max_family_size=100)) == []
     assert spread(13, 12)[-1] == 11

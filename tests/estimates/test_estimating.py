@@ -470,7 +470,9 @@ def test_noisy_scores_are_an_error() -> None:
 
 def test_sampled_counterparts_are_said() -> None:
     where = eh.Space(
-        [eh.Integer("hours", 0, 9), eh.Integer("age", 0, 99), eh.Boolean("sex")], protected=["age", "sex"], limit=10
+        [eh.Integer("hours", 0, 9), eh.Integer("age", 0, 99), eh.Boolean("sex")],
+        protected=["age", "sex"],
+        max_family_size=10,
     )
     result = eh.estimate(lambda f: f["age"] == 17, where, samples=1_000)
     assert result.sampled

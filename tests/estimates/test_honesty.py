@@ -287,7 +287,7 @@ def test_scores_that_waver_are_an_error_however_often_they_are_asked() -> None:
 
 
 def test_nothing_is_exact_or_absent_where_counterparts_were_sampled() -> None:
-    space = eh.Space([eh.Integer("a", 0, 99), eh.Integer("age", 0, 4_999)], protected="age", limit=10)
+    space = eh.Space([eh.Integer("a", 0, 99), eh.Integer("age", 0, 4_999)], protected="age", max_family_size=10)
     rows = {"a": np.arange(100), "age": np.arange(100)}
 
     def strict(frame):

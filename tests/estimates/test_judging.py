@@ -8,7 +8,7 @@ from scipy import stats
 
 import evenhand as eh
 from evenhand.engine.judge import Judge
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import FlakyModel
 from evenhand.estimates.noise import HOPELESS, MOST_HALF, RESIDUE, repeats_for
 
@@ -39,7 +39,7 @@ def test_hopeless_noise_is_an_error() -> None:
 
 
 def test_those_without_counterparts_are_counted() -> None:
-    judge = Judge(Asker(eh.wrap(lambda f: f["sex"] == "F"), SPACE, eh.Flip()), 0, chunk=100)
+    judge = Judge(ModelProbe(eh.wrap(lambda f: f["sex"] == "F"), SPACE, eh.Flip()), 0, chunk=100)
     block = judge.judge(judge.families(everyone()))
     assert (len(block), judge.untestable, judge.rows) == (10, 5, 20)
     assert block.unfair.all()
@@ -63,7 +63,7 @@ def test_the_most_frequent_answer_counts() -> None:
         lies = turns.next(len(frame)) == 0
         return (frame["age"] < 3) ^ lies
 
-    judge = Judge(Asker(eh.wrap(model, batch_size=100), SPACE, eh.Flip()), 0, chunk=100, half=3)
+    judge = Judge(ModelProbe(eh.wrap(model, batch_size=100), SPACE, eh.Flip()), 0, chunk=100, half=3)
     block = judge.judge(judge.families(everyone()))
     assert not block.unfair.any()
     assert not block.unsure.any()
@@ -74,6 +74,6 @@ def test_the_most_frequent_answer_counts() -> None:
 def test_halves_that_disagree_are_unsure() -> None:
     turns = Turns([0, 0, 0, 1, 1, 1])
     model = eh.wrap(lambda frame: np.full(len(frame), turns.next(len(frame))), batch_size=100)
-    judge = Judge(Asker(model, SPACE, eh.Flip()), 0, chunk=100, half=3)
+    judge = Judge(ModelProbe(model, SPACE, eh.Flip()), 0, chunk=100, half=3)
     block = judge.judge(judge.families(everyone()))
     assert block.unsure.all()

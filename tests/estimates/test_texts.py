@@ -16,6 +16,7 @@ from scipy import stats
 import evenhand as eh
 from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, SpaceError, StrategyError
 from evenhand.estimates.limits import Limit, Outcome
+from evenhand.estimates.plan import Plan
 from evenhand.estimates.texts import judged, measured_texts
 from evenhand.estimates.words import ALL_ROWS
 from evenhand.spaces.text.tokens import split
@@ -133,14 +134,14 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 
 
 def test_a_sample_of_counterparts_is_stated() -> None:
-    found = measure(world(), TEXTS, team_space(limit=2), about="rows")
+    found = measure(world(), TEXTS, team_space(max_family_size=2), about="rows")
     assert found.sampled
     assert not found.exact
     assert found.interval == ALL_ROWS
     assert "some were compared with a sample of their counterparts only" in found.sentence
     assert found.found <= sum(unfair(world(), text) for text in TEXTS)
     assert found.by_term.empty
-    assert measure(world(0), TEXTS, team_space(limit=2)).verdict == "insufficient evidence"
+    assert measure(world(0), TEXTS, team_space(max_family_size=2)).verdict == "insufficient evidence"
 
 
 def test_nothing_found_is_a_bound() -> None:
@@ -238,7 +239,7 @@ def test_judged_and_the_estimate_agree() -> None:
     model = eh.wrap(world(), input="text")
     positions, verdicts = judged(model, SPACE, ["ba", *TEXTS], eh.Flip(), 0)
     assert positions.tolist() == list(range(1, 101))
-    plan = eh.measuring.plan.Plan("data")
+    plan = Plan("data")
     assert measured_texts(plan, model, SPACE, TEXTS, eh.Flip(), 0)[0].found == verdicts.sum()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError, RunError, StrategyError
-from evenhand.explanations.realism import Realism
+from evenhand.spaces.realism import Realism
 
 SPACE = eh.Space(
     [
@@ -100,19 +100,19 @@ def test_without_data_findings_go_to_the_centre(run: eh.Run) -> None:
 def test_realism_knows_real_people_from_others() -> None:
     data = SPACE.encode(PEOPLE).individuals
     real = Realism(SPACE, data)
-    assert real.realistic(data.rows).mean() > 0.9
+    assert real.likeness(data.rows).realistic.mean() > 0.9
     uniform = SPACE.sampler.deal(eh.search.Stream(1), 0, 500)[0]
-    assert real.realistic(uniform.rows).mean() < 0.1
+    assert real.likeness(uniform.rows).realistic.mean() < 0.1
     # A female husband: no such person in 600, though a quarter of them are husbands and half women.
     odd = SPACE.individuals([[20, 40, 1, 0]]).rows
-    assert real.odd(odd).tolist() == [1 / 6]
+    assert real.likeness(odd).odd.tolist() == [1 / 6]
     assert real.odd_pairs(odd[0]) == [("status", "sex")]
-    assert not real.realistic(odd)[0]
+    assert not real.likeness(odd).realistic[0]
 
 
 def test_the_share_of_realistic_findings_is_told(run: eh.Run) -> None:
     examples = eh.examples(run, data=PEOPLE, n=1)
-    truth = Realism(SPACE, SPACE.encode(PEOPLE).individuals).realistic(run.pairs.individuals().rows)
+    truth = Realism(SPACE, SPACE.encode(PEOPLE).individuals).likeness(run.pairs.individuals().rows).realistic
     assert examples.realistic == pytest.approx(truth.mean())
     assert examples.realistic_of == run.found
 

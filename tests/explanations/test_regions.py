@@ -146,7 +146,7 @@ def test_rows_are_counted_and_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"seed": -1}, {"confidence": 1}, {"most": 0}, {"samples": 99}, {"samples": 1e4}, {"rows": True}]
+    "given", [{"seed": -1}, {"confidence": 1}, {"max_regions": 0}, {"samples": 99}, {"samples": 1e4}, {"rows": True}]
 )
 def test_wrong_settings(given: dict[str, Any]) -> None:
     with pytest.raises(StrategyError, match=next(iter(given))):

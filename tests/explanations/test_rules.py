@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.explanations.drawing import Source
-from evenhand.explanations.learning import information, price, propose
-from evenhand.explanations.refining import segment
-from evenhand.explanations.rules import Rule
+from evenhand.explanations.rule_search import information, price, propose, segment
+from evenhand.explanations.rules import Rule, Source
 
 SPACE = eh.Space(
     [

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.explanations.distance import Distance
-from evenhand.explanations.shrinking import Shrinker
+from evenhand.explanations.shrink import Shrinker
 from evenhand.runs.replay import asker_of, judge_of
+from evenhand.spaces.realism import Distance
 from tests.worlds import World, random_world, worlds
 
 

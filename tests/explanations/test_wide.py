@@ -13,9 +13,8 @@ from scipy.stats import chi2_contingency
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.explanations import learning, pairing
-from evenhand.explanations.learning import propose
-from evenhand.explanations.pairing import beginnings
+from evenhand.explanations import rule_search
+from evenhand.explanations.rule_search import beginnings, propose
 
 WIDE = eh.Space(
     [
@@ -35,13 +34,13 @@ def test_a_close_look_at_all_columns_finds_no_more(kind: str, number: int, monke
     other[:, -1] = 1 - other[:, -1]
     unfair = model.labels(model.space.array(rows)) != model.labels(model.space.array(other))
     found = propose(model.space, rows, unfair)
-    monkeypatch.setattr(learning, "CLOSELY", 10_000)
+    monkeypatch.setattr(rule_search, "CLOSELY", 10_000)
     assert found == propose(model.space, rows, unfair)
 
 
 @pytest.mark.parametrize("most", [2**20, 20_000])
 def test_pairs_that_tell_much_together_are_found_among_many(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "CELLS", most)
+    monkeypatch.setattr(rule_search, "PAIR_CELLS", most)
     space = eh.Space([*(eh.Boolean(f"x{j}") for j in range(40)), eh.Boolean("sex")], protected="sex")
     rows = space.sampler.deal(Stream(0), 0, 1_000)[0].rows
     unfair = (rows[:, 31] != rows[:, 38]) & (np.arange(1_000) % 3 > 0)
@@ -59,7 +58,7 @@ def test_the_best_pair_is_the_one_whose_table_says_most() -> None:
         np.add.at(table, (unfair.astype(int), rows[:, i] * 4 + rows[:, j]), 1)
         told[i, j] = chi2_contingency(table, lambda_="log-likelihood", correction=False)[0]
     found = [(rule.conditions[0][0], column) for rule, column in beginnings(space, rows, unfair)]
-    assert list(dict.fromkeys(found)) == sorted(told, key=lambda pair: -told[pair])[: pairing.PAIRS]
+    assert list(dict.fromkeys(found)) == sorted(told, key=lambda pair: -told[pair])[: rule_search.PAIRS]
 
 
 def test_a_rule_in_the_last_columns_is_exact_within_the_rows_of_a_report() -> None:
@@ -67,7 +66,7 @@ def test_a_rule_in_the_last_columns_is_exact_within_the_rows_of_a_report() -> No
         return frame["sex"] & (frame["x187"] >= 63) & frame["x190"].isin(["b", "e"]) & (frame["x195"] <= 70)
 
     run = eh.audit(model, WIDE, "themis", eh.Budget(tests=1_000))
-    found = eh.regions(run, most=3, samples=5_000, rows=120_000)
+    found = eh.regions(run, max_regions=3, samples=5_000, rows=120_000)
     assert [region.words for region in found] == ["x187 >= 63 and x190 is b or e and x195 <= 70"]
     assert found[0].rate == 1
     assert found[0].outside.rate == 0

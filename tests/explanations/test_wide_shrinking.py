@@ -11,8 +11,7 @@ import pytest
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.explanations.distance import Distance
-from evenhand.explanations.realism import EXPECTED, Realism
+from evenhand.spaces.realism import EXPECTED, Distance, Realism
 
 
 @pytest.mark.parametrize("kinds", ["ordered", "nominal", "both", "missing"])
@@ -48,7 +47,7 @@ def test_odd_pairs_are_those_that_are_expected_and_never_there() -> None:
             one, other = rows[:, i] == row[i], rows[:, j] == row[j]
             odd[at] += not (one & other).any() and one.sum() * other.sum() / len(rows) >= EXPECTED
     assert odd.sum() > 20
-    assert real.odd(asked) == pytest.approx(odd / 6)
+    assert real.likeness(asked).odd == pytest.approx(odd / 6)
     assert [len(real.odd_pairs(row)) for row in asked] == odd.tolist()
 
 

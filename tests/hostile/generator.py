@@ -189,10 +189,11 @@ SPACES: list[tuple[str, Callable[[Path], Any], str]] = [
         "attribute = [" + "".join(f'{{name="a{n}",kind="boolean"}},' for n in range(30_000)) + "]"),
      "space_attributes"),
     ("counterparts without number", text(
-        'protected = ["age"]\nlimit = 1000000000000\n[[attribute]]\nname = "age"\nkind = "integer"\nlow = 0\n'
+        'protected = ["age"]\nmax_family_size = 1000000000000\n[[attribute]]\nname = "age"\nkind = "integer"\nlow = 0\n'
         "high = 2000000000\n" + SEX), "space_counterparts"),
     ("links of many values", text(
-        'protected = ["age"]\nlimit = 1000000\n[[attribute]]\nname = "age"\nkind = "integer"\nlow = 0\nhigh = 900000\n'
+        'protected = ["age"]\nmax_family_size = 1000000\n'
+        '[[attribute]]\nname = "age"\nkind = "integer"\nlow = 0\nhigh = 900000\n'
         '[[attribute]]\nname = "pay"\nkind = "integer"\nlow = 0\nhigh = 2000000000\n[links.age.pay.1]\n2 = 3\n'),
      "link_cells"),
     ("values that come twice", text(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from evenhand.errors import ModelError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.wrap import wrap
 from tests.helpers import optional
 from tests.models.people import COLUMNS, answers, approved, categories, frames, numbers, people
@@ -25,7 +25,7 @@ QUIET = {"verbose": -1, "n_jobs": 1}
 
 
 def agree(model, rows, labels, scores=None):
-    ask = Asking(model)
+    ask = ModelClient(model)
     assert ask.labels(rows, len(rows)).tolist() == np.ravel(labels).tolist()
     if scores is not None:
         got, decisions = ask.both(rows, len(rows))
@@ -61,7 +61,7 @@ def test_xgboost_takes_texts_for_the_categories_it_learned(frame):
     expected = estimator.predict_proba(categories(frame))
     for model in (wrap(estimator), wrap(estimator.get_booster())):
         assert model.columns == tuple(COLUMNS)
-        np.testing.assert_allclose(Asking(model).scores(frame, len(frame)), expected, rtol=1e-6)
+        np.testing.assert_allclose(ModelClient(model).scores(frame, len(frame)), expected, rtol=1e-6)
     agree(wrap(estimator), frame, estimator.predict(categories(frame)))
 
 
@@ -82,7 +82,7 @@ def test_xgboost_boosters_by_objective():
         agree(wrap(labels), X, labels.predict(data))
     number = xgboost_booster("reg:squarederror")
     assert wrap(number).regression
-    assert (Asking(wrap(number)).scores(X, len(X))[:, 0] == number.predict(data)).all()
+    assert (ModelClient(wrap(number)).scores(X, len(X))[:, 0] == number.predict(data)).all()
 
 
 @pytest.mark.filterwarnings("ignore:.*gblinear.*")

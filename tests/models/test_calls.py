@@ -15,7 +15,7 @@ from evenhand.engine import accounting as clock
 from evenhand.errors import EstimateError, ModelError
 from evenhand.estimates import watching
 from evenhand.models import client as asking
-from evenhand.models.client import FIRST, SHORT, Asking, Calls
+from evenhand.models.client import FIRST, SHORT, Calls, ModelClient
 
 SPACE = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 999), eh.Integer("sex", 0, 1)], protected="sex")
 TEXTS = [f"The {term} with the number {i} came." for i in range(400) for term in ("Jew", "Muslim")]
@@ -64,28 +64,28 @@ def test_parts_cover_all_rows_in_order(counts: list[int], fixed: int | None) -> 
 
 def test_calls_grow_while_they_are_short(time: Time) -> None:
     model = Slow(time, 0.002)
-    Asking(model).labels(np.zeros((5000, 3)), 5000)
+    ModelClient(model).labels(np.zeros((5000, 3)), 5000)
     assert model.sizes[:4] == [16, 64, 128, 128]
     assert max(size * model.seconds for size in model.sizes) <= 2 * SHORT
 
 
 def test_a_second_question_begins_with_calls_of_the_size_that_was_reached(time: Time) -> None:
     model = Slow(time, 1e-5)
-    Asking(model).labels(np.zeros((5000, 3)), 5000)
+    ModelClient(model).labels(np.zeros((5000, 3)), 5000)
     reached = model.call_size
     assert reached is not None
     assert reached >= 2048
     model.sizes.clear()
-    Asking(model).labels(np.zeros((5000, 3)), 5000)
+    ModelClient(model).labels(np.zeros((5000, 3)), 5000)
     assert model.sizes[0] == reached
     fixed = eh.wrap(model, batch_size=100)
-    Asking(fixed).labels(np.zeros((500, 3)), 500)
+    ModelClient(fixed).labels(np.zeros((500, 3)), 500)
     assert model.sizes[-1] == 100
 
 
 def test_a_slow_first_call_does_not_keep_calls_small(time: Time) -> None:
     model = Slow(time, 1e-6, at_first=30.0)
-    asks = Asking(model)
+    asks = ModelClient(model)
     for _ in range(12):
         asks.labels(np.zeros((40_000, 3)), 40_000)
     assert model.sizes[-1] == 40_000
@@ -166,6 +166,6 @@ def test_a_wrong_batch_size_is_named(wrong: Any) -> None:
 
 
 def test_labels_of_several_calls_keep_their_kinds() -> None:
-    answers = Asking(eh.wrap(lambda X: [1 if x < 20 else "1" for x in X[:, 0]], input="array"))
+    answers = ModelClient(eh.wrap(lambda X: [1 if x < 20 else "1" for x in X[:, 0]], input="array"))
     labels = answers.labels(np.arange(FIRST * 4)[:, None], FIRST * 4)
     assert labels.tolist() == [1] * 20 + ["1"] * (FIRST * 4 - 20)

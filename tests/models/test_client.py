@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.wrap import wrap
 from tests.models.people import answers, numbers, people
 
@@ -19,7 +19,7 @@ FRAME = pd.DataFrame({"age": [1, 2, 3], "sex": ["f", "m", "f"]})
 
 
 def asking(function, **options):
-    return Asking(wrap(function, **options))
+    return ModelClient(wrap(function, **options))
 
 
 def fail(error):
@@ -81,7 +81,7 @@ def test_interrupts_and_our_own_errors_pass_through(timeout):
 def test_columns_that_scikit_learn_misses_are_named():
     tree = DecisionTreeClassifier().fit(FRAME[["age"]].assign(hours=1), [0, 1, 0])
     with pytest.raises(ModelError, match="hours"):
-        Asking(wrap(tree)).labels(FRAME, 3)
+        ModelClient(wrap(tree)).labels(FRAME, 3)
     with pytest.raises(ModelError, match=r"unseen at fit time: - sex .* now missing: - hours"):
         asking(lambda X: tree.predict(X)).labels(FRAME, 3)
 
@@ -89,14 +89,14 @@ def test_columns_that_scikit_learn_misses_are_named():
 def test_regressions_have_no_labels():
     model = wrap(LinearRegression().fit(FRAME[["age"]], [1.0, 2.0, 3.5]))
     with pytest.raises(ModelError, match=r"eh\.Gap"):
-        Asking(model).labels(FRAME, 3)
-    scores, decisions = Asking(model).both(FRAME, 3)
+        ModelClient(model).labels(FRAME, 3)
+    scores, decisions = ModelClient(model).both(FRAME, 3)
     assert (scores[:, 0] == decisions).all()
 
 
 def test_a_threshold_makes_a_regression_decide():
     model = wrap(LinearRegression().fit(FRAME[["age"]], [1.0, 2.0, 3.0]), threshold=2.5)
-    assert Asking(model).labels(FRAME, 3).tolist() == [0, 0, 1]
+    assert ModelClient(model).labels(FRAME, 3).tolist() == [0, 0, 1]
 
 
 def test_scores_of_a_model_without_any_raise():
@@ -107,7 +107,7 @@ def test_scores_of_a_model_without_any_raise():
             return np.full(len(X), "no")
 
     with pytest.raises(ModelError, match=r"labels only, no scores.*eh\.Flip"):
-        Asking(wrap(Rule())).scores(np.zeros((3, 2)), 3)
+        ModelClient(wrap(Rule())).scores(np.zeros((3, 2)), 3)
 
 
 def test_both_asks_once_where_decisions_follow_from_scores():
@@ -126,7 +126,7 @@ def test_both_asks_once_where_decisions_follow_from_scores():
 @pytest.mark.parametrize("estimator", [LogisticRegression(), SVC(), DecisionTreeClassifier(max_depth=3)])
 def test_both_agrees_with_labels(estimator):
     X = np.nan_to_num(numbers(people()))
-    ask = Asking(wrap(estimator.fit(X, answers(people()))))
+    ask = ModelClient(wrap(estimator.fit(X, answers(people()))))
     assert (ask.both(X, len(X))[1] == ask.labels(X, len(X))).all()
 
 
@@ -148,8 +148,8 @@ def test_a_model_in_time_answers_as_without_a_limit():
 
 
 def test_the_limit_given_to_asking_wins():
-    assert Asking(wrap(len, timeout=3)).timeout == 3
-    assert Asking(wrap(len, timeout=3), timeout=7).timeout == 7
+    assert ModelClient(wrap(len, timeout=3)).timeout == 3
+    assert ModelClient(wrap(len, timeout=3), timeout=7).timeout == 7
 
 
 def test_settings_of_the_caller_hold_in_the_thread():

@@ -41,7 +41,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC, LinearSVC
 
 from evenhand.errors import ModelError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.closed_form import derive
 from evenhand.models.wrap import wrap
 from tests.models.people import answers, people
@@ -144,7 +144,7 @@ def check(estimator, X, classes):
     """Compare the gradients with central differences of the loss."""
     model = wrap(estimator, input="frame" if isinstance(X, pd.DataFrame) else None)
     assert model.gradient_source == "closed form"
-    gradients = Asking(model).gradients(X, classes)
+    gradients = ModelClient(model).gradients(X, classes)
     size = 1e-3 + np.abs(gradients).max(axis=1)
     step, compared = 1e-6, 0
     for column, unit in enumerate(np.eye(4) * step):
@@ -203,7 +203,7 @@ def test_gradients_far_from_the_boundary_are_finite(final, classes):
     model = wrap(fitted(final, rng, classes))
     far = rows(rng, 50) * np.logspace(0, 200, 50)[:, np.newaxis]
     for wanted in range(classes):
-        gradients = Asking(model).gradients(far, np.full(50, wanted))
+        gradients = ModelClient(model).gradients(far, np.full(50, wanted))
         assert (np.abs(gradients) < 1e3).all()
 
 
@@ -259,13 +259,13 @@ def test_options_do_not_change_gradients():
     X, classes = rows(rng, 20), rng.integers(2, size=20)
     cut = wrap(model, threshold=0.9, timeout=60)
     assert cut.gradient_source == "closed form"
-    assert (Asking(cut).gradients(X, classes) == model.gradients(X, classes)).all()
+    assert (ModelClient(cut).gradients(X, classes) == model.gradients(X, classes)).all()
 
 
 def test_no_rows_have_no_gradients():
     for classes in (2, 3):
         model = wrap(fitted(mlp("tanh", 3), np.random.default_rng(0), classes))
-        assert Asking(model).gradients(np.empty((0, 4)), np.empty(0, dtype=np.int64)).shape == (0, 4)
+        assert ModelClient(model).gradients(np.empty((0, 4)), np.empty(0, dtype=np.int64)).shape == (0, 4)
 
 
 def test_forms_can_be_pickled():
@@ -309,7 +309,7 @@ def test_other_models_have_no_closed_form(estimator):
     model = wrap(estimator.fit(NOISE, THREE))
     assert model.gradient_source is None
     with pytest.raises(ModelError, match="gives no gradients"):
-        Asking(model).gradients(NOISE, THREE)
+        ModelClient(model).gradients(NOISE, THREE)
 
 
 def test_encoded_text_has_no_closed_form():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import ModelError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.keras import KerasModel
 from evenhand.models.wrap import wrap
 from tests.helpers import optional
@@ -73,7 +73,7 @@ def test_scores_are_probabilities_and_labels_follow_them(end):
     model = wrap(net)
     assert isinstance(model, KerasModel)
     assert (model.name, model.input, model.gradient_source) == ("keras.Functional", "array", "autograd")
-    scores, labels = Asking(model).both(X, len(X))
+    scores, labels = ModelClient(model).both(X, len(X))
     np.testing.assert_allclose(scores, truth(end, net, X), atol=1e-6)
     np.testing.assert_array_equal(labels, truth(end, net, X).argmax(axis=1))
     np.testing.assert_array_equal(wrap(net).labels(X), labels)
@@ -92,7 +92,7 @@ def test_gradients_equal_finite_differences(end, seed):
         move = step * np.eye(3)[j]
         up, down = (-np.log(truth(end, net, rows + side))[np.arange(4), classes] for side in (move, -move))
         wanted[:, j] = (up - down) / (2 * step)
-    np.testing.assert_allclose(Asking(wrap(net)).gradients(rows, classes), wanted, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(ModelClient(wrap(net)).gradients(rows, classes), wanted, rtol=1e-4, atol=1e-7)
 
 
 @keras_warns
@@ -182,7 +182,7 @@ def test_another_backend_is_asked_with_predict(end, monkeypatch):
         with pytest.raises(ModelError, match="is it a probability or a logit"):
             model.labels(X)
         return
-    scores, labels = Asking(model).both(X, len(X))
+    scores, labels = ModelClient(model).both(X, len(X))
     np.testing.assert_allclose(scores, expected, atol=1e-6)
     np.testing.assert_array_equal(labels, expected.argmax(axis=1))
     np.testing.assert_array_equal(wrap(net).labels(X), labels)

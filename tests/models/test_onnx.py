@@ -12,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from evenhand.errors import MissingExtra, ModelError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.wrap import wrap
 from tests.helpers import optional
 from tests.models.people import answers, approved, frames, numbers, people
@@ -41,7 +41,7 @@ def test_a_classifier_on_a_matrix(tmp_path, target, zipmap):
     tree = DecisionTreeClassifier(max_depth=3).fit(X, target)
     model = wrap(export(tree, tmp_path / "loans.onnx", zipmap=zipmap))
     assert (model.name, model.input, model.columns) == ("loans", "array", None)
-    scores, labels = Asking(model).both(X, len(X))
+    scores, labels = ModelClient(model).both(X, len(X))
     assert labels.tolist() == tree.predict(X).tolist()
     np.testing.assert_allclose(scores, tree.predict_proba(X), atol=1e-6)
 
@@ -88,7 +88,7 @@ def test_values_that_the_graph_cannot_hold_are_refused(columns_model):
     with pytest.raises(ModelError, match="wants int64 in column 'age', which has texts"):
         model.labels(FRAME.assign(age="old"))
     with pytest.raises(ModelError, match="raised Fail"):
-        Asking(model).labels(FRAME.assign(work="pilot"), len(FRAME))
+        ModelClient(model).labels(FRAME.assign(work="pilot"), len(FRAME))
 
 
 def test_a_wrong_number_of_columns_is_refused(tmp_path):
@@ -99,7 +99,7 @@ def test_a_wrong_number_of_columns_is_refused(tmp_path):
 
 def test_a_regressor_gives_a_score(tmp_path):
     tree = DecisionTreeRegressor(max_depth=3).fit(X, X[:, 0] / 3)
-    ask = Asking(wrap(export(tree, tmp_path / "m.onnx")))
+    ask = ModelClient(wrap(export(tree, tmp_path / "m.onnx")))
     np.testing.assert_allclose(ask.scores(X, len(X))[:, 0], tree.predict(X), atol=1e-5)
     with pytest.raises(ModelError, match="look like scores"):
         ask.labels(X, len(X))
@@ -125,7 +125,7 @@ def node(operation, inputs, output, **attributes):
 def test_scores_alone_decide_by_the_highest(tmp_path):
     softmax = [node("Softmax", ["X"], "p")]
     model = wrap(graph(tmp_path / "m.onnx", [value("X", ["n", 4])], [value("p", ["n", 4])], softmax))
-    scores, labels = Asking(model).both(X, len(X))
+    scores, labels = ModelClient(model).both(X, len(X))
     assert labels.tolist() == X.argmax(axis=1).tolist()
     np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-6)
 
@@ -134,7 +134,7 @@ def test_labels_alone(tmp_path):
     best = [node("ArgMax", ["X"], "label", axis=1, keepdims=1)]
     model = wrap(graph(tmp_path / "m.onnx", [value("X", ["n", 4])], [value("label", ["n", 1], "INT64")], best))
     assert not model.has_scores
-    assert Asking(model).labels(X, len(X)).tolist() == X.argmax(axis=1).tolist()
+    assert ModelClient(model).labels(X, len(X)).tolist() == X.argmax(axis=1).tolist()
     with pytest.raises(ModelError, match="no scores"):
         model.scores(X)
 

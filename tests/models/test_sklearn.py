@@ -31,7 +31,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.errors import ModelError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.wrap import wrap
 from tests.models.people import COLUMNS, answers, approved, categories, frames, numbers, people
 
@@ -75,7 +75,7 @@ CLASSIFIERS = [
 def test_classifiers_on_arrays_answer_as_themselves(estimator, target):
     estimator.fit(X, target)
     model = wrap(estimator)
-    ask = Asking(model)
+    ask = ModelClient(model)
     assert model.input == "array"
     assert model.columns is None
     assert not model.regression
@@ -91,7 +91,7 @@ def test_a_threshold_that_the_estimator_holds_decides():
     estimator = FixedThresholdClassifier(LogisticRegression(), threshold=0.2).fit(X, Y)
     expected = estimator.predict(X)
     assert (expected != estimator.estimator_.predict(X)).any()
-    assert (Asking(wrap(estimator)).both(X, len(X))[1] == expected).all()
+    assert (ModelClient(wrap(estimator)).both(X, len(X))[1] == expected).all()
 
 
 @cache
@@ -106,7 +106,7 @@ def test_a_pipeline_on_frames_answers_as_itself(frame):
     model = wrap(estimator)
     assert model.input == "frame"
     assert model.columns == tuple(COLUMNS)
-    ask = Asking(model)
+    ask = ModelClient(model)
     assert (ask.labels(frame, len(frame)) == estimator.predict(frame)).all()
     assert (ask.scores(frame, len(frame)) == estimator.predict_proba(frame)).all()
 
@@ -120,7 +120,7 @@ def fitted_boosting():
 @settings(deadline=None)
 def test_category_columns_reach_the_estimator(frame):
     expected = fitted_boosting().predict(categories(frame))
-    assert (Asking(wrap(fitted_boosting())).labels(frame, len(frame)) == expected).all()
+    assert (ModelClient(wrap(fitted_boosting())).labels(frame, len(frame)) == expected).all()
 
 
 def test_extra_columns_are_dropped_and_others_sorted():
@@ -146,7 +146,7 @@ def test_arrays_for_an_estimator_with_names_are_refused():
 def test_a_frame_can_be_asked_for_where_the_first_step_forgets_names():
     estimator = make_pipeline("passthrough", pipeline(LogisticRegression(max_iter=1000))).fit(FRAME, Y)
     with pytest.raises(ModelError, match='input="frame"'):
-        Asking(wrap(estimator)).labels(X, len(X))
+        ModelClient(wrap(estimator)).labels(X, len(X))
     assert (wrap(estimator, input="frame").labels(FRAME) == estimator.predict(FRAME)).all()
     named = make_pipeline(FunctionTransformer(), pipeline(LogisticRegression(max_iter=1000))).fit(FRAME, Y)
     assert wrap(named).columns == tuple(COLUMNS)
@@ -198,7 +198,7 @@ def test_regressors_give_numbers(estimator):
     estimator.fit(X, X[:, 0] * 1.5)
     model = wrap(estimator)
     assert model.regression
-    scores = Asking(model).scores(X, len(X))
+    scores = ModelClient(model).scores(X, len(X))
     assert scores.shape == (len(X), 1)
     assert (scores[:, 0] == estimator.predict(X)).all()
     cut = wrap(model, threshold=7.5)
@@ -211,7 +211,7 @@ def test_clusters_and_outliers_are_labels():
     assert not wrap(clusters).has_scores
     assert (wrap(clusters).labels(X) == clusters.predict(X)).all()
     forest = IsolationForest(n_estimators=10, random_state=0).fit(X)
-    assert (Asking(wrap(forest)).both(X, len(X))[1] == forest.predict(X)).all()
+    assert (ModelClient(wrap(forest)).both(X, len(X))[1] == forest.predict(X)).all()
 
 
 def test_estimators_with_several_outputs_are_refused():
@@ -220,7 +220,7 @@ def test_estimators_with_several_outputs_are_refused():
         with pytest.raises(ModelError, match="2 things at once"):
             wrap(estimator.fit(X, two))
     with pytest.raises(ModelError, match="numbers, not labels"):
-        Asking(wrap(LinearRegression().fit(X, X[:, :2]))).labels(X, len(X))
+        ModelClient(wrap(LinearRegression().fit(X, X[:, :2]))).labels(X, len(X))
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(), pipeline(GaussianNB()), GridSearchCV(GaussianNB(), {})])
@@ -234,7 +234,7 @@ def test_objects_that_only_have_predict_are_taken_as_functions():
         def predict(self, X):
             return X[:, 0] / 10
 
-    ask = Asking(wrap(Scorer()))
+    ask = ModelClient(wrap(Scorer()))
     with pytest.raises(ModelError, match="look like scores"):
         ask.labels(X, len(X))
     assert ask.scores(X, len(X)).shape == (len(X), 1)
@@ -246,10 +246,10 @@ def test_objects_that_only_have_predict_may_give_score_rows():
         def predict(self, X):
             return np.column_stack([X[:, 0] < 5, X[:, 0] >= 5]).astype(np.float32)
 
-    scores, labels = Asking(wrap(Network())).both(X, len(X))
+    scores, labels = ModelClient(wrap(Network())).both(X, len(X))
     assert scores.shape == (len(X), 2)
     assert labels.tolist() == (X[:, 0] >= 5).astype(int).tolist()
-    assert Asking(wrap(Network())).labels(X, len(X)).tolist() == labels.tolist()
+    assert ModelClient(wrap(Network())).labels(X, len(X)).tolist() == labels.tolist()
 
 
 def test_names_show_what_decides():

@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import evenhand as eh
 from evenhand.errors import FlakyModel, ModelError
+from evenhand.spaces.individuals import Individuals
 
 fairlearn = pytest.importorskip("fairlearn.postprocessing")
 
@@ -28,7 +29,7 @@ def optimised(rows=ROWS, told=SEX, **settings):
 
 
 def everyone(space):
-    individuals = eh.space.individuals.Individuals(space, ids=np.arange(space.coding.total))
+    individuals = Individuals(space, ids=np.arange(space.coding.total))
     return space.frame(individuals.rows)
 
 

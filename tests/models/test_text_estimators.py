@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 
 from evenhand.errors import ModelError
 from evenhand.models.base import Model
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.fitted import reads_text
 from evenhand.models.wrap import wrap
 from evenhand.spaces.text.tokens import Texts
@@ -43,7 +43,7 @@ def test_a_pipeline_that_begins_with_a_vectoriser_takes_texts(kind):
     fitted = PIPELINES[kind]().fit(TEXTS, LABELS)
     model = wrap(fitted)
     assert (model.input, model.has_scores, model.gradient_source, model.has_words) == ("text", True, None, False)
-    scores, labels = Asking(model).both(TEXTS, len(TEXTS))
+    scores, labels = ModelClient(model).both(TEXTS, len(TEXTS))
     assert labels.tolist() == LABELS
     scoring = fitted.predict_proba if hasattr(fitted, "predict_proba") else fitted.decision_function
     assert np.allclose(np.squeeze(scores), scoring(TEXTS))
@@ -83,7 +83,7 @@ def test_texts_can_be_asked_for():
 @pytest.mark.parametrize("answer", [list, np.array, pd.Series])
 def test_a_function_on_a_list_of_strings(answer):
     model = wrap(lambda texts: answer(["bad" in text for text in texts]), input="text")
-    assert Asking(model).labels(TEXTS[:2], 2).tolist() == [False, True]
+    assert ModelClient(model).labels(TEXTS[:2], 2).tolist() == [False, True]
 
 
 def test_scores_of_a_function_and_its_list_is_its_own():
@@ -92,29 +92,29 @@ def test_scores_of_a_function_and_its_list_is_its_own():
         return [float(len(text)) for text in texts]
 
     given = ["ccc", "a"]
-    assert Asking(wrap(score, input="text")).scores(given, 2).tolist() == [[1], [3]]
+    assert ModelClient(wrap(score, input="text")).scores(given, 2).tolist() == [[1], [3]]
     assert given == ["ccc", "a"]
     assert wrap(functools.partial(map, len), input="text", name="lengths").name == "lengths"
 
 
 def test_what_a_function_raises_is_told_of_texts():
     with pytest.raises(ModelError, match="raised ZeroDivisionError.*\n.*a list of 2 texts"):
-        Asking(wrap(lambda texts: 1 / 0, input="text")).labels(["a", "b"], 2)
+        ModelClient(wrap(lambda texts: 1 / 0, input="text")).labels(["a", "b"], 2)
 
 
 def test_the_wrong_kind_of_space_is_told():
     frame = pd.DataFrame({"age": [1, 2]})
     text, table = wrap(lambda texts: texts, input="text"), wrap(lambda frame: frame["age"])
     with pytest.raises(ModelError, match="takes texts, but the space has columns"):
-        Asking(text).labels(frame, 2)
+        ModelClient(text).labels(frame, 2)
     with pytest.raises(ModelError, match="takes texts, but the space has columns"):
-        Asking(text).scores(np.zeros((2, 1)), 2)
+        ModelClient(text).scores(np.zeros((2, 1)), 2)
     with pytest.raises(ModelError, match="takes rows of a table, but the space is one of texts"):
-        Asking(table).labels(["a", "b"], 2)
+        ModelClient(table).labels(["a", "b"], 2)
 
 
 def test_without_words_there_are_no_gradients():
-    asking = Asking(wrap(lambda texts: texts, input="text"))
+    asking = ModelClient(wrap(lambda texts: texts, input="text"))
     with pytest.raises(ModelError, match="gives no vectors and gradients of words"):
         asking.word_gradients(Texts.of(["a"]), np.zeros(1, int))
 
@@ -143,8 +143,10 @@ class Flat(Model):
 )
 def test_gradients_of_words_are_checked(answer, message):
     with pytest.raises(ModelError, match=message):
-        Asking(Flat(answer)).word_gradients(Texts.of(["a b"]), np.zeros(1, int))
-    assert Asking(Flat(lambda n: np.ones((n, 3), int))).word_gradients(Texts.of(["a b"]), np.zeros(1, int)).shape == (
+        ModelClient(Flat(answer)).word_gradients(Texts.of(["a b"]), np.zeros(1, int))
+    assert ModelClient(Flat(lambda n: np.ones((n, 3), int))).word_gradients(
+        Texts.of(["a b"]), np.zeros(1, int)
+    ).shape == (
         2,
         3,
     )

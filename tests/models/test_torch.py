@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import FlakyModel, ModelError, ModelTimeout
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.torch import TorchModel
 from evenhand.models.wrap import wrap
 from tests.helpers import optional
@@ -96,7 +96,7 @@ def test_scores_are_probabilities_and_labels_follow_them(end, dtype):
     model = wrap(net)
     assert isinstance(model, TorchModel)
     assert (model.name, model.input, model.gradient_source, model.classes) == ("Net", "array", "autograd", None)
-    scores, labels = Asking(model).both(X, len(X))
+    scores, labels = ModelClient(model).both(X, len(X))
     assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, truth(net, kind, X), atol=1e-6)
     assert labels.dtype == np.int64
@@ -119,7 +119,7 @@ def test_gradients_equal_finite_differences(end, seed, n, between):
         move = step * np.eye(3)[j]
         up, down = (-np.log(truth(net, kind, rows + side))[np.arange(n), classes] for side in (move, -move))
         wanted[:, j] = (up - down) / (2 * step)
-    got = Asking(wrap(net)).gradients(rows, classes)
+    got = ModelClient(wrap(net)).gradients(rows, classes)
     assert got.dtype == np.float64
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-7)
 
@@ -151,7 +151,7 @@ def test_gradients_point_the_right_way_where_a_class_is_nearly_certain(end, lead
 def test_gradients_are_finite_where_probabilities_are_zero(end, logit):
     outputs, function, _ = ENDS[end]
     net = Net(outputs, function)
-    asking = Asking(wrap(net))
+    asking = ModelClient(wrap(net))
     asking.scores(X, len(X))
     with torch.no_grad():
         net.last.bias[0] += logit
@@ -377,7 +377,7 @@ def test_batch_norm_and_attention_work():
 )
 def test_a_module_that_returns_labels(function):
     model = wrap(Net(2, function))
-    asking = Asking(model)
+    asking = ModelClient(model)
     wanted = wrap(Net(2)).labels(X)
     assert asking.labels(X, len(X)).astype(int).tolist() == wanted.tolist()
     with pytest.raises(ModelError, match=r"returns labels.*\n?strategy='kosei'"):
@@ -385,7 +385,7 @@ def test_a_module_that_returns_labels(function):
     with pytest.raises(ModelError, match=r"strategy='kosei'"):
         asking.gradients(X, CODES)
     with pytest.raises(ModelError, match=r"returns labels"):
-        Asking(wrap(model, threshold=0.5)).labels(X, len(X))
+        ModelClient(wrap(model, threshold=0.5)).labels(X, len(X))
 
 
 class Constant(nn.Module):
@@ -404,7 +404,7 @@ class Numpy(nn.Module):
 
 @pytest.mark.parametrize("net", [Net(2, torch.Tensor.detach), Constant(), Net(1, lambda z: z.detach() * 3.5)])
 def test_what_cannot_be_differentiated_has_scores_but_no_gradients(net):
-    asking = Asking(wrap(net))
+    asking = ModelClient(wrap(net))
     with pytest.raises(ModelError, match=r"differentiated; use eh.Adf\(gradient='scores'\).*strategy='kosei'"):
         asking.gradients(X, CODES)
     assert asking.scores(X, len(X)).shape == (40, 2)
@@ -469,24 +469,24 @@ def test_nan_is_never_a_decision(outputs, known):
         model.labels(X)
     with torch.no_grad():
         net.bias.fill_(np.nan)
-    for question in (Asking(model).labels, Asking(model).scores):
+    for question in (ModelClient(model).labels, ModelClient(model).scores):
         with pytest.raises(ModelError, match="NaN or infinity as a score for 16 of 16 rows"):
             question(X, len(X))
     with pytest.raises(ModelError, match="NaN or infinity as a score"):
         model.labels(X)
     with pytest.raises(ModelError, match="NaN or infinity as a gradient"):
-        Asking(model).gradients(X, CODES)
+        ModelClient(model).gradients(X, CODES)
 
 
 def test_infinite_logits_decide_where_they_can():
     net = nn.Linear(3, 2)
     with torch.no_grad():
         net.bias.copy_(torch.tensor([-np.inf, 0.0]))
-    assert Asking(wrap(net)).scores(X, len(X)).tolist() == [[0, 1]] * 40
+    assert ModelClient(wrap(net)).scores(X, len(X)).tolist() == [[0, 1]] * 40
     with torch.no_grad():
         net.bias.fill_(np.inf)
     with pytest.raises(ModelError, match="NaN or infinity as a score for 16 of 16 rows"):
-        Asking(wrap(net)).labels(X, len(X))
+        ModelClient(wrap(net)).labels(X, len(X))
 
 
 def test_what_was_seen_on_nan_is_not_remembered():
@@ -498,10 +498,10 @@ def test_what_was_seen_on_nan_is_not_remembered():
 
 @pytest.mark.parametrize("ask", ["labels", "scores", "gradients"])
 def test_a_wrong_number_of_columns(ask):
-    asking = Asking(wrap(nn.Sequential(nn.Sequential(nn.Linear(12, 4)), nn.ReLU(), nn.Linear(4, 2))))
+    asking = ModelClient(wrap(nn.Sequential(nn.Sequential(nn.Linear(12, 4)), nn.ReLU(), nn.Linear(4, 2))))
     with pytest.raises(ModelError, match="torch.Sequential takes 12 columns, but is given 13"):
         getattr(asking, ask)(np.zeros((5, 13)), np.zeros(5, dtype=int) if ask == "gradients" else 5)
-    other = Asking(wrap(nn.Sequential(nn.BatchNorm1d(12), nn.Linear(12, 2))))
+    other = ModelClient(wrap(nn.Sequential(nn.BatchNorm1d(12), nn.Linear(12, 2))))
     said = (
         r"could not be differentiated: RuntimeError"
         if ask == "gradients"
@@ -551,7 +551,7 @@ def test_names_and_other_options():
             return x
 
     with pytest.raises(ModelTimeout):
-        Asking(wrap(Slow(), timeout=0.05)).labels(X, len(X))
+        ModelClient(wrap(Slow(), timeout=0.05)).labels(X, len(X))
     with pytest.raises(ModelError, match="class Net, not an object"):
         wrap(Net)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from evenhand.errors import ModelError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.wrap import CallableModel, readable_name, wrap
 
 FRAME = pd.DataFrame({"age": [1, 2, 3]})
@@ -45,7 +45,7 @@ def test_a_threshold_on_a_single_score(scores, threshold):
     expected = (scores >= threshold).astype(int)
     for shape in (lambda s: s, lambda s: s[:, np.newaxis], lambda s: np.column_stack([-s, s])):
         model = wrap(shape, input="array", threshold=threshold)
-        assert (Asking(model).labels(scores, len(scores)) == expected).all()
+        assert (ModelClient(model).labels(scores, len(scores)) == expected).all()
         assert (model.decide(model.scores(scores)) == expected).all()
 
 
@@ -64,7 +64,7 @@ def test_a_threshold_on_text_is_refused():
 
 
 def test_a_single_score_without_a_threshold_is_no_label():
-    ask = Asking(wrap(lambda X: X["age"] / 4))
+    ask = ModelClient(wrap(lambda X: X["age"] / 4))
     with pytest.raises(ModelError, match="look like scores"):
         ask.labels(FRAME, 3)
     assert ask.both(FRAME, 3)[1].tolist() == [0.25, 0.5, 0.75]

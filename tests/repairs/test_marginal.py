@@ -257,7 +257,7 @@ def test_constraints_leave_out_who_is_illegal() -> None:
 
 
 def test_too_many_combinations_have_a_fixed_choice() -> None:
-    space = eh.Space([eh.Integer("age", 0, 9), eh.Integer("home", 0, 9999)], protected="home", limit=50)
+    space = eh.Space([eh.Integer("age", 0, 9), eh.Integer("home", 0, 9999)], protected="home", max_family_size=50)
     fair = eh.Marginal(lambda f: f["home"] / 1.0, space)
     rows = pd.DataFrame({"age": [3, 3, 4], "home": [0, 7777, 5]})
     assert fair.sampled

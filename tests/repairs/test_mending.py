@@ -97,7 +97,7 @@ def test_what_selected_the_model_is_not_what_is_reported() -> None:
 
 
 def test_voters_without_a_repr_are_written_by_class_and_settings() -> None:
-    from evenhand.estimates.result import plain
+    from evenhand._format import to_plain as plain
 
     class Own:
         pass

@@ -22,7 +22,7 @@ def test_nobody_of_whose_family_anybody_was_used_is_asked(limit: int) -> None:
     """Another attribute is protected: an individual is excluded by each counterpart that it would be compared with."""
     used = Used(SPACE)
     used.add(SPACE.individuals(SPACE.coding.rows(np.arange(0, SPACE.coding.total, 7))))
-    other = eh.Space(SPACE.attributes, "age", limit=limit)
+    other = eh.Space(SPACE.attributes, "age", max_family_size=limit)
     everyone = other.individuals(SPACE.coding.rows(np.arange(300)))
     families = other.families(everyone, 3).rows
     by_hand = [bool(used(SPACE.individuals(family)).any()) for family in families]

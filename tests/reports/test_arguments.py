@@ -11,7 +11,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import DataError, EvenhandError, ModelError, RunError
-from evenhand.reports.making import gathered
+from evenhand.reports.report import gathered
 from evenhand.runs.provenance import Source
 from tests.reports.conftest import SPACE, decide
 
@@ -30,23 +30,29 @@ class Counted:
     "wrong",
     [
         {"samples": 3}, {"examples": 0}, {"examples": None}, {"seed": -1}, {"confidence": 2}, {"others": [3]},
-        {"others": None}, {"others": 3}, {"rows": "no"}, {"ask": "no"}, {"ask": 1}, {"coverage": "x"}, {"title": 5},
-        {"note": None}, {"y": "nope"}, {"y": [1, 2]}, {"y": "paid"},
+        {"others": None}, {"others": 3}, {"show_examples": "no"}, {"ask": "no"}, {"ask": 1}, {"coverage": "x"},
+        {"title": 5}, {"note": None}, {"y": "nope"}, {"y": [1, 2]}, {"y": "paid"},
     ],
 )  # fmt: skip
 def test_wrong_arguments(data: pd.DataFrame, tmp_path: Path, wrong: dict[str, Any]) -> None:
     model = Counted()
     run = eh.audit(model, SPACE, "themis", eh.Budget(tests=50), data=data)
     asked = model.calls
+
+    def reported() -> None:
+        direct = {name: value for name, value in wrong.items() if name in ("samples", "show_examples", "y")}
+        others = {name: value for name, value in wrong.items() if name not in direct}
+        eh.report(run, tmp_path / "x.html", options=eh.ReportOptions(**others), **direct)
+
     with pytest.raises(EvenhandError, match=next(iter(wrong))):
-        eh.report(run, tmp_path / "x.html", **wrong)
+        reported()
     assert model.calls == asked
     assert not (tmp_path / "x.html").exists()
 
 
 def test_a_run_alone_is_no_list_of_others(run: eh.Run, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"write others=\[run\]"):
-        eh.report(run, tmp_path / "x.html", others=run)  # type: ignore[arg-type]
+        eh.report(run, tmp_path / "x.html", options=eh.ReportOptions(others=run))  # type: ignore[arg-type]
     with pytest.raises(RunError, match="must be an eh.Run"):
         eh.report(3, tmp_path / "x.html")  # type: ignore[arg-type]
 
@@ -89,14 +95,14 @@ def test_no_path_returns_the_bytes_of_the_page(run: eh.Run, tmp_path: Path) -> N
 
 def test_others_are_of_the_same_model_and_space(run: eh.Run, tmp_path: Path) -> None:
     kept = eh.audit(decide, SPACE, "themis", eh.Budget(tests=100), criterion=eh.Flip(), directory=tmp_path / "run")
-    assert len(gathered(run, others=[kept], samples=200).others) == 1
+    assert len(gathered(run, samples=200, options=eh.ReportOptions(others=[kept])).others) == 1
     small = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("m")], protected="m")
     with pytest.raises(RunError, match="another space"):
-        gathered(run, others=[eh.audit(lambda f: f["age"] > 3, small, "themis")])
+        gathered(run, options=eh.ReportOptions(others=[eh.audit(lambda f: f["age"] > 3, small, "themis")]))
     stranger = eh.audit(lambda f: f["age"] > 50, SPACE, "themis", eh.Budget(tests=100))
     for one in (run, eh.Run.load(tmp_path / "run")):
         with pytest.raises(RunError, match="another model"):
-            gathered(one, others=[stranger])
+            gathered(one, options=eh.ReportOptions(others=[stranger]))
 
 
 def test_files_that_changed_are_told_and_files_that_are_gone_are_missing(data: pd.DataFrame, tmp_path: Path) -> None:

@@ -166,7 +166,12 @@ def test_nasty_names_and_values_are_seen_as_text(show: Callable[..., Any], tmp_p
     run = eh.audit(
         lambda f: ["<img src=x onerror=alert(1)>" if v == "M" else "no" for v in f["</style>"]], space, "themis"
     )
-    page = show(eh.report(run, tmp_path / "x.html", title="</title><script>alert(1)</script>", examples=30), 360)
+    page = show(
+        eh.report(
+            run, tmp_path / "x.html", options=eh.ReportOptions(title="</title><script>alert(1)</script>", examples=30)
+        ),
+        360,
+    )
     assert page.title() == "</title><script>alert(1)</script>"
     assert page.locator("img, script").count() == 0
     assert page.get_by_text("<img src=x onerror=alert(1)>").first.is_visible()

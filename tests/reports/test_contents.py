@@ -12,9 +12,9 @@ import pytest
 import evenhand as eh
 from evenhand._format import interval, percent
 from evenhand.errors import DataError, ModelError
-from evenhand.reports.gathering import Content
-from evenhand.reports.making import gathered
-from evenhand.reports.rendering import render, sections
+from evenhand.reports.content import Content
+from evenhand.reports.render import render, sections
+from evenhand.reports.report import gathered
 from tests.reports.conftest import SPACE, decide
 from tests.reports.page import Page
 
@@ -155,8 +155,8 @@ def test_a_part_that_fails_does_not_lose_the_rest(run: eh.Run, monkeypatch: pyte
     def broken(*_: Any, **__: Any) -> None:
         raise ModelError("the sky <fell>")
 
-    for name in ("regions", "estimate", "coverage", "shrunk", "groups"):
-        monkeypatch.setattr(f"evenhand.reports.gathering.{name}", broken)
+    for name in ("regions", "estimate", "coverage", "examples_of", "groups"):
+        monkeypatch.setattr(f"evenhand.reports.content.{name}", broken)
     page = Page(render(gathered(run)))
     page.check()
     assert page.text.count("This part could not be made: the sky <fell>.") == 1
@@ -170,7 +170,7 @@ def test_a_fault_of_the_report_itself_is_not_hidden(run: eh.Run, monkeypatch: py
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("evenhand.estimates.estimating.estimate", broken)
+    monkeypatch.setattr("evenhand.reports.gathering.estimate", broken)
     with pytest.raises(ZeroDivisionError):
         gathered(run)
 
@@ -274,12 +274,12 @@ def test_five_values_stand_for_many() -> None:
 
 def test_a_part_that_needs_an_optional_package_is_left_out_without_a_warning(tmp_path, monkeypatch) -> None:
     from evenhand.errors import MissingExtra
-    from evenhand.reports import gathering
+    from evenhand.reports import content as content_module
 
     def missing(*_args: object, **_named: object) -> None:
         raise MissingExtra("fairlearn", "fairness", "the comparison of groups")
 
-    monkeypatch.setattr(gathering, "groups", missing)
+    monkeypatch.setattr(content_module, "groups", missing)
     space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
     data = pd.DataFrame({"age": [1, 5, 9] * 40, "sex": ["F", "M", "F"] * 40})
     run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, "themis", data=data)
@@ -357,7 +357,7 @@ def test_group_figures_that_cannot_be_had_say_why(data: pd.DataFrame) -> None:
     assert content.groups is None
     assert "favourable=" in content.missing["groups"]
 
-    class Score(eh.model.Model):
+    class Score(eh.Model):
         has_scores = True
 
         def scores(self, X: Any) -> Any:

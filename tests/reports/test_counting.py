@@ -11,9 +11,9 @@ import pytest
 
 import evenhand as eh
 from evenhand.criteria import UnknownCriterion
-from evenhand.reports.counting import Counted
-from evenhand.reports.making import gathered
-from evenhand.reports.rendering import render
+from evenhand.reports.render import render
+from evenhand.reports.report import gathered
+from evenhand.reports.wording import Counted
 from tests.reports.page import Page
 
 SPACE = eh.Space([eh.Integer("age", 18, 80), eh.Nominal("sex", ["F", "M"])], protected="sex")

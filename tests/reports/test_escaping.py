@@ -9,10 +9,9 @@ import pandas as pd
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand._format import visible
-from evenhand.reports.making import gathered
-from evenhand.reports.rendering import render
-from evenhand.words import plain
+from evenhand._format import plain, visible
+from evenhand.reports.render import render
+from evenhand.reports.report import gathered
 from tests.reports.page import Page
 from tests.runs.hostile import NASTY, runs, texts, texts_of
 
@@ -24,7 +23,7 @@ def readable(text: str) -> str:
 @settings(max_examples=12)
 @given(runs(), texts)
 def test_names_and_values_are_texts(run: eh.Run, title: str) -> None:
-    html = render(gathered(run, title=title, note=title, samples=100))
+    html = render(gathered(run, samples=100, options=eh.ReportOptions(title=title, note=title)))
     page = Page(html)
     page.check()
     html.encode("utf-8")
@@ -83,7 +82,7 @@ def test_without_rows_no_value_of_a_person_is_left() -> None:
     run, data = secret_run()
     with_rows = render(gathered(run, data=data, samples=1_000))
     assert "Secret" in with_rows
-    html = render(gathered(run, data=data, rows=False, samples=1_000))
+    html = render(gathered(run, data=data, show_examples=False, samples=1_000))
     page = Page(html)
     page.check()
     assert "Secret" not in html
@@ -97,5 +96,5 @@ def test_without_rows_no_value_of_a_person_is_left() -> None:
 
 def test_an_error_names_no_value_without_rows() -> None:
     run, data = secret_run()
-    html = render(gathered(run, data=data, rows=False, samples=1_000, y="name"))
+    html = render(gathered(run, data=data, show_examples=False, samples=1_000, y="name"))
     assert "Secret" not in html

@@ -15,10 +15,10 @@ import pytest
 import evenhand as eh
 from evenhand import _format
 from evenhand._version import __version__
-from evenhand.reports.counting import Counted
-from evenhand.reports.gathering import Content
-from evenhand.reports.making import gathered
-from evenhand.reports.rendering import render
+from evenhand.reports.content import Content
+from evenhand.reports.render import render
+from evenhand.reports.report import gathered
+from evenhand.reports.wording import Counted
 from tests.helpers import optional
 from tests.reports.page import VOID, Page
 
@@ -58,7 +58,7 @@ def german() -> Content:
     space = eh.Space.infer(X, protected="sex")
     baseline = eh.audit(tree, space, "themis", eh.Budget(tests=1_000))
     run = eh.audit(tree, space, "kosei", eh.Budget(tests=1_000), data=X)
-    return gathered(run, data=X, samples=1_000, others=[baseline])
+    return gathered(run, data=X, samples=1_000, options=eh.ReportOptions(others=[baseline]))
 
 
 def text() -> Content:

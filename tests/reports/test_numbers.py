@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.reports.making import gathered
-from evenhand.reports.rendering import render
+from evenhand.reports.render import render
+from evenhand.reports.report import gathered
 from tests.helpers import optional
 from tests.reports.page import Page
 

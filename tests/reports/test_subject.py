@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.reports.making import gathered
-from evenhand.reports.rendering import render
-from evenhand.reports.subject import FEWEST, SAMPLES, _rows, affordable
+from evenhand.reports.render import render
+from evenhand.reports.report import FEWEST, SAMPLES, _rows, affordable, gathered
 from tests.reports.conftest import decide
 from tests.reports.page import Page
 

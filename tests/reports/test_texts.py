@@ -11,11 +11,10 @@ import pytest
 import evenhand as eh
 from evenhand._format import number
 from evenhand.errors import DataError, ModelError
-from evenhand.reports.cards import cards_of_pairs
-from evenhand.reports.making import gathered
-from evenhand.reports.rendering import environment, render, sections
-from evenhand.reports.subject import SECONDS, affordable
-from evenhand.text_words import TextPair
+from evenhand.reports.cards import card_of
+from evenhand.reports.render import environment, render, sections
+from evenhand.reports.report import SECONDS, affordable, gathered
+from evenhand.runs.pairs import TextPair
 from tests.reports.page import Page
 
 
@@ -34,7 +33,7 @@ def test_quality_that_fails_says_why(text_run: eh.Run, monkeypatch: pytest.Monke
     def broken(*_: object) -> None:
         raise DataError("no such words")
 
-    monkeypatch.setattr("evenhand.reports.gathering._quality", broken)
+    monkeypatch.setattr("evenhand.reports.content._quality", broken)
     content = gathered(text_run)
     assert "quality" in sections(content)
     assert "This part could not be made: no such words." in Page(render(content)).text
@@ -104,9 +103,9 @@ def test_quality_is_that_of_the_words_replaced_alone() -> None:
 
 
 def test_swapped_and_changed_words_are_marked() -> None:
-    pair = TextPair("A kind Sikh.", "A kind Jew.", 0, 1, 0.5, 0, [(1, "<s>nice", "kind")], measured=True)
+    pair = TextPair.of("A kind Sikh.", "A kind Jew.", 0, 1, 0.5, changed=[(1, "<s>nice", "kind")], measured=True)
     module = environment().get_template("cards.html").module
-    html = str(module.cards(cards_of_pairs([pair], ["religion"])))  # type: ignore[attr-defined]
+    html = str(module.cards([card_of(pair)]))  # type: ignore[attr-defined]
     assert html.count('<span class="changed">kind</span> <s>&lt;s&gt;nice</s>') == 2
     assert '<span class="swapped">Sikh</span>' in html
     assert '<span class="swapped">Jew</span>' in html
@@ -123,7 +122,7 @@ def test_a_long_text_is_cut_and_none_found_is_said() -> None:
     assert "None found" in page.text
     assert "; at most 97.5% of texts like those given with a protected term are affected, by the estimate" in page.text
     assert list(sections(gathered(fair))) == ["common", "whom", "curve", "run", "limits"]
-    assert list(sections(gathered(fair, ask=False))) == ["common", "curve", "run", "limits"]
+    assert list(sections(gathered(fair, options=eh.ReportOptions(ask=False)))) == ["common", "curve", "run", "limits"]
 
 
 RUDE = ("loud", "awful")
@@ -172,7 +171,10 @@ def test_by_scores_the_words_are_others() -> None:
 
 def test_what_is_not_at_hand_is_said(kept: tuple[eh.Run, eh.Run]) -> None:
     run, loaded = kept
-    assert gathered(run, ask=False).missing["common"] == "The model was not asked: this report was made with ask=False."
+    assert (
+        gathered(run, options=eh.ReportOptions(ask=False)).missing["common"]
+        == "The model was not asked: this report was made with ask=False."
+    )
     alone = gathered(loaded)
     assert "eh.report(run, model=model)" in alone.missing["common"]
     assert "eh.report(run, data=texts)" in alone.missing["common data"]
@@ -216,7 +218,7 @@ def test_an_estimate_that_fails_leaves_the_rest(kept: tuple[eh.Run, eh.Run], mon
     def broken(*_: object, **__: object) -> None:
         raise DataError("no such texts")
 
-    monkeypatch.setattr("evenhand.estimates.estimating.estimate", broken)
+    monkeypatch.setattr("evenhand.reports.gathering.estimate", broken)
     content = gathered(kept[0])
     assert list(content.failed) == ["common data"]
     page = Page(render(content))
@@ -227,4 +229,4 @@ def test_an_estimate_that_fails_leaves_the_rest(kept: tuple[eh.Run, eh.Run], mon
 
 def test_other_runs_beside_one_of_texts(kept: tuple[eh.Run, eh.Run]) -> None:
     other = eh.audit(decide, eh.TextSpace("religion"), "text-random", data=SAID, seed=1)
-    Page(render(gathered(kept[0], others=[other]))).check()
+    Page(render(gathered(kept[0], options=eh.ReportOptions(others=[other])))).check()

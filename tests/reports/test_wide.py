@@ -116,7 +116,7 @@ def test_what_is_told_about_many_attributes(rules: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("sizes", [[10] * 18, [10] * 20, [2] * 200, [1_000] * 4 + [2] * 40])
 def test_more_counterparts_than_64_bits_count_are_sampled(sizes: list[int]) -> None:
     attributes = [eh.Integer(f"p{j}", 0, size - 1) for j, size in enumerate(sizes)]
-    space = eh.Space([eh.Integer("x", 0, 9), *attributes], [a.name for a in attributes], limit=50)
+    space = eh.Space([eh.Integer("x", 0, 9), *attributes], [a.name for a in attributes], max_family_size=50)
     people = space.sampler.deal(Stream(1), 0, 20)[0]
     families = space.families(people, seed=3)
     assert (families.rows == space.families(people, seed=3).rows).all()
@@ -137,7 +137,7 @@ def test_more_counterparts_than_64_bits_count_are_sampled(sizes: list[int]) -> N
 
 def test_combinations_to_average_over_are_spread_evenly() -> None:
     attributes = [eh.Integer(f"p{j}", 0, 9) for j in range(30)]
-    space = eh.Space([eh.Integer("x", 0, 9), *attributes], [a.name for a in attributes], limit=100)
+    space = eh.Space([eh.Integer("x", 0, 9), *attributes], [a.name for a in attributes], max_family_size=100)
     codes, weights, left_out = _chosen(space, None)
     assert left_out
     assert weights.sum() == pytest.approx(1)

@@ -158,7 +158,7 @@ def test_a_manifest_without_a_signature_proves_no_more_than_its_digest(folder: P
 
 
 def test_rows_can_be_left_out(folder: Path, tmp_path: Path) -> None:
-    eh.bundle(folder / "run", tmp_path / "x.zip", None, folder / "people.csv", rows=False)
+    eh.bundle(folder / "run", tmp_path / "x.zip", None, folder / "people.csv", include_data=False)
     checked = eh.check_bundle(tmp_path / "x.zip")
     assert checked.whole
     assert not any(name.startswith(("data/", "model/")) for name in checked.members)

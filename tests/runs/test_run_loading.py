@@ -22,7 +22,7 @@ import evenhand as eh
 from evenhand.budget import (Budget, StopReason)
 from evenhand.engine.store import (_HEAD, MAGIC, _checksum)
 from evenhand.errors import (EvenhandError, RunError)
-from evenhand.runs.json import (to_json)
+from evenhand.runs.exports import (to_json)
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

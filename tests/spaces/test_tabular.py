@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.errors import DataError, SpaceError
 from evenhand.spaces.individuals import Individuals
 from tests.worlds import World, worlds
@@ -53,7 +54,7 @@ def test_large_spaces_count_in_limbs() -> None:
 @given(worlds(constraints=True))
 def test_families_are_what_plain_loops_build(world: World) -> None:
     space = world.space
-    individuals, _ = space.sampler.deal(eh.run.Stream(1), 0, 50)
+    individuals, _ = space.sampler.deal(Stream(1), 0, 50)
     families = space.families(individuals, seed=0)
     for i, row in enumerate(individuals.rows):
         legal = np.ones(families.width, dtype=bool) if families.legal is None else families.legal[i]
@@ -101,9 +102,9 @@ def test_findings_with_links_show_the_followed_attributes() -> None:
 
 def test_too_many_combinations_are_sampled_and_said() -> None:
     attributes = [eh.Integer("x", 0, 9), eh.Integer("age", 0, 99), eh.Integer("country", 0, 49)]
-    space = eh.Space(attributes, protected=["age", "country"], limit=40)
+    space = eh.Space(attributes, protected=["age", "country"], max_family_size=40)
     assert "sampled from 5,000" in repr(space)
-    individuals = eh.space.Individuals(space, rows=space.coding.rows(np.arange(0, space.coding.total, 997)))
+    individuals = Individuals(space, rows=space.coding.rows(np.arange(0, space.coding.total, 997)))
     families, again = space.families(individuals, seed=3), space.families(individuals, seed=3)
     assert (families.rows == again.rows).all()
     assert (families.rows[np.arange(len(individuals)), families.own] == individuals.rows).all()
@@ -126,7 +127,7 @@ def test_too_many_combinations_are_sampled_and_said() -> None:
 def test_samples_are_legal_uniform_and_complete(constraints: list[str], legal: Any) -> None:
     space = people(constraints=constraints)
     every = space.frame(space.coding.rows(np.arange(space.coding.total)))
-    dealt, _ = space.sampler.deal(eh.run.Stream(0), 0, 10_000)
+    dealt, _ = space.sampler.deal(Stream(0), 0, 10_000)
     assert sorted(dealt.ids.tolist()) == np.flatnonzero(legal(every)).tolist()
 
 
@@ -134,8 +135,8 @@ def test_rejection_where_a_list_would_be_too_long(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("evenhand.spaces.sampler.LISTED", 1)
     space = people(constraints=["age >= 20 and race != 'a'"])
     assert space.sampler.rejects
-    dealt, at = space.sampler.deal(eh.run.Stream(0), 0, 20)
-    rest, _ = space.sampler.deal(eh.run.Stream(0), at, 10_000)
+    dealt, at = space.sampler.deal(Stream(0), 0, 20)
+    rest, _ = space.sampler.deal(Stream(0), at, 10_000)
     every = space.frame(space.coding.rows(np.arange(space.coding.total)))
     expected = np.flatnonzero((every["age"] >= 20) & (every["race"] != "a"))
     assert sorted([*dealt.ids.tolist(), *rest.ids.tolist()]) == expected.tolist()
@@ -144,7 +145,7 @@ def test_rejection_where_a_list_would_be_too_long(monkeypatch: pytest.MonkeyPatc
 def test_wide_spaces_have_distinct_keys() -> None:
     space = eh.Space([*(eh.Real(f"r{j}", 0, 1, 0.001) for j in range(12)), eh.Boolean("b")], protected="b")
     assert not space.coding.fits
-    individuals, _ = space.sampler.deal(eh.run.Stream(0), 0, 20_000)
+    individuals, _ = space.sampler.deal(Stream(0), 0, 20_000)
     assert len(set(individuals.keys.tolist())) == 20_000
     twin = individuals.rows.copy()
     twin[:, -1] ^= 1
@@ -161,7 +162,7 @@ def test_stored_individuals_of_wide_spaces_move_as_they_did(size: int) -> None:
     attributes = [*(eh.Integer(f"n{j}", 0, size) for j in range(10)), eh.Nominal("work", range(3)), eh.Boolean("b")]
     space = eh.Space(attributes, protected="b")
     assert not space.coding.fits
-    individuals, _ = space.sampler.deal(eh.run.Stream(0), 0, 50)
+    individuals, _ = space.sampler.deal(Stream(0), 0, 50)
     stored = individuals.stored
     assert stored.itemsize * 8 >= size.bit_length()
     again = Individuals.from_stored(space, stored)
@@ -211,12 +212,12 @@ def test_data_outside_the_space_is_clipped_or_dropped_and_counted() -> None:
         ({"links": {"sex": {"race": {"Other": {}}}}}, None),
         ({"links": {"sex": {"race": {"Male": {"a": "zz"}}}}}, "'zz' is not a value of 'race'"),
         ({"links": {"sex": {"sex": {"Male": {}}}}}, "protected"),
-        ({"limit": 1}, "limit"),
+        ({"max_family_size": 1}, "max_family_size"),
         ({"protected": 5}, "got 5"),
         ({"links": [1]}, "links must be"),
         ({"links": {"sex": {"race": 5}}}, "got 5 inside"),
         ({"links": {"sex": {"race": {"Male": 5}}}}, "got 5 inside"),
-        ({"protected": ["sex", "race"], "limit": 5, "links": LINKS}, "links need all 6 counterparts"),
+        ({"protected": ["sex", "race"], "max_family_size": 5, "links": LINKS}, "links need all 6 counterparts"),
         ({"sensitive_features": "race"}, "two names of one thing"),
     ],
 )
@@ -254,13 +255,13 @@ def test_sensitive_features_is_another_name() -> None:
 @settings(max_examples=40, deadline=None)
 @given(worlds(), st.integers(0, 3))
 def test_arrays_and_frames_hold_the_same_values(world: World, seed: int) -> None:
-    individuals, _ = world.space.sampler.deal(eh.run.Stream(seed), 0, 40)
+    individuals, _ = world.space.sampler.deal(Stream(seed), 0, 40)
     families = world.space.families(individuals, 0)
     assert (families.array() == world.space.frame(families.asked).to_numpy(dtype=float)).all()
 
 
 def test_nobody_has_no_families_however_many_counterparts_there_are() -> None:
     for limit in (2, 64):
-        space = eh.Space([eh.Integer("age", 1, 9), eh.Integer("pay", 1, 9)], protected="age", limit=limit)
+        space = eh.Space([eh.Integer("age", 1, 9), eh.Integer("pay", 1, 9)], protected="age", max_family_size=limit)
         nobody = space.individuals(np.zeros((0, 2), dtype=np.int32))
         assert len(space.families(nobody, 0)) == 0

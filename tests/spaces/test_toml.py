@@ -36,7 +36,7 @@ def same(space):
     assert back.protected == space.protected
     assert [c.text for c in back.constraints] == [c.text for c in space.constraints]
     assert back.links == space.links
-    assert back.limit == space.limit
+    assert back.max_family_size == space.max_family_size
     return text
 
 
@@ -55,7 +55,7 @@ def test_the_format():
         protected=["sex", "ok"],
         constraints=['education == "none" or age >= 18', "`marital-status` != 3"],
         links={"sex": {"relationship": {"Female": {"Husband": "Wife"}, "Male": {"Wife": "Husband"}}}},
-        limit=77,
+        max_family_size=77,
     )
     assert (
         same(space)
@@ -65,7 +65,7 @@ constraints = [
     "education == \\"none\\" or age >= 18",
     "`marital-status` != 3",
 ]
-limit = 77
+max_family_size = 77
 
 [[attribute]]
 name = "age"
@@ -221,9 +221,15 @@ AGE = 'protected = ["sex"]\n[[attribute]]\nname = "sex"\nkind = "boolean"\n[[att
         ("protected = 3\n" + AGE[20:] + 'kind = "boolean"', "'protected' must be a list of texts, got 3"),
         (AGE[20:] + 'kind = "boolean"', "'protected' is missing"),
         ("constraints = [1]\n" + AGE + 'kind = "boolean"', "'constraints' must be a list of texts"),
-        ('limit = "x"\n' + AGE + 'kind = "boolean"', "'limit' in the file must be a whole number, got 'x'"),
-        ("limit = true\n" + AGE + 'kind = "boolean"', "'limit' in the file must be a whole number"),
-        ("limits = 3\n" + AGE + 'kind = "boolean"', "unknown key 'limits' in the file; did you mean 'limit'"),
+        (
+            'max_family_size = "x"\n' + AGE + 'kind = "boolean"',
+            "'max_family_size' in the file must be a whole number, got 'x'",
+        ),
+        ("max_family_size = true\n" + AGE + 'kind = "boolean"', "'max_family_size' in the file must be a whole number"),
+        (
+            "max_family = 3\n" + AGE + 'kind = "boolean"',
+            "unknown key 'max_family' in the file; did you mean 'max_family_size'",
+        ),
         ("attribute = 3", "needs attributes"),
         ("attribute = [3]", "needs attributes"),
         (AGE, "'kind' is missing in attribute 2"),
@@ -280,7 +286,7 @@ def test_wrong_files(text, message):
         (AGE + "kind = 'nominal'\nvalues = []", "no values"),
         (AGE + "kind = 'nominal'\nvalues = ['a', 'a']", "more than once"),
         ("constraints = ['agee > 3']\n" + AGE + "kind = 'boolean'", "did you mean 'age'"),
-        ("limit = 1\n" + AGE + "kind = 'boolean'", "limit"),
+        ("max_family_size = 1\n" + AGE + "kind = 'boolean'", "max_family_size"),
         (AGE.replace('["sex"]', '["sexx"]') + "kind = 'boolean'", "did you mean 'sex'"),
         (AGE + "kind = 'boolean'\n[links.sex.age.True]\nTrue = 'x'", "'x' is not a value of 'age'"),
         (AGE + "kind = 'boolean'\n[links.age.sex.True]\nTrue = false", "links start at a protected attribute"),
@@ -302,7 +308,7 @@ def test_short_forms():
     space = loads(AGE.replace('["sex"]', '"sex"') + "kind = 'real'\nlow = 0\nhigh = 1")
     assert space.attributes[1] == Real("age", 0, 1)
     assert space.protected == ("sex",)
-    assert space.limit == 1000
+    assert space.max_family_size == 1000
 
 
 @settings(deadline=None)
@@ -357,6 +363,6 @@ def spaces(draw):
 @settings(deadline=None)
 @given(spaces())
 def test_round_trip(space):
-    assume(min(space.limit, space.combinations) <= limit("space_counterparts"))
+    assume(min(space.max_family_size, space.combinations) <= limit("space_counterparts"))
     text = same(space)
     tomllib.loads(text)

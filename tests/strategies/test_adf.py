@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.engine.confirm import Steadiness
+from evenhand.engine.steadiness import Steadiness
 from evenhand.search import Problem, Query, contrast, watched
 from evenhand.strategies._seeds import in_turn, kmeans
 from evenhand.strategies.adf import EPSILON
@@ -425,7 +425,7 @@ def test_nobody_illegal_is_asked_about() -> None:
 
 def test_wide_nominal_attributes_and_nothing_else() -> None:
     values = [f"v{i}" for i in range(300)]
-    space = eh.Space([eh.Nominal("city", values), eh.Nominal("sex", values)], protected="sex", limit=50)
+    space = eh.Space([eh.Nominal("city", values), eh.Nominal("sex", values)], protected="sex", max_family_size=50)
 
     def model(frame: Any) -> Any:
         value = frame["city"].str[1:].astype(int) - frame["sex"].str[1:].astype(int)

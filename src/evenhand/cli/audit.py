@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +30,20 @@ from evenhand.config.file import Config
 from evenhand.engine.store import COVERAGE, write_json
 from evenhand.errors import ConfigError, EvenhandError, ModelError, RunError
 from evenhand.estimates.coverage import Coverage, coverage
-from evenhand.runs.formats import export, format_of
-from evenhand.runs.parquet import check_pyarrow
+from evenhand.runs.exports import check_pyarrow, confirmation, export, format_of
+from evenhand.runs.pairs import select_pairs
 from evenhand.runs.provenance import Source
 from evenhand.runs.run import Run
 from evenhand.runs.run import audit as search
-from evenhand.words import confirmation, telling
 
 
 def audit(config: Config) -> None:
     """Search, and report what was found."""
     call, wanted = config.call, config.audit
     _check_writable(config)
-    if wanted.page is None and {"favourable", "order"} & config.by_flag.get("estimate", {}).keys():
-        raise ConfigError("--favourable and --order are for the report", remedy="name its file: --page FILE")
-    settings = {} if wanted.page is None else report_settings(config)
+    if wanted.report is None and {"favourable", "order"} & config.by_flag.get("estimate", {}).keys():
+        raise ConfigError("--favourable and --order are for the report", remedy="name its file: --report FILE")
+    settings = {} if wanted.report is None else report_settings(config)
     plan = make_plan(config)
     run = _search(plan, shown=not (call.quiet or call.json))
     if run.directory is not None and config.model.path is not None:
@@ -54,14 +54,14 @@ def audit(config: Config) -> None:
     if wanted.findings is not None:
         write_findings(run, Path(wanted.findings))
     complete = True
-    if wanted.page is not None:
-        complete = _write_page(run, plan, config, coverage=covered, **settings)
+    if wanted.report is not None:
+        complete = _write_report(run, covered, plan, config, settings)
     _exit(run, complete, config)
 
 
 def _search(plan: AuditPlan, shown: bool) -> Run:
     space: Any = plan.space
-    with progress(shown, space.tests if getattr(space, "countable", False) else None) as show:
+    with progress(shown, space.tests if space.supports("attributes") and space.countable else None) as show:
         return search(**vars(plan), progress=show)
 
 
@@ -87,7 +87,7 @@ def _show(run: Run, covered: Coverage | None, plan: AuditPlan, config: Config) -
     """Print a run: a table, then pairs in words; or everything as JSON."""
     if config.call.quiet and not config.call.json:
         return
-    pairs, limit = telling(run, data=plan.data), config.audit.fail_above
+    pairs, limit = select_pairs(run, data=plan.data), config.audit.fail_above
     if config.call.json:
         extra: dict[str, Any] = {
             "pairs": [pair.to_dict() for pair in pairs],
@@ -124,16 +124,18 @@ def _exit(run: Run, complete: bool, config: Config) -> None:
         raise typer.Exit(FOUND)
 
 
-def _write_page(run: Run, plan: AuditPlan, config: Config, **settings: Any) -> bool:
+def _write_report(
+    run: Run, covered: Coverage | None, plan: AuditPlan, config: Config, settings: dict[str, Any]
+) -> bool:
     """Write the report, as ``evenhand report`` does; return whether all of its parts were made.
 
     If the favourable decision is not one of the model's, the report is written without it.
     """
-    path, quiet = Path(str(config.audit.page)), config.call.quiet or config.call.json
+    path, quiet = Path(str(config.audit.report)), config.call.quiet or config.call.json
     # After Ctrl-C the model is not queried any more.
-    settings["ask"] = run.stop is not StopReason.INTERRUPTED
-    rows = run.space.supports("attributes")
-    if rows and settings["ask"] and plan.data is not None:
+    ask, rows = run.stop is not StopReason.INTERRUPTED, run.space.supports("attributes")
+    settings = settings | {"options": replace(settings["options"], coverage=covered, ask=ask)}
+    if rows and ask and plan.data is not None:
         settings["data"] = plan.data
     if rows and settings["favourable"] is not None:
         try:
@@ -162,9 +164,9 @@ def _check_writable(config: Config) -> None:
             # A pipe, such as /dev/stdout, gets CSV, as a name without ending does.
             if path.suffix and format_of(path) == "parquet":
                 check_pyarrow()
-    if config.audit.page is not None:
-        with config.named("audit.page"):
-            check_place(Path(config.audit.page))
+    if config.audit.report is not None:
+        with config.named("audit.report"):
+            check_place(Path(config.audit.report))
 
 
 def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
@@ -194,14 +196,14 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     ]
     if counts.get("untestable"):
         rows.append(("not tested", f"{counts['untestable']:,} individuals with fewer than two valid counterparts"))
-    if space.noun == "text" and counts.get("dropped"):
+    if space.supports("texts") and counts.get("dropped"):
         rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
     elif counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
     if space.sampled and space.supports("attributes"):
-        text = f"a sample of {space.limit:,} of {count(space.combinations)} per individual; some pairs may be missed"
-        rows.append(("counterparts", text))
+        sample = f"a sample of {space.max_family_size:,} of {count(space.combinations)} per individual"
+        rows.append(("counterparts", f"{sample}; some pairs may be missed"))
     rows += [(words, f"{n:,}") for words, n in run.remarks]
     if run.directory is not None:
         rows.append(("kept in", str(run.directory)))

@@ -9,7 +9,7 @@ from evenhand.cli.output import cell, console, echo, progress, show_pairs
 from evenhand.config.file import Config
 from evenhand.demo import DEMOS
 from evenhand.demo import demo as run_demo
-from evenhand.reports.making import report
+from evenhand.reports.report import ReportOptions, report
 
 SAMPLES = 10_000
 """Individuals per estimate of a report: half of the default, so that the demo is quick."""
@@ -18,7 +18,7 @@ SAMPLES = 10_000
 def demo(config: Config) -> None:
     """Run an audit, end to end, and print it."""
     wanted = config.demo
-    directory = None if wanted.no_page else Path(wanted.directory)
+    directory = None if wanted.no_report else Path(wanted.directory)
     for path in (show_texts if wanted.text else show_people)(config.audit.seed, directory):
         echo(f"Full report: {path}")
 
@@ -48,10 +48,8 @@ def show_people(seed: int, directory: Path | None) -> list[Path]:
                     data=done.data,
                     favourable=which.favourable,
                     y=done.target,
-                    title=which.title,
-                    note=which.note,
                     samples=SAMPLES,
-                    others=[baseline],
+                    options=ReportOptions(which.title, which.note, others=[baseline]),
                 )
             written.append(path)
     return written
@@ -98,6 +96,6 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     if directory is None:
         return []
     return [
-        report(before.run, directory / "text.html", title=TITLE, note=note),
-        report(after.run, directory / "text-repaired.html", title="The same net, repaired", note=repaired),
+        report(before.run, directory / "text.html", options=ReportOptions(TITLE, note)),
+        report(after.run, directory / "text-repaired.html", options=ReportOptions("The same net, repaired", repaired)),
     ]

@@ -94,7 +94,7 @@ def _measure(plan: AuditPlan, config: Config, shown: bool) -> Estimate:
     if config.audit.chunk is not None:
         settings["chunk"] = config.audit.chunk
     budget = Budget(tests=settings.get("samples"), seconds=settings.get("seconds"))
-    with progress(shown and plan.space.noun != "text") as show:
+    with progress(shown and not plan.space.supports("texts")) as show:
 
         def watch(reading: Reading) -> None:
             assert show is not None
@@ -176,7 +176,7 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     elif found.interval == NOT_RECEIVED:
         ends = "none needed: the model does not receive the protected attributes"
     how, who = treated(found.space, found.criterion), noun(found.space)
-    texts = found.space.noun == "text"
+    texts = found.space.supports("texts")
     rows = [
         ("treated differently", f"{percent(found.rate)} of {found.about}"),
         ("interval", ends),

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from evenhand.engine.accounting import Status
-    from evenhand.text_words import TextPair
-    from evenhand.words import Pair
+    from evenhand.runs.pairs import Pair
 
 MOST_LINES = 3
 PAUSE = 0.1
@@ -99,7 +98,7 @@ def show_facts(rows: Sequence[tuple[str, str]], out: Console) -> None:
     out.print(table)
 
 
-def show_pairs(pairs: Sequence[Pair | TextPair], out: Console) -> None:
+def show_pairs(pairs: Sequence[Pair], out: Console) -> None:
     """Print pairs, numbered."""
     if not pairs:
         out.print("No discriminatory pairs were found.")

@@ -149,10 +149,8 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> AnySp
         # Columns that the model never receives are not attributes: each pair would be found many times.
         known = {*columns, *table.protected, *table.exclude, target}
         exclude += [name for name in data.columns if name not in known]
-    limit: dict[str, Any] = {} if table.limit is None else {"limit": table.limit}
-    return Space.infer(
-        data, table.protected, target, exclude=exclude, missing=table.missing, constraints=table.constraints, **limit
-    )
+    settings = {"exclude": exclude, "missing": table.missing, "constraints": table.constraints}
+    return Space.infer(data, table.protected, target, **settings, **table.given("max_family_size"))  # type: ignore[arg-type]
 
 
 def _load_space(path: str) -> AnySpace:
@@ -176,7 +174,7 @@ def _adapt(space: Space, config: Config) -> Space:
             f"{table.path}, or give --exclude {target}"
         )
     _check_columns(config, space.names)
-    if not (table.protected or table.constraints or table.exclude or table.limit or table.missing):
+    if not (table.protected or table.constraints or table.exclude or table.max_family_size or table.missing):
         return space
     protected = table.protected or list(space.protected)
     for name in table.exclude:
@@ -191,7 +189,7 @@ def _adapt(space: Space, config: Config) -> Space:
         if name in protected
     }
     constraints = [*(c.text for c in space.constraints), *table.constraints]
-    return Space(kept, protected, constraints, links, table.limit or space.limit)
+    return Space(kept, protected, constraints, links, table.max_family_size or space.max_family_size)
 
 
 def _check_columns(config: Config, known: Iterable[str], targets: Sequence[str] = ()) -> None:

@@ -43,22 +43,24 @@ def report(config: Config) -> None:
 
 def report_settings(config: Config) -> dict[str, Any]:
     """Return the settings of a report, whichever command writes it."""
-    source = config.data.path if config.text is None else config.text.path
+    from evenhand.reports.report import ReportOptions
+
+    wanted, source = config.report, config.data.path if config.text is None else config.text.path
     return {
         "favourable": wish(config.estimate),
-        "rows": not config.report.no_rows,
-        "title": config.report.title,
-        "confidence": 0.95 if config.estimate.confidence is None else config.estimate.confidence,
-        "seed": config.audit.seed,
+        "show_examples": not wanted.hide_examples,
+        "samples": wanted.samples,
+        "options": ReportOptions(
+            wanted.title, seed=config.audit.seed, **wanted.given("examples"), **config.estimate.given("confidence")
+        ),
         "data_name": "" if source is None else Path(source).name,
-        **config.report.given("examples", "samples"),
     }
 
 
 def write_report(run: Run, path: Path, quiet: bool, **settings: Any) -> bool:
     """Write a report, and print which parts are missing and why; return whether no part failed."""
-    from evenhand.reports.making import gathered, ready, write
-    from evenhand.reports.rendering import failed, render
+    from evenhand.reports.render import failed, render
+    from evenhand.reports.report import gathered, ready, write
 
     ready(path)
     content = gathered(run, **settings)
@@ -76,7 +78,7 @@ def _data(run: Run, config: Config) -> Any:
     """Read the rows or the texts that are named."""
     from evenhand.spaces.text.readers import read_texts
 
-    texts = run.space.noun == "text"
+    texts = run.space.supports("texts")
     if config.text is not None and not texts:
         raise ConfigError("the run is one of rows, and --texts names texts", remedy="give --data FILE")
     if config.data.path is not None and texts:
@@ -101,8 +103,8 @@ def _model(run: Run, config: Config) -> Model | None:
 
 def export(config: Config) -> None:
     """Write a run into files."""
-    from evenhand.runs.formats import export as write
-    from evenhand.runs.formats import format_of
+    from evenhand.runs.exports import export as write
+    from evenhand.runs.exports import format_of
 
     files = [Path(name) for name in config.call.out]
     if config.export.format is None:
@@ -123,7 +125,7 @@ def bundle(config: Config) -> None:
 
     call, wanted, run = config.call, config.bundle, Path(config.call.run)
     path = Path(wanted.output or f"{run.resolve().name}.zip")
-    digest = pack(run, path, wanted.model, wanted.data, rows=not wanted.no_rows)
+    digest = pack(run, path, wanted.model, wanted.data, include_data=not wanted.no_data)
     if call.quiet:
         return
     manifest = check_bundle(path).manifest
@@ -141,7 +143,7 @@ def bundle(config: Config) -> None:
 def compare(config: Config) -> None:
     """Compare two runs, and report what was fixed and what is new."""
     from evenhand.estimates.compare import compare as judge
-    from evenhand.words import pairs_at
+    from evenhand.runs.pairs import pairs_at
 
     call, wanted = config.call, config.compare
     runs = [Run.load(Path(call.run_a)), Run.load(Path(call.run_b))]
@@ -156,7 +158,7 @@ def compare(config: Config) -> None:
     if call.json:
         of_run = {"fixed": found.run_a, "still": found.run_a, "new": found.run_b}
         pairs = {
-            f"{name}_pairs": [pair.to_dict() for pair in pairs_at(run, getattr(found, name)[:SHOWN])]
+            f"{name}_pairs": [pair.to_dict() for pair in pairs_at(run.pairs, getattr(found, name)[:SHOWN])]
             for name, run in of_run.items()
         }
         emit({**found.to_dict(), **pairs, "fail_on_new": wanted.fail_on_new})
@@ -171,7 +173,7 @@ def _show_comparison(found: Compared) -> None:
     from rich.table import Table
 
     from evenhand._format import interval, percent
-    from evenhand.words import pairs_at
+    from evenhand.runs.pairs import pairs_at
 
     out, rates = console(), found.rates
     fill(found.sentence, out)
@@ -192,7 +194,7 @@ def _show_comparison(found: Compared) -> None:
     out.print(table)
     if len(found.new):
         out.print("New:")
-        show_pairs(pairs_at(found.run_b, found.new[:SHOWN]), out)
+        show_pairs(pairs_at(found.run_b.pairs, found.new[:SHOWN]), out)
 
 
 def replay(config: Config) -> None:
@@ -256,9 +258,9 @@ def _bundled_model(checked: BundleCheck, directory: Path, call: CallTable) -> Mo
 
 
 def _show_replay(done: Replay | None, extra: dict[str, Any], config: Config) -> None:
-    from evenhand.words import pairs_at
+    from evenhand.runs.pairs import pairs_at
 
-    refuted = [] if done is None else pairs_at(done.run, done.positions[:SHOWN])
+    refuted = [] if done is None else pairs_at(done.run.pairs, done.positions[:SHOWN])
     if done is not None and config.replay.list is not None:
         _write_list(done, Path(config.replay.list))
     if config.call.json:
@@ -281,8 +283,7 @@ def _write_list(done: Replay, path: Path) -> None:
     """Write every finding with yes or no: whether it was confirmed."""
     import numpy as np
 
-    from evenhand.runs.csv import write_frame
-    from evenhand.runs.formats import write
+    from evenhand.runs.exports import write, write_frame
 
     frame = done.run.findings.copy(deep=False)
     name = "holds"
@@ -293,7 +294,4 @@ def _write_list(done: Replay, path: Path) -> None:
     write_frame(frame, text)
     content = text.getvalue().encode("utf-8", "backslashreplace")
 
-    def put(file: Any) -> None:
-        file.write(content)
-
-    write(path, put)
+    write(path, lambda file: file.write(content))

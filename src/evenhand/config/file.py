@@ -326,8 +326,8 @@ def spell(setting: Setting | str, value: Any = UNSET, where: Where = "flag", her
     ['criterion=eh.Gap(0.1)', '--gamma 0.1', 'criterion = 0.1 in [audit]']
     >>> [spell("data.path", where=where) for where in ("python", "flag", "file")]
     ['data=...', '--data', 'path in [data]']
-    >>> spell("space.protected", ["sex", "race"]), spell("estimate.exact", False), spell("space.limit", 10)
-    ('--protected sex --protected race', '--sample', 'limit = 10 in [space]')
+    >>> spell("space.protected", ["sex", "race"]), spell("estimate.exact", False), spell("space.max_family_size", 10)
+    ('--protected sex --protected race', '--sample', 'max_family_size = 10 in [space]')
     """
     setting = SETTINGS[setting] if isinstance(setting, str) else setting
     only_name = value is UNSET

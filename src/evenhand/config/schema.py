@@ -72,7 +72,7 @@ class Setting:
     def flags(self) -> str:
         """The flag, or several with commas; empty if there is none.
 
-        >>> SETTINGS["model.path"].flags, SETTINGS["call.quiet"].flags, SETTINGS["space.limit"].flags
+        >>> SETTINGS["model.path"].flags, SETTINGS["call.quiet"].flags, SETTINGS["space.max_family_size"].flags
         ('--model', '--quiet,-q', '')
         """
         return "" if self.flag is None else self.flag or "--" + self.key.replace("_", "-")
@@ -223,7 +223,7 @@ class SpaceTable(
         on="audit estimate repair init", more="By default such rows are an error.")] = None
     constraints: Annotated[list[str], Setting(
         "Constraints in addition to those of the file", example=["age >= 18"], flag=None)] = field(default_factory=list)
-    limit: Annotated[int | None, Setting(
+    max_family_size: Annotated[int | None, Setting(
         "Maximum counterparts per individual", example=1000, flag=None, ge=2)] = None
 
 
@@ -256,7 +256,7 @@ class TextTable(Table, name="text", purpose="texts, instead of [data] and [space
         "Never use terms of a lexicon as similar words", flag=None, on="")] = None
     agree: Annotated[bool | None, Setting(
         "Similar words must have the same ending, such as -ing", example=False, flag=None, on="")] = None
-    limit: Annotated[int | None, Setting(
+    max_family_size: Annotated[int | None, Setting(
         "Maximum counterparts per text", example=1000, flag=None, on="", ge=2)] = None
 
 
@@ -286,7 +286,7 @@ class AuditTable(Table, name="audit", purpose="how to search", panel="Search"):
     findings: Annotated[str | None, Setting(
         "Write all findings: .csv, .json, .parquet, .xml, .sarif or .md", "FILE", "findings.csv", names="file",
         panel="Output", more="See [exports](exports.md).")] = None
-    page: Annotated[str | None, Setting(
+    report: Annotated[str | None, Setting(
         "Write the report, one HTML file", "FILE", "report.html", names="file", panel="Output",
         more="The [report](../how-to/report.md) follows `[report]` and `[estimate]` of the file.")] = None
     fail_above: Annotated[int | None, Setting(
@@ -442,12 +442,12 @@ class BundleTable(
         "Model file; the one noted in the run by default", "FILE", "model.skops", names="file", panel="Model")] = None
     data: Annotated[str | None, Setting(
         "Data rows; those noted in the run by default", "FILE", "people.csv", names="file", panel="Data")] = None
-    no_rows: Annotated[bool, Setting("Leave out the data rows and keep their hash")] = False
+    no_data: Annotated[bool, Setting("Leave out the data rows and keep their hash")] = False
 
 
 @dataclass
 class ReportTable(
-    Table, name="report", purpose="evenhand report RUN --config {file}: the report, also that of evenhand audit",
+    Table, name="report", purpose="evenhand report RUN --config {file}: the report, also of evenhand audit",
     panel="Output"):
     """What a report shows, and where to write it."""
 
@@ -456,8 +456,8 @@ class ReportTable(
     samples: Annotated[int | None, Setting(
         "Individuals per estimate; 20000 by default, fewer for slow models", "N", 20000, panel="Estimate",
         ge=100)] = None
-    no_rows: Annotated[bool, Setting(
-        "Show no pairs, so that the report has no person's values", on="audit report")] = False
+    hide_examples: Annotated[bool, Setting(
+        "Leave out examples, so that the report has no person's values", on="audit report")] = False
     output: Annotated[str | None, Setting(
         "File to write; report.html by default", "FILE", "report.html", names="file")] = None
 
@@ -521,7 +521,7 @@ class DemoTable(Table, name="demo", panel="Output"):
         "Show a neural net that reads comments instead; needs the extra text", panel="Model",
         more="It takes about a minute.")] = False
     directory: Annotated[str, Setting("Directory for the reports; evenhand-demo by default", "DIR")] = "evenhand-demo"
-    no_page: Annotated[bool, Setting("Do not write reports")] = False
+    no_report: Annotated[bool, Setting("Do not write reports")] = False
 
 
 @dataclass
@@ -628,10 +628,10 @@ COMMANDS: dict[str, Command] = {one.name: one for one in (
          "With --text, there is one file for both.",),
         words={"data.path": "Real rows or, with --text, texts"}),
     Command("audit", "Audit", "Search for people or texts that a model treats differently",
-        (BOTH, STATUS + "1 more findings than --fail-above allows or parts of the page failed, 2 wrong usage or input, "
-         "130 interrupted."),
+        (BOTH, STATUS + "1 more findings than --fail-above allows or parts of the report failed, 2 wrong usage or "
+         "input, 130 interrupted."),
         "model.path data.path data.target space.protected audit.strategy budget.tests audit.seed audit.directory "
-        "audit.page audit.fail_above"),
+        "audit.report audit.fail_above"),
     Command("estimate", "Audit", "Measure how common discrimination is, and who is favoured",
         (BOTH, STATUS + "1 a higher rate than --fail-above allows, 2 wrong usage or input, 3 too few samples to tell, "
          "130 interrupted."),
@@ -650,7 +650,7 @@ COMMANDS: dict[str, Command] = {one.name: one for one in (
         ("Without the model or the data, the parts that need them are left out, and the report lists them.",
          STATUS + "1 written, but parts of it failed, 2 wrong usage or input."),
         "report.output model.path data.path data.target estimate.favourable report.title report.examples "
-        "report.samples report.no_rows audit.seed",
+        "report.samples report.hide_examples audit.seed",
         {"model.path": NOTED, "data.path": "Real rows; those noted in the run by default",
          "text.path": "Texts of a run of texts; those noted in the run by default"}),
     Command("export", "Runs", "Write a run as JSON, CSV, Parquet, JUnit XML, SARIF or Markdown",

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand import datasets
 from evenhand.budget import Budget
+from evenhand.runs.pairs import Pair, select_pairs
 from evenhand.runs.run import Run, audit
 from evenhand.spaces.attributes import Integer
 from evenhand.spaces.tabular import Space
-from evenhand.words import Pair, telling
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from evenhand.datasets import Dataset
-    from evenhand.text_words import TextPair
 
 __all__ = ["DEMOS", "Audited", "demo"]
 
@@ -71,7 +70,7 @@ class Audited:
     """The directed search."""
     baseline: Run
     """Random testing of the same model, as many tests."""
-    pairs: Sequence[Pair | TextPair]
+    pairs: Sequence[Pair]
     accuracy: float
     """On rows that the model was not trained on."""
     data: pd.DataFrame
@@ -93,7 +92,7 @@ def demo(which: Demo, seed: int = 0, tests: int = TESTS, progress: Callable[[Any
     run = audit(model, space, "kosei", budget, seed, data=data.train, progress=progress)
     baseline = audit(model, space, "themis", budget, seed, data=data.train, progress=progress)
     accuracy = float(model.score(data.test[list(data.features)], data.test[data.target]))
-    return Audited(which, model, run, baseline, telling(run, data=data.train), accuracy, data.train, data.target)
+    return Audited(which, model, run, baseline, select_pairs(run, data=data.train), accuracy, data.train, data.target)
 
 
 def train(data: Dataset, seed: int = 0) -> Any:
@@ -115,4 +114,4 @@ def narrow(space: Space, which: Demo) -> Space:
     """Put narrower attributes in the place of those with their names, and add constraints."""
     narrower = {attribute.name: attribute for attribute in which.narrowed}
     attributes = [narrower.get(attribute.name, attribute) for attribute in space.attributes]
-    return Space(attributes, space.protected, which.constraints, space.links, space.limit)
+    return Space(attributes, space.protected, which.constraints, space.links, space.max_family_size)

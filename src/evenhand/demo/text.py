@@ -17,12 +17,18 @@ from evenhand.budget import Budget
 from evenhand.datasets.comments import Comments
 from evenhand.errors import DataError, MissingExtra
 from evenhand.models.wrap import wrap
+from evenhand.runs.pairs import Pair, pairs_at, select_pairs
 from evenhand.runs.run import Run, audit
 from evenhand.spaces.text.diff import swaps
 from evenhand.spaces.text.space import TextSpace
 from evenhand.spaces.text.tokens import split
 from evenhand.strategies import STRATEGIES
-from evenhand.text_words import TextPair, telling_texts, text_pairs_at
+
+try:
+    import torch
+    from torch import nn
+except ImportError:
+    raise MissingExtra("torch", "text", "the demo of texts") from None
 
 if TYPE_CHECKING:
     from evenhand.datasets import Corpus
@@ -53,7 +59,7 @@ class Net:
 
     module: Any
     run: Run
-    pairs: Sequence[TextPair]
+    pairs: Sequence[Pair]
     accuracy: float
     """On comments that it was not trained on."""
     proven: float
@@ -105,11 +111,7 @@ def text_demo(
     progress
         Called with a ``Status`` after every model call.
     """
-    try:
-        pass
-        from evenhand.repairs.certified import Certifying, certify, train_certified
-    except MissingExtra:
-        raise MissingExtra("torch", "text", "the demo of texts") from None
+    from evenhand.repairs.certified import Certifying, certify, train_certified
 
     data = datasets.load("comments")
     train, test = data.train, data.test[:texts]
@@ -130,14 +132,14 @@ def text_demo(
     return TextAudited(data, before, after, *blame(before.run, space, data.planted))
 
 
-def shown(run: Run) -> list[TextPair]:
+def shown(run: Run) -> list[Pair]:
     """Choose three pairs; the last is one that the search had to change words for, where there is one."""
     changed = np.array([len(record[3]) for record in run.pairs.records()]) if run.found else np.zeros(0)  # type: ignore[attr-defined]
     edited = np.flatnonzero(changed)
     if not len(edited):
-        return telling_texts(run)
+        return select_pairs(run)
     least = edited[np.argmin(changed[edited])]
-    return [*telling_texts(run, 2), *text_pairs_at(run, np.array([least]))]
+    return [*select_pairs(run, 2), *pairs_at(run.pairs, [least])]
 
 
 def blame(run: Run, space: TextSpace, planted: Sequence[str]) -> tuple[list[Blamed], float]:
@@ -158,13 +160,6 @@ def blame(run: Run, space: TextSpace, planted: Sequence[str]) -> tuple[list[Blam
     told.sort(key=lambda blamed: (blamed.other - blamed.toxic, blamed.identity))
     hit = sum((a in planted) != (b in planted) for a, b in pairs)
     return told, hit / len(pairs) if pairs else 0.0
-
-
-try:
-    import torch
-    from torch import nn
-except ImportError:
-    raise MissingExtra("torch", "torch", "a net on words") from None
 
 
 PAD, UNKNOWN = 0, 1

@@ -21,7 +21,7 @@ from evenhand.spaces.individuals import Ids, Rows
 from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
-    from evenhand.engine.probe import Asker
+    from evenhand.engine.probe import ModelProbe
 
 
 Classes = npt.NDArray[np.int64]
@@ -43,7 +43,7 @@ class Slopes:
         where there are any.
     """
 
-    def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
+    def __init__(self, asker: ModelProbe, wanted: Source = "auto") -> None:
         self.space: Space = asker.space
         self._asker, self._asking = asker, asker.asking
         self.source = _source(asker.model, wanted)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Judgement, Outputs
-from evenhand.engine.confirm import scattered
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.steadiness import scattered
 from evenhand.spaces.base import BoundSpace, Families
 from evenhand.spaces.findings import Decisions
 from evenhand.spaces.tabular import Space
@@ -55,14 +55,14 @@ class Judged:
         return self.families.legal
 
 
-def ask(asker: Asker, families: Families) -> Judged:
+def ask(asker: ModelProbe, families: Families) -> Judged:
     """Ask the model about families and judge them; nothing is counted, stored or remembered.
 
     >>> from evenhand.criteria import Flip
     >>> from evenhand.models.wrap import wrap
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
-    >>> asker = Asker(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip())
+    >>> asker = ModelProbe(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip())
     >>> ask(asker, space.families(space.individuals([[3, 0], [4, 0]]), 0)).unfair.tolist()
     [True, False]
     """
@@ -70,14 +70,14 @@ def ask(asker: Asker, families: Families) -> Judged:
     return Judged(families, outputs, asker.criterion.judge(outputs))
 
 
-def ask_mixed(asker: Asker, families: Families, seed: int, chunk: int) -> tuple[Judged, int]:
+def ask_mixed(asker: ModelProbe, families: Families, seed: int, chunk: int) -> tuple[Judged, int]:
     """Ask about families in another order, their members apart, in batches of other sizes; return also the rows asked.
 
     >>> from evenhand.criteria import Flip
     >>> from evenhand.models.wrap import wrap
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
-    >>> asker = Asker(wrap(lambda frame: frame["member"]), space, Flip())
+    >>> asker = ModelProbe(wrap(lambda frame: frame["member"]), space, Flip())
     >>> judged, rows = ask_mixed(asker, space.families(space.individuals([[3, 0], [4, 0]]), 0), 0, 100)
     >>> judged.outputs.labels.tolist(), rows
     ([[False, True], [False, True]], 4)
@@ -129,14 +129,14 @@ class Judge:
     >>> from evenhand.models.wrap import wrap
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
-    >>> judge = Judge(Asker(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip()), 0)
+    >>> judge = Judge(ModelProbe(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip()), 0)
     >>> judge.unfair(space.individuals([[3, 0], [4, 0], [3, 1]])).tolist(), judge.rows
     ([True, False, True], 4)
     """
 
     def __init__(
         self,
-        asker: Asker,
+        asker: ModelProbe,
         seed: int,
         *,
         chunk: int = CHUNK,

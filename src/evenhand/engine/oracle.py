@@ -22,10 +22,11 @@ from evenhand._rng import Bits
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Outputs
 from evenhand.engine.accounting import Arrays, Clock, Ledger, Status, Stop
-from evenhand.engine.confirm import Steadiness, StoredTests, noisy
+from evenhand.engine.confirm import StoredTests
 from evenhand.engine.gradients import Recall, Slopes, most_different_of
 from evenhand.engine.judge import Judge, Judged, ask
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.steadiness import Steadiness, noisy
 from evenhand.engine.store import Frame, Log
 from evenhand.engine.text_gradients import WordSlopes
 from evenhand.engine.visited import Trail, trail_of
@@ -40,7 +41,7 @@ from evenhand.spaces.text.individuals import TextPairs
 class Questions:
     """Asks them, block by block, and books them."""
 
-    def __init__(self, asker: Asker, ledger: Ledger) -> None:
+    def __init__(self, asker: ModelProbe, ledger: Ledger) -> None:
         self.asker, self.ledger = asker, ledger
         self.labels = Decisions()
 
@@ -147,7 +148,7 @@ class Questions:
         return {"answer": slopes.ask(pairs, rule, draws, limit)}
 
 
-def check_contrasts(asker: Asker) -> None:
+def check_contrasts(asker: ModelProbe) -> None:
     """Raise where a search has not said that it asks for contrasts or gradients."""
     if not asker.contrasts:
         raise StrategyError(
@@ -184,7 +185,7 @@ class Oracle(Ledger):
 
     def __init__(
         self,
-        asker: Asker,
+        asker: ModelProbe,
         budget: Budget,
         seed: int,
         chunk: int,

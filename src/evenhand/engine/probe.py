@@ -13,14 +13,14 @@ from evenhand.engine.gradients import Slopes, Source
 from evenhand.engine.text_gradients import WordSlopes
 from evenhand.errors import FLIP, TEXT_RANDOM, DataError, ModelError, Words
 from evenhand.models.base import Model
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.sklearn import SensitiveModel
 from evenhand.models.wrap import reading
 from evenhand.spaces.base import BoundSpace, Families, table
 from evenhand.spaces.tabular import Space
 
 
-class Asker:
+class ModelProbe:
     """Turns individuals into what the model takes, and its answers into what a criterion looks at."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Asker:
             model = model if model.sensitive is not None else model.told(table(ground).protected)
             model.check_groups(table(ground))
         self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
-        self.asking = Asking(model, timeout=timeout)
+        self.asking = ModelClient(model, timeout=timeout)
         self.contrasts = gradient is not None
         """Whether a search asks for contrasts, and so for scores."""
         self.slopes = Slopes(self, gradient) if gradient is not None and ground.supports("attributes") else None

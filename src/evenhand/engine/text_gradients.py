@@ -21,7 +21,7 @@ from evenhand.spaces.text.space import WORDS, BoundTextSpace
 from evenhand.spaces.text.tokens import Positions, Texts, Vocabulary
 
 if TYPE_CHECKING:
-    from evenhand.engine.probe import Asker
+    from evenhand.engine.probe import ModelProbe
     from evenhand.models.base import Model
     from evenhand.spaces.text.space import BoundTextSpace
 
@@ -52,7 +52,7 @@ class Masks:
 
     words = WORDS
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: ModelProbe) -> None:
         self._asker = asker
 
     def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
@@ -156,7 +156,7 @@ class WordSlopes:
         former where there are any.
     """
 
-    def __init__(self, asker: Asker, wanted: Source = "auto") -> None:
+    def __init__(self, asker: ModelProbe, wanted: Source = "auto") -> None:
         model, self.ground = asker.model, cast("BoundTextSpace", asker.ground)
         if wanted == "model" and not model.has_words:
             raise ModelError(f"{model.name} gives no gradients of words, which this search follows", remedy=FOR_TEXTS)
@@ -166,7 +166,7 @@ class WordSlopes:
         self._effects: Effects = Gradients(asker) if by_gradient else Masks(asker)
         self._vectors = WordVectors(model, self.ground.texts.vocabulary) if by_gradient else None
 
-    def check(self, asker: Asker, scores: npt.NDArray[np.float64]) -> None:
+    def check(self, asker: ModelProbe, scores: npt.NDArray[np.float64]) -> None:
         """Raise where what a function gives are labels after all, which tell no effects."""
         model = asker.model
         may_be_labels = model.threshold is None and model.classes is None and asker.criterion.needs_decisions
@@ -245,7 +245,7 @@ class Gradients:
 
     words = 2**18
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: ModelProbe) -> None:
         self._ground, self._asking = asker.ground, asker.asking
 
     def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:

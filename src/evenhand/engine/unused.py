@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
-from evenhand.engine.confirm import BRIEF, affordable
+from evenhand.engine.steadiness import BRIEF, affordable
 from evenhand.errors import ModelError
 from evenhand.spaces.base import table
 from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
-    from evenhand.engine.probe import Asker
+    from evenhand.engine.probe import ModelProbe
     from evenhand.spaces.base import Families
     from evenhand.spaces.text.space import TextSpace
 
@@ -32,7 +32,7 @@ BEYOND = "it may still disadvantage a group through other attributes: see eh.gro
 IN_TEXTS = "it may still disadvantage a group by what else is in the texts"
 
 
-def unread(asker: Asker) -> tuple[str, ...]:
+def unread(asker: ModelProbe) -> tuple[str, ...]:
     """Name the attributes of the space that are known not to reach the model."""
     return asker.model.unread(asker.space.names) if asker.ground.supports("attributes") else ()
 
@@ -60,7 +60,7 @@ def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
     return space.supports("attributes") and unreached(space, unused) == set(space.protected)
 
 
-def compare_scores(asker: Asker, families: Families) -> tuple[tuple[int, int] | None, int]:
+def compare_scores(asker: ModelProbe, families: Families) -> tuple[tuple[int, int] | None, int]:
     """Ask for the scores of families: of how many, and in how many some score changed; and how many rows that took.
 
     None where the model has no scores, or returns numbers that may well be labels. Of a slow model they are fewer.
@@ -84,7 +84,7 @@ def compare_scores(asker: Asker, families: Families) -> tuple[tuple[int, int] | 
     return (len(families), int(changed(families.to_grid(scores)).sum())), rows
 
 
-def scores_at_hand(asker: Asker, gaps: Sequence[npt.NDArray[np.float64]]) -> tuple[int, int] | None:
+def scores_at_hand(asker: ModelProbe, gaps: Sequence[npt.NDArray[np.float64]]) -> tuple[int, int] | None:
     """Tell the same of gaps of scores that are known already."""
     if not asker.scored or not gaps:
         return None
@@ -144,7 +144,7 @@ def statement(
     if received and not found and families and (scored is None or not scored[1]):
         said.append(_unchanged(received, families, scored, complete))
     if said:
-        said.append(Sentence(IN_TEXTS if space.noun == "text" else BEYOND))
+        said.append(Sentence(IN_TEXTS if space.supports("texts") else BEYOND))
     if left := [name for name in unused if name not in space.protected]:
         repeats = "tests that differ in nothing else are repeats; leave it out of the space"
         said.append(Sentence(f"the space has {{}}, which the model does not receive: {repeats}", (_listed(left),)))

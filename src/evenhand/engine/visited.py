@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.search import Strategy
 from evenhand.spaces.base import Block, BoundSpace, table
 from evenhand.spaces.individuals import Individuals
@@ -76,7 +76,7 @@ class Trail:
 class Origin:
     """What a run was made with and does not write down; it is known as long as the process lives."""
 
-    asker: Asker
+    asker: ModelProbe
     strategy: Strategy
     data: Any
     """Individuals, or None."""

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import plain
 from evenhand.errors import EstimateError
 from evenhand.estimates.tables import ALL_VALUES
 from evenhand.spaces.attributes import Attribute
 from evenhand.spaces.individuals import Rows
 from evenhand.spaces.tabular import Space
-from evenhand.words import plain
 
 QUARTILES = (0.25, 0.5, 0.75)
 

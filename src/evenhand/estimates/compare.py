@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from evenhand._format import level, percent, points, points_interval
 from evenhand.criteria import Criterion
-from evenhand.engine.confirm import Steadiness, noisy
 from evenhand.engine.judge import Judge
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.steadiness import Steadiness, noisy
 from evenhand.errors import RunError
 from evenhand.estimates.comparisons import Sureness, mcnemar
 from evenhand.estimates.plan import Plan
@@ -147,7 +147,7 @@ def compare(
     check_arguments(seed, CHUNK, None, None, timeout, None)
     askers = []
     for run, model, name in ((run_a, model_a, "model_a"), (run_b, model_b, "model_b")):
-        asker = Asker(model_of(run, model, name=name), run.space, criterion, timeout)
+        asker = ModelProbe(model_of(run, model, name=name), run.space, criterion, timeout)
         check_model(run, asker)
         askers.append(asker)
     rates = _rates(askers, run_a.space, criterion, Plan(samples=samples, confidence=confidence), seed)
@@ -197,7 +197,7 @@ def _differing(first: Space, second: Space) -> str:
     return "they differ in " + ", ".join(key for key in told[0] if told[0][key] != told[1][key])
 
 
-def _unfair(asker: Asker, run: Run) -> npt.NDArray[np.bool_]:
+def _unfair(asker: ModelProbe, run: Run) -> npt.NDArray[np.bool_]:
     """Judge every finding of a run by a model: whether anybody of the family is treated differently."""
     judge, size = Judge(asker, run.identity.seed), _size(asker)
     out = np.zeros(run.found, dtype=bool)
@@ -207,7 +207,7 @@ def _unfair(asker: Asker, run: Run) -> npt.NDArray[np.bool_]:
     return out
 
 
-def _rates(askers: list[Asker], space: Space, criterion: Criterion, plan: Plan, seed: int) -> Rates:
+def _rates(askers: list[ModelProbe], space: Space, criterion: Criterion, plan: Plan, seed: int) -> Rates:
     """Have both models judge the same individuals and count who is treated differently by which."""
     subject = subject_of(plan, space, criterion, None, None, seed, CHUNK)
     judges = [Judge(asker, seed) for asker in askers]
@@ -268,5 +268,5 @@ def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> R
     )
 
 
-def _size(asker: Asker) -> int:
+def _size(asker: ModelProbe) -> int:
     return max(1, CHUNK // asker.space.width)

@@ -18,12 +18,12 @@ from evenhand.criteria import Flip
 from evenhand.engine.accounting import Clock, Stop, Stored
 from evenhand.engine.gradients import DIFFERENCES
 from evenhand.engine.oracle import Oracle
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.engine.store import ANSWERS
 from evenhand.engine.visited import Trail, block_size
 from evenhand.errors import DATA, DECIDE, DIRECTORY, THRESHOLD, ModelError, RunError, SpaceError, StrategyError
 from evenhand.models.base import Model
-from evenhand.runs.replay import asker_of
+from evenhand.runs.replay import asker_of, check_run
 from evenhand.runs.run import Run
 from evenhand.search import Problem, Strategy
 from evenhand.spaces.attributes import Attribute
@@ -208,7 +208,7 @@ def _repeated(run: Run, strategy: Strategy, data: Individuals | None) -> Iterato
     if not run.tests:
         return
     identity, log = run.identity, Stored(run.directory / ANSWERS)
-    asker = Asker(Absent(run.gradient), run.space, Flip(), gradient=None if run.gradient is None else "auto")
+    asker = ModelProbe(Absent(run.gradient), run.space, Flip(), gradient=None if run.gradient is None else "auto")
     # Whatever ended the run: its tests are the first so many, because a budget never changes what a search asks.
     oracle = Oracle(asker, Budget(tests=run.tests), identity.seed, identity.chunk, log, Clock(log.times))
     answer: Any = None
@@ -388,7 +388,7 @@ def _testable(space: Space, people: Individuals, seed: int) -> npt.NDArray[np.bo
     return np.concatenate([block for block in blocks if block is not None])
 
 
-def _decisions(asker: Asker, people: Individuals, chunk: int) -> npt.NDArray[Any]:
+def _decisions(asker: ModelProbe, people: Individuals, chunk: int) -> npt.NDArray[Any]:
     if asker.model.regression:
         raise _no_decisions(f"{asker.model.name} returns numbers")
     table = Decisions()
@@ -408,8 +408,7 @@ def _no_decisions(got: str) -> ModelError:
 
 def _check_arguments(run: Any, accuracy: Any, samples: Any, seed: Any) -> tuple[int, int]:
     """Raise in words where an argument is of the wrong kind; return samples and seed as plain numbers."""
-    if not isinstance(run, Run):
-        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
+    check_run(run)
     require(run.space, "attributes")
     if not is_number(accuracy) or not 0 < accuracy <= 1:
         raise StrategyError(f"accuracy must be a number above 0 and up to 1, got {accuracy!r}")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.engine.judge import Mask
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import THRESHOLD, DataError
 from evenhand.estimates.favour import LOWER, Favour, alike, look_for
 from evenhand.estimates.intervals import Numbers
@@ -65,7 +65,7 @@ class Decided:
 
 
 def decided(
-    asker: Asker,
+    asker: ModelProbe,
     favour: Favour,
     rows: Rows,
     chunk: int,
@@ -108,7 +108,7 @@ def own_numbers(space: Space, data: Any, positions: npt.NDArray[np.int64], rows:
     return out
 
 
-def _inputs(asker: Asker, rows: Rows, part: slice, own: Mapping[str, Numbers]) -> Any:
+def _inputs(asker: ModelProbe, rows: Rows, part: slice, own: Mapping[str, Numbers]) -> Any:
     """Build what the model takes, with the data's own numbers in the columns where the space has others."""
     inputs = asker.inputs(rows[part])
     for name, numbers in own.items():

@@ -9,9 +9,9 @@ from evenhand._format import percent
 from evenhand._interrupts import Token, watched
 from evenhand._validate import is_int
 from evenhand.criteria import Criterion, Flip
-from evenhand.engine.confirm import RANDOM, TRIED, scores_come_along
 from evenhand.engine.judge import Exclude, Judge
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.steadiness import RANDOM, TRIED, scores_come_along
 from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.favour import Favour, look_for
@@ -164,7 +164,7 @@ def estimate(
             f"repeats={repeats} takes the most frequent decision, and {criterion!r} looks at scores, which have none; "
             "leave repeats out, and average the scores of a model that wavers before evenhand sees them"
         )
-    asker = Asker(wrap(model), attributes, criterion, timeout)
+    asker = ModelProbe(wrap(model), attributes, criterion, timeout)
     favour = Favour(asker.model, favourable)
     subject = subject_of(plan, attributes, criterion, data, weights, seed, chunk)
     return measured(plan, subject, asker, favour, seed, watch)[0]
@@ -174,7 +174,7 @@ def estimate(
 def measured(
     plan: Plan,
     subject: SurveyTarget,
-    asker: Asker,
+    asker: ModelProbe,
     favour: Favour,
     seed: int,
     watch: Watch,
@@ -223,7 +223,7 @@ class SurveyFailed(Exception):
 def _surveyed(
     plan: Plan,
     subject: SurveyTarget,
-    asker: Asker,
+    asker: ModelProbe,
     favour: Favour,
     seed: int,
     watch: Watch,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import json_value, native, plain
 from evenhand._rng import Stream
 from evenhand.engine.judge import Mask
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import ORDER, THRESHOLD, ModelError, SpaceError
 from evenhand.models.base import Model
-from evenhand.words import native, plain, plain_json
 
 HIGHER, LOWER = "higher", "lower"
 SHOWN = 8
@@ -202,7 +202,7 @@ class Favour:
         )
 
 
-def look_for(favour: Favour, asker: Asker) -> int:
+def look_for(favour: Favour, asker: ModelProbe) -> int:
     """Ask about drawn individuals where a decision that is named was not met; raise if it is not met there either.
 
     Few rows need not meet every decision. Returns how many were asked.
@@ -279,7 +279,7 @@ def wish_json(wanted: Wanted) -> Any:
     >>> wish_json(Order(["no", "yes"])), wish_json(("a", "b")), wish_json(np.int64(1))
     ({'order': ['no', 'yes']}, ['a', 'b'], 1)
     """
-    values = [plain_json(native(one)) for one in outcomes_of(wanted)]
+    values = [json_value(native(one)) for one in outcomes_of(wanted)]
     if isinstance(wanted, Order):
         return {"order": values}
     return values if isinstance(wanted, tuple) else values[0] if values else None

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand._format import estimated, level, number, number_interval
+from evenhand._format import estimated, level, number, number_interval, to_plain
 from evenhand._validate import is_number
 from evenhand.criteria import Flip, Gap
-from evenhand.engine.confirm import Steadiness, noisy
 from evenhand.engine.judge import CHUNK
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.steadiness import Steadiness, noisy
 from evenhand.errors import AMOUNTS, DataError, EstimateError, ModelError
 from evenhand.estimates.banding import bandings
 from evenhand.estimates.deciding import Truth, decided, own_numbers
@@ -21,7 +21,6 @@ from evenhand.estimates.favour import LOWER, Favour, Order, wish, wish_json
 from evenhand.estimates.group_rates import Group, rates
 from evenhand.estimates.intervals import Numbers
 from evenhand.estimates.populations import check_weights
-from evenhand.estimates.result import plain
 from evenhand.estimates.words import listed
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
@@ -59,9 +58,9 @@ class Groups:
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values."""
-        return {name: plain(value) for name, value in vars(self).items() if name not in ("groups", "favourable")} | {
+        return {name: to_plain(value) for name, value in vars(self).items() if name not in ("groups", "favourable")} | {
             "favourable": wish_json(self.favourable),
-            "groups": plain([asdict(g) for g in self.groups]),
+            "groups": to_plain([asdict(g) for g in self.groups]),
         }
 
     @property
@@ -158,7 +157,7 @@ def groups(
     wrapped = wrap(model)
     if favourable is None and not wrapped.regression:
         raise EstimateError("must be the decision that people want: group figures need it", parameter="favourable")
-    asker = Asker(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
+    asker = ModelProbe(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
     asker.asking.instead = AMOUNTS
     favour = Favour(wrapped, favourable)
     encoded = space.encode(data)

@@ -137,7 +137,7 @@ class Plan:
         tests = space.coding.total if singly(space, criterion) else space.tests
         if self.population != "uniform" or self.exact is False:
             return False
-        if space.combinations > space.limit or not space.coding.fits or tests > SMALL:
+        if space.combinations > space.max_family_size or not space.coding.fits or tests > SMALL:
             if self.exact:
                 raise EstimateError(_too_large(space, tests))
             return False
@@ -181,9 +181,9 @@ def check_data(plan: Plan, data: Any, weights: Any) -> None:
 
 
 def _too_large(space: Space, tests: int) -> str:
-    if space.combinations > space.limit:
+    if space.combinations > space.max_family_size:
         return (
             f"exact=True compares everyone with all of their counterparts, but {count(space.combinations)} are more "
-            f"than the space's limit of {space.limit:,}; raise limit, or protect fewer attributes"
+            f"than the space's limit of {space.max_family_size:,}; raise limit, or protect fewer attributes"
         )
     return f"exact=True is for spaces of up to {SMALL:,} tests, this one has {count(tests)}; leave it out to sample"

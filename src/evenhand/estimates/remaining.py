@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import high, interval, level, percent
+from evenhand._format import high, interval, level, percent, to_plain
 from evenhand.errors import EstimateError
 from evenhand.estimates.intervals import at_most, clopper_pearson
-from evenhand.estimates.result import Estimate, plain
+from evenhand.estimates.result import Estimate
 from evenhand.runs.run import Run
 from evenhand.spaces.base import require, table
 from evenhand.spaces.individuals import Individuals, Rows
@@ -53,7 +53,7 @@ class Remaining:
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values."""
-        return {name: plain(value) for name, value in {**asdict(self), "undiscovered": self.undiscovered}.items()}
+        return {name: to_plain(value) for name, value in {**asdict(self), "undiscovered": self.undiscovered}.items()}
 
     def __repr__(self) -> str:
         if not self.findings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import to_plain
 from evenhand.criteria import Criterion
 from evenhand.engine.unused import is_unaware, statement, unreached, unread
 from evenhand.estimates.bounds import UNFINISHED, Aim, bounds
@@ -207,7 +207,7 @@ class Estimate:
             "by_term": [{**asdict(term), "shares": dict(term.shares)} for term in self.terms],
             "note": self.note,
         }
-        return {name: plain(value) for name, value in out.items()}
+        return {name: to_plain(value) for name, value in out.items()}
 
     def __repr__(self) -> str:
         lines = [f"Estimate: {self.sentence}"]
@@ -356,32 +356,3 @@ def _frame(comparisons: list[Comparison]) -> pd.DataFrame:
         )
     columns = [name for name in Comparison.__dataclass_fields__ if name != "gaps"]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
-
-
-def plain(value: Any) -> Any:
-    """Turn values into those that JSON has; a missing one is None.
-
-    >>> plain({"age": np.float64("nan"), "sex": "F"})
-    {'age': None, 'sex': 'F'}
-    """
-    if isinstance(value, dict):
-        return {str(name): plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else _written(value)
-
-
-def _written(value: Any) -> str:
-    """Write an object so that it reads the same in every process: without its address, with the settings it tells."""
-    text = str(value)
-    if text != object.__repr__(value):
-        return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
-    settings = getattr(value, "get_params", None)
-    if not callable(settings):
-        return type(value).__name__
-    shown = (f"{name}={plain(part)!r}" for name, part in settings(deep=False).items())
-    return f"{type(value).__name__}({', '.join(shown)})"

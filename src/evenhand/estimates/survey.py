@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Outputs
-from evenhand.engine.confirm import ALONE, STEADY, Steadiness, rounding_alone
 from evenhand.engine.judge import Judge, Judged, Mask, ask_mixed
+from evenhand.engine.steadiness import ALONE, STEADY, Steadiness, rounding_alone
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError
 from evenhand.estimates.favour import Favour
 from evenhand.estimates.noise import MEASURED, measure_noise, repeats_for
@@ -126,7 +126,7 @@ class Survey:
     @property
     def sampled(self) -> bool:
         """Whether individuals are compared with a sample of their counterparts only."""
-        return self.space.combinations > self.space.limit
+        return self.space.combinations > self.space.max_family_size
 
     @property
     def unasked(self) -> int:

@@ -223,7 +223,7 @@ def tables_of(space: Space) -> list[Table]:
     >>> [table.attributes for table in tables_of(space)]
     [('a',), ('b',), ('a', 'b')]
     """
-    if space.combinations > space.limit:
+    if space.combinations > space.max_family_size:
         # Each individual is compared with a sample of its own, in which a given pair is seldom.
         return []
     singles = [Table(space, (i,)) for i in range(len(space.protected))]

@@ -65,7 +65,7 @@ class TermCounts:
         """Count a block; numbers are no decisions, and not counted as such."""
         assert outputs.labels is not None
         row, place, identity = families.identities
-        whole = self._ground.counterparts[families.individuals.seeds] < self._ground.space.limit
+        whole = self._ground.counterparts[families.individuals.seeds] < self._ground.space.max_family_size
         row, place, identity = row[whole[row]], place[whole[row]], identity[whole[row]]
         self._texts += np.bincount(identity, minlength=len(self.names))
         if self._level is not None and outputs.scores is not None:

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from evenhand import _interrupts as interrupts
 from evenhand._rng import Stream
 from evenhand.criteria import Criterion
-from evenhand.engine.confirm import (
+from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.steadiness import (
     ALONE,
     RANDOM,
     ROUNDING,
@@ -23,8 +25,6 @@ from evenhand.engine.confirm import (
     same,
     scores_come_along,
 )
-from evenhand.engine.judge import CHUNK, Judge, Judged, Mask, ask_mixed, blocks
-from evenhand.engine.probe import Asker
 from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
 from evenhand.errors import TEXTS, EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.bounds import of_counts
@@ -83,7 +83,7 @@ def judged(
     (array([1, 2]), array([ True, False]))
     """
     ground = space.begin(list(texts))
-    asker = Asker(model, ground, criterion)
+    asker = ModelProbe(model, ground, criterion)
     judge = Judge(asker, seed, chunk=CHUNK)
     unfair = [judge.judge(judge.families(block)).unfair for block in blocks(ground, ground.seeds)]
     return ground.positions, np.concatenate(unfair)
@@ -92,7 +92,7 @@ def judged(
 class TextSurvey:
     """Judges texts as they are, block by block; counts, and asks what it finds again."""
 
-    def __init__(self, asker: Asker, people: TextIndividuals, seed: int, chunk: int) -> None:
+    def __init__(self, asker: ModelProbe, people: TextIndividuals, seed: int, chunk: int) -> None:
         self.judge, self.people = Judge(asker, seed, chunk=chunk), people
         self.asker, self.ground = asker, people.ground
         self.apart = self._again = 0
@@ -128,7 +128,7 @@ class TextSurvey:
     def sampled(self) -> bool:
         """Whether one of them was compared with a sample of its counterparts."""
         seeds = self.people.seeds[: self.samples]
-        return bool((self.ground.counterparts[seeds] >= self.ground.space.limit).any())
+        return bool((self.ground.counterparts[seeds] >= self.ground.space.max_family_size).any())
 
     @property
     def seconds(self) -> float:
@@ -223,7 +223,7 @@ def measured_texts(
     Estimate: exactly 66.7% of the data's 3 texts with a protected term are treated differently; every one was judged
     """
     ground = space.begin(data)
-    asker = Asker(model, ground, criterion, timeout)
+    asker = ModelProbe(model, ground, criterion, timeout)
     people = ground.seeds
     if exclude is not None:
         people = people[~exclude(people)]

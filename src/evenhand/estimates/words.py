@@ -32,7 +32,7 @@ def listed(values: dict[str, object]) -> str:
     >>> listed({"sex": "F", "race": "black"})
     'sex F, race black'
     """
-    from evenhand.words import phrase
+    from evenhand._format import phrase
 
     return ", ".join(phrase(name, value) for name, value in values.items())
 
@@ -52,7 +52,7 @@ def treated(space: Space | TextSpace, criterion: Criterion) -> str:
     texts = space.noun == "text"
     if criterion == Flip() or (space.noun != "text" and table(space).combinations <= 2):
         return "treated differently"
-    from evenhand.words import plain
+    from evenhand._format import plain
 
     what = "words" if texts else "values" if len(space.protected) == 1 else "combinations"
     return f"such that some two {what} of {' and '.join(map(plain, space.protected))} are treated differently"
@@ -162,7 +162,7 @@ def more_of(term: Term, scored: tuple[Any, ...], confidence: float) -> str:
     >>> more_of(Term("religion", "Sikh", 40, (), 0.5, -0.21, -0.22, -0.2), ("toxic",), 0.95)
     'with “Sikh” the score for “toxic” is 0.21 lower than with the other terms of religion (95% CI 0.2 to 0.22)'
     """
-    from evenhand.words import plain
+    from evenhand._format import plain
 
     if term.difference is None or term.difference_low is None or term.difference_high is None:
         return ""
@@ -177,7 +177,7 @@ def more_of(term: Term, scored: tuple[Any, ...], confidence: float) -> str:
 
 
 def _short(value: object) -> str:
-    from evenhand.words import plain
+    from evenhand._format import plain
 
     text = plain(value)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
@@ -192,7 +192,7 @@ def said(c: Comparison, scored: tuple[Any, ...] = (), confidence: float = 0.95) 
     >>> said(c)
     'sex M favoured over sex F: net 7% (5% to 9%), M in 8% of pairs, F in 1%'
     """
-    from evenhand.words import plain
+    from evenhand._format import plain
 
     pair = f"{listed(c.first)} and {listed(c.second)}"
     numbers = more(c, scored, confidence)

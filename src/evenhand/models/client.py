@@ -84,7 +84,7 @@ class Calls:
             taken = time.monotonic() - start
             self.pace = taken / rows if self.pace is None else min(self.pace, taken / rows)
             if self.fixed is None:
-                self._climb(taken, full=rows == size)
+                self._climb(rows, taken)
             at += size
 
     @contextmanager
@@ -96,15 +96,15 @@ class Calls:
         finally:
             self.fixed = before
 
-    def _climb(self, seconds: float, full: bool) -> None:
-        if full and seconds < SHORT / 2:
-            self.size = min((4 if seconds < SHORT / 8 else 2) * self.size, LARGEST)
+    def _climb(self, rows: int, seconds: float) -> None:
+        if seconds < SHORT / 2:
+            self.size = max(self.size, min((4 if seconds < SHORT / 4 else 2) * rows, LARGEST))
         elif seconds > 2 * SHORT:
             # Never for good: the first call of a model may have loaded something.
             self.size = max(self.size // 2, FIRST)
 
 
-class Asking:
+class ModelClient:
     """The one place where a model is called: answers come back checked, faults as `ModelError`.
 
     Parameters
@@ -120,7 +120,7 @@ class Asking:
     --------
     >>> import numpy as np
     >>> from evenhand.models.wrap import wrap
-    >>> asking = Asking(wrap(lambda X: X[:, 0] > 1, input="array"))
+    >>> asking = ModelClient(wrap(lambda X: X[:, 0] > 1, input="array"))
     >>> asking.labels(np.array([[1.0], [2.0]]), 2)
     array([False,  True])
     """

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evenhand.errors import FRAME, DataError, EvenhandError, ModelError, ModelTimeout
 from evenhand.models.base import Array, Floats, Model
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.outputs import as_labels, as_scores, to_array
 from evenhand.models.sklearn import EstimatorModel
 from evenhand.models.wrap import CallableModel
@@ -65,7 +65,7 @@ def _nothing(model: Model) -> tuple[Floats, Array]:
 def _ask(model: Model, rows: Any, n: int, decide: bool) -> tuple[Array, bool]:
     """Ask for scores, or labels where there are none or decisions are other than the scores; say which they are."""
     if not isinstance(model, CallableModel):
-        asking = Asking(model)
+        asking = ModelClient(model)
         if model.has_scores and (follows(model) or not decide):
             try:
                 return asking.scores(rows, n), True

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import EstimateError, MissingExtra, SpaceError
 from evenhand.estimates.estimating import CHUNK, measured
 from evenhand.estimates.favour import Favour
@@ -161,7 +161,7 @@ class Inquiry:
     def _estimate(self, model: Model, space: Space, plan: Plan, number: int) -> tuple[Estimate, Mask]:
         seed, watch = seed_of(self.seed, "final", number), Watch(plan, CHUNK, None)
         favour = Favour(model, self.favourable if space is self.held.space else None)
-        asker = Asker(model, space, self.criterion)
+        asker = ModelProbe(model, space, self.criterion)
         subject = subject_of(plan, space, self.criterion, self.held.frame, None, seed, CHUNK)
         result, survey = measured(plan, subject, asker, favour, seed, watch, self.used.barring(seed))
         if result.stop == "interrupted":
@@ -211,5 +211,7 @@ def movable(space: Space) -> list[str]:
 def alone(space: Space, name: str) -> Space:
     """Return the space with one attribute protected and no other; of many ordered values a few stand for all."""
     links = {name: space.links[name]} if name in space.links else None
-    limit = STRATA if space.attributes[space.column(name)].ordered else space.limit
-    return Space(space.attributes, [name], [c.text for c in space.constraints], links, min(limit, space.limit))
+    limit = STRATA if space.attributes[space.column(name)].ordered else space.max_family_size
+    return Space(
+        space.attributes, [name], [c.text for c in space.constraints], links, min(limit, space.max_family_size)
+    )

@@ -99,7 +99,7 @@ def _chosen(space: Space, shares: Shares | None) -> tuple[Rows, npt.NDArray[np.f
     Of too many, one is taken from the middle of each of ``limit`` equal stretches; of too many shares the largest.
     """
     sizes = [space.attributes[j].size for j in space.protected_columns]
-    total, limit = space.combinations, space.limit
+    total, limit = space.combinations, space.max_family_size
     if shares is None:
         # Python's own numbers: there may be more combinations than 64 bits count.
         step, first = (1, 0) if total <= limit else (total // limit, total // (2 * limit))
@@ -145,7 +145,12 @@ def _joined(space: Space, columns: tuple[int, ...]) -> tuple[Rows, npt.NDArray[n
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    small = Space([space.attributes[j] for j in columns], space.protected, links=space.links, limit=space.limit)
+    small = Space(
+        [space.attributes[j] for j in columns],
+        space.protected,
+        links=space.links,
+        max_family_size=space.max_family_size,
+    )
     total, width = small.coding.total, small.combinations
     if total * width > LARGEST:
         raise SpaceError(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand._format import visible
-from evenhand.estimates.result import Estimate, plain
+from evenhand._format import to_plain, visible
+from evenhand.estimates.result import Estimate
 from evenhand.repairs.evidence import Evidence
 from evenhand.repairs.scoring import Interval, auc_difference, calibration_difference, share_difference
 from evenhand.repairs.text_rows import UsedTexts
@@ -114,7 +114,7 @@ class Repair:
     def to_dict(self) -> dict[str, Any]:
         """Give everything in plain values, the models not included."""
         return {
-            "method": {"method": type(self.method).__name__.lower(), **plain(vars(self.method))},
+            "method": {"method": type(self.method).__name__.lower(), **to_plain(vars(self.method))},
             "changed": self.changed,
             "reason": self.reason,
             "verdict": self.verdict,
@@ -124,12 +124,12 @@ class Repair:
             "seconds": self.seconds,
             "confidence": self.confidence,
             "seed": self.seed,
-            "settings": plain(self.settings),
+            "settings": to_plain(self.settings),
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
             "rejected": None if self.rejected is None else self.rejected.to_dict(),
             "differences": {
-                name: None if one is None else plain(asdict(one)) for name, one in self.differences.items()
+                name: None if one is None else to_plain(asdict(one)) for name, one in self.differences.items()
             },
             "shifts": [{**asdict(shift), "rose": shift.rose} for shift in self.shifts],
             "moved": list(self.moved),
@@ -148,7 +148,7 @@ class Repair:
 def figures(evidence: Evidence) -> dict[str, Interval | None]:
     """Lay a model's figures out by name."""
     calibrated, run = evidence.calibration, evidence.audit
-    of_texts = run.space.noun == "text"
+    of_texts = run.space.supports("texts")
     share = None if evidence.kept is None else Interval(evidence.kept, math.nan, math.nan)
     return {
         **({KEPT: share} if of_texts else {"uniform": _interval(evidence.uniform)}),
@@ -173,7 +173,7 @@ def differences(before: Evidence, after: Evidence, confidence: float, seed: int)
     # Findings of one walk are much alike, so their share has no interval.
     kept = None if before.kept is None or after.kept is None else Interval(after.kept - 1, math.nan, math.nan)
     return {
-        **({KEPT: kept} if before.audit.space.noun == "text" else {"uniform": uniform}),
+        **({KEPT: kept} if before.audit.space.supports("texts") else {"uniform": uniform}),
         "data": rate_difference(before, after, "data", confidence),
         # A search goes where it finds: its share is no estimate, and has no interval.
         "found by the check": Interval(shares[1] - shares[0], math.nan, math.nan),

@@ -12,7 +12,7 @@ from evenhand.errors import DataError, ModelError
 from evenhand.estimates.favour import alike
 from evenhand.estimates.intervals import clopper_pearson, tango
 from evenhand.models.base import Model
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.repairs.rows import Labelled
 from evenhand.repairs.text_rows import LabelledTexts
 
@@ -67,7 +67,7 @@ class Answers:
 
 def answers(model: Model, rows: Labelled | LabelledTexts) -> Answers:
     """Ask a model about labelled rows or texts, as they are."""
-    X, asking, n = rows.asked(model), Asking(model), len(rows)
+    X, asking, n = rows.asked(model), ModelClient(model), len(rows)
     parts = [X[i : i + CHUNK] for i in range(0, n, CHUNK)]
     # In one call each: a user's frame keeps its index, by which a model may look rows up.
     with asking.calls.at_once():
@@ -98,7 +98,7 @@ def as_texts(values: npt.NDArray[Any], labels: list[Any]) -> npt.NDArray[Any]:
     return np.array(texts)[codes]
 
 
-def _scores(asking: Asking, parts: list[Any]) -> Numbers | None:
+def _scores(asking: ModelClient, parts: list[Any]) -> Numbers | None:
     """Ask for scores; None where there are none, or where they are nothing but labels."""
     if not asking.model.has_scores:
         return None

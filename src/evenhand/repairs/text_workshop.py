@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand.budget import StopReason
 from evenhand.engine.judge import blocks
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.estimates.texts import judged
 from evenhand.models.base import Model
 from evenhand.models.wrap import reading
@@ -125,6 +125,6 @@ class TextWorkshop(Workshop):
         return float(judged(wrapped, self.rows.space, some.texts, self.criterion, self.seed)[1].mean())
 
     def _digest(self, model: Any) -> str:
-        asker = Asker(self.trainer.wrap(model), self.rows.space, self.criterion)
+        asker = ModelProbe(self.trainer.wrap(model), self.rows.space, self.criterion)
         labels, scores = asker.both(self.rows.texts[:FIXED_ROWS])
         return digest_of_answers(labels if scores is None else scores)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.criteria import Flip
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import DataError, StrategyError
 from evenhand.estimates.favour import alike
 from evenhand.repairs.rows import Labelled
@@ -100,7 +100,7 @@ def _own(rows: Labelled, voters: Sequence[Any], seed: int) -> list[Voter]:
     out: list[Voter] = []
     for voter in voters:
         trainer = Trainer(voter, seed, rows.columns)
-        asker = Asker(trainer.wrap(trainer(rows)), rows.space, Flip())
+        asker = ModelProbe(trainer.wrap(trainer(rows)), rows.space, Flip())
         out.append(asker.labels)
     return out
 

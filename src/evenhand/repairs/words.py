@@ -26,7 +26,7 @@ def verdict(r: Repair) -> str:
     """Say what a repair changed, or why it changed nothing."""
     if not r.changed:
         return visible(f"{r.reason}; the original model is handed back")
-    first = "data" if r.after.audit.space.noun == "text" else "uniform"
+    first = "data" if r.after.audit.space.supports("texts") else "uniform"
     parts = [
         change("discrimination", first, r.before, r.after, r.differences[first]),
         _removed(r) if first == "data" else change("it", "data", r.before, r.after, r.differences["data"]),
@@ -84,7 +84,7 @@ def not_shown(evidence: Evidence, name: str = "uniform") -> str:
 
 
 def _population(name: str, evidence: Evidence) -> str:
-    return "texts" if evidence.audit.space.noun == "text" else name
+    return "texts" if evidence.audit.space.supports("texts") else name
 
 
 def rate(e: Estimate) -> str:
@@ -122,7 +122,7 @@ def _removed(r: Repair) -> str:
 def _check(r: Repair) -> str:
     first, second = r.before.audit, r.after.audit
     name = second.identity.search
-    other = "from the held-out texts" if second.space.noun == "text" else "which the repair did not use"
+    other = "from the held-out texts" if second.space.supports("texts") else "which the repair did not use"
     return (
         f"{name}, {other}, finds {second.found:,} in {second.tests:,} tests, and found "
         f"{first.found:,} in {first.tests:,} before"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
-from evenhand.engine.probe import Asker
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.estimates.estimating import estimate
 from evenhand.repairs.rows import Labelled
@@ -177,6 +177,6 @@ class Workshop:
         return found.rate
 
     def _digest(self, model: Any) -> str:
-        asker = Asker(self.trainer.wrap(model), self.space, self.criterion)
+        asker = ModelProbe(self.trainer.wrap(model), self.space, self.criterion)
         labels, scores = asker.both(self.space.probes(self.rows.encoded.individuals).rows)
         return digest_of_answers(labels if scores is None else scores)

@@ -1,6 +1,6 @@
 """The report of a run: one offline HTML file for readers who never ran anything."""
 
-from evenhand.reports.making import report
-from evenhand.reports.short import short
+from evenhand.reports.render import summary
+from evenhand.reports.report import ReportOptions, report
 
-__all__ = ["report", "short"]
+__all__ = ["ReportOptions", "report", "summary"]

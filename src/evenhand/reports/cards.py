@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evenhand.explanations.result import Example, Examples
-from evenhand.reports.cutting import cut, listed, short
+from evenhand._format import native, outcome, plain, same
+from evenhand.explanations.examples import Example, Examples
+from evenhand.reports.figures import cut, listed, short
+from evenhand.runs.pairs import Pair
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.text.diff import Piece
-from evenhand.text_words import TextPair
-from evenhand.words import Pair, native, outcome, plain, same
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,47 @@ class Card:
     """How far apart the scores are, where scores were looked at."""
 
 
-def cards_of_examples(examples: Examples, protected: Sequence[str], data: Any, numbered: bool) -> list[Card]:
+def cards_of_examples(examples: Examples, data: Any, numbered: bool) -> list[Card]:
     """Make cards of findings that were brought to real people; ``numbered``: places in the data are the user's own."""
     columns = columns_of(data)
-    return [_of_example(example, protected, _recorded(example, columns), numbered) for example in examples]
+    return [_of_example(example, _recorded(example, columns), numbered) for example in examples]
 
 
-def cards_of_pairs(pairs: Sequence[Pair | TextPair], protected: Sequence[str]) -> list[Card]:
-    """Make cards of findings as they are.
+def card_of(pair: Pair, head: str = "", was: dict[str, str] | None = None, notes: Sequence[str] = ()) -> Card:
+    """Make a card of a pair; ``was`` has the real person's values where others were put in their place.
 
-    >>> pair = Pair({"age": 34, "sex": "F"}, {"sex": "M"}, "refused", "granted", 1.0)
-    >>> card = cards_of_pairs([pair], ["sex"])[0]
+    >>> card = card_of(Pair({"age": 34, "sex": "F"}, {"sex": "M"}, "refused", "granted", 1.0, protected=("sex",)))
     >>> card.who, card.said, card.lines[0]
     (('sex F', 'sex M'), ('refused', 'granted'), Line(name='sex', values=('F', 'M'), kind='protected', was=None))
     """
-    return [_of_text(pair) if isinstance(pair, TextPair) else _of_pair(pair, protected) for pair in pairs]
+    card = Card(
+        ("", ""),
+        (cut(outcome(pair.decision)), cut(outcome(pair.counterpart_decision))),
+        head or pair.origin,
+        texts=pair.pieces,
+        notes=list(notes),
+        gap=pair.gap if pair.measured else None,
+    )
+    if pair.pieces is not None:
+        return card
+    known, other = was or {}, pair.individual | pair.changes
+    differing = [name for name in (*pair.protected, *pair.individual) if name in pair.changes]
+    lines = [
+        Line(
+            short(name),
+            (short(pair.individual[name]), short(other[name])),
+            "protected" if name in pair.protected else "follows",
+            known.get(name),
+        )
+        for name in dict.fromkeys(differing)
+    ]
+    lines += [
+        Line(short(name), (short(value),), was=known.get(name))
+        for name, value in pair.individual.items()
+        if name not in pair.changes
+    ]
+    sides = [{name: side[name] for name in pair.protected if name in pair.changes} for side in (pair.individual, other)]
+    return replace(card, who=(listed(sides[0]), listed(sides[1])), lines=lines)
 
 
 def _recorded(example: Example, columns: Mapping[str, Any]) -> dict[str, str]:
@@ -75,7 +101,7 @@ def _recorded(example: Example, columns: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
-def _of_example(example: Example, protected: Sequence[str], was: dict[str, str], numbered: bool) -> Card:
+def _of_example(example: Example, was: dict[str, str], numbered: bool) -> Card:
     notes = []
     if example.odd:
         together = "; ".join(f"{short(one)} and {short(other)}" for one, other in example.odd)
@@ -84,51 +110,7 @@ def _of_example(example: Example, protected: Sequence[str], was: dict[str, str],
         notes.append("Nobody in the data is quite like this.")
     who = f"Row {example.row:,} of the data" if numbered and example.row is not None else "Somebody in the data"
     count = len(was)
-    head = f"{who}, exactly as recorded" if not count else f"{who}, with {count} {'value' if count == 1 else 'values'}"
-    head += " changed" if count else ""
-    return replace(_of_pair(example.pair, protected, head, was, notes), stands_for=example.stands_for)
-
-
-def _of_pair(
-    pair: Pair,
-    protected: Sequence[str],
-    head: str = "An individual of the space",
-    was: dict[str, str] | None = None,
-    notes: Sequence[str] = (),
-) -> Card:
-    known, other = was or {}, pair.individual | pair.changes
-    differing = [name for name in (*protected, *pair.individual) if name in pair.changes]
-    lines = [
-        Line(
-            short(name),
-            (short(pair.individual[name]), short(other[name])),
-            "protected" if name in protected else "follows",
-            known.get(name),
-        )
-        for name in dict.fromkeys(differing)
-    ]
-    lines += [
-        Line(short(name), (short(value),), was=known.get(name))
-        for name, value in pair.individual.items()
-        if name not in pair.changes
-    ]
-    sides = [{name: side[name] for name in protected if name in pair.changes} for side in (pair.individual, other)]
-    return Card(
-        (listed(sides[0]), listed(sides[1])),
-        (cut(outcome(pair.decision)), cut(outcome(pair.counterpart_decision))),
-        head,
-        lines,
-        notes=list(notes),
-        gap=pair.gap if pair.measured else None,
+    head = (
+        f"{who}, with {count} {'value' if count == 1 else 'values'} changed" if count else f"{who}, exactly as recorded"
     )
-
-
-def _of_text(pair: TextPair) -> Card:
-    count = len(pair.changed)
-    head = f"Text {pair.seed:,} of the data, " + (
-        "but for the swap exactly as written" if not count else f"with {count} {'word' if count == 1 else 'words'}"
-    )
-    head += " replaced in both" if count else ""
-    said = cut(outcome(pair.decision)), cut(outcome(pair.counterpart_decision))
-    texts = pair.pieces("individual"), pair.pieces("counterpart")
-    return Card(("", ""), said, head, texts=texts, gap=pair.gap if pair.measured else None)
+    return replace(card_of(example.pair, head, was, notes), stands_for=example.stands_for)

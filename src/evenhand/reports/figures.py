@@ -6,21 +6,26 @@ which it was reached. Numbers that were calculated on the way carry none, so a t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from evenhand import _format
-from evenhand._format import Figure, Sentence, visible
+from evenhand._format import Figure, Sentence, plain, visible
 from evenhand.criteria import Criterion
-from evenhand.reports.cutting import words
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 T = TypeVar("T")
+
+MOST, END = 90, 25
+"""Characters of a value that are shown, and how many of them are its last."""
+_LONG = re.compile(rf"\S{{{MOST + 1},}}")
 
 
 class Whole(int):
@@ -74,7 +79,7 @@ class Sourced:
 def sourced(value: T, source: str = "") -> T:
     """Have a value carry its source.
 
-    >>> from evenhand.explanations.result import Rate
+    >>> from evenhand.explanations.regions import Rate
     >>> rate = sourced(Rate(31, 100, 0.22, 0.41), "regions.everybody")
     >>> rate.low, rate.low.source, hasattr(2 * rate.low, "source")
     (0.22, 'regions.everybody.low', False)
@@ -110,29 +115,9 @@ def written(value: float, how: str) -> Markup:
     return Markup('<data value="{}" data-source="{}" data-as="{}">{}</data>').format(exact, source, how, text)
 
 
-def percent(share: float) -> Markup:
-    """Write a share."""
-    return written(share, "percent")
-
-
-def count(value: float) -> Markup:
-    """Write how many."""
-    return written(value, "count")
-
-
-def number(value: float) -> Markup:
-    """Write a number that is no share."""
-    return written(value, "number")
-
-
-def level(confidence: float) -> Markup:
-    """Write a confidence."""
-    return written(confidence, "level")
-
-
-def high(share: float) -> Markup:
-    """Write a bound."""
-    return written(share, "high")
+percent, count, number, level, high = (
+    partial(written, how=how) for how in ("percent", "count", "number", "level", "high")
+)
 
 
 def interval(low: float, upper: float) -> Markup:
@@ -177,3 +162,39 @@ def say(text: str, *parts: Any) -> Markup:
     return Markup(text).format(
         *(visible(part) if isinstance(part, str) and not isinstance(part, Markup) else part for part in parts)
     )
+
+
+def cut(text: str) -> str:
+    """Leave out the middle of a long text.
+
+    >>> len(cut("a" * 3000 + "b")), cut("a" * 3000 + "b")[-3:], cut("as it is")
+    (90, 'aab', 'as it is')
+    """
+    return text if len(text) <= MOST else f"{text[: MOST - END - 1]}…{text[-END:]}"
+
+
+def short(value: Any) -> str:
+    """Write a value for a reader, cut where it is long.
+
+    >>> short(0.30000000000000004)
+    '0.3'
+    """
+    return cut(plain(value))
+
+
+def words(text: str) -> str:
+    """Cut what is long and has no space.
+
+    >>> words("job in {clerk, " + "x" * 3000 + "}")[:30], len(words("x" * 3000))
+    ('job in {clerk, xxxxxxxxxxxxxxx', 90)
+    """
+    return _LONG.sub(lambda found: cut(found[0]), text)
+
+
+def listed(values: Mapping[str, object]) -> str:
+    """Write protected values as a reader says them.
+
+    >>> listed({"sex": "F", "race": "black"})
+    'sex F, race black'
+    """
+    return ", ".join(f"{short(name)} {short(value)}" for name, value in values.items())

@@ -2,35 +2,108 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evenhand._format import native, number, plain
 from evenhand.budget import StopReason
-from evenhand.criteria import KINDS, Criterion, Flip
+from evenhand.criteria import KINDS, Criterion, Flip, Pairwise
 from evenhand.engine.unused import statement
 from evenhand.errors import EvenhandError
-from evenhand.estimates.favour import directs
+from evenhand.estimates.favour import LOWER, Order, alike, directs, outcomes_of
 from evenhand.estimates.tables import ALL_VALUES, spread
 from evenhand.estimates.words import more
-from evenhand.reports.counting import Counted
-from evenhand.reports.cutting import listed, short
-from evenhand.reports.figures import count, given, high, interval, level, percent, say, told
-from evenhand.words import native, plain
+from evenhand.reports.figures import count, given, high, interval, level, listed, percent, say, short, told
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
     from evenhand.estimates.comparisons import Comparison
     from evenhand.estimates.result import Estimate
-    from evenhand.reports.gathering import Content
-    from evenhand.reports.subject import ReportInputs
+    from evenhand.reports.content import Content
+    from evenhand.reports.report import ReportInputs
     from evenhand.runs.run import Run
 
 TEXTS = "texts like those given with a protected term"
 EACH = "Each was compared with a sample of its"
+NET = "Net is the first of these shares less the second: above zero, the first of the two is better off."
+SHOWN = {
+    "both ways": "differs both ways alike",
+    "none found": "no difference found",
+    "insufficient evidence": "too little evidence to say",
+    "not received": "the model does not receive it",
+}
+"""What verdicts say that name nobody."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The words for one criterion, for each place in a sentence.
+
+    >>> from evenhand.criteria import Gap
+    >>> said = Counted.by(Gap(0.05))
+    >>> f"People who would {said.would}; nobody {said.nobody}; {said.heading}; {said.told}."
+    'People who would be scored more than 0.05 apart; nobody is scored more than 0.05 apart; Scores more than 0.05 apart; scored differently.'
+    """  # noqa: E501
+
+    would: str
+    """What people would."""
+    nobody: str
+    """What nobody does."""
+    heading: str
+    model: str
+    """What the model does, after "and"."""
+    told: str
+    scores: bool = False
+    """Whether scores decide who is ahead, and not decisions alone."""
+
+    @classmethod
+    def of(cls, run: Run) -> Counted:
+        """Give the words for a run."""
+        return cls.by(run.identity.criterion)
+
+    @classmethod
+    def by(cls, criterion: Criterion) -> Counted:
+        """Give the words for a criterion."""
+        clauses = {(c.flip, c.gamma) for c in criterion.clauses} if isinstance(criterion, Pairwise) else set()
+        kind = {flip for flip, _ in clauses}, {gamma is None for _, gamma in clauses}
+        least = min((gamma for _, gamma in clauses if gamma is not None), default=0.0)
+        apart = f"more than {number(least, 6)} apart"
+        if kind == ({True}, {True}):
+            return cls("get another outcome", "gets another outcome", "Outcome differs", "decides differently",
+                       "decided differently")  # fmt: skip
+        if kind == ({False}, {False}):
+            return cls(f"be scored {apart}", f"is scored {apart}", f"Scores {apart}", f"gives scores {apart}",
+                       "scored differently", True)  # fmt: skip
+        if len(clauses) == 1:
+            return cls(
+                f"get another outcome and scores {apart}",
+                f"gets another outcome and scores {apart}",
+                f"Outcome differs, scores {apart}",
+                f"decides differently, with scores {apart}",
+                "decided differently",
+                True,
+            )
+        if clauses == {(True, None), (False, least)}:
+            return cls(
+                f"get another outcome or scores {apart}",
+                f"gets another outcome or scores {apart}",
+                f"Outcome differs, or scores {apart}",
+                f"decides differently or gives scores {apart}",
+                "treated differently",
+                True,
+            )
+        return cls("be treated differently", "is treated differently", "Treated differently", "treats them differently",
+                   "treated differently", True)  # fmt: skip
+
+    @property
+    def fact(self) -> str:
+        """Say it in a list of settings."""
+        return {"Outcome differs": "another outcome"}.get(self.heading, self.heading[0].lower() + self.heading[1:])
 
 
 def protected_of(run: Run) -> str:
@@ -55,7 +128,7 @@ def condition(run: Run) -> str:
     'for some two values of race, all else equal'
     """
     what = protected_of(run)
-    if run.space.noun == "text":
+    if run.space.supports("texts"):
         alone = run.identity.criterion == Flip()
         return f"if only a word of {what} were swapped" if alone else f"for some two words of {what}, all else equal"
     if run.identity.criterion != Flip() and not (run.space.supports("attributes") and run.space.combinations <= 2):
@@ -94,7 +167,7 @@ def _answer(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
             "asked again. Whether {} matters to it cannot be told.",
             count(run.refuted), what,
         )  # fmt: skip
-    if run.space.noun == "text":
+    if run.space.supports("texts"):
         return _of_texts(run, data)
     if data is not None and uniform is not None and not data.found and uniform.found and uniform.low > 0:
         bound = say("every row was judged")
@@ -210,7 +283,7 @@ def measured_on(content: Content) -> Markup:
 
 def _as_they_are(e: Estimate) -> Markup:
     """Say how the rows were asked: those beyond the space's bounds not as they are."""
-    if e.space.noun == "text":
+    if e.space.supports("texts"):
         return say("on the texts as they are")
     clipped, rows = (e.counts.get(name, 0) for name in ("clipped", "rows"))
     said = say("on rows of the data as they are")
@@ -248,10 +321,10 @@ def remarks(e: Estimate) -> list[Markup]:
     if dropped:
         are = "is outside the space and was" if dropped == 1 else "are outside the space and were"
         out.append(say("{} of the {} rows of the data {} left out.", count(dropped), count(rows), are))
-    if e.space.noun == "text" and alone:
+    if e.space.supports("texts") and alone:
         out.append(say("{} of the {} texts have no term that can be swapped: left out.", count(alone), count(rows)))
     if e.sampled:
-        whose = "Some were compared with a sample of their" if e.space.noun == "text" else EACH
+        whose = "Some were compared with a sample of their" if e.space.supports("texts") else EACH
         out.append(say("{} counterparts only, so the shares may be higher.", whose))
     if e.repeats > 1:
         noise = (
@@ -272,7 +345,7 @@ def slow(subject: ReportInputs) -> list[Markup]:
 
 def asked(e: Estimate) -> Markup:
     """Say how many were asked, of how many where they are rows, and how many of them are affected."""
-    texts = e.space.noun == "text"
+    texts = e.space.supports("texts")
     of = say("")
     if e.population == "data" and "rows" in e.counts and e.counts["rows"] >= e.samples:
         of = say(" of {} {}", count(e.counts["rows"]), "texts" if texts else "rows")
@@ -331,22 +404,11 @@ def call_of(run: Run, threshold: float | None = None) -> str:
     limits = ", ".join(f"{name}={value!r}" for name, value in vars(run.budget).items() if value is not None)
     data = ", data=data" if run.identity.data else ""
     model = "model" if threshold is None else f"eh.wrap(model, threshold={threshold!r})"
+    criterion = re.sub(rf"\b({'|'.join(KINDS)})\(", r"eh.\1(", repr(run.identity.criterion))
     return (
         f"eh.audit({model}, space, {_strategy(run)}, eh.Budget({limits}), seed={run.identity.seed}, "
-        f"criterion={_call(run.identity.criterion)}{data})"
+        f"criterion={criterion}{data})"
     )
-
-
-def _call(criterion: Criterion) -> str:
-    """Write a criterion as a program does.
-
-    >>> from evenhand.criteria import Gap
-    >>> _call(Flip() & Gap(0.2))
-    'eh.Both(left=eh.Flip(), right=eh.Gap(gamma=0.2))'
-    """
-    settings = vars(criterion)
-    parts = [f"{name}={_call(v) if isinstance(v, Criterion) else repr(v)}" for name, v in settings.items()]
-    return f"{'eh.' * (type(criterion).__name__ in KINDS)}{type(criterion).__name__}({', '.join(parts)})"
 
 
 def _strategy(run: Run) -> str:
@@ -367,3 +429,77 @@ def _strategy(run: Run) -> str:
 
 def _tests(run: Run) -> Markup:
     return say("{} {}", count(run.tests), "test" if run.tests == 1 else "tests")
+
+
+def numbers(subject: ReportInputs) -> bool:
+    """Whether what people want is a number, and no decision."""
+    return not subject.decides or directs(subject.favourable)
+
+
+def wanted(subject: ReportInputs) -> str:
+    """Say what people want, or what the report speaks of: decisions or, where the model gives numbers alone, a score.
+
+    A number may be called by the decision that it speaks for: 1 for a higher one, 0 for a lower one.
+    """
+    if numbers(subject):
+        lower = subject.favourable == LOWER or alike(0, subject.favourable)
+        return f"a {'lower' if lower else 'higher'} {'number' if subject.regression else 'score'}"
+    if isinstance(subject.favourable, Order):
+        return "a better outcome"
+    return " or ".join(f"“{short(one)}”" for one in outcomes_of(subject.favourable))
+
+
+def sides(subject: ReportInputs, counted: Counted) -> tuple[str, str]:
+    """Give the headings for how often the first, and the second, of a pair fares better."""
+    if numbers(subject):
+        return "First favoured", "Second favoured"
+    if isinstance(subject.favourable, Order):
+        return "First gets better", "Second gets better"
+    if counted.scores:
+        return "First ahead", "Second ahead"
+    return "Only the first gets it", "Only the second gets it"
+
+
+def explained(subject: ReportInputs, counted: Counted) -> Markup:
+    """Say what the columns of a directed comparison count, and what the sign of the net means."""
+    what = given(wanted(subject))
+    if numbers(subject):
+        return say("People want {}; of two who are told apart, the one who has it is favoured. {}", what, NET)
+    if isinstance(subject.favourable, Order):
+        order = given(", ".join(f"“{short(one)}”" for one in subject.favourable.outcomes))
+        ranked = "Outcomes from worst to best: {}. Of two, the one with the better outcome is favoured. {}"
+        return say(ranked, order, NET)
+    if subject.named:
+        several = len(outcomes_of(subject.favourable)) > 1
+        head = say("The {} {}.", "outcomes that people want are" if several else "outcome that people want is", what)
+    else:
+        head = say("Nobody said which outcome people want, so this speaks of {} and judges nothing.", what)
+    if counted.scores:
+        head += say(
+            " Of two who are told apart, ahead is who alone gets {} or, where both get the same outcome, whose score "
+            "for {} is higher; to be behind need not mean another outcome.",
+            what,
+            what,
+        )
+    return say("{} {}", head, NET)
+
+
+def shown(c: Comparison, content: Content, e: Estimate) -> Markup:
+    """Say what a comparison shows: who fares better, and of numbers how much more one gets.
+
+    The words follow from the intervals beside them.
+    """
+    subject, counted = content.subject, Counted.of(content.run)
+    if counted.scores and not numbers(subject) and not isinstance(subject.favourable, Order):
+        gets = "is ahead" if subject.named else f"is ahead for {wanted(subject)}"
+    else:
+        gets = "is favoured" if subject.named else f"gets {wanted(subject)} more often"
+    sentence = more(c, e.score_of, e.confidence)
+    how_much = None if sentence is None else told(sentence)
+    if c.verdict == "different" and how_much is not None:
+        return how_much
+    if c.verdict.startswith("favours"):
+        said = say("{} {}", given(listed(c.first if c.verdict == "favours first" else c.second)), given(gets))
+    else:
+        said = say("{}", {"different": counted.told, **SHOWN}[c.verdict])
+    return said if how_much is None or c.verdict == "not received" else say("{}; {}", said, how_much)

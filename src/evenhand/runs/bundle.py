@@ -1,80 +1,67 @@
-"""Writes a run as one archive, with a manifest of hashes."""
+"""Bundles: a run in one archive, with a manifest of hashes; and what is wrong with one.
+
+The archive is a zip file whose bytes follow from its parts alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import shutil
-import zipfile
-from collections.abc import Mapping
-from pathlib import Path
-from typing import IO
-from evenhand.engine.store import (ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES)
 import io
 import json
-from dataclasses import asdict
-from typing import Any
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from evenhand._files import (check_limit, open_archive, open_file, parse_json, read_bytes, size_of)
+from evenhand._format import (plain)
+from evenhand._validate import (check_bool)
 from evenhand._version import (__version__)
-from evenhand.engine.store import (SOURCE, as_path)
-from evenhand.errors import (DIRECTORY, ConfigError, RunError)
-from evenhand.runs.csv import (write_csv)
-from evenhand.runs.formats import (write)
+from evenhand.engine.store import (ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES, as_path)
+from evenhand.errors import (DIRECTORY, ConfigError, EvenhandError, RunError)
+from evenhand.runs.exports import (write, write_csv)
 from evenhand.runs.run import (Run)
 from evenhand.runs.provenance import (Source, unchanged)
+from evenhand.spaces.base import (space_digest)
 from evenhand.spaces.toml import (dumps)
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from evenhand._files import (check_limit, open_archive, open_file, parse_json, read_bytes, size_of)
-from evenhand.engine.store import (as_path)
-from evenhand.errors import (EvenhandError, RunError)
-from evenhand.words import (plain)
-
 
 MANIFEST, FINDINGS, SPACE, SPACE_JSON = "manifest.json", "findings.csv", "space.toml", "space.json"
 RUN_FILES = (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE)
 """What is taken of a run's directory, where it is there."""
 Part = bytes | Path
 _MOMENT = (1980, 1, 1, 0, 0, 0)
-
-
-def pack(file: IO[bytes], parts: Mapping[str, Part]) -> None:
-    """Write parts in the order of their names, none compressed, all of one date: same parts, same bytes everywhere.
-
-    >>> import io
-    >>> files = [io.BytesIO(), io.BytesIO()]
-    >>> pack(files[0], {"a": b"1", "b": b"2"}), pack(files[1], {"b": b"2", "a": b"1"})
-    (None, None)
-    >>> files[0].getvalue() == files[1].getvalue()
-    True
-    """
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name in sorted(parts):
-            part = parts[name]
-            entry = zipfile.ZipInfo(name, _MOMENT)
-            entry.create_system, entry.external_attr = 3, 0o644 << 16
-            entry.file_size = len(part) if isinstance(part, bytes) else part.stat().st_size
-            with archive.open(entry, "w") as target:
-                if isinstance(part, bytes):
-                    target.write(part)
-                else:
-                    with part.open("rb") as source:
-                        shutil.copyfileobj(source, target, 2**20)
-
-
-def digest(part: Part) -> tuple[str, int]:
-    """Give the SHA-256 and the size of a part.
-
-    >>> digest(b"")[0][:8], digest(b"")[1]
-    ('e3b0c442', 0)
-    """
-    if isinstance(part, bytes):
-        return hashlib.sha256(part).hexdigest(), len(part)
-    with part.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest(), part.stat().st_size
-
-
 VERSION = 1
+
+
+@dataclass(frozen=True)
+class BundleCheck:
+    """What is wrong with a bundle, part by part; nothing, if it is whole. Not made by hand."""
+
+    digest: str
+    """SHA-256 of the archive: compare it with what was written down when the bundle was made."""
+    problems: dict[str, str]
+    """What is wrong, by the name of the part; "archive" is the zip file around the parts."""
+    manifest: dict[str, Any] = field(repr=False)
+    members: tuple[str, ...] = field(repr=False)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every part is what the manifest says."""
+        return not self.problems
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the run itself is as the manifest says, so that its findings are worth asking about."""
+        return not any(name == MANIFEST or name.startswith("run/") for name in self.problems)
+
+    @property
+    def lines(self) -> list[str]:
+        """Say each problem in a line."""
+        return [f"{plain(name)}: {words}" for name, words in sorted(self.problems.items())]
 
 
 def bundle(
@@ -83,7 +70,7 @@ def bundle(
     model: str | Path | None = None,
     data: str | Path | None = None,
     *,
-    rows: bool = True,
+    include_data: bool = True,
 ) -> str:
     """Write a kept run as one archive that can be checked and replayed; return the archive's SHA-256.
 
@@ -100,7 +87,7 @@ def bundle(
         The model's file; by default the one that the command has written down.
     data
         The file of data rows; by default the one that the command has written down.
-    rows
+    include_data
         Whether to put the data into the archive. If not, its hash is kept. Findings of a search that starts from data
         may be people of it.
 
@@ -115,6 +102,7 @@ def bundle(
     ...     eh.check_bundle(f"{folder}/run.zip").digest == digest
     True
     """
+    check_bool("include_data", include_data, RunError)
     directory = run.directory if isinstance(run, Run) else run
     if directory is None:
         raise RunError("only a run that is kept can be bundled", remedy=("audit with ", DIRECTORY))
@@ -125,18 +113,11 @@ def bundle(
     parts = _run_parts(run)
     model_part = _file("model", model, source.model, source.model_sha256)
     data_part = _file("data", data, source.data, source.data_sha256)
-    for part in (model_part, data_part) if rows else (model_part,):
+    for part in (model_part, data_part) if include_data else (model_part,):
         parts |= part
-    parts[MANIFEST] = _json(_manifest(run, parts, {} if rows else data_part))
+    parts[MANIFEST] = _json(_manifest_of(run, parts, {} if include_data else data_part))
     write(path, lambda file: pack(file, parts))
     return digest(path)[0]
-
-
-def findings_csv(run: Run) -> bytes:
-    """Give all findings as they stand in a bundle."""
-    text = io.BytesIO()
-    write_csv(run, text)
-    return text.getvalue()
 
 
 def _run_parts(run: Run) -> dict[str, Part]:
@@ -151,7 +132,9 @@ def _run_parts(run: Run) -> dict[str, Part]:
 
 def told(run: Run) -> dict[str, Part]:
     """Give what people read of a run: its findings as a table, its space as a file."""
-    return {FINDINGS: findings_csv(run), **_space(run.space)}
+    findings = io.BytesIO()
+    write_csv(run, findings)
+    return {FINDINGS: findings.getvalue(), **_space(run.space)}
 
 
 def _space(space: Any) -> dict[str, Part]:
@@ -186,7 +169,7 @@ def member(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
 
 
-def _manifest(run: Run, parts: dict[str, Part], left_out: dict[str, Part]) -> dict[str, Any]:
+def _manifest_of(run: Run, parts: dict[str, Part], left_out: dict[str, Part]) -> dict[str, Any]:
     return {
         "format": "evenhand-bundle",
         "version": VERSION,
@@ -200,7 +183,7 @@ def _manifest(run: Run, parts: dict[str, Part], left_out: dict[str, Part]) -> di
 def facts(run: Run) -> dict[str, Any]:
     """Give what the manifest tells of a run."""
     identity, source = run.identity, Source.stored(run)
-    kept = identity.to_dict() | {"criterion": repr(identity.criterion), "space": run.space.digest}
+    kept = identity.to_dict() | {"criterion": repr(identity.criterion), "space": space_digest(run.space)}
     return {
         "run": {**kept, "budget": vars(run.budget), "stop": run.stop.value},
         "tests": run.tests,
@@ -221,33 +204,6 @@ def _json(value: dict[str, Any]) -> bytes:
 def _entry(part: Part) -> dict[str, Any]:
     sha256, size = digest(part)
     return {"sha256": sha256, "size": size}
-
-
-@dataclass(frozen=True)
-class BundleCheck:
-    """What is wrong with a bundle, part by part; nothing, if it is whole. Not made by hand."""
-
-    digest: str
-    """SHA-256 of the archive: compare it with what was written down when the bundle was made."""
-    problems: dict[str, str]
-    """What is wrong, by the name of the part; "archive" is the zip file around the parts."""
-    manifest: dict[str, Any] = field(repr=False)
-    members: tuple[str, ...] = field(repr=False)
-
-    @property
-    def whole(self) -> bool:
-        """Whether every part is what the manifest says."""
-        return not self.problems
-
-    @property
-    def replayable(self) -> bool:
-        """Whether the run itself is as the manifest says, so that its findings are worth asking about."""
-        return not any(name == MANIFEST or name.startswith("run/") for name in self.problems)
-
-    @property
-    def lines(self) -> list[str]:
-        """Say each problem in a line."""
-        return [f"{plain(name)}: {words}" for name, words in sorted(self.problems.items())]
 
 
 def check_bundle(bundle: str | Path) -> BundleCheck:
@@ -287,7 +243,7 @@ def opened(bundle: str | Path) -> Iterator[tuple[BundleCheck, Path]]:
         whole = hashlib.file_digest(file, "sha256").hexdigest()
     with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
         parts, problems = _laid_out(path, Path(folder))
-        manifest = _read_manifest(path, parts, problems)
+        manifest = _manifest(path, parts, problems)
         _compare(manifest, parts, problems)
         if parts and not problems:
             _check_form(path, parts, problems)
@@ -374,7 +330,7 @@ def _copy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> str
     return None
 
 
-def _read_manifest(path: Path, parts: dict[str, Part], problems: dict[str, str]) -> dict[str, Any]:
+def _manifest(path: Path, parts: dict[str, Part], problems: dict[str, str]) -> dict[str, Any]:
     if MANIFEST not in parts:
         raise RunError(f"{path} has no {MANIFEST}, so it is no bundle, or not a whole one; get an undamaged copy")
     file = parts[MANIFEST]
@@ -440,3 +396,39 @@ def _check_told(directory: Path, manifest: dict[str, Any], parts: dict[str, Part
     other = [key for key, value in facts_again.items() if manifest.get(key, ...) != json.loads(json.dumps(value))]
     if other:
         problems[MANIFEST] = f"it says something else than the run's own files ({', '.join(other)})"
+
+
+def pack(file: IO[bytes], parts: Mapping[str, Part]) -> None:
+    """Write parts in the order of their names, none compressed, all of one date: same parts, same bytes everywhere.
+
+    >>> import io
+    >>> files = [io.BytesIO(), io.BytesIO()]
+    >>> pack(files[0], {"a": b"1", "b": b"2"}), pack(files[1], {"b": b"2", "a": b"1"})
+    (None, None)
+    >>> files[0].getvalue() == files[1].getvalue()
+    True
+    """
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(parts):
+            part = parts[name]
+            entry = zipfile.ZipInfo(name, _MOMENT)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            entry.file_size = len(part) if isinstance(part, bytes) else part.stat().st_size
+            with archive.open(entry, "w") as target:
+                if isinstance(part, bytes):
+                    target.write(part)
+                else:
+                    with part.open("rb") as source:
+                        shutil.copyfileobj(source, target, 2**20)
+
+
+def digest(part: Part) -> tuple[str, int]:
+    """Give the SHA-256 and the size of a part.
+
+    >>> digest(b"")[0][:8], digest(b"")[1]
+    ('e3b0c442', 0)
+    """
+    if isinstance(part, bytes):
+        return hashlib.sha256(part).hexdigest(), len(part)
+    with part.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest(), part.stat().st_size

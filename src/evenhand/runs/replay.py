@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from evenhand.engine.confirm import (holds)
-from evenhand.engine.probe import (Asker)
+from evenhand.engine.probe import (ModelProbe)
 from evenhand.engine.store import (as_path)
 from evenhand.errors import (DECIDE, ModelError, ReplayError, SpaceError)
 from evenhand.models.files import (load_model)
@@ -94,12 +94,12 @@ def replay(
 
 def again(run: Run, model: Any, threshold: float | None = None, timeout: float | None = None) -> Replay:
     """Ask a model about every finding of a run; without one, the run's own."""
-    asker = Asker(model_of(run, model, threshold), run.space, run.identity.criterion, timeout)
+    asker = ModelProbe(model_of(run, model, threshold), run.space, run.identity.criterion, timeout)
     held = holds(asker, run.pairs, np.arange(run.found), run.identity.chunk)
     return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held), held, _recognised(run, asker))
 
 
-def same_answers(run: Run, asker: Asker) -> bool:
+def same_answers(run: Run, asker: ModelProbe) -> bool:
     """Tell whether a model gives the answers by which the run knows its own."""
     rows, known = run.space.probes(None).rows, run.identity.answers
     # A run keeps scores or decisions, by a criterion that is known by name alone; labels are not always scores as well.
@@ -109,7 +109,7 @@ def same_answers(run: Run, asker: Asker) -> bool:
     return not asker.model.regression and digest_of_answers(asker.labels(rows, DECIDE)) == known
 
 
-def _recognised(run: Run, asker: Asker) -> bool | None:
+def _recognised(run: Run, asker: ModelProbe) -> bool | None:
     """Say whether it is the run's own model that was asked, where that can be said."""
     if not run.space.supports("attributes"):
         # The individuals by which a run knows its model come from its data.
@@ -122,7 +122,7 @@ def _recognised(run: Run, asker: Asker) -> bool | None:
         return False
 
 
-def judge_of(run: Run, asker: Asker, limit: int | None = None) -> Judge:
+def judge_of(run: Run, asker: ModelProbe, limit: int | None = None) -> Judge:
     """Return a judge that judges as the run did: the same counterparts, in blocks of the same size.
 
     >>> import evenhand as eh
@@ -135,14 +135,13 @@ def judge_of(run: Run, asker: Asker, limit: int | None = None) -> Judge:
     return Judge(asker, run.identity.seed, chunk=run.identity.chunk, limit=limit)
 
 
-def asker_of(run: Run, model: Any, call: str, criterion: Criterion | None = None) -> Asker:
+def asker_of(run: Run, model: Any, call: str, criterion: Criterion | None = None) -> ModelProbe:
     """Return what asks the model of a run: its own, or one that is given and gives the same answers."""
-    if not isinstance(run, Run):
-        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
+    check_run(run)
     instead = "run.findings has every pair, what was replaced, and the row of the data that each comes from"
     require(run.space, "attributes", call, instead)
     if model is not None:
-        asker = Asker(deciding(run, model), run.space, criterion or run.identity.criterion)
+        asker = ModelProbe(deciding(run, model), run.space, criterion or run.identity.criterion)
         check_model(run, asker)
         return asker
     if run.origin is None:
@@ -152,10 +151,16 @@ def asker_of(run: Run, model: Any, call: str, criterion: Criterion | None = None
         )
     own = run.origin.asker
     # Without the scores that a search may have asked for its own sake: the same run, read back, does not ask them.
-    return Asker(own.model, run.space, criterion or own.criterion, own.timeout)
+    return ModelProbe(own.model, run.space, criterion or own.criterion, own.timeout)
 
 
-def check_model(run: Run, asker: Asker) -> None:
+def check_run(run: Any) -> None:
+    """Raise unless this is a run."""
+    if not isinstance(run, Run):
+        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
+
+
+def check_model(run: Run, asker: ModelProbe) -> None:
     """Raise where a model answers otherwise than the run's did."""
     if not same_answers(run, asker):
         noted = threshold_of(run)

@@ -7,12 +7,12 @@ from evenhand.errors import (TEXT_SPACE, StrategyError, search)
 from evenhand.search import (Strategy)
 from evenhand.spaces.base import (AnySpace, require)
 from evenhand.spaces.text.space import (BORROWED)
-from evenhand.strategies import (describe)
+from evenhand.strategies import (describe, make)
 import hashlib
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from evenhand.engine.accounting import (Clock, Status, Stop, Stored)
 from evenhand.engine.confirm import (Checked, check_kept, confirm, otherwise)
 from evenhand.engine.judge import (CHUNK)
 from evenhand.engine.oracle import (Oracle)
-from evenhand.engine.probe import (Asker)
+from evenhand.engine.probe import (ModelProbe)
 from evenhand.engine.store import (Directory, Log, RunIdentity, as_path)
 from evenhand.engine.unused import (SCORED, compare_scores, is_unaware, statement, unread)
 from evenhand.engine.visited import (Origin)
@@ -39,7 +39,7 @@ from evenhand.search import (Problem, Strategy)
 from evenhand.spaces.base import (AnySpace, Block, Bound)
 from evenhand.spaces.findings import (Findings)
 from evenhand.spaces.text.space import (SAMPLED)
-from evenhand.strategies import (describe, make)
+from evenhand.strategies import (describe)
 from evenhand import (plugins)
 from evenhand._validate import (ANY, COUNT, FLAG, TEXT, Maybe, check_fields, one_of)
 from evenhand.engine.accounting import (QUESTIONS, check_answer)
@@ -60,6 +60,15 @@ REMARKS = {BORROWED: "similar words are only among words of the texts (give word
 """What is said about a count where its name does not say enough."""
 
 
+def strategy_for(space: Any, strategy: str | Strategy | None) -> Strategy:
+    """Return a search that fits the space, by default the space's own."""
+    if not isinstance(space, AnySpace):
+        require(space, "attributes")
+    chosen = make(space.default_strategy if strategy is None else strategy)
+    check_kind(space, chosen)
+    return chosen
+
+
 def check_kind(space: Any, strategy: Strategy) -> None:
     """Raise where a search needs another kind of space.
 
@@ -67,8 +76,6 @@ def check_kind(space: Any, strategy: Strategy) -> None:
     >>> from evenhand.spaces.text.space import TextSpace
     >>> check_kind(TextSpace("religion"), TextRandom())
     """
-    if not isinstance(space, AnySpace):
-        require(space, "attributes")
     needs, name = needs_of(strategy), describe(strategy)["strategy"]
     if not space.supports(needs):
         kind = "attributes" if space.supports("attributes") else f"{space.noun}s"
@@ -262,7 +269,7 @@ class Run:
             + (f" by {self.gradient}" if self.gradient else "")
             + f", {self.rows:,} model rows, {self.seconds:.1f} s; "
             f"{self.stop.words}"
-            + (f", each against a sample of {self.space.limit:,} counterparts" if self.space.sampled else "")
+            + (f", each against a sample of {self.space.max_family_size:,} counterparts" if self.space.sampled else "")
             + "".join(f", {words}: {n:,}" for words, n in self.remarks)
             + (f"; {self.note}" if self.note else "")
             + "".join(f"; {doubt}" for doubt in self.doubts)
@@ -271,7 +278,7 @@ class Run:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         # By name: what shows runs stands above them.
-        return str(import_module("evenhand.reports").short(self))
+        return str(import_module("evenhand.reports").summary(self))
 
     @classmethod
     def load(cls, directory: str | Path) -> Run:
@@ -279,15 +286,13 @@ class Run:
 
         The run as it was when it last ended; a run that was killed is read as far as its answers reach.
         """
-        pass
-
         return load(as_path(directory, "a run's directory"))
 
 
 def audit(
     model: Any,
     space: AnySpace,
-    strategy: str | Strategy = "kosei",
+    strategy: str | Strategy | None = None,
     budget: Budget | None = None,
     seed: int = 0,
     criterion: Criterion | None = None,
@@ -309,7 +314,8 @@ def audit(
     space
         The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
     strategy
-        A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``).
+        A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``); by default the one that suits the
+        space, ``"kosei"`` or, for texts, ``"text-random"``.
     budget
         When to stop; by default after 100,000 tests.
     seed
@@ -366,7 +372,7 @@ def audit(
 def run_search(
     model: Any,
     space: AnySpace,
-    strategy: str | Strategy,
+    strategy: str | Strategy | None,
     budget: Budget | None,
     seed: int,
     criterion: Criterion | None = None,
@@ -381,8 +387,7 @@ def run_search(
     cancel: Token | None = None,
 ) -> Run:
     """Do what ``audit`` says; those whom ``exclude`` names are not judged, as if they had been judged before."""
-    chosen = make(strategy)
-    check_kind(space, chosen)
+    chosen = strategy_for(space, strategy)
     seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
     confirm = check_confirm(confirm)
     check_cancel(cancel)
@@ -390,7 +395,7 @@ def run_search(
     wrapped = wrap(model)
     start = space.bind(data, wrapped)
     gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
-    asker = Asker(wrapped, start.ground, criterion or Flip(), timeout, gradient)
+    asker = ModelProbe(wrapped, start.ground, criterion or Flip(), timeout, gradient)
     fixed = start.ground.probes(start.people)
     with asker.asking.calls.at_once():
         # One call, so that a later run recognises a model whose scores depend a little on the size of a call.
@@ -593,8 +598,6 @@ def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | No
     asked, found = result.get("checked", {}).get("asked_again", 0), result.get("findings", 0) + result.get("refuted", 0)
     if asked < (found if confirm is None else min(confirm, found)):
         return None
-    pass
-
     try:
         return Run.load(place.path)
     except EndLost:
@@ -625,7 +628,7 @@ def _accused(place: Directory, error: FlakyModel) -> Run:
 
 
 def _identity(
-    asker: Asker, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
+    asker: ModelProbe, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
 ) -> RunIdentity:
     """Identify a run; ``answers`` are the model's labels, or its scores, for the fixed individuals."""
     data = None
@@ -695,10 +698,13 @@ def versions() -> dict[str, str]:
     >>> "evenhand" in versions()
     True
     """
-    found = {"evenhand": __version__, "python": platform.python_version()}
-    for package in ("numpy", "pandas", "scipy", "scikit-learn"):
-        found[package] = metadata.version(package)
-    return found
+    return {"evenhand": __version__, "python": platform.python_version(), **_packages()}
+
+
+@cache
+def _packages() -> dict[str, str]:
+    """Look up versions once: that reads files, and takes as long as a small audit."""
+    return {package: metadata.version(package) for package in ("numpy", "pandas", "scipy", "scikit-learn")}
 
 
 SPACE_FIELDS = {

@@ -6,6 +6,8 @@ the data and the model of a run. A ``Space`` of attributes is bound as it is; a 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
@@ -41,7 +43,7 @@ class Block(Protocol):
 
     @property
     def rows(self) -> Any:
-        """What an ``Asker`` takes: an array with a row for each, or a list of texts."""
+        """What an ``ModelProbe`` takes: an array with a row for each, or a list of texts."""
         ...
 
     @property
@@ -85,7 +87,7 @@ class Families(Protocol):
 
     @property
     def asked(self) -> Any:
-        """What an ``Asker`` takes, family after family."""
+        """What an ``ModelProbe`` takes, family after family."""
         ...
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -224,6 +226,11 @@ class AnySpace(Protocol):
     def describe(self) -> dict[str, Any]:
         """Return everything that makes this space, in plain values; ``kind`` tells one kind of space from another."""
         ...
+
+
+def space_digest(space: AnySpace) -> str:
+    """Identify a space, vectors apart: equal digests, equal spaces."""
+    return hashlib.sha256(json.dumps(space.describe(), sort_keys=True, default=repr).encode()).hexdigest()
 
 
 def require(space: Any, feature: str, call: str = "this", instead: str = "eh.audit takes it") -> None:

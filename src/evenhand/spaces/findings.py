@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._format import native
 from evenhand.criteria import Places
 from evenhand.errors import GAP, ModelError
 from evenhand.spaces.base import table
@@ -151,7 +152,7 @@ def _factorised(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray
 
 
 def _plain(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
+    value = native(value)
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -268,7 +269,7 @@ class Findings:
         return Individuals.from_stored(self.space, self.select(which, at))
 
     def rows(self, which: str = "individual", at: Any = slice(None)) -> Any:
-        """Return one side of the pairs as an ``Asker`` takes them."""
+        """Return one side of the pairs as an ``ModelProbe`` takes them."""
         return self.individuals(which, at).rows
 
     def decisions(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:

@@ -153,7 +153,7 @@ def _own(space: Space, individuals: Individuals) -> npt.NDArray[np.int64]:
 def _combinations(
     space: Space, individuals: Individuals, own: npt.NDArray[np.int64], seed: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    total, limit = space.coding.combinations, space.limit
+    total, limit = space.coding.combinations, space.max_family_size
     if total <= limit:
         return np.arange(total), own
     # Python's own numbers: 64 bits do not hold every product.
@@ -167,13 +167,13 @@ def _combinations(
 def _drawn(space: Space, individuals: Individuals, seed: int) -> TabularFamilies:
     """Draw each protected value by itself; among so many combinations, two draws are hardly ever alike."""
     draws = _draws(space, individuals, seed)
-    own_place = (draws[:, 0] % np.uint64(space.limit)).astype(np.int64)
-    rows = np.repeat(individuals.rows[:, None, :], space.limit, axis=1)
+    own_place = (draws[:, 0] % np.uint64(space.max_family_size)).astype(np.int64)
+    rows = np.repeat(individuals.rows[:, None, :], space.max_family_size, axis=1)
     for i, j in enumerate(space.protected_columns):
         rows[:, :, j] = mix(draws ^ np.uint64(i + 1)) % np.uint64(space.coding.sizes[j])
     rows[np.arange(len(individuals)), own_place] = individuals.rows
     # Places have no combinations to be named by, only their rows.
-    places = np.broadcast_to(np.arange(space.limit), (len(individuals), space.limit))
+    places = np.broadcast_to(np.arange(space.max_family_size), (len(individuals), space.max_family_size))
     return TabularFamilies(space, individuals, places, own_place, rows)
 
 
@@ -182,7 +182,7 @@ def _draws(space: Space, individuals: Individuals, seed: int) -> npt.NDArray[np.
     keys = np.ascontiguousarray(individuals.keys)
     # A key may be of several words.
     words = keys.view(np.uint64).reshape(len(individuals), keys.dtype.itemsize // 8)[:, 0]
-    places = np.arange(space.limit, dtype=np.uint64)
+    places = np.arange(space.max_family_size, dtype=np.uint64)
     with np.errstate(over="ignore"):
         return mix(np.asarray(mix(words ^ Stream(seed).bits("counterp", 0, 0))[:, None] + places, dtype=np.uint64))
 
@@ -216,11 +216,11 @@ def link_tables(space: Space) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
     """Return, by protected and dependent column, the code that each (new protected code, old code) turns into."""
     tables: dict[int, dict[int, npt.NDArray[np.int32]]] = {}
     _check_links(space.links)
-    if space.links and space.combinations > space.limit:
+    if space.links and space.combinations > space.max_family_size:
         # A sampled family depends on who is asked about, so one test would count many times.
         raise SpaceError(
-            f"links need all {count(space.combinations)} counterparts, but the limit is {space.limit:,}; raise "
-            "limit, or protect fewer attributes"
+            f"links need all {count(space.combinations)} counterparts, but max_family_size is "
+            f"{space.max_family_size:,}; raise it, or protect fewer attributes"
         )
     for name, dependents in space.links.items():
         if name not in space.protected:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from evenhand._format import count, visible
 from evenhand._rng import Stream
+from evenhand._validate import check_int
 from evenhand.errors import FRAME, PROTECTED, DataError, SpaceError
 from evenhand.spaces.attributes import Attribute, Integer, check_whole, missing_mask, no_value, repeated, suggest
 from evenhand.spaces.constraints import Constraint, parse_all
@@ -59,7 +60,7 @@ class Space:
         {"Wife": "Husband"}}}}`` reads "when sex becomes Female, relationship Husband becomes Wife", and back. Where a
         link has no way back (only women have pregnancies), a family depends on whom it is built from, and families of
         different people are different tests.
-    limit
+    max_family_size
         The most counterparts that one individual is compared with; beyond it a sample of them, stated in the run.
 
     Examples
@@ -76,7 +77,7 @@ class Space:
         protected: str | Sequence[str] | None = None,
         constraints: Sequence[str] = (),
         links: Links | None = None,
-        limit: int = 1000,
+        max_family_size: int = 1000,
         *,
         sensitive_features: str | Sequence[str] | None = None,
         notes: Sequence[Note] = (),
@@ -87,10 +88,9 @@ class Space:
         self._places = {name: j for j, name in enumerate(self.names)}
         self.protected = self._protected_names(_one_of_two(protected, sensitive_features))
         self.links: Links = links or {}
-        self.limit = limit
+        self.max_family_size = max_family_size
         self.notes = tuple(notes)
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 2:
-            raise SpaceError(f"limit must be a whole number of at least 2, got {limit!r}")
+        check_int("max_family_size", max_family_size, SpaceError, 2)
         self.protected_columns = [self.column(name) for name in self.protected]
         self.free_columns = sorted({*range(len(self.names))} - {*self.protected_columns})
         self.sizes = np.array([a.size for a in self.attributes], dtype=np.int64)
@@ -182,12 +182,12 @@ class Space:
     @property
     def width(self) -> int:
         """The most rows of a family: an individual and its counterparts."""
-        return min(self.combinations, self.limit)
+        return min(self.combinations, self.max_family_size)
 
     @property
     def sampled(self) -> bool:
         """Whether individuals are compared with a sample of their counterparts."""
-        return self.combinations > self.limit
+        return self.combinations > self.max_family_size
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -219,7 +219,7 @@ class Space:
         missing: Literal["group", "drop"] | None = None,
         constraints: Sequence[str] = (),
         links: Links | None = None,
-        limit: int = 1000,
+        max_family_size: int = 1000,
     ) -> Space:
         """Infer a space from a frame: kinds, bounds and values of its columns; ``print`` it to see what and why.
 
@@ -236,7 +236,7 @@ class Space:
         if names is None:
             raise SpaceError("no protected attribute", remedy=("name at least one: ", PROTECTED))
         attributes, notes = infer(frame, names, target, overrides=overrides, exclude=exclude, missing=missing)
-        return cls(attributes, names, constraints, links, limit, notes=notes)
+        return cls(attributes, names, constraints, links, max_family_size, notes=notes)
 
     def save(self, path: str | Path) -> None:
         """Write the space as TOML."""
@@ -259,7 +259,7 @@ class Space:
             "constraints": [c.text for c in self.constraints],
             "links": {p: {d: [[v, list(m.items())] for v, m in t.items()] for d, t in ds.items()}
                       for p, ds in self.links.items()},
-            "limit": self.limit,
+            "limit": self.max_family_size,
         }  # fmt: skip
 
     @cached_property
@@ -274,8 +274,6 @@ class Space:
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        pass
-
         return table(self)
 
     def individuals(self, rows: npt.ArrayLike) -> Individuals:
@@ -518,8 +516,8 @@ def table(space: Space) -> str:
       sex  boolean  protected False, True
     """
     counterparts = f"{count(space.combinations)} counterparts each"
-    if space.combinations > space.limit:
-        counterparts = f"{space.limit:,} counterparts each, sampled from {count(space.combinations)}"
+    if space.combinations > space.max_family_size:
+        counterparts = f"{space.max_family_size:,} counterparts each, sampled from {count(space.combinations)}"
     tests = "tests" if space.countable else "combinations of free values"
     lines = [f"Space: {len(space.names)} attributes, {count(space.tests)} {tests} of {counterparts}"]
     name_width = max(len(visible(name)) for name in space.names)

@@ -4,7 +4,7 @@ The format::
 
     protected = ["sex"]
     constraints = ["hours <= 60 or age >= 3"]
-    limit = 1000                            # optional: the most counterparts of one individual
+    max_family_size = 1000                  # optional: the most counterparts of one individual
 
     [[attribute]]                           # one table for each column, in the model's order
     name = "age"
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
 
 MISSING = "<missing>"
-_TOP = ("protected", "constraints", "limit", "attribute", "links")
+_TOP = ("protected", "constraints", "max_family_size", "attribute", "links")
 _FIELDS = {
     "integer": ("low", "high", "step"),
     "real": ("low", "high", "step"),
@@ -92,7 +92,7 @@ def dumps(space: Space) -> str:
     constraints = [
         "age > 1",
     ]
-    limit = 1000
+    max_family_size = 1000
     <BLANKLINE>
     [[attribute]]
     name = "age"
@@ -109,7 +109,7 @@ def dumps(space: Space) -> str:
     if space.constraints:
         texts = [f"    {_literal(constraint.text)}," for constraint in space.constraints]
         lines += ["constraints = [", *texts, "]"]
-    lines.append(f"limit = {space.limit}")
+    lines.append(f"max_family_size = {space.max_family_size}")
     reasons = {note.name: note.reason for note in space.notes}
     for attribute in space.attributes:
         lines += ["", "[[attribute]]"]
@@ -142,11 +142,17 @@ def loads(text: str, source: str = "<text>") -> Space:
             protected=reader.texts(content, "protected", required=True),
             constraints=reader.texts(content, "constraints"),
             links=reader.links(content, {a.name: a for a in attributes}),
-            **({"limit": reader.field(content, "limit", "the file")} if "limit" in content else {}),
+            **(
+                {"max_family_size": reader.field(content, "max_family_size", "the file")}
+                if "max_family_size" in content
+                else {}
+            ),
         )
     except SpaceError as error:
         raise SpaceError(f"{source}: {error}") from None
-    check_limit("space_counterparts", min(space.limit, space.combinations), source, "write a lower limit")
+    check_limit(
+        "space_counterparts", min(space.max_family_size, space.combinations), source, "write a lower max_family_size"
+    )
     return space
 
 
@@ -305,7 +311,7 @@ _TYPES: dict[str, tuple[str, Any]] = {
     "step": ("a number", int | float),
     "values": ("a list", list),
     "missing": ('true, false or "drop"', bool),
-    "limit": ("a whole number", int),
+    "max_family_size": ("a whole number", int),
 }
 
 

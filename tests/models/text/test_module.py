@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.errors import ModelError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.wrap import wrap
 from evenhand.spaces.text.tokens import Texts
 from tests.helpers import optional
@@ -80,7 +80,7 @@ def test_the_gradients_of_words_are_those_of_the_loss_at_the_embedding(kind, end
     model = wrap(net, encode=encode)
     texts = Texts.of(TEXTS)
     classes = np.arange(len(TEXTS)) % max(2, outputs)
-    got = Asking(model).word_gradients(texts, classes)
+    got = ModelClient(model).word_gradients(texts, classes)
     assert got.shape == (len(texts.words), 3)
     assert np.abs(got).max() > 1e-3
     for number, text in enumerate(TEXTS):
@@ -300,7 +300,7 @@ def test_words_without_a_vector_are_named(by):
     with pytest.raises(ModelError, match="encode gave the id -?[0-9]+, but .* has only 24 rows"):
         model.word_vectors(["good"])
     with pytest.raises(ModelError, match="has only 24 rows"):
-        Asking(model).labels(TEXTS, 1)
+        ModelClient(model).labels(TEXTS, 1)
 
 
 def test_the_embedding_is_named_or_the_one_for_most_ids():
@@ -336,7 +336,7 @@ def test_a_module_without_an_embedding_layer_gives_scores_only():
     ],
 )
 def test_encoders_that_are_none(wrong, message):
-    asking = Asking(wrap(Net("lstm"), encode=wrong))
+    asking = ModelClient(wrap(Net("lstm"), encode=wrong))
     with pytest.raises(ModelError, match=message):
         asking.labels(TEXTS[:1], 1)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evenhand.errors import MissingExtra, ModelError
-from evenhand.models.client import Asking
+from evenhand.models.client import ModelClient
 from evenhand.models.files import load_model
 from evenhand.models.wrap import wrap
 from evenhand.spaces.text.tokens import Texts
@@ -171,7 +171,7 @@ def by_hand(model, tokenizer, texts, classes):
 def test_gradients_of_words_by_the_characters_of_tokens(model, tokenizer):
     model.eval()
     texts, classes = Texts.of(TEXTS), np.array([0, 1, 1, 0])
-    got = Asking(wrap((model, tokenizer))).word_gradients(texts, classes)
+    got = ModelClient(wrap((model, tokenizer))).word_gradients(texts, classes)
     assert np.allclose(got, by_hand(model, tokenizer, texts, classes), atol=1e-12)
     assert np.abs(got).max() > 1e-3
 

@@ -93,7 +93,7 @@ def test_terms_swapped_together() -> None:
 
 
 def test_texts_that_are_left_out_are_counted_and_told() -> None:
-    space = eh.TextSpace({"team": TEAMS}, limit=3)
+    space = eh.TextSpace({"team": TEAMS}, max_family_size=3)
     run = eh.audit(lambda t: [0] * len(t), space, "text-random", data=["reds", None, "no", "blues reds", ""])
     assert (run.counts["dropped"], run.counts["texts_without_a_term"]) == (1, 2)
     assert run.counts["texts_compared_with_a_sample"] == 1

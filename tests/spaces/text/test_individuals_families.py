@@ -95,7 +95,7 @@ def test_edits_keep_terms_where_they_are() -> None:
 def test_a_family_beyond_the_limit_is_a_sample_that_depends_on_seed_and_text_alone() -> None:
     texts = ["reds " * 9, "reds", "blues reds"]
     full = team_space().begin(texts)
-    ground = team_space(limit=5).begin(texts)
+    ground = team_space(max_family_size=5).begin(texts)
     assert (ground.sampled, ground.sizes.tolist()) == (1, [5, 3, 5])
     every = full.families(full.seeds, 0)
     drawn = set()

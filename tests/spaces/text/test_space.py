@@ -71,7 +71,7 @@ def test_data_that_are_none(data: Any, words: str) -> None:
         ({"protected": 3}, "lexicons"),
         ({"k": 0}, "k must be"),
         ({"k": True}, "k must be"),
-        ({"limit": 1}, "limit must be"),
+        ({"max_family_size": 1}, "max_family_size must be"),
         ({"occurrences": "all"}, "occurrences must be one of each, together"),
         ({"ambiguous": "no"}, "ambiguous must be one of"),
         ({"avoid_protected": "no"}, "avoid_protected must be True or False, got 'no'"),
@@ -91,7 +91,7 @@ def test_vectors_are_read_when_they_are_needed(tmp_path: Path) -> None:
 
 
 def test_a_space_comes_back_from_its_description() -> None:
-    for space in (team_space(k=3, limit=7), eh.TextSpace(["gender", "religion"], occurrences="together")):
+    for space in (team_space(k=3, max_family_size=7), eh.TextSpace(["gender", "religion"], occurrences="together")):
         described = json.loads(json.dumps(space.describe()))
         again = eh.TextSpace.described(described)
         assert again == space

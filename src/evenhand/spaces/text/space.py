@@ -70,7 +70,7 @@ class BoundTextSpace:
         self.texts, self.found, self.positions = texts[kept], found.of(kept), rows[kept]
         """The others, their terms, and where they stand in the data."""
         self.counterparts = counterparts[kept]
-        self.sizes = np.minimum(1 + self.counterparts, space.limit)
+        self.sizes = np.minimum(1 + self.counterparts, space.max_family_size)
         """How many texts a family has."""
         self.keys = Keys.of(self.texts, self.found, self.swaps, together=self.together)
         self.moves = None if similar is None else Moves(similar, vocabulary, self.swaps.fixed)
@@ -112,7 +112,7 @@ class BoundTextSpace:
     @property
     def sampled(self) -> int:
         """How many texts are compared with a sample of their counterparts."""
-        return int((self.counterparts >= self.space.limit).sum())
+        return int((self.counterparts >= self.space.max_family_size).sum())
 
     def describe(self) -> dict[str, Any]:
         """Give everything that makes the space, in plain values; the vectors as a digest."""
@@ -138,7 +138,7 @@ class BoundTextSpace:
         """Build the counterparts of texts: all, or of more than the limit a sample."""
         found = self.found.of(individuals.seeds)
         options = self.swaps.options(found, together=self.together)
-        if (self.counterparts[individuals.seeds] >= self.space.limit).any():
+        if (self.counterparts[individuals.seeds] >= self.space.max_family_size).any():
             options = options[self._sample(individuals, seed)]
         return TextFamilies(individuals, found, options, seed)
 
@@ -159,7 +159,7 @@ class BoundTextSpace:
 
     def _sample(self, individuals: TextIndividuals, seed: int) -> npt.NDArray[np.bool_]:
         """Choose options, as a function of (seed, key): one from each of as many equal parts as the limit allows."""
-        counts, parts = self.counterparts[individuals.seeds], self.space.limit - 1
+        counts, parts = self.counterparts[individuals.seeds], self.space.max_family_size - 1
         begins, chosen = np.cumsum(counts) - counts, np.ones(int(counts.sum()), dtype=bool)
         bits = mix(individuals.keys.real.astype(np.uint64) ^ Stream(seed).bits("counterp", 0, 0))
         for i in np.flatnonzero(counts > parts):
@@ -223,7 +223,7 @@ class TextSpace:
         Whether similar words must have the same shape: both a number, both end in -ing, and so on.
     column
         Which column has the texts, where the data are a frame.
-    limit
+    max_family_size
         The most texts that one family has; of more counterparts a sample is taken, stated in the run.
 
     Examples
@@ -243,13 +243,14 @@ class TextSpace:
         avoid_protected: bool = True,
         agree: bool = False,
         column: str = "text",
-        limit: int = 1000,
+        max_family_size: int = 1000,
     ) -> None:
         self.lexicons = load_all(protected)
         self.protected = tuple(lexicon.name for lexicon in self.lexicons)
         self.source, self.k, self.occurrences, self.ambiguous = similar, k, occurrences, ambiguous
-        self.avoid_protected, self.agree, self.column, self.limit = avoid_protected, agree, column, limit
-        for name, value, least in (("k", k, 1), ("limit", limit, 2)):
+        self.avoid_protected, self.agree, self.column = avoid_protected, agree, column
+        self.max_family_size = max_family_size
+        for name, value, least in (("k", k, 1), ("max_family_size", max_family_size, 2)):
             if not is_int(value) or value < least:
                 raise SpaceError(f"{name} must be a whole number of at least {least}, got {value!r}")
         for name, word, allowed in (("occurrences", occurrences, OCCURRENCES), ("ambiguous", ambiguous, AMBIGUOUS)):
@@ -338,18 +339,21 @@ class TextSpace:
 
     def describe(self) -> dict[str, Any]:
         """Give everything that makes this space, vectors apart, in plain values."""
-        settings = ("k", "occurrences", "ambiguous", "avoid_protected", "agree", "limit")
+        settings = ("k", "occurrences", "ambiguous", "avoid_protected", "agree")
         return {
             "kind": "text",
             "lexicons": [_described(lexicon) for lexicon in self.lexicons],
             **{name: getattr(self, name) for name in settings},
+            "limit": self.max_family_size,
         }
 
     @classmethod
     def described(cls, described: dict[str, Any]) -> TextSpace:
         """Take a space back from its description; it has no vectors then."""
-        settings = {name: value for name, value in described.items() if name not in ("kind", "lexicons", "similar")}
-        return cls([_lexicon(fields) for fields in described["lexicons"]], **settings)
+        known = ("kind", "lexicons", "similar", "limit")
+        settings = {name: value for name, value in described.items() if name not in known}
+        lexicons = [_lexicon(fields) for fields in described["lexicons"]]
+        return cls(lexicons, max_family_size=described["limit"], **settings)
 
     @property
     def digest(self) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.errors import (RunError)
-from evenhand.runs.formats import (FORMATS)
+from evenhand.errors import RunError
+from evenhand.runs.exports import FORMATS
 from tests.helpers import needs_dev_full
 
 SPACE = eh.Space([eh.Integer("age", 1, 50), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -66,7 +66,7 @@ def test_a_full_disk_is_said(run: eh.Run, format: str) -> None:
 
 
 def test_a_file_that_cannot_be_finished_leaves_the_old_one(run: eh.Run, tmp_path: Path) -> None:
-    from evenhand.runs.formats import (write)
+    from evenhand.runs.exports import write
 
     (tmp_path / "old.csv").write_text("old")
 

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand.runs.csv import (RISKY, cell, write_csv)
-from evenhand.runs.parquet import (write_parquet)
-from tests.runs.hostile import runs, seen, texts, unguarded
+from evenhand.runs.exports import RISKY, cell, write_csv, write_parquet
 from tests.helpers import optional
+from tests.runs.hostile import runs, seen, texts, unguarded
 
 
 def rows_of(run: eh.Run, raw: bool = False) -> list[list[str]]:

@@ -16,16 +16,12 @@ from lxml import etree
 from markdown_it import MarkdownIt
 
 import evenhand as eh
-from evenhand.runs.csv import (RISKY, write_csv)
-from evenhand.runs.formats import (FORMATS)
-from evenhand.runs.json import (to_json)
-from evenhand.runs.junit import (to_junit)
-from evenhand.runs.markdown import (to_markdown)
-from evenhand.runs.sarif import (to_sarif)
-from evenhand.words import (pairs_at, telling)
-from tests.runs.hostile import NASTY, seen, unguarded
-from tests.runs.test_documents import JUNIT, RUN, SARIF, Tags
+from evenhand.runs.pairs import pairs_at, select_pairs
+from evenhand.runs.ci_formats import to_junit, to_sarif
+from evenhand.runs.exports import FORMATS, RISKY, to_json, to_markdown, write_csv
 from tests.helpers import optional
+from tests.runs.hostile import NASTY, seen, unguarded
+from tests.runs.test_exports_documents import JUNIT, RUN, SARIF, Tags
 
 WORDS = ["kind", "nice", "loud", "noisy"]
 VECTORS = np.array([[1.0, 0.1], [1.0, 0.0], [0.1, 1.0], [0.0, 1.0]])
@@ -65,7 +61,7 @@ def test_documents(run: eh.Run) -> None:
     RUN.validate(told)
     assert told["findings"]["columns"] == list(run.findings.columns)
     assert [row[0] for row in told["findings"]["rows"]] == run.findings["text"].tolist()
-    sentences = [pair.sentence for pair in pairs_at(run, np.arange(run.found))]
+    sentences = [pair.sentence for pair in pairs_at(run.pairs, np.arange(run.found))]
     tree = etree.fromstring(to_junit(run, 1000).encode())
     JUNIT.assertValid(tree)
     assert [failure.text for failure in tree.findall(".//failure")] == sentences
@@ -80,8 +76,8 @@ def test_markdown(run: eh.Run) -> None:
     shown = Tags(MarkdownIt("commonmark", {"html": True}).enable("table").render(to_markdown(run)))
     assert shown.tags <= {"h3", "p", "table", "tr", "th", "td", "code", "b"}
     assert shown.attributes == []
-    for pair in telling(run, 3):
-        assert {pair.written(), pair.written("counterpart")} <= set(shown.texts)
+    for pair in select_pairs(run, 3):
+        assert {*pair.lines[0][1:]} <= set(shown.texts)
 
 
 @settings(max_examples=15)
@@ -103,7 +99,7 @@ def test_parquet_has_every_text(run: eh.Run) -> None:
     optional("pyarrow")
     import pandas as pd
 
-    from evenhand.runs.parquet import (write_parquet)
+    from evenhand.runs.exports import write_parquet
 
     file = io.BytesIO()
     write_parquet(run, file)

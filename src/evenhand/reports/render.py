@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from evenhand._format import visible
+from evenhand._format import plain, visible
 from evenhand._version import __version__
-from evenhand.reports import charts, favouring, figures, wording
-from evenhand.reports.counting import Counted
-from evenhand.reports.cutting import listed, short, words
-from evenhand.reports.directions import DECISIONS
-from evenhand.reports.figures import count, say, sourced
+from evenhand.reports import charts, figures, wording
+from evenhand.reports.cards import card_of
+from evenhand.reports.content import DECISIONS
+from evenhand.reports.figures import count, listed, say, short, sourced, words
+from evenhand.reports.wording import Counted
+from evenhand.runs.pairs import select_pairs
 from evenhand.runs.provenance import threshold_of
-from evenhand.words import plain
+from evenhand.spaces.base import space_digest
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
     from evenhand.estimates.comparisons import Comparison
     from evenhand.estimates.result import Estimate
-    from evenhand.reports.gathering import Content
+    from evenhand.reports.content import Content
     from evenhand.runs.run import Run
 
+PAIRS = 3
+"""Pairs in the short form."""
 COMPARISONS = 8
 """Comparisons of each kind and population that are listed."""
 TERMS = 30
@@ -40,7 +43,7 @@ def render(content: Content) -> str:
     """Make the page.
 
     >>> import evenhand as eh
-    >>> from evenhand.reports.making import gathered
+    >>> from evenhand.reports.report import gathered
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     >>> run = eh.audit(lambda f: f["age"] > 3, space, strategy="themis")
     >>> render(gathered(run)).splitlines()[0]
@@ -63,8 +66,8 @@ def render(content: Content) -> str:
         protected=wording.protected_of(run),
         counted=counted,
         effect=f"{counted.would} {wording.condition(run)}",
-        sides=favouring.sides(content.subject, counted),
-        explained=favouring.explained(content.subject, counted),
+        sides=wording.sides(content.subject, counted),
+        explained=wording.explained(content.subject, counted),
         rising=wording.rising([run, *content.others]),
         measured=wording.measured_on(page),
         spread=wording.spread_out(run) if content.subject.people else [],
@@ -74,7 +77,7 @@ def render(content: Content) -> str:
         ],
         compared=_compared(found),
         # What people want is the user's own, and no figure.
-        said=lambda c, e: favouring.shown(c, content, e),
+        said=lambda c, e: wording.shown(c, content, e),
         by_term=_by_term(found.get("data")),
         # Nothing in these comes from the user without being escaped where it is made.
         curve=Markup(charts.discovery([run, *content.others])),
@@ -108,6 +111,21 @@ def environment() -> Environment:
     made.globals["top_of"] = lambda shares: top(list(shares))
     made.globals |= {"aimed": wording.aimed, "asked": wording.asked, "ended": wording.ended}
     return made
+
+
+def summary(run: Run) -> str:
+    """Make the short form of a report, for notebooks: the verdict, the counts and three pairs. It asks no model.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
+    >>> "Yes: the search found " in run._repr_html_()
+    True
+    """
+    cards = [card_of(pair) for pair in select_pairs(run, PAIRS)]
+    shown = sourced(run, "run")
+    made = environment().get_template("short.html")
+    return made.render(run=shown, verdict=wording.verdict(shown), cards=sourced(cards, "cards"))
 
 
 def sections(content: Content) -> dict[str, str]:
@@ -187,7 +205,7 @@ def facts(content: Content) -> dict[str, Markup]:
         out["Not testable"] = say(
             "{} individuals with fewer than two counterparts that the constraints allow", count(untestable)
         )
-    if run.space.noun == "text" and lost:
+    if run.space.supports("texts") and lost:
         out["Rows without a text"] = say("{}, left out", count(lost))
     elif moved or lost:
         out["Data rows"] = say("{} moved to the nearest bound of the space, {} left out", count(moved), count(lost))
@@ -219,8 +237,7 @@ def replay(content: Content) -> dict[str, Any]:
     digests = {f"the model's answers to {who}": identity.answers}
     if identity.data:
         digests["the data that the search started from"] = identity.data
-    if hasattr(run.space, "digest"):
-        digests["the space"] = run.space.digest
+    digests["the space"] = space_digest(run.space)
     threshold = threshold_of(run) if subject.asker is None else subject.asker.model.threshold
     return {
         "directory": place,
@@ -228,7 +245,7 @@ def replay(content: Content) -> dict[str, Any]:
         "call": wording.call_of(run, threshold),
         "digests": {name: str(value) for name, value in digests.items()},
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
-        "made": f"evenhand {__version__}, seed {subject.seed}"
+        "made": f"evenhand {__version__}, seed {subject.options.seed}"
         + ("" if subject.asker is None else f", {subject.samples:,} samples"),
     }
 

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.engine.judge import Judge
-from evenhand.explanations.distance import Distance, Numbers
+from evenhand.runs.pairs import Positions
 from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.realism import Distance, Numbers
 
 SMALL = 20_000
 """Individuals of a space up to which all are asked."""
@@ -33,7 +34,6 @@ TOGETHER = 32
 """From so many changed attributes on, whole groups of them are brought back at once."""
 LEFT = 2
 """The part of the rows left that one look for nearer individuals may ask: to bring back what changed comes last."""
-Positions = npt.NDArray[np.int64]
 
 
 class Shrinker:

@@ -14,11 +14,10 @@ from lxml import etree
 from markdown_it import MarkdownIt
 
 import evenhand as eh
-from evenhand.runs.json import (schema, to_json)
-from evenhand.runs.junit import (to_junit)
-from evenhand.runs.markdown import (to_markdown)
-from evenhand.runs.sarif import (to_sarif)
-from evenhand.words import (pairs_at, plain, telling)
+from evenhand._format import plain
+from evenhand.runs.pairs import pairs_at, select_pairs
+from evenhand.runs.ci_formats import to_junit, to_sarif
+from evenhand.runs.exports import schema, to_json, to_markdown
 from tests.runs.hostile import runs
 
 HERE = Path(__file__).parent
@@ -73,7 +72,7 @@ def test_junit(run: eh.Run) -> None:
     tree = etree.fromstring(text.encode())
     JUNIT.assertValid(tree)
     failures = tree.findall(".//failure")
-    assert [f.text for f in failures] == [pair.sentence for pair in pairs_at(run, _first(run, 2))]
+    assert [f.text for f in failures] == [pair.sentence for pair in pairs_at(run.pairs, _first(run, 2))]
     assert {e.tag for e in tree.iter()} <= {
         "testsuites", "testsuite", "properties", "property", "testcase", "failure", "system-out", "system-err"
     }  # fmt: skip
@@ -87,7 +86,7 @@ def test_sarif(run: eh.Run) -> None:
     told = json.loads(text)
     SARIF.validate(told)
     (only,) = told["runs"]
-    assert [r["message"]["text"] for r in only["results"]] == [p.sentence for p in pairs_at(run, _first(run, 2))]
+    assert [r["message"]["text"] for r in only["results"]] == [p.sentence for p in pairs_at(run.pairs, _first(run, 2))]
     counts = {"findings": run.found, "confirmed": run.found, "refuted": 0, "listed": min(2, run.found)}
     assert only["properties"] == {**counts, "tests": run.tests}
     rules = [rule["id"] for rule in only["tool"]["driver"]["rules"]]
@@ -127,7 +126,7 @@ def test_markdown(run: eh.Run) -> None:
     shown = Tags(MarkdownIt("commonmark", {"html": True}).enable("table").render(to_markdown(run)))
     assert shown.tags <= {"h3", "p", "table", "tr", "th", "td", "code", "b"}
     assert shown.attributes == []
-    for pair in telling(run, 3):
+    for pair in select_pairs(run, 3):
         wanted = {plain(v) for side in (pair.individual, pair.changes) for v in [*side, *side.values()]}
         assert wanted | {plain(pair.decision)} <= set(shown.texts)
 

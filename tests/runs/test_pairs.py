@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand._format import number, number_interval
-from evenhand.words import Pair, pairs_at, plain, telling
+from evenhand._format import number, number_interval, plain
+from evenhand.runs.pairs import Pair, pairs_at, select_pairs
 
 SPACE = eh.Space(
     [
@@ -36,7 +36,7 @@ def run() -> eh.Run:
 
 
 def test_pairs_are_findings_and_unlike_each_other(run: eh.Run) -> None:
-    pairs = telling(run)
+    pairs = select_pairs(run)
     assert len(pairs) == 3
     for pair in pairs:
         people = pd.DataFrame([pair.individual, pair.individual | pair.changes])
@@ -52,11 +52,11 @@ def test_pairs_are_findings_and_unlike_each_other(run: eh.Run) -> None:
 
 def test_the_same_run_tells_the_same_pairs(run: eh.Run) -> None:
     again = eh.audit(refuse, SPACE, "themis", eh.Budget(tests=3000))
-    assert [p.sentence for p in telling(run)] == [p.sentence for p in telling(again)]
+    assert [p.sentence for p in select_pairs(run)] == [p.sentence for p in select_pairs(again)]
 
 
 def test_what_follows_is_said(run: eh.Run) -> None:
-    everyone = pairs_at(run, np.arange(run.found))
+    everyone = pairs_at(run.pairs, np.arange(run.found))
     married = next(p for p in everyone if p.individual["relation"] == "wife" and p.individual["sex"] == "F")
     assert married.sentence.endswith("The same person with sex M and relation husband: yes.")
     single = next(p for p in everyone if p.individual["relation"] == "none")
@@ -69,7 +69,7 @@ def test_what_follows_is_said(run: eh.Run) -> None:
 
 def test_pairs_resemble_real_people(run: eh.Run) -> None:
     real = {"age": 7, "work": "nurse", "relation": "none", "sex": "F", "rate": 0.5}
-    for pair in telling(run, data=pd.DataFrame([real])):
+    for pair in select_pairs(run, data=pd.DataFrame([real])):
         assert abs(pair.individual["age"] - 7) <= 2
         assert sum(pair.individual[name] != real[name] for name in ("work", "relation")) <= 1
 
@@ -77,7 +77,7 @@ def test_pairs_resemble_real_people(run: eh.Run) -> None:
 def test_large_gaps_come_first() -> None:
     space = eh.Space([eh.Integer("age", 1, 900), eh.Boolean("sex")], protected="sex")
     run = eh.audit(lambda f: f["age"] / 1000 * f["sex"], space, "themis", criterion=eh.Gap(0.1))
-    pairs = telling(run)
+    pairs = select_pairs(run)
     assert min(pair.gap for pair in pairs) >= 0.8
     assert "(scores 0." in pairs[0].sentence
     assert isinstance(pairs[0].decision, float)
@@ -85,9 +85,9 @@ def test_large_gaps_come_first() -> None:
 
 def test_few_or_none() -> None:
     space = eh.Space([eh.Integer("age", 1, 2), eh.Boolean("sex")], protected="sex")
-    assert telling(eh.audit(lambda f: f["age"] > 1, space, "themis")) == []
-    assert len(telling(eh.audit(lambda f: f["sex"], space, "themis"))) == 2
-    assert telling(eh.audit(lambda f: f["sex"], space, "themis"), 0) == []
+    assert select_pairs(eh.audit(lambda f: f["age"] > 1, space, "themis")) == []
+    assert len(select_pairs(eh.audit(lambda f: f["sex"], space, "themis"))) == 2
+    assert select_pairs(eh.audit(lambda f: f["sex"], space, "themis"), 0) == []
 
 
 def test_nothing_that_a_terminal_obeys() -> None:

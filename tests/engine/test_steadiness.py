@@ -21,9 +21,9 @@ from sklearn.preprocessing import StandardScaler
 
 import evenhand as eh
 from evenhand.engine import accounting as clock
-from evenhand.engine.confirm import in_turn
 from evenhand.errors import BudgetError, FlakyModel, RunError
 from evenhand.estimates import watching
+from evenhand.estimates.noise import in_turn
 from evenhand.models import client as asking
 from evenhand.search import Problem, Search, judge
 from tests.text_worlds import TEAMS, team_space, team_texts

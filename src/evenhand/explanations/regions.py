@@ -1,0 +1,469 @@
+"""Regions: where, in readable rules, individuals are treated differently more often than elsewhere.
+
+A rule is learnt, made exact by asking, and checked on fresh individuals; then the next is looked for beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand._format import estimated, level, percent, visible
+from evenhand._validate import check_confidence, check_int, check_seed
+from evenhand.engine.judge import Judge, RowLimitReached
+from evenhand.errors import StrategyError
+from evenhand.estimates.intervals import clopper_pearson
+from evenhand.explanations.rule_search import Refiner, information, propose
+from evenhand.explanations.rules import Rule, Source, within
+from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.run import Run
+from evenhand.spaces.individuals import Individuals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHECKED = 2_000
+"""Fresh individuals inside a rule, and outside, by whom it is checked."""
+FINDINGS = 2_000
+"""Findings of the run that a rule is learnt from, at most."""
+PARTS = 3
+"""How often a part of a rule is put in its place."""
+LEAST = 100
+"""The fewest tests to learn from."""
+INTERACTING, FEWEST = 500, 20
+"""Individuals of whom one attribute after the other is drawn anew, and how few where more do not fit into the rows."""
+CELLS = 2**23
+"""Codes of individuals who are asked about together."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of fresh individuals who are treated differently, with its interval.
+
+    >>> Rate(31, 100, 0.22, 0.41).words
+    '31% (22% to 41%)'
+    """
+
+    found: int
+    samples: int
+    low: float
+    high: float
+
+    @property
+    def rate(self) -> float:
+        """The share; 0 where there was nobody to ask."""
+        return self.found / self.samples if self.samples else 0.0
+
+    @property
+    def words(self) -> str:
+        """Say it."""
+        return estimated(self.rate, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Individuals, told by a rule, who are treated differently more often than others. Not made by hand."""
+
+    rule: Rule = field(repr=False)
+    inside: Rate
+    """Of fresh individuals who meet the rule."""
+    outside: Rate
+    """Of fresh individuals who do not."""
+    support: float
+    """The share of legal individuals who meet the rule."""
+    data_support: float | None
+    """The share of the data's rows that do; None without data."""
+    p_value: float
+    """The chance of so great a difference on the fresh samples if there were none."""
+
+    @property
+    def rate(self) -> float:
+        """The share of its individuals who are treated differently."""
+        return self.inside.rate
+
+    @property
+    def words(self) -> str:
+        """The rule, in the user's names and values."""
+        return self.rule.words
+
+    @property
+    def sentence(self) -> str:
+        """Say the region in a sentence."""
+        real = "" if self.data_support is None else f", {percent(self.data_support)} of the data"
+        elsewhere = f", against {self.outside.words} elsewhere" if self.outside.samples else ""
+        return (
+            f"{self.words}: {self.inside.words} of such individuals are treated differently{elsewhere}. They are "
+            f"{percent(self.support)} of all legal individuals{real}."
+        )
+
+    def contains(self, frame: Any) -> npt.NDArray[np.bool_]:
+        """Tell which rows of a frame meet the rule; rows that are not in the space do not."""
+        encoded = self.rule.space.encode(frame)
+        out = np.zeros(len(encoded.positions) + encoded.dropped, dtype=bool)
+        out[encoded.positions] = self.rule.inside(encoded.individuals.rows)
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give all of it in plain values."""
+        return {
+            "rule": self.words,
+            "conditions": self.rule.to_dict(),
+            **{name: value for side in ("inside", "outside") for name, value in _plain(side, getattr(self, side))},
+            "support": self.support,
+            "data_support": self.data_support,
+            "p_value": self.p_value,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """How much being treated differently depends on one free attribute."""
+
+    name: str
+    ends: Rate
+    """Of individuals treated differently: those who no longer are when this attribute alone is drawn anew."""
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Where individuals are treated differently, the most telling region first. Not made by hand."""
+
+    regions: list[Region]
+    everybody: Rate
+    """Of fresh uniform individuals."""
+    beyond: Rate
+    """Of fresh individuals in no region."""
+    interactions: list[Interaction] = field(repr=False)
+    confidence: float
+    rows: int
+    """Rows that the model was asked, outside all budgets."""
+    complete: bool = True
+    """Whether there were rows enough to make all rules exact, and to look for more."""
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    def __iter__(self) -> Iterator[Region]:
+        return iter(self.regions)
+
+    @overload
+    def __getitem__(self, place: int) -> Region: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Region]: ...
+    def __getitem__(self, place: int | slice) -> Region | list[Region]:
+        """Return one region, or some."""
+        return self.regions[place]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a region."""
+        import pandas as pd
+
+        names = ["rule", "rate", "low", "high", "outside", "outside_low", "outside_high", "support", "data_support",
+                 "p_value"]  # fmt: skip
+        lines = [
+            (r.words, r.rate, r.inside.low, r.inside.high, r.outside.rate, r.outside.low, r.outside.high, r.support,
+             r.data_support, r.p_value)
+            for r in self.regions
+        ]  # fmt: skip
+        return pd.DataFrame(lines, columns=names)
+
+    @property
+    def sentence(self) -> str:
+        """Sum up."""
+        if self.regions:
+            n = len(self.regions)
+            left = f"; outside {'it' if n == 1 else 'all of them'} {self.beyond.words}" if self.beyond.samples else ""
+            return f"{n} {'region' if n == 1 else 'regions'} of discrimination{left}"
+        if not self.everybody.found:
+            return f"no region: nobody is treated differently in {self.everybody.samples:,} draws from the space"
+        return f"no region stands out: {self.everybody.words} of all individuals are treated differently"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything in plain values."""
+        return {
+            "regions": [region.to_dict() for region in self.regions],
+            **dict(_plain("everybody", self.everybody)),
+            **dict(_plain("beyond", self.beyond)),
+            "interactions": [{"attribute": it.name, **dict(_plain("ends", it.ends))} for it in self.interactions],
+            "confidence": self.confidence,
+            "rows": self.rows,
+            "complete": self.complete,
+        }
+
+    def __repr__(self) -> str:
+        cut = "" if self.complete else "; the limit of rows was reached: thresholds may be rough, and there may be more"
+        lines = [f"Regions: {self.sentence} ({level(self.confidence)} confidence{cut})"]
+        lines += [f"  {region.sentence}" for region in self.regions]
+        strong = [it for it in self.interactions if it.ends.low > 0]
+        if strong:
+            told = ", ".join(f"{visible(it.name)} ({percent(it.ends.rate)})" for it in strong[:5])
+            lines.append(f"  drawing one attribute anew ends it most often for {told}")
+        return "\n".join(lines)
+
+
+def _plain(side: str, rate: Rate) -> list[tuple[str, Any]]:
+    return [
+        (f"{side}_rate", rate.rate if rate.samples else None),
+        (f"{side}_low", rate.low),
+        (f"{side}_high", rate.high),
+        (f"{side}_found", rate.found),
+        (f"{side}_samples", rate.samples),
+    ]
+
+
+def regions(
+    run: Run,
+    model: Any = None,
+    data: Any = None,
+    seed: int = 0,
+    confidence: float = 0.95,
+    *,
+    max_regions: int = 5,
+    samples: int = 20_000,
+    rows: int = 2_000_000,
+) -> Regions:
+    """Find where individuals are treated differently, as readable rules that were checked on fresh individuals.
+
+    A rule is learnt from uniform individuals, and from the run's findings where uniform ones hardly meet it. Because
+    findings are no fair sample, and because whoever looks at many rules finds some by chance, each is then made exact
+    by asking the model, and reported only if fresh individuals inside of it are treated differently more often than
+    fresh ones outside; the chance that any region of the result is a false alarm is at most ``1 - confidence``.
+
+    Parameters
+    ----------
+    run
+        Any run: from memory, or kept in a directory.
+    model
+        Anything that ``wrap`` takes; needed for a run that was read from its directory, else by default the run's own.
+    data
+        Real rows, to say how many of them are in each region.
+    seed
+        Same seed, same regions.
+    confidence
+        How sure to be: of the intervals, each by itself, and of the regions, all together.
+    max_regions
+        The most regions.
+    samples
+        Uniform individuals to learn from.
+    rows
+        The most rows to ask the model, outside all budgets; where they do not suffice, the result says so.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("hours", 1, 60), eh.Boolean("married"), eh.Boolean("sex")], protected="sex")
+    >>> def refuse(frame):
+    ...     return (frame["hours"] >= 45) & frame["married"] & frame["sex"]
+    >>> found = eh.regions(eh.audit(refuse, space, strategy="themis"))
+    >>> found[0].words, found[0].rate, found[0].outside.rate
+    ('hours >= 45 and married', 1.0, 0.0)
+    """
+    asker = asker_of(run, model, "eh.regions")
+    check_seed(seed, StrategyError)
+    check_confidence(confidence, StrategyError)
+    for name, value, least in (("max_regions", max_regions, 1), ("samples", samples, LEAST), ("rows", rows, LEAST)):
+        check_int(name, value, StrategyError, least)
+    real = None if data is None else run.space.encode(data).individuals
+    search = Search(
+        run, judge_of(run, asker, int(rows)), Source(run.space, int(seed)), float(confidence), int(max_regions)
+    )
+    return search.result(int(samples), real)
+
+
+@dataclass
+class Search:
+    """The search for regions of one model."""
+
+    run: Run
+    judge: Judge
+    source: Source
+    confidence: float
+    max_regions: int
+    rules: list[Rule] = field(default_factory=list)
+    checks: list[tuple[Rate, float]] = field(default_factory=list)
+    complete: bool = True
+
+    def result(self, samples: int, real: Individuals | None) -> Regions:
+        """Look for regions until none is left, or the rows are spent."""
+        affordable = (self.judge.limit or 0) // (3 * self.judge.cost)
+        if affordable < LEAST:
+            raise StrategyError(
+                f"rows={self.judge.limit:,} are too few: a test asks up to {self.judge.cost:,} rows, and at "
+                f"least {LEAST} tests are needed three times over; allow {3 * LEAST * self.judge.cost:,}"
+            )
+        people, unfair = self._judged(self.source.everybody(min(samples, affordable)))
+        mattering = list[Interaction]()
+        everybody = self._rate(unfair)
+        try:
+            self._cover(people, unfair)
+            mattering = interactions(self.judge, self.source, self._unfair(people, unfair), self.confidence)
+        except RowLimitReached:
+            self.complete = False
+        beyond, found = self._report(everybody, real)
+        return Regions(found, everybody, beyond, mattering, self.confidence, self.judge.rows, self.complete)
+
+    def _cover(self, people: Individuals, unfair: npt.NDArray[np.bool_]) -> None:
+        """Find rules one after the other, each among the individuals that no earlier one covers."""
+        found, total = self._findings(), self.judge.limit or 0
+        while len(self.rules) < self.max_regions:
+            # An equal part of the rows for each region, so that none is made exact at the cost of the others' check.
+            left = total - self.judge.rows
+            self.judge.limit = self.judge.rows + left // (self.max_regions - len(self.rules) + 1)
+            rest = ~within(self.rules, people)
+            outside = float(unfair[rest].mean()) if rest.any() else 0.0
+            refiner = Refiner(self.judge, self.source, self.rules, outside)
+            proposals = self._proposals(people[rest], unfair[rest], found[~within(self.rules, found)])
+            exact = [rule for proposal in proposals if (rule := refiner.refine(proposal)) is not None]
+            refined = [self._purer(refiner, rule) for rule in exact]
+            self.judge.limit, self.complete = total, self.complete and refiner.complete
+            told = [self._told(rule, refiner.rate(rule), outside) for rule in refined]
+            if not told or not self._checked(refined[int(np.argmax(told))]):
+                return
+
+    def _findings(self) -> Individuals:
+        """Choose some of the run's findings."""
+        count = self.run.found
+        if not count:
+            return self.source.everybody(0)
+        at = np.arange(count)
+        if count > FINDINGS:
+            at = np.sort(self.source.stream().shuffled(np.arange(FINDINGS), count, "findings"))
+        return self.run.pairs.individuals("individual", at)
+
+    def _proposals(self, people: Individuals, unfair: npt.NDArray[np.bool_], found: Individuals) -> list[Rule]:
+        """Learn a rule from uniform individuals, and one from the fair ones of them beside the run's findings."""
+        space = self.run.space
+        out = [propose(space, people.rows, unfair)]
+        if len(found):
+            fair = people[~unfair]
+            verdicts = np.arange(len(fair) + len(found)) >= len(fair)
+            out.append(propose(space, np.concatenate([fair.rows, found.rows]), verdicts))
+        return list(dict.fromkeys(rule for rule in out if rule is not None))
+
+    def _purer(self, refiner: Refiner, rule: Rule) -> Rule:
+        """Give the part of a rule that tells at least half as much as the whole, where there is one.
+
+        Two regions side by side may tell most when taken for one that also holds what lies between them.
+        """
+        for _ in range(PARTS):
+            try:
+                people, unfair = self._judged(self.source.inside(rule, 2 * CHECKED, self.rules))
+                whole_told = self._told(rule, refiner.rate(rule), refiner.outside)
+            except RowLimitReached:
+                break
+            proposal = propose(self.run.space, people.rows, unfair)
+            part = None if proposal is None else refiner.refine(rule.both(proposal))
+            if part is None or part == rule:
+                break
+            if not refiner.complete or self._told(part, refiner.rate(part), refiner.outside) < whole_told / 2:
+                break
+            rule = part
+        return rule
+
+    def _told(self, rule: Rule, rate: float, outside: float) -> float:
+        """How much a rule says about a uniform individual."""
+        share = self.source.share(rule)
+        return information(share, share * rate, 1.0, share * rate + (1 - share) * outside)
+
+    def _checked(self, rule: Rule) -> bool:
+        """Ask fresh individuals inside and outside all rules; keep the rule if they differ beyond chance."""
+        from scipy.stats import fisher_exact
+
+        inside, verdicts = self._judged(self.source.inside(rule, CHECKED))
+        new = verdicts[~within(self.rules, inside)]
+        _, others = self._judged(self.source.outside([*self.rules, rule], CHECKED))
+        table = np.array([[new.sum(), (~new).sum()], [others.sum(), (~others).sum()]])
+        p_value = float(fisher_exact(table, alternative="greater").pvalue)
+        # At most so many rules are ever kept, and the first that fails ends the search: Bonferroni.
+        if p_value > (1 - self.confidence) / self.max_regions:
+            return False
+        self.rules.append(rule)
+        self.checks.append((self._rate(verdicts), p_value))
+        return True
+
+    def _report(self, everybody: Rate, real: Individuals | None) -> tuple[Rate, list[Region]]:
+        """Give the regions, each beside fresh individuals outside of it."""
+        rules = self.rules
+        # Outside of these fresh ones nothing was chosen: they are asked about whatever the rules are.
+        people = self.source.everybody(2 * CHECKED)
+        self.judge.limit = None
+        fresh, unfair = self._judged(people)
+        out = []
+        for rule, (inside, p_value) in zip(rules, self.checks, strict=True):
+            support = self.source.share(rule)
+            if self.run.space.sampler.rejects:
+                support = float(rule.inside(fresh.rows).mean())
+            share = None if real is None else float(rule.inside(real.rows).mean()) if len(real) else 0.0
+            out.append(Region(rule, inside, self._rate(unfair[~rule.inside(fresh.rows)]), support, share, p_value))
+        return (self._rate(unfair[~within(rules, fresh)]) if rules else everybody), out
+
+    def _unfair(self, people: Individuals, unfair: npt.NDArray[np.bool_]) -> Individuals:
+        """Return uniform individuals who are treated differently; where there are few, those of the first region."""
+        if unfair.sum() >= LEAST or not self.rules:
+            return people[unfair]
+        inside, verdicts = self._judged(self.source.inside(self.rules[0], CHECKED))
+        return inside[verdicts]
+
+    def _judged(self, people: Individuals) -> tuple[Individuals, npt.NDArray[np.bool_]]:
+        able, unfair = self.judge.judged(people)
+        return people[able], unfair[able]
+
+    def _rate(self, unfair: npt.NDArray[np.bool_]) -> Rate:
+        low, high = clopper_pearson(int(unfair.sum()), len(unfair), self.confidence)
+        return Rate(int(unfair.sum()), len(unfair), float(low), float(high))
+
+
+def interactions(judge: Judge, source: Source, unfair: Individuals, confidence: float) -> list[Interaction]:
+    """Tell for each free attribute how often drawing it anew ends a difference, most often first.
+
+    Of uniform individuals this is the total effect of the attribute on the verdict (Sobol's index, in the form of
+    Jansen 1999) but for a factor that all attributes share. An attribute that the difference does not depend on, alone
+    or with others, has exactly 0.
+
+    Parameters
+    ----------
+    judge
+        Judges.
+    source
+        Where new values are drawn from.
+    unfair
+        Independent individuals who are treated differently.
+    confidence
+        Of the intervals.
+    """
+    space, out = judge.space, []
+    people = unfair[: _affordable(judge)]
+    if not len(people):
+        return []
+    step = max(1, CELLS // (len(people) * len(space.names)))
+    for start in range(0, len(space.free_columns), step):
+        columns = space.free_columns[start : start + step]
+        rows = np.repeat(people.rows[None], len(columns), axis=0)
+        for i, j in enumerate(columns):
+            rows[i, :, j] = source.stream().below(int(space.sizes[j]), "anew", np.arange(len(people)), 0)
+        legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
+        able, still = judge.judged(space.individuals(rows[legal]))
+        of = np.nonzero(legal)[0]
+        ended = np.bincount(of[able & ~still], minlength=len(columns))
+        asked = np.bincount(of[able], minlength=len(columns))
+        low, high = clopper_pearson(ended, asked, confidence)
+        for i, j in enumerate(columns):
+            rate = Rate(int(ended[i]), int(asked[i]), float(low[i]), float(high[i]))
+            out.append(Interaction(space.names[j], rate))
+    return sorted(out, key=lambda it: -it.ends.rate)
+
+
+def _affordable(judge: Judge) -> int:
+    """How many individuals can be asked about all attributes."""
+    if judge.limit is None:
+        return INTERACTING
+    left = (judge.limit - judge.rows) // (judge.cost * len(judge.space.free_columns))
+    if left < FEWEST:
+        raise RowLimitReached
+    return min(INTERACTING, left)

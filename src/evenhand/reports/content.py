@@ -1,0 +1,435 @@
+"""What a report says, gathered section by section; what cannot be had is a sentence in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from evenhand._format import native, plain, visible
+from evenhand.errors import EvenhandError, MissingExtra, ModelError
+from evenhand.estimates.coverage import Coverage, Inputs, coverage
+from evenhand.estimates.estimating import estimate
+from evenhand.estimates.groups import Groups, groups
+from evenhand.estimates.result import Estimate
+from evenhand.explanations.examples import Examples, Known, Shrunk, draft, examples_of
+from evenhand.explanations.quality import quality
+from evenhand.explanations.regions import Regions, regions
+from evenhand.models.wrap import wrap
+from evenhand.reports.cards import Card, card_of, cards_of_examples
+from evenhand.reports.figures import listed, short
+from evenhand.runs.pairs import Pair, select_pairs
+from evenhand.runs.replay import judge_of
+from evenhand.spaces.base import table
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.text.diff import swaps
+
+if TYPE_CHECKING:
+    from evenhand.engine.probe import ModelProbe
+    from evenhand.estimates.plan import Whom
+    from evenhand.reports.report import ReportInputs
+    from evenhand.runs.run import Run
+    from evenhand.spaces.tabular import Space
+
+import numpy as np
+
+Made = TypeVar("Made")
+
+RULES, LEARNT = 3, 4
+"""How many rules are looked for; and the part of the samples that they are learnt from, because learning takes longer
+than asking."""
+GROWN = 2**21
+"""Individuals times columns that the tree of the coverage is grown from: growing takes longer than asking."""
+CHANGED = 1_000
+"""Findings of texts whose quality is measured."""
+REGIONS, SOUGHT, FEW = 3, 20_000, 1_000
+"""Individuals whom finding regions may ask, as a multiple of the samples, and in any case; with fewer samples than the
+last it is not tried."""
+SHOWN = 8
+"""Directions that are listed."""
+TEXTS = 5_000
+"""Findings of texts that are looked at."""
+TERMS = 20
+DECISIONS = 6
+"""With more different decisions, as a regression has, they are not told apart."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Findings that have the same protected values on each side, and the same decisions."""
+
+    first: str
+    first_said: str
+    second: str
+    second_said: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term that was swapped, and how often the findings have each decision with it."""
+
+    name: str
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a text run's findings."""
+
+    decisions: tuple[str, ...]
+    """None where there are too many to tell apart: then findings are counted whatever was decided."""
+    terms: list[Term]
+    """Those with the most findings first."""
+    looked_at: int
+    more: int
+    """Terms that are not listed."""
+
+
+@dataclass
+class Content:
+    """Everything that a report says, as the objects that say it."""
+
+    subject: ReportInputs
+    title: str
+    show_examples: bool
+    estimates: dict[str, Estimate] = field(default_factory=dict)
+    """By population: ``"data"``, ``"uniform"``."""
+    directions: list[Direction] = field(default_factory=list)
+    more_directions: int = 0
+    terms: Terms | None = None
+    examples: Examples | None = None
+    cards: list[Card] = field(default_factory=list)
+    regions: Regions | None = None
+    coverage: Coverage | None = None
+    groups: Groups | None = None
+    quality: dict[str, float] = field(default_factory=dict)
+    edited: int = 0
+    """Findings that the quality is the mean of."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Sections that are not there, and why."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Those of them that were tried in vain, and the error."""
+
+    @property
+    def run(self) -> Run:
+        """The run that is reported."""
+        return self.subject.run
+
+    @property
+    def note(self) -> str:
+        """A paragraph about the model."""
+        return self.subject.options.note
+
+    @property
+    def others(self) -> Sequence[Run]:
+        """Further runs of the same model and space."""
+        return self.subject.options.others
+
+
+def gather(content: Content) -> Content:
+    """Ask and count everything."""
+    subject = content.subject
+    _shares(content)
+    if subject.texts:
+        _texts(content)
+    elif subject.people:
+        _whom(content)
+    if content.show_examples:
+        _examples(content, subject.options.examples)
+    if subject.people:
+        _places(content)
+        _groups(content)
+    elif not subject.texts:
+        content.missing["whom"] = content.missing["regions"] = subject.no_model
+    return content
+
+
+def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | None:
+    """Make a part; where that fails say why in its place, so that the rest is not lost by it."""
+    try:
+        return make()
+    except MissingExtra as error:
+        # Nothing went wrong: a package is optional.
+        content.missing[section] = f"This part is left out: {error}."
+        return None
+    except (EvenhandError, MemoryError) as error:
+        # What the model raises is a ModelError. An error may name what somebody's values are.
+        why = error.reason if isinstance(error, EvenhandError) else str(error)
+        told = visible(why).partition("\n")[0][:400].rstrip(".:") if content.show_examples else ""
+        told = told or type(error).__name__
+        again = told in content.failed.values()
+        content.failed[section] = told
+        content.missing[section] = (
+            "This part could not be made either, for the same reason."
+            if again
+            else f"This part could not be made: {told}."
+        )
+        return None
+
+
+def _shares(content: Content) -> None:
+    subject = content.subject
+    asker, space = subject.asker, subject.run.space
+    if asker is None:
+        content.missing["common"] = subject.no_model or subject.no_data
+        if subject.texts and subject.no_model and subject.no_data:
+            content.missing["common data"] = subject.no_data
+        return
+    run = subject.run
+    if run.unsteady is not None:
+        content.missing["common"] = "How common it is was not measured: the model does not answer steadily."
+        return
+    if run.unaware and not run.found:
+        content.missing["common"] = "How common it is was not measured: the model does not receive what is protected."
+        return
+    model, criterion, timeout = asker.model, asker.criterion, asker.timeout
+
+    def measured(population: Whom) -> Estimate:
+        return estimate(
+            model,
+            space,
+            population,
+            data=subject.data if population == "data" else None,
+            samples=subject.samples,
+            confidence=subject.options.confidence,
+            favourable=None if subject.texts else subject.favourable,
+            criterion=criterion,
+            seed=subject.options.seed,
+            timeout=timeout,
+        )
+
+    populations: list[Whom] = ["uniform"] if subject.data is None else ["data", "uniform"]
+    if subject.texts:
+        populations.remove("uniform")
+    for population in populations:
+        found = _tried(content, f"common {population}", lambda p=population: measured(p))  # type: ignore[misc]
+        if found is not None:
+            content.estimates[population] = found
+    if subject.data is None:
+        content.missing["common data"] = subject.no_data
+
+
+def _whom(content: Content) -> None:
+    counted = _tried(content, "whom", lambda: directions(content.run))
+    if counted is not None:
+        content.directions, content.more_directions = counted
+
+
+def _texts(content: Content) -> None:
+    content.terms = _tried(content, "terms", lambda: terms(content.run))
+    _tried(content, "quality", lambda: _quality(content))
+
+
+def _quality(content: Content) -> None:
+    """Compare changed texts with what they were, the swap apart."""
+    found = quality(content.run, at=slice(CHANGED))
+    content.edited = int(found.edited.sum())
+    if content.edited:
+        # Vectors are there in memory alone, and the report of a run that was read back is the same.
+        means = found.mean.drop("distance", errors="ignore")
+        content.quality = {str(name): float(mean) for name, mean in means.items()}
+
+
+def _examples(content: Content, count: int) -> None:
+    """Show distinct examples beside real people; else findings as they are; else individuals that an estimate met."""
+    subject, run, asker = content.subject, content.run, content.subject.asker
+    if asker is not None and subject.data is not None and subject.people:
+        judge = judge_of(run, asker, subject.samples * run.space.width)
+        known = _tried(content, "examples", lambda: affected(content.estimates.get("data"), run.space, subject.data))
+        found = _tried(
+            content, "examples", lambda: examples_of(run, judge, subject.data, count, subject.options.seed, known)
+        )
+        if found:
+            content.examples = found
+            cards = _tried(content, "examples", lambda: cards_of_examples(found, subject.data, subject.numbered))
+            content.cards = cards or []
+            return
+    pairs: Sequence[Pair] | None = None
+    if run.found:
+        pairs = _tried(content, "examples", lambda: select_pairs(run, count, subject.data))
+    elif asker is not None and content.estimates and subject.people:
+        pairs = _tried(content, "examples", lambda: pairs_met(run, asker, list(content.estimates.values()), count))
+    content.cards = [card_of(pair) for pair in pairs or []]
+
+
+def _places(content: Content) -> None:
+    subject, run = content.subject, content.run
+    if subject.asker is None:
+        content.missing["regions"] = subject.no_model
+        return
+    model = None if run.origin is not None else subject.asker.model
+    if subject.samples < FEW:
+        content.missing["regions"] = (
+            f"Rules are checked on some {SOUGHT:,} individuals, which this report was not to ask: "
+            f"evenhand report --samples {FEW}, or eh.regions(run), finds them."
+        )
+    else:
+        content.regions = _tried(
+            content,
+            "regions",
+            lambda: regions(
+                run,
+                model,
+                subject.data,
+                subject.options.seed,
+                subject.options.confidence,
+                max_regions=RULES,
+                samples=max(100, subject.samples // LEARNT),
+                rows=individuals(subject.samples) * run.space.width,
+            ),
+        )
+    if content.coverage is None and subject.decides:
+        people = subject.data if run.origin is None else None
+        content.coverage = _tried(
+            content,
+            "coverage",
+            lambda: coverage(run, model, people, samples=_grown(run, subject.samples), seed=subject.options.seed),
+        )
+
+
+def _groups(content: Content) -> None:
+    subject = content.subject
+    if subject.asker is None or subject.data is None:
+        return
+    model, timeout = subject.asker.model, subject.asker.timeout
+    if not subject.decides and not model.regression:
+        try:
+            # The run compared the model's numbers, so they may be averaged as well.
+            model = wrap(model, regression=True)
+        except ModelError:
+            content.missing["groups"] = (
+                f"Group figures are of decisions or amounts, and {plain(model.name)} gives a score: "
+                "eh.wrap(model, threshold=...) makes decisions of it."
+            )
+            return
+    if subject.favourable is None and not model.regression:
+        content.missing["groups"] = (
+            "Group figures need the outcome that people want, which was not named: evenhand report RUN --favourable "
+            "OUTCOME, or eh.report(run, favourable=...)."
+        )
+        return
+    if model.regression and subject.y is not None:
+        content.missing["accuracy"] = "Accuracy is of decisions, and the model gives numbers, so y was not used."
+    content.groups = _tried(
+        content,
+        "groups",
+        lambda: groups(
+            model,
+            subject.run.space,
+            subject.data,
+            subject.favourable,
+            y=None if model.regression else subject.y,
+            confidence=subject.options.confidence,
+            timeout=timeout,
+        ),
+    )
+
+
+def _grown(run: Run, samples: int) -> int:
+    """How many individuals to grow a tree from: fewer of many columns, and never too few to cross-validate it."""
+    return max(100, min(samples, max(1_000, GROWN // Inputs(run.space).columns)))
+
+
+def individuals(samples: int) -> int:
+    """Say how many individuals finding regions may ask."""
+    return max(REGIONS * samples, SOUGHT) if samples >= FEW else 0
+
+
+def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:
+    """Say which people of the data are like those whom the estimate found; None where nobody was asked.
+
+    How many are affected, and of how many, is the estimate's own count.
+    """
+    if e is None:
+        return None
+    rows = space.encode(data).individuals.rows
+    found = {row.tobytes() for row in _found(e).rows}
+    return Known(np.flatnonzero([row.tobytes() in found for row in rows]), e.samples, e.found)
+
+
+def pairs_met(run: Run, asker: ModelProbe, estimates: Sequence[Estimate], count: int) -> list[Pair]:
+    """Give some individuals whom an estimate found, each beside a counterpart; the model is asked about them again."""
+    people = next((found[:count] for e in estimates if len(found := _found(e))), None)
+    if people is None:
+        return []
+    families = run.space.families(people, run.identity.seed)
+    if families.legal is not None:
+        # Where everyone was judged, a family may be dealt as one of its members whom the constraints forbid.
+        people = families.members(np.arange(len(people)), families.legal.argmax(axis=1))
+    met = Shrunk(np.full(len(people), -1), people.rows, None, people.rows)
+    return [one.example.pair for one in draft(judge_of(run, asker), met, None, None)]
+
+
+def _found(e: Estimate) -> Individuals:
+    """Those whom an estimate found, as far as it kept them."""
+    kept, space = e.kept, table(e.space)
+    parts = [people[np.flatnonzero(unfair)] for people, unfair in zip(kept.people, kept.unfair, strict=True)]
+    return Individuals.join([space.individuals(np.zeros((0, len(space.names)), dtype=np.int32)), *parts, *kept.later])
+
+
+def directions(run: Run, most: int = SHOWN) -> tuple[list[Direction], int]:
+    """Count findings by who got what; give the commonest, and how many other directions there are.
+
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
+    >>> directions(run)
+    ([Direction(first='sex F', first_said='True', second='sex M', second_said='False', count=3)], 0)
+    """
+    space, joined = run.space, run.pairs.joined()
+    if not run.found or joined["decision"].dtype.kind == "f":
+        return [], 0
+    columns = space.protected_columns
+    one, other = (run.pairs.individuals(side).rows[:, columns] for side in ("individual", "counterpart"))
+    said, other_said = (joined[name].astype(np.int64) for name in ("decision", "counterpart_decision"))
+    # A pair is the same seen from either side.
+    place = np.argmax(one != other, axis=1)
+    here = np.arange(len(one))
+    turned = (one[here, place] > other[here, place])[:, None]
+    first, second = np.where(turned, other, one), np.where(turned, one, other)
+    decided = np.column_stack([said, other_said])
+    decided = np.where(turned, decided[:, ::-1], decided)
+    kinds, counts = np.unique(np.column_stack([first, second, decided]), axis=0, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:most]
+    width, values = len(columns), run.pairs.coding.values
+    rows = np.tile(run.pairs.individuals("individual", slice(1)).rows, (2 * len(order), 1))
+    rows[: len(order), columns], rows[len(order) :, columns] = kinds[order, :width], kinds[order, width : 2 * width]
+    people = space.values(rows, list(space.protected))
+    out = []
+    for i, kind in enumerate(order.tolist()):
+        sides = [{n: native(people[n][j]) for n in space.protected} for j in (i, len(order) + i)]
+        differing = [n for j, n in enumerate(space.protected) if kinds[kind, j] != kinds[kind, width + j]]
+        who = [listed({n: side[n] for n in differing}) for side in sides]
+        told = [short(values[code]) for code in kinds[kind, 2 * width :]]
+        out.append(Direction(who[0], told[0], who[1], told[1], int(counts[kind])))
+    return out, len(kinds) - len(out)
+
+
+def terms(run: Run, most: int = TERMS) -> Terms:
+    """Count which terms the findings of texts hang on.
+
+    >>> import evenhand as eh
+    >>> run = eh.audit(lambda texts: ["Sikh" in t for t in texts], eh.TextSpace("religion"), "text-random",
+    ...                data=["A Sikh."])
+    >>> [term for term in terms(run).terms if term.name == "Sikh"]
+    [Term(name='Sikh', counts=(0, 1))]
+    """
+    at = slice(min(run.found, TEXTS))
+    texts, others = run.pairs.rows("individual", at), run.pairs.rows("counterpart", at)
+    said = (
+        [run.pairs.decisions(name, at).tolist() for name in ("decision", "counterpart_decision")]
+        if run.found
+        else [[]] * 2
+    )
+    decisions = sorted({short(value) for side in said for value in side})
+    if len(decisions) > DECISIONS:
+        decisions = []
+    number = {name: i for i, name in enumerate(decisions)}
+    counts: dict[str, list[int]] = {}
+    for pair, *told in zip(swaps(texts, others, run.space.lexicons), *said, strict=True):
+        for name, value in zip(pair, told, strict=True):
+            counts.setdefault(name, [0] * max(1, len(decisions)))[number.get(short(value), 0)] += 1
+    ranked = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
+    listed_terms = [Term(short(name), tuple(found)) for name, found in ranked[:most]]
+    return Terms(tuple(decisions), listed_terms, len(texts), max(0, len(ranked) - most))

@@ -83,12 +83,13 @@ def _arguments(call: str) -> list[str]:
 
 def _check_mark(settings: dict[str, Any]) -> None:
     """Raise if a mark has an unknown setting."""
-    from evenhand.config.file import allowed, in_python
+    from evenhand.config.file import in_python
+    from evenhand.spaces.attributes import suggest
 
     names = list(dict.fromkeys(["fail_above", "retry", *_arguments("audit"), *_arguments("estimate")]))
     for name in settings:
         if name not in names:
-            hint = in_python(name) or allowed(name, names)
+            hint = in_python(name) or suggest(name, names)
             raise pytest.UsageError(f"@pytest.mark.fairness has no setting {name!r}; {hint}")
 
 

@@ -55,7 +55,7 @@ def test_the_command_prints_it_and_writes_reports(
     assert page.count('class="swapped"') >= 6
     assert '<span class="changed">' in page
     assert "The same net, repaired" in (tmp_path / "demo" / "text-repaired.html").read_text()
-    assert CliRunner().invoke(app, ["demo", "--text", "--no-page"]).exit_code == 0
+    assert CliRunner().invoke(app, ["demo", "--text", "--no-report"]).exit_code == 0
 
 
 def test_a_missing_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -321,7 +321,7 @@ def test_a_slow_model_is_asked_for_fewer_scores(monkeypatch):
 def test_an_attribute_that_is_not_received_has_a_rate_of_zero(favourable, tmp_path):
     found = eh.estimate(without_sex(), BY_SEX, "data", data=PEOPLE, favourable=favourable)
     assert (found.low, found.high, found.interval) == (0, 0, "not received")
-    assert dict(facts(found))["interval"] == "none needed: the model does not receive what is protected"
+    assert dict(facts(found))["interval"] == "none needed: the model does not receive the protected attributes"
     (share,) = found.shares
     assert (share.low, share.high) == (0, 0)
     (pair,) = found.comparisons

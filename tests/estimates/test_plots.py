@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from tests.helpers import with_settings
+from evenhand.errors import MissingExtra
+from tests.helpers import optional, with_settings
 
 SPACE = eh.Space([eh.Integer("a", 0, 999), eh.Nominal("s", ["x", "y", "z"])], protected="s")
+
+
+@pytest.fixture(autouse=True)
+def matplotlib() -> None:
+    optional("matplotlib")
 
 
 def scores(frame):
@@ -50,3 +56,10 @@ def test_intervals_show_what_is_favoured() -> None:
     axes = eh.estimate(scores, SPACE, favourable=1).plot_intervals().axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()][-1] == "s x / s y"
     assert "favoured" in axes.get_xlabel()
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    estimate = eh.estimate(scores, SPACE)
+    monkeypatch.setattr("evenhand.estimates.plots.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'evenhand\[plots\]'"):
+        estimate.plot_gaps()

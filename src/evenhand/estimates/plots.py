@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenhand._format import level, percent
 from evenhand._stats import anytime
+from evenhand.errors import MissingExtra
 from evenhand.estimates.result import listed
 
 if TYPE_CHECKING:
@@ -146,10 +148,22 @@ def group_intervals(groups: Groups) -> Figure:
     return figure
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+def check_matplotlib() -> None:
+    """Raise where matplotlib, the extra ``plots``, is not installed."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "plots", "drawing")
+
+
+def empty_figure(width: float, height: float) -> Figure:
+    """Make a figure to draw on."""
+    check_matplotlib()
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = empty_figure(width, height)
     axes = figure.add_subplot()
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -1,4 +1,4 @@
-"""The commands that show a kept run: export, compare, bundle, and replay of a bundle."""
+"""The commands for kept runs: export, compare, bundle, and replay of a bundle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kept(audit: Command, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_the_command_notes_where_model_and_data_came_from(kept: Path, people: Path, audit: Command) -> None:
+def test_audits_note_the_sources_of_model_and_data(kept: Path, people: Path, audit: Command) -> None:
     noted = json.loads((kept / "source.json").read_text())
     assert (noted["model"], noted["model_sha256"], noted["data"]) == (f"{MODELS}:refuse", None, str(people))
     assert len(noted["data_sha256"]) == 64
@@ -114,13 +114,13 @@ def test_bundle_and_replay(kept: Path, people: Path, evenhand: Command, refused:
     assert done.stdout.endswith("930 of 930 findings confirmed, 0 not\n")
     assert digest in done.stdout
     done = evenhand("replay", path, *REFUSE, "--digest", "0" * 64)
-    assert (done.exit_code, "NOT WHOLE: archive" in done.stdout) == (1, True)
+    assert (done.exit_code, "MISMATCH: archive" in done.stdout) == (1, True)
     refused(evenhand("replay", path), "no model in it")
     people.write_text(people.read_text() + "1,1,clerk,F,low\n")
     refused(evenhand("bundle", kept, "--output", path), "has changed since")
 
 
-def test_yes_or_no_for_each(kept: Path, evenhand: Command, tmp_path: Path) -> None:
+def test_replay_lists_every_finding(kept: Path, evenhand: Command, tmp_path: Path) -> None:
     evenhand("bundle", kept, "--output", tmp_path / "e.zip", "--quiet")
     done = evenhand("replay", tmp_path / "e.zip", "--model", f"{MODELS}:fair", "--json", "--list", tmp_path / "l.csv")
     told = json.loads(done.stdout)
@@ -150,9 +150,9 @@ def test_tampering_is_named(kept: Path, evenhand: Command, tmp_path: Path, membe
     evenhand("bundle", kept, "--output", tmp_path / "e.zip", "--model", tmp_path / "m.onnx")
     done = evenhand("replay", tampered(tmp_path / "e.zip", member), *REFUSE)
     assert done.exit_code == 1, done.output
-    assert f"NOT WHOLE: {member}: it was changed" in done.stdout
+    assert f"MISMATCH: {member}: it was changed" in done.stdout
     assert ("930 of 930" in done.stdout) is asked
-    assert ("not asked about" in done.stderr) is not asked
+    assert ("not replayed" in done.stderr) is not asked
 
 
 def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp
     path = tampered(tmp_path / "e.zip", "model/m.onnx")
     done = evenhand("replay", path)
     assert done.exit_code == 1, done.output
-    assert "NOT WHOLE: model/m.onnx: it was changed" in done.stdout
+    assert "MISMATCH: model/m.onnx: it was changed" in done.stdout
     assert "the bundle's own model was tampered with" in done.stderr
     assert "--model SPEC" in done.stderr
     done = evenhand("replay", path, "--json")
@@ -169,7 +169,7 @@ def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp
     assert (done.exit_code, told["problems"], told["confirmed"]) == (1, {"model/m.onnx": "it was changed"}, None)
 
 
-def test_a_run_that_is_not_there_is_said_before_the_model(evenhand: Command, refused: Command, tmp_path: Path) -> None:
+def test_a_missing_run_is_reported_before_the_model(evenhand: Command, refused: Command, tmp_path: Path) -> None:
     assert "model" not in refused(evenhand("replay", tmp_path / "gone"), "gone", "no run's directory")
 
 
@@ -182,9 +182,7 @@ def test_rows_left_out(kept: Path, people: Path, evenhand: Command, tmp_path: Pa
     assert (done.exit_code, "is not the data that was bundled" in done.stdout) == (1, True)
 
 
-def test_pickles_of_a_bundle_are_not_loaded_unasked(
-    kept: Path, evenhand: Command, refused: Command, tmp_path: Path
-) -> None:
+def test_pickles_of_a_bundle_need_trust(kept: Path, evenhand: Command, refused: Command, tmp_path: Path) -> None:
     import joblib
 
     joblib.dump(_Trap(), tmp_path / "model.pkl")
@@ -247,7 +245,7 @@ def test_replay_finds_the_model_that_the_run_noted(evenhand: Command, refused: C
     refused(evenhand("replay", tmp_path / "run"), "name the model yourself")
 
 
-def test_the_bundled_model_is_asked_where_none_is_named(evenhand: Command, tmp_path: Path) -> None:
+def test_replay_uses_the_bundled_model_by_default(evenhand: Command, tmp_path: Path) -> None:
     skops = optional("skops.io")
     import pandas as pd
     from sklearn.tree import DecisionTreeClassifier
@@ -303,7 +301,7 @@ def test_a_run_is_reported_and_bundled_from_another_folder(
     assert (done.exit_code, "2 of 2 findings confirmed" in done.stdout) == (0, True), done.output
 
 
-def test_broken_notes_are_refused_alike(kept: Path, evenhand: Command, refused: Command, tmp_path: Path) -> None:
+def test_broken_notes_are_refused(kept: Path, evenhand: Command, refused: Command, tmp_path: Path) -> None:
     (kept / "source.json").write_text("[1]")
     refused(evenhand("report", kept, "--output", tmp_path / "r.html"), "source.json cannot be read; delete it")
     refused(evenhand("bundle", kept, "--output", tmp_path / "b.zip"), "source.json cannot be read; delete it")

@@ -54,7 +54,7 @@ def test_flags_alone(audit: Command) -> None:
     done = audit("--protected", "religion")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
-    assert "text-random, seed 0, by religion" in text
+    assert "text-random, seed 0, protected: religion" in text
     assert '"The [Muslim] family next door is loud.": toxic. The same text with [Christian]: fine.' in text
     assert "texts without a term 1" in text
 
@@ -72,7 +72,7 @@ def test_every_kind_of_file_gives_the_same(audit: Command, comments: Path, tmp_p
     assert all(pairs == told[0] for pairs in told)
 
 
-def test_the_file_says_what_flags_say_and_flags_override(evenhand: Command, audit: Command, tmp_path: Path) -> None:
+def test_flags_override_the_file(evenhand: Command, audit: Command, tmp_path: Path) -> None:
     words = np.array(["loud", "noisy", "kind", "awful"])
     np.savez(tmp_path / "v.npz", words=words, vectors=np.eye(4)[[0, 0, 1, 2]] + 0.1)
     comments = tmp_path / "comments.csv"
@@ -134,10 +134,8 @@ def test_export_bundle_replay_and_compare(
     whole = bundle.read_bytes()
     bundle.write_bytes(whole.replace(TEXTS[0].encode(), TEXTS[0].upper().encode(), 1))
     done = evenhand("replay", bundle, "--model", MODEL)
-    assert (done.exit_code, "NOT WHOLE: data/comments.csv: it was changed" in done.stdout) == (1, True)
-    refused(
-        evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "a space of texts", "evenhand replay"
-    )
+    assert (done.exit_code, "MISMATCH: data/comments.csv: it was changed" in done.stdout) == (1, True)
+    refused(evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "one of texts", "evenhand replay")
 
 
 def test_an_encoding_is_named_by_option_or_key(
@@ -154,7 +152,7 @@ def test_an_encoding_is_named_by_option_or_key(
     refused(evenhand(*start, "--output", tmp_path / "other.toml"), "--encoding are for texts")
 
 
-def test_missing_texts_are_told_in_words_for_texts(audit: Command, refused: Command, tmp_path: Path) -> None:
+def test_missing_texts_have_a_remedy_for_texts(audit: Command, refused: Command, tmp_path: Path) -> None:
     texts = tmp_path / "some.jsonl"
     texts.write_text('{"said": "A Jew came."}\n{"said": null}\n')
     done = audit("--protected", "religion", "--report", tmp_path / "page.html", texts=texts)
@@ -183,15 +181,15 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["nothing is protected", "--protected religion", "orientation"]),
-        (["--protected", "religon"], ["--protected ", "did you mean 'religion'"]),
+        ([], ["no lexicon", "--protected religion", "orientation"]),
+        (["--protected", "religon"], ["--protected: ", "did you mean 'religion'"]),
         (["--protected", "no.toml"], ["--protected: ", "no.toml", "no such file"]),
         (["--protected", "religion", "--similar", "no.npz"], ["--similar: ", "no.npz"]),
-        (["--protected", "religion", "--k", "0"], ["--k must", "greater than or equal to 1"]),
+        (["--protected", "religion", "--k", "0"], ["--k must", "at least 1"]),
         (["--protected", "religion", "--occurrences", "both"], ["--occurrences must", "'each' or 'together'"]),
         (["--protected", "religion", "--ambiguous", "maybe"], ["--ambiguous must", "'never'"]),
         (["--protected", "religion", "--column", "sad"], ["comments.csv", "'sad'"]),
-        (["--protected", "religion", "--data", "x.csv"], ["texts and rows cannot be mixed", "data.path"]),
+        (["--protected", "religion", "--data", "x.csv"], ["texts and rows cannot be combined", "data.path"]),
         (["--protected", "religion", "--target", "y"], ["data.target"]),
         (["--protected", "religion", "--exclude", "y"], ["space.exclude"]),
         (["--protected", "religion", "--space", "y"], ["space.path"]),
@@ -201,7 +199,7 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
         (["--protected", "religion", "--model", f"{MODELS}:raises_on_texts"], ["ZeroDivisionError"]),
     ],
 )
-def test_refused_in_words(audit: Command, refused: Command, arguments: list[str], words: list[str]) -> None:
+def test_wrong_arguments(audit: Command, refused: Command, arguments: list[str], words: list[str]) -> None:
     refused(audit(*arguments), *words)
 
 
@@ -211,11 +209,11 @@ def test_wrong_files_are_refused_by_file_and_key(evenhand: Command, refused: Com
     refused(evenhand("audit", write(folder, words="3")), "evenhand.toml", "unknown key 'text.words'")
     refused(evenhand("audit", write(folder, protected="[3]")), "evenhand.toml", "text.protected", "list of lexicons")
     refused(evenhand("audit", write(folder, encoding='"nope"')), "comments.csv", "'nope'", "latin-1")
-    refused(evenhand("audit", write(folder, protected="[]")), "evenhand.toml", "nothing is protected")
+    refused(evenhand("audit", write(folder, protected="[]")), "evenhand.toml", "no lexicon")
     refused(evenhand("audit", write(folder, protected='[{a = ["b"]}]')), "evenhand.toml", "text.protected")
     config = write(folder)
     config.write_text(config.read_text() + '[data]\ntarget = "y"\n')
-    refused(evenhand("audit", config), "evenhand.toml", "data.target", "cannot be mixed")
+    refused(evenhand("audit", config), "evenhand.toml", "data.target", "cannot be combined")
     config.write_text(f'text = 3\n[model]\npath = "{MODEL}"\n')
     refused(evenhand("audit", config), "evenhand.toml", "text")
     refused(evenhand("audit", "--column", "said", "--model", MODEL), "no texts", "--texts FILE")
@@ -223,8 +221,8 @@ def test_wrong_files_are_refused_by_file_and_key(evenhand: Command, refused: Com
             "text-random searches texts", "--texts FILE")  # fmt: skip
 
 
-def test_what_is_for_rows_is_refused(evenhand: Command, refused: Command, comments: Path) -> None:
-    refused(evenhand("repair", write(comments.parent)), "evenhand.toml", "evenhand repair", "evenhand audit")
+def test_settings_of_rows_are_refused(evenhand: Command, refused: Command, comments: Path) -> None:
+    refused(evenhand("repair", write(comments.parent)), "evenhand.toml", "evenhand repair", "for rows")
 
 
 def test_init_then_audit(evenhand: Command, refused: Command, comments: Path, tmp_path: Path) -> None:
@@ -245,7 +243,7 @@ def test_init_then_audit(evenhand: Command, refused: Command, comments: Path, tm
     refused(evenhand("init", comments, "--text", "--protected", "religion", "--output", tmp_path / "y"), "id, said")
 
 
-def test_every_line_that_is_commented_out_is_valid(evenhand: Command, comments: Path, tmp_path: Path) -> None:
+def test_every_commented_line_is_valid(evenhand: Command, comments: Path, tmp_path: Path) -> None:
     output = tmp_path / "e.toml"
     np.savez(tmp_path / "vectors.npz", words=np.array(["loud", "noisy"]), vectors=np.ones((2, 2)))
     evenhand("init", comments, "--text", "--column", "said", "--protected", "religion", "--output", output)
@@ -258,7 +256,7 @@ def test_every_line_that_is_commented_out_is_valid(evenhand: Command, comments: 
     assert (tmp_path / "run" / "identity.json").exists()
 
 
-def test_halves_of_characters_are_written_out(tmp_path: Path) -> None:
+def test_lone_surrogates_are_escaped(tmp_path: Path) -> None:
     run = eh.audit(models.classify, eh.TextSpace("religion"), "text-random", data=["A Muslim, loud \ud83d"])
     write_findings(run, tmp_path / "f.csv")
     assert "\\ud83d" in (tmp_path / "f.csv").read_text()
@@ -273,21 +271,21 @@ def estimate(evenhand: Command, comments: Path) -> Command:
     return call
 
 
-def test_how_common_it_is(estimate: Command, tmp_path: Path) -> None:
+def test_estimate(estimate: Command, tmp_path: Path) -> None:
     done = estimate("--plots", tmp_path / "plots")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
     assert "66.7% of texts like those given with a protected term are treated differently, 9.42% to 99.2%" in text
-    assert "asked 3 texts, of which 2 are treated differently" in text
+    assert "judged 3 texts, of which 2 are treated differently" in text
     assert "no term 1 texts" in text
-    assert "ended because all were asked" in text
+    assert "ended because all were judged" in text
     # Five places for a term: one in each of two texts, three in the third.
     assert "Muslim 5 60% 40%" in text
     assert "Sikh 5 100% 0%" in text
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"convergence.svg", "gaps.svg", "intervals.svg"}
 
 
-def test_an_estimate_of_the_texts_themselves_as_json(estimate: Command) -> None:
+def test_estimate_about_rows_as_json(estimate: Command) -> None:
     found = json.loads(estimate("--about", "rows", "--json", "--fail-above", "70%").stdout)
     assert (found["rate"], found["exact"], found["population"]) == (2 / 3, True, "data")
     assert found["counts"] == {"rows": 4, "clipped": 0, "dropped": 0, "untestable": 1}
@@ -322,7 +320,7 @@ def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: 
         (["--gamma", "0.1"], ["scores"]),
     ],
 )
-def test_estimates_that_cannot_be(estimate: Command, refused: Command, options: list[str], words: list[str]) -> None:
+def test_wrong_estimate_arguments(estimate: Command, refused: Command, options: list[str], words: list[str]) -> None:
     refused(estimate(*options), *words)
 
 
@@ -339,5 +337,5 @@ def test_a_report_of_a_kept_run_reads_the_texts(
     assert "the column of the texts is unknown" in page.read_text()
     assert evenhand(*given, "--config", write(comments.parent)).exit_code == 0
     assert ", 2 of which are" in Page(page.read_text()).text
-    refused(evenhand(*given, "--data", comments), "--data is for runs of rows", "--texts FILE")
+    refused(evenhand(*given, "--data", comments), "--data: ", "--texts FILE")
     refused(evenhand(*given, "--texts", comments, "--column", "sad"), "no column 'sad'")

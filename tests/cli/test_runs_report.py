@@ -26,7 +26,7 @@ def kept(audit: Command, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_with_the_model_everything_is_there(kept: Path, evenhand: Command, tmp_path: Path) -> None:
+def test_with_the_model_the_report_is_complete(kept: Path, evenhand: Command, tmp_path: Path) -> None:
     out = tmp_path / "out.html"
     done = evenhand("report", kept, *REFUSE, "--favourable", "granted", "--title", "Loans", "--output", out)
     assert done.exit_code == 0, done.output
@@ -39,7 +39,7 @@ def test_with_the_model_everything_is_there(kept: Path, evenhand: Command, tmp_p
     assert evenhand("report", kept, *REFUSE, "--output", out, "--quiet").stdout == ""
 
 
-def test_without_the_model_it_says_what_is_missing(
+def test_without_the_model_the_report_lists_what_is_missing(
     kept: Path, evenhand: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -85,7 +85,7 @@ def test_a_run_whose_data_moved_needs_them_named(kept: Path, evenhand: Command, 
 
 
 @pytest.mark.parametrize("wrong", ["examples = 0", "samples = 5"])
-def test_values_of_a_file_are_told_by_file_and_key(
+def test_wrong_values_of_a_file_name_file_and_key(
     kept: Path, evenhand: Command, refused: Command, tmp_path: Path, wrong: str
 ) -> None:
     path = tmp_path / "evenhand.toml"
@@ -112,7 +112,7 @@ def test_a_model_file_that_was_replaced_is_refused(
     assert "which is not there as a file now" in out.read_text("utf-8")
 
 
-def test_parts_that_fail_are_told_and_the_rest_is_written(
+def test_failed_parts_are_listed_and_the_rest_is_written(
     kept: Path, evenhand: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -127,7 +127,7 @@ def test_parts_that_fail_are_told_and_the_rest_is_written(
     assert (tmp_path / "out.html").read_text("utf-8").count("the server is gone") == 1
 
 
-def test_what_could_not_be_had_is_told_with_what_helps(
+def test_missing_parts_are_listed_with_a_remedy(
     kept: Path, evenhand: Command, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out.html"

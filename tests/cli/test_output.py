@@ -16,7 +16,7 @@ def status(**limits: float) -> Status:
 
 def test_the_nearest_limit_counts() -> None:
     assert done(status(tests=1000, rows=400, seconds=40.0)) == 0.5
-    assert done(status(findings=1000), most=200) == 0.5
+    assert done(status(findings=1000), tests=200) == 0.5
     assert done(status()) == 0
     assert line(status(rows=400)).endswith("10 found (10% of tests), 4 s left")
     assert "left" not in line(status())

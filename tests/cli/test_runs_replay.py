@@ -14,7 +14,7 @@ def test_replay(audit: Command, evenhand: Command, tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "930 of 930 findings confirmed, 0 not\n")
     done = evenhand("replay", tmp_path / "run", "--model", f"{MODELS}:fair")
     assert done.exit_code == 1
-    assert "The model no longer says this:\n1. age" in done.stdout
+    assert "No longer confirmed:\n1. age" in done.stdout
     done = evenhand("replay", tmp_path / "run", "--model", f"{MODELS}:fair", "--json")
     values = json.loads(done.stdout)
     assert (done.exit_code, values["confirmed"], values["refuted"]) == (1, 0, 930)
@@ -30,7 +30,7 @@ def test_replay_with_a_threshold(audit: Command, evenhand: Command, tmp_path: Pa
     assert evenhand("replay", tmp_path / "run", *model).exit_code == 0
 
 
-def test_what_the_report_says_about_checking_it_does(audit: Command, evenhand: Command, tmp_path: Path) -> None:
+def test_commands_in_the_report_work(audit: Command, evenhand: Command, tmp_path: Path) -> None:
     audit("score", "--directory", tmp_path / "run", "--threshold", 0.3, "--strategy", "themis")
     model = f"{MODELS}:score"
     assert evenhand("report", tmp_path / "run", "--model", model, "--output", tmp_path / "r.html").exit_code == 0
@@ -43,9 +43,9 @@ def test_what_the_report_says_about_checking_it_does(audit: Command, evenhand: C
     assert (done.exit_code, done.stdout.endswith("confirmed, 0 not\n")) == (0, True)
 
 
-def test_another_model_is_called_so(audit: Command, evenhand: Command, tmp_path: Path) -> None:
+def test_another_model_is_detected(audit: Command, evenhand: Command, tmp_path: Path) -> None:
     audit("score", "--directory", tmp_path / "run", "--threshold", 0.3, "--strategy", "themis")
-    words = "This is not the model that the run was made with, or it decides by another threshold"
+    words = "This is not the model that the run was made with, or its threshold is another"
     same, other = ["--model", f"{MODELS}:score"], ["--model", f"{MODELS}:score", "--threshold", 0.9]
     assert words not in evenhand("replay", tmp_path / "run", *same).output
     assert words in evenhand("replay", tmp_path / "run", *other).stdout

@@ -25,7 +25,7 @@ def test_every_strategy_names_its_paper() -> None:
 def test_datasets(evenhand: Command) -> None:
     done = evenhand("datasets", width=200)
     assert "48,842 rows, 12 columns" in done.stdout
-    assert "credit_risk (wanted: good)" in done.stdout
+    assert "credit_risk (favourable: good)" in done.stdout
     assert "4,000 texts" in done.stdout
 
 

@@ -80,7 +80,7 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     for column in table.columns[2:]:
         column.justify = "right"
     for row in done.identities:
-        table.add_row(cell(row.identity), "yes" if row.planted else "", f"{row.toxic:,}", f"{row.other:,}")
+        table.add_row(cell(row.name), "yes" if row.planted else "", f"{row.toxic:,}", f"{row.other:,}")
     out.print(table)
     out.print("Three of the pairs; swapped terms in [brackets], earlier changes in {braces}:\n")
     show_pairs(before.pairs, out)

@@ -123,6 +123,7 @@ def test_some_texts_are_a_seeded_choice() -> None:
     assert measure(model, TEXTS, samples=10**6).stop == "exhausted"
 
 
+@pytest.mark.slow
 def test_intervals_hold_as_often_as_they_say() -> None:
     model, rng, texts, times = world(15), np.random.default_rng(0), TEXTS[:50], 80
     truth = np.mean([unfair(model, text) for text in texts])

@@ -521,14 +521,14 @@ def more_of(term: Term, scored: tuple[Any, ...], confidence: float) -> str:
     of = f" for {' or '.join(f'“{_short(one)}”' for one in scored)}" if scored else ""
     sure = f" ({level(confidence)} CI {number_interval(*ends)})" if ends[0] < ends[1] else ""
     return (
-        f"with “{to_plain(term.term)}” the score{of} is {size(term.difference)} {'lower' if turned else 'higher'} than "
-        f"with the other terms of {to_plain(term.attribute)}{sure}"
+        f"with “{plain(term.term)}” the score{of} is {size(term.difference)} {'lower' if turned else 'higher'} than "
+        f"with the other terms of {plain(term.attribute)}{sure}"
     )
 
 
 def _short(value: object) -> str:
 
-    text = to_plain(value)
+    text = plain(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 

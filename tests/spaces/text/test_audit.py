@@ -139,8 +139,8 @@ def test_pipelines_that_were_fitted_on_texts(vectorizer: Any, classifier: Any) -
         (lambda t: [None] * len(t), "no label|missing"),
         (lambda t: np.zeros((len(t), 2, 2)), "shape"),
         (score, "Gap"),
-        (make_pipeline(LogisticRegression()).fit(pd.DataFrame({"age": [1, 2]}), [0, 1]), "columns age.*\n.*function"),
-        (42, "int"),
+        (make_pipeline(LogisticRegression()).fit(pd.DataFrame({"age": [1, 2]}), [0, 1]), "columns age.*function"),
+        (42, "got 42"),
     ],
 )
 def test_models_that_cannot_read(model: Any, words: str) -> None:
@@ -217,7 +217,7 @@ def test_searches_and_spaces_that_do_not_go_together() -> None:
         eh.audit(len, 3)
     with pytest.raises(DataError, match="data="):
         eh.audit(len, team_space(), "text-random")
-    with pytest.raises(EstimateError, match="for texts, which are measured as they are"):
+    with pytest.raises(DataError, match="texts"):
         eh.estimate(len, team_space())
     with pytest.raises(SpaceError, match="texts"):
         eh.groups(len, team_space(), ["reds"], favourable=1)

@@ -46,7 +46,7 @@ LIMITS: dict[str, Limit] = {
     "nesting": Limit(100, "levels of brackets in TOML and JSON"),
     "lexicon_cells": Limit(1_000_000, "identities of a lexicon times its forms"),
     "space_attributes": Limit(20_000, "attributes of a space that is read from a file"),
-    "space_counterparts": Limit(10_000_000, "counterparts of one individual, as `limit` in a space's file"),
+    "space_counterparts": Limit(10_000_000, "counterparts of one individual, as `max_family_size` in a space's file"),
     "constraints": Limit(2_000, "constraints of a space"),
     "constraint_characters": Limit(100_000, "characters of all constraints of a space together"),
     "constraint_work": Limit(500_000_000, "conditions times combinations of values to find the valid ones"),

@@ -1,7 +1,7 @@
-"""Numbers and values as readers see them: one precision, one style, whether in a report, a terminal or an export.
+"""Numbers and texts for readers, in one style for reports, terminals and exports.
 
-Three digits that count. A figure is rounded to the nearest; the ends of an interval are rounded outward, so that what
-is shown holds what was measured, and 0 is shown for nothing but 0: a shown interval excludes 0 where the measured does.
+Numbers have three significant digits and are rounded to the nearest. The ends of an interval are rounded outward, so
+that the interval shown contains the one measured; only 0 is shown as 0, so it excludes 0 if the measured one does.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 DIGITS = 3
 EXACT = 10**9
-"""From here on a count is rounded to two digits."""
+"""Larger counts are rounded to two digits."""
 LEAST, MOST = 1e-9, 1e15
 """Numbers beyond these are written as powers of ten."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number that is not written yet, and the name of the function of this module that writes it."""
+    """A number, and the name of the function of this module that formats it."""
 
     value: float
     how: str
@@ -32,7 +32,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence whose numbers are not written yet, so that a report can write each with its source.
+    """A sentence whose numbers are not formatted yet, so that a report can link each to its source.
 
     >>> print(Sentence("{} gets {} more", ("sex M", Figure(-412.3, "size"))))
     sex M gets 412 more
@@ -40,7 +40,7 @@ class Sentence:
 
     text: str
     parts: tuple[str | Figure, ...] = ()
-    """Strings are the user's own: names and values."""
+    """Strings are names and values of the user's data."""
 
     def __str__(self) -> str:
         return self.text.format(*self.parts)
@@ -50,7 +50,7 @@ class Sentence:
 
 
 def percent(share: float) -> str:
-    """Write a share in per cent, never as a power of ten; "100%" is said of all, and of nothing less.
+    """Format a share as a percentage, never as a power of ten; only 1 is "100%".
 
     >>> percent(0.04023), percent(0.00002995), percent(0.5), percent(0), percent(0.99996)
     ('4.02%', '0.003%', '50%', '0%', '99.996%')
@@ -59,7 +59,7 @@ def percent(share: float) -> str:
 
 
 def low(share: float) -> str:
-    """Write the lower end of an interval of shares.
+    """Format the lower end of an interval of shares.
 
     >>> low(0.04999), low(-0.04999)
     ('4.99%', '-5%')
@@ -68,7 +68,7 @@ def low(share: float) -> str:
 
 
 def high(share: float) -> str:
-    """Write the upper end of an interval of shares, or a bound.
+    """Format the upper end of an interval of shares, or a bound.
 
     >>> high(0.05811), high(0.99996), high(1.0)
     ('5.82%', '99.996%', '100%')
@@ -77,7 +77,7 @@ def high(share: float) -> str:
 
 
 def interval(lower: float, upper: float) -> str:
-    """Write an interval of shares.
+    """Format an interval of shares.
 
     >>> interval(0.04999, 0.05811)
     '4.99% to 5.82%'
@@ -86,7 +86,7 @@ def interval(lower: float, upper: float) -> str:
 
 
 def estimated(share: float, lower: float, upper: float) -> str:
-    """Write a share with its interval, or alone where it has none.
+    """Format a share with its interval, if it has one.
 
     >>> estimated(0.054, 0.0499, 0.0581), estimated(0.5, 0.5, 0.5)
     ('5.4% (4.99% to 5.81%)', '50%')
@@ -95,7 +95,7 @@ def estimated(share: float, lower: float, upper: float) -> str:
 
 
 def level(confidence: float) -> str:
-    """Write a confidence, with all digits that were asked for.
+    """Format a confidence level, with all its digits.
 
     >>> level(0.95), level(0.999), level(0.9999999)
     ('95%', '99.9%', '99.99999%')
@@ -104,9 +104,9 @@ def level(confidence: float) -> str:
 
 
 def number(value: float, digits: int = DIGITS, *, grouped: bool = True) -> str:
-    """Write a score, a ratio or any other number that is no share; digits before the point are never cut off.
+    """Format a score, a ratio or any other number that is not a share; digits before the point are kept.
 
-    Powers of ten are left to numbers that are longer than a line has room for.
+    Only very large and very small numbers are written as powers of ten.
 
     >>> number(0.12345), number(5452.3), number(2), number(0.0000123), number(1234567.8), number(-0.5)
     ('0.123', '5,452', '2', '0.0000123', '1,234,568', '-0.5')
@@ -118,7 +118,7 @@ def number(value: float, digits: int = DIGITS, *, grouped: bool = True) -> str:
 
 
 def number_low(value: float) -> str:
-    """Write the lower end of an interval of numbers.
+    """Format the lower end of an interval of numbers.
 
     >>> number_low(0.7999)
     '0.799'
@@ -127,7 +127,7 @@ def number_low(value: float) -> str:
 
 
 def number_high(value: float) -> str:
-    """Write the upper end of an interval of numbers.
+    """Format the upper end of an interval of numbers.
 
     >>> number_high(0.7991)
     '0.8'
@@ -136,7 +136,7 @@ def number_high(value: float) -> str:
 
 
 def number_interval(lower: float, upper: float) -> str:
-    """Write an interval of numbers.
+    """Format an interval of numbers.
 
     >>> number_interval(0.7019, 1.0)
     '0.701 to 1'
@@ -145,7 +145,7 @@ def number_interval(lower: float, upper: float) -> str:
 
 
 def size(value: float) -> str:
-    """Write a number without its sign, where the words say which way it goes.
+    """Format a number without its sign, for sentences with "more" or "less".
 
     >>> size(-412.3), size(412.3)
     ('412', '412')
@@ -154,7 +154,7 @@ def size(value: float) -> str:
 
 
 def size_low(value: float) -> str:
-    """Write the lower end of an interval of numbers without its sign.
+    """Format the lower end of an interval of numbers without its sign.
 
     >>> size_low(-444.2), size_low(379.6)
     ('445', '379')
@@ -163,7 +163,7 @@ def size_low(value: float) -> str:
 
 
 def size_high(value: float) -> str:
-    """Write the upper end of an interval of numbers without its sign.
+    """Format the upper end of an interval of numbers without its sign.
 
     >>> size_high(-379.6), size_high(444.2)
     ('379', '445')
@@ -172,7 +172,7 @@ def size_high(value: float) -> str:
 
 
 def points(difference: float) -> str:
-    """Write a difference of shares in percentage points, with its sign.
+    """Format a difference of shares in percentage points, with its sign.
 
     >>> points(-0.0031), points(0.12345), points(0)
     ('-0.31', '+12.3', '0')
@@ -181,7 +181,7 @@ def points(difference: float) -> str:
 
 
 def points_interval(lower: float, upper: float) -> str:
-    """Write an interval of such a difference.
+    """Format an interval of such a difference.
 
     >>> points_interval(-0.0031111, 0.002)
     '-0.312 to +0.2 points'
@@ -190,10 +190,9 @@ def points_interval(lower: float, upper: float) -> str:
 
 
 def count(value: float) -> str:
-    """Write how many, exactly where that is short, else with two digits and a power of ten.
+    """Format a count, exactly if that is short, else with two digits and a power of ten.
 
-    Weighted individuals need not be whole. The size of a space may have thousands of digits, more than a float holds
-    and more than Python writes out.
+    Weighted counts may be fractions. The size of a space may have thousands of digits, more than a float can hold.
 
     >>> count(31025), count(2.5), count(1_500_000_000), count(13 * 10**5_000)
     ('31,025', '2.5', '1.5e+09', '1.3e+5001')
@@ -205,7 +204,7 @@ def count(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """Write a time.
+    """Format a time in seconds.
 
     >>> seconds(1234.56)
     '1,234.6'
@@ -296,7 +295,7 @@ def _signed(difference: float, rounding: str) -> str:
 
 
 def _exact(value: float) -> Decimal:
-    """Give twelve digits, so that what binary fractions leave behind rounds nothing; more of longer numbers."""
+    """Keep twelve digits (more for longer numbers), so that errors of binary fractions do not affect rounding."""
     return Decimal(f"{value:.{12 if abs(value) < 1e12 else 15}g}")
 
 
@@ -313,13 +312,13 @@ def _plain(value: Decimal) -> str:
 
 
 _JOINERS = "\u200c\u200d"
-"""They are not seen and change nothing but the shape of letters and emoji beside them."""
+"""Invisible characters that only change the shape of adjacent letters and emoji."""
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Write out every character that is not seen, or that changes how others are seen; letters of all scripts stay.
+    r"""Escape invisible characters and those that change how others are shown; letters of all scripts stay.
 
-    ``keep`` are characters that stay nevertheless, such as the ends of lines.
+    ``keep`` are characters that stay as well, such as line ends.
 
     >>> visible("a\tb" + chr(0x202E) + chr(0x1F469) + chr(0x200D) + chr(0x1F4BB))
     'a\\tb\\u202e👩\u200d💻'
@@ -328,7 +327,7 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""Write what is not seen in a JSON document by JSON's own escapes, so that it is read back the same.
+    r"""Escape invisible characters of a JSON document as JSON does, so that it reads back the same.
 
     >>> visible_json('{"a": "' + chr(0x202E) + '"}')
     '{"a": "\\u202e"}'
@@ -337,7 +336,7 @@ def visible_json(text: str) -> str:
 
 
 def visible_toml(text: str) -> str:
-    r"""Write a text as a TOML string, what is not seen by TOML's own escapes, so that it is read back the same.
+    r"""Format a text as a TOML string, with TOML's escapes for invisible characters.
 
     >>> visible_toml('a "b"' + chr(0x202E))
     '"a \\"b\\"\\u202e"'
@@ -359,7 +358,7 @@ def _escape(character: str) -> str:
 
 
 def _units(character: str) -> str:
-    """Escape by units of sixteen bits, as JSON does; half of a pair stays half of a pair."""
+    """Escape in units of sixteen bits, as JSON does; a lone surrogate stays one."""
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 

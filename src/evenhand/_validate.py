@@ -45,7 +45,7 @@ def check_int(
     """
     if is_int(value) and (least is None or value >= least) and (most is None or value <= most):
         return int(value)
-    raise error(f"must be an integer{_range(least, most)}", parameter=name, value=value, remedy=remedy)
+    raise error(f"must be an integer{range_text(least, most)}", parameter=name, value=value, remedy=remedy)
 
 
 def check_number(
@@ -75,7 +75,7 @@ def check_number(
     )
     if inside:
         return float(value)
-    raise error(f"must be a number{_range(least, most, above, below)}", parameter=name, value=value, remedy=remedy)
+    raise error(f"must be a number{range_text(least, most, above, below)}", parameter=name, value=value, remedy=remedy)
 
 
 def check_seed(value: Any, error: Errors, name: str = "seed") -> int:
@@ -109,10 +109,10 @@ def check_choice(name: str, value: Any, choices: Iterable[T], error: Errors, *, 
     raise error(f"must be one of {', '.join(map(repr, choices))}", parameter=name, value=value, remedy=remedy)
 
 
-def _range(least: float | None, most: float | None, above: float | None = None, below: float | None = None) -> str:
+def range_text(least: float | None, most: float | None, above: float | None = None, below: float | None = None) -> str:
     """Write bounds as words that follow "must be a number".
 
-    >>> _range(1, 10), _range(1, None), _range(None, None, 0, 1)
+    >>> range_text(1, 10), range_text(1, None), range_text(None, None, 0, 1)
     (' from 1 to 10', ' of at least 1', ' above 0 and below 1')
     """
     if least is not None and most is not None:

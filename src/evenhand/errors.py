@@ -126,7 +126,7 @@ def shortened(value: Any, most: int = 80) -> str:
 
 
 class SpaceError(EvenhandError):
-    """The space of legal individuals is not one: wrong attribute, bounds, constraint or link."""
+    """The space of valid individuals is not one: wrong attribute, bounds, constraint or link."""
 
 
 class DataError(EvenhandError):

@@ -92,7 +92,7 @@ def test_a_missing_package_is_named_before_the_search(
 
 def test_findings_of_a_fair_model_have_only_a_header(audit: Command, tmp_path: Path) -> None:
     done = audit("fair", "--findings", tmp_path / "none.csv")
-    assert "Nobody was found" in done.stdout
+    assert "No discriminatory pairs were found" in done.stdout
     assert (tmp_path / "none.csv").read_text().startswith('"age","hours","work","sex","counterpart_sex"')
 
 
@@ -114,7 +114,7 @@ def test_protected_over_a_space_file(evenhand: Command, people: Path, tmp_path: 
     assert values["findings"] == 0
 
 
-def test_sampled_counterparts_are_said(evenhand: Command, tmp_path: Path) -> None:
+def test_sampled_counterparts_are_shown(evenhand: Command, tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
     space.write_text(
         'protected = ["age", "sex"]\nmax_family_size = 5\n'
@@ -123,10 +123,10 @@ def test_sampled_counterparts_are_said(evenhand: Command, tmp_path: Path) -> Non
         '[[attribute]]\nname = "hours"\nkind = "integer"\nlow = 1\nhigh = 9\n'
     )
     done = evenhand("audit", "--model", f"{MODELS}:refuse", "--space", space)
-    assert "5 of 52 for each individual, sampled" in " ".join(done.stdout.split())
+    assert "a sample of 5 of 52 per individual" in " ".join(done.stdout.split())
 
 
-def test_columns_that_the_model_never_sees_are_no_attributes(
+def test_columns_that_the_model_does_not_receive_are_excluded(
     evenhand: Command, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import joblib
@@ -136,12 +136,12 @@ def test_columns_that_the_model_never_sees_are_no_attributes(
     joblib.dump(LogisticRegression().fit(frame[["age", "hours"]], frame["paid"]), tmp_path / "model.joblib")
     given = ["--data", people, "--target", "paid", "--protected", "sex", "--trust-pickle", "--json"]
     done = evenhand("audit", "--model", tmp_path / "model.joblib", *given)
-    assert "runs whatever code" in done.stderr
+    assert "runs the code in it" in done.stderr
     names = [a["name"] for a in json.loads(done.stdout)["identity"]["space"]["attributes"]]
     assert names == ["age", "hours", "sex"]
 
 
-def test_a_directory_is_continued_and_can_be_asked_for(audit: Command, tmp_path: Path) -> None:
+def test_a_run_in_a_directory_is_resumed(audit: Command, tmp_path: Path) -> None:
     kept = ["--directory", tmp_path / "run", "--json", "--strategy", "themis"]
     assert json.loads(audit("refuse", *kept, "--budget-tests", 100).stdout)["tests"] == 100
     values = json.loads(audit("refuse", *kept, "--budget-tests", 200, "--resume").stdout)
@@ -149,7 +149,7 @@ def test_a_directory_is_continued_and_can_be_asked_for(audit: Command, tmp_path:
     assert values["counts"]["rows_from_log"] == 200
 
 
-def test_a_page_is_what_the_configuration_says_of_reports(evenhand: Command, people: Path, tmp_path: Path) -> None:
+def test_the_report_of_an_audit_follows_the_configuration(evenhand: Command, people: Path, tmp_path: Path) -> None:
     page, config = tmp_path / "page.html", tmp_path / "evenhand.toml"
     config.write_text(
         f"[model]\npath = '{MODELS}:refuse'\n[data]\npath = '{people.name}'\ntarget = 'paid'\n"
@@ -169,7 +169,7 @@ def test_a_page_is_what_the_configuration_says_of_reports(evenhand: Command, peo
         assert value not in text
 
 
-def test_a_page_without_people(audit: Command, tmp_path: Path) -> None:
+def test_a_report_without_people(audit: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = audit("refuse", "--strategy", "themis", "--report", page, "--hide-examples", "--json")
     assert done.exit_code == 0, done.output
@@ -181,7 +181,7 @@ def test_a_page_with_parts_that_failed(audit: Command, tmp_path: Path, monkeypat
     def broken(*_: object, **__: object) -> None:
         raise ModelError("the server is gone")
 
-    monkeypatch.setattr("evenhand.explanations.regions.regions", broken)
+    monkeypatch.setattr("evenhand.reports.content.regions", broken)
     done = audit("refuse", "--strategy", "themis", "--report", tmp_path / "page.html", "--quiet")
     assert done.exit_code == 1, done.output
     assert done.stderr.endswith("1 part could not be made (Where it happens): the server is gone\n")

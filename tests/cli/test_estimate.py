@@ -30,7 +30,7 @@ def test_a_small_space_is_exact(estimate: Command) -> None:
     done = estimate("refuse", "--favourable", "granted")
     text = " ".join(done.stdout.split())
     # 26 ages by 31 hours by 3 kinds of work by 2 sexes, of which those of 20 to 29 are treated differently.
-    assert "Exactly 38.5% of all 4,836 legal individuals are treated differently" in text
+    assert "Exactly 38.5% of all 4,836 valid individuals are treated differently" in text
     assert "sex M favoured over sex F: net 38.5%" in text
     assert (done.exit_code, done.stderr) == (0, "")
 
@@ -53,7 +53,7 @@ def test_populations(estimate: Command) -> None:
     assert "at most" in values(estimate("fair", "--sample", "--samples", 100, "--json"))["sentence"]
 
 
-def test_weights_are_no_attribute(evenhand: Command, tmp_path: Path) -> None:
+def test_weights_are_not_an_attribute(evenhand: Command, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("age,sex,w\n20,F,3\n40,M,1\n45,F,1\n50,M,1\n")
     given = ["--data", path, "--protected", "sex", "--population", "data", "--weights", "w", "--json"]
@@ -81,7 +81,7 @@ def test_fail_above(estimate: Command, limit: str, status: int) -> None:
         assert "more than" in estimate("refuse", "--fail-above", limit).stderr
 
 
-def test_noise_is_said(estimate: Command) -> None:
+def test_noise_is_shown(estimate: Command) -> None:
     done = estimate("wavers", "--samples", 1000)
     assert "most frequent answer counts" in " ".join(done.stdout.split())
 
@@ -109,8 +109,8 @@ def test_a_configuration(evenhand: Command, people: Path) -> None:
         ("refuse", ["--groups"], ["--favourable"]),
         ("refuse", ["--weights", "w", "--population", "data"], ["'w'"]),
         ("refuse", ["--weights", "age"], ["--population data"]),
-        ("refuse", ["--fail-above", "5"], ["per cent"]),
-        ("refuse", ["--fail-above", "x%"], ["per cent"]),
+        ("refuse", ["--fail-above", "5"], ["percentage"]),
+        ("refuse", ["--fail-above", "x%"], ["percentage"]),
         ("refuse", ["--gamma", "0.1"], ["--gamma flip"]),
         ("wavers", ["--repeats", "1", "--samples", "100"], ["--repeats 1"]),
         ("flaky", ["--samples", "100"], ["two answers"]),
@@ -122,7 +122,7 @@ def test_wrong_input(estimate: Command, refused: Command, model: str, arguments:
     refused(estimate(model, *arguments), *words)
 
 
-def test_a_file_is_no_folder(estimate: Command, refused: Command, people: Path) -> None:
+def test_plots_need_a_folder(estimate: Command, refused: Command, people: Path) -> None:
     refused(estimate("refuse", "--plots", people), "folder")
     refused(estimate("refuse", "--population", "near", "--data", people.parent / "none.csv"), "none.csv")
 
@@ -158,11 +158,13 @@ def test_several_outcomes_and_an_order(estimate: Command, evenhand: Command, peo
 def test_wrong_orders(estimate: Command, refused: Command, evenhand: Command, tmp_path: Path) -> None:
     refused(estimate("three", "--order", "refused", "--order", "granted"), "--order", "'reduced'", "name every outcome")
     refused(estimate("three", "--order", "granted"), "at least two outcomes")
-    refused(estimate("three", "--favourable", "granted", "--order", "refused", "--order", "granted"), "not both")
+    refused(
+        estimate("three", "--favourable", "granted", "--order", "refused", "--order", "granted"), "exclude each other"
+    )
     refused(estimate("three", "--favourable", "granted", "--favourable", "yes"), "--favourable", "'yes'", "'reduced'")
 
 
-def test_numbers_say_who_gets_more(estimate: Command) -> None:
+def test_estimates_of_numbers_compare_means(estimate: Command) -> None:
     text = " ".join(estimate("score", "--gamma", 0.05).stdout.split())
     assert "sex F gets 0.1 more than sex M on average" in text
     assert "favoured" not in text
@@ -170,5 +172,5 @@ def test_numbers_say_who_gets_more(estimate: Command) -> None:
     assert "sex M favoured over sex F" in text
 
 
-def test_labels_are_no_scores(estimate: Command, refused: Command) -> None:
+def test_labels_are_not_scores(estimate: Command, refused: Command) -> None:
     refused(estimate("pay", "--gamma", 100), "labels", "--gamma flip", "eh.wrap(model, regression=True)")

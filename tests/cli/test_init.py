@@ -41,7 +41,7 @@ def test_odd_file_names_survive(evenhand: Command, people: Path, tmp_path: Path,
     assert tomllib.loads(output.read_text())["data"]["path"] == name
 
 
-def test_every_line_that_is_commented_out_is_legal(evenhand: Command, people: Path, tmp_path: Path) -> None:
+def test_every_commented_line_is_valid(evenhand: Command, people: Path, tmp_path: Path) -> None:
     output = tmp_path / "e.toml"
     evenhand("init", people, "--protected", "sex", "--target", "paid", "--output", output)
     lines = [line.removeprefix("# ") if " = " in line else line for line in output.read_text().splitlines()]
@@ -55,7 +55,7 @@ def test_every_line_that_is_commented_out_is_legal(evenhand: Command, people: Pa
     assert (tmp_path / "report.html").exists()
 
 
-def test_rows_without_a_protected_value_are_asked_about(evenhand: Command, refused: Command, tmp_path: Path) -> None:
+def test_missing_protected_values_need_a_setting(evenhand: Command, refused: Command, tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("age,sex\n20,F\n30,M\n40,\n")
     given = [tmp_path / "p.csv", "--protected", "sex", "--output", tmp_path / "e.toml"]
     done = evenhand("init", *given)

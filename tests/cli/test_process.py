@@ -1,4 +1,4 @@
-"""What only a process of its own can show: signals, pipes, full disks, time."""
+"""Signals, pipes, full disks and time, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def call(*arguments: object, **extra: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments), check=False, timeout=120, **settings)
 
 
-def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on(people: Path) -> None:
+def test_ctrl_c_keeps_the_run_and_the_same_command_resumes(people: Path) -> None:
     run, whole = people.parent / "run", people.parent / "whole"
     arguments = ["audit", "--model", f"{MODELS}:waits", "--data", people, "--target", "paid", "--protected", "sex"]
     arguments += ["--chunk", 64]
@@ -45,7 +45,7 @@ def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on(people: Path) -> None
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=60)
     assert started.returncode == 130, err
-    assert f"kept in {run}; the same command again goes on" in err
+    assert f"kept in {run}; the same command again continues it" in err
     assert "Traceback" not in err
     assert "it was interrupted" in out
     assert call(*arguments, "--directory", run, "--resume").returncode == 0
@@ -53,7 +53,7 @@ def test_ctrl_c_keeps_the_run_and_the_same_command_goes_on(people: Path) -> None
     assert (run / "answers.log").read_bytes() == (whole / "answers.log").read_bytes()
 
 
-def test_ctrl_c_without_a_directory_says_that_nothing_is_kept(people: Path) -> None:
+def test_ctrl_c_without_a_directory_keeps_nothing(people: Path) -> None:
     started = subprocess.Popen(
         command("audit", "--model", f"{MODELS}:waits", "--data", people, "--protected", "sex", "--quiet"),
         stdout=subprocess.PIPE,
@@ -71,7 +71,7 @@ def test_ctrl_c_without_a_directory_says_that_nothing_is_kept(people: Path) -> N
 def test_wrong_input_leaves_no_traceback(tmp_path: Path) -> None:
     done = call("audit", tmp_path / "gone.toml")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"evenhand: {tmp_path}/gone.toml: there is no such file; 'evenhand init' writes one\n"
+    assert done.stderr == f"evenhand: {tmp_path}/gone.toml: no such file; 'evenhand init' writes one\n"
 
 
 @needs_dev_full
@@ -83,7 +83,7 @@ def test_a_full_disk_behind_the_output() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_has_gone_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -133,12 +133,12 @@ def disturbed(people: Path, number: signal.Signals, *arguments: object) -> tuple
     return started.returncode, err, run
 
 
-def test_being_told_to_end_keeps_the_run_and_leaves_no_temporary_files(people: Path) -> None:
+def test_sigterm_keeps_the_run_and_leaves_no_temporary_files(people: Path) -> None:
     status, err, run = disturbed(people, signal.SIGTERM, "--findings", people.parent / "findings.csv")
     assert status == 143
     assert err.startswith("evenhand: interrupted after ")
     assert err.count("\n") == 1
-    assert f"kept in {run}; the same command again goes on" in err
+    assert f"kept in {run}; the same command again continues it" in err
     assert [path for path in people.parent.rglob("*") if path.suffix == ".tmp"] == []
     arguments = ["audit", "--model", f"{MODELS}:waits", "--data", people, "--target", "paid", "--protected", "sex"]
     arguments += ["--chunk", 64]
@@ -165,7 +165,7 @@ main()
 @pytest.mark.parametrize(
     "where", ["evenhand.cli.app", "typer", "evenhand.cli.plan", "numpy", "pandas", "evenhand.runs.run"]
 )
-@pytest.mark.parametrize(("number", "status", "told"), [(2, 130, "interrupted"), (15, 143, "told to end")])
+@pytest.mark.parametrize(("number", "status", "told"), [(2, 130, "interrupted"), (15, 143, "terminated")])
 def test_an_early_signal_is_one_line(people: Path, where: str, number: int, status: int, told: str) -> None:
     arguments = ["audit", "--model", f"{MODELS}:refuse", "--data", people, "--target", "paid", "--protected", "sex"]
     started = [sys.executable, "-c", EARLY, str(number), where, *map(str, arguments)]

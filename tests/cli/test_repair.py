@@ -60,9 +60,7 @@ def values(done: Any) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_model_handed_back_unchanged_has_the_figures_of_the_original(
-    repair: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unchanged_model_has_the_figures_of_the_original(repair: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def train(X: Any, y: Any) -> Any:
         """Decide by sex more often, the more rows there are to train with."""
         bar = 40 if len(X) <= 280 else 10
@@ -105,21 +103,21 @@ def test_json_is_the_repairs(repair: Command) -> None:
     assert found["methods"]["marginal"]["after"]["uniform"]["rate"] == 0
     # Sex matters for pay here, so both lose much.
     assert (found["chosen"], found["saved"], found["failed"]) == ("original", None, {})
-    assert found["why"] == "no method surely lowers the rate and loses at most 0.5 points of accuracy; it is kept"
+    assert found["why"] == "no method reduces the rate significantly and loses at most 0.5 points of accuracy"
 
 
 def test_a_training_function_and_a_file(repair: Command, tmp_path: Path) -> None:
     import joblib
 
     only = values(repair(f"{MODELS}:train", *QUICK, "--method", "marginal", "--json"))
-    assert only["why"] == "it is the one that was asked for"
+    assert only["why"] == "it is the only method"
     before, after = (only["methods"]["marginal"][when] for when in ("before", "after"))
     assert before["uniform"]["rate"] > 0.05
     assert after["uniform"]["rate"] == 0
     path = tmp_path / "tree.joblib"
     joblib.dump(models.tree(), path)
     done = repair(path, *QUICK, "--method", "marginal", "--trust-pickle", "--save", tmp_path / "fair.joblib")
-    assert "runs whatever code is in it" in done.stderr
+    assert "runs the code in it" in done.stderr
     fair = joblib.load(tmp_path / "fair.joblib")
     assert isinstance(fair, eh.Marginal)
 
@@ -156,21 +154,21 @@ def repaired(fall: float | None, gain: float, sure: float = 0.02, data: float | 
     return SimpleNamespace(differences=differences, moved=("age",) * moved)
 
 
-def test_the_rule_for_choosing() -> None:
+def test_choosing_a_repair() -> None:
     done = {"a": repaired(-0.5, -0.05), "b": repaired(-0.4, -0.005), "c": repaired(-0.4, -0.003)}
     done["d"] = repaired(-0.2, 0.01)
     assert choose(done, 1.0)[0] == "c"
     assert choose(done, 6.0)[0] == "a"
     assert choose(done, 0.0)[0] == "d"
-    assert choose(done, 1.0, named=True) == ("a", "it is the one that was asked for")
-    kept = "no method surely lowers the rate and loses at most 1 point of accuracy; it is kept"
+    assert choose(done, 1.0, only=True) == ("a", "it is the only method")
+    kept = "no method reduces the rate significantly and loses at most 1 point of accuracy"
     assert choose({"a": done["a"]} | {"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0)}, 1.0) == ("original", kept)
     assert choose({"a": repaired(-0.4, 0.0, moved=1), "b": repaired(-0.4, 0.0)}, 1.0)[0] == "b"
-    # Where the repair used all legal individuals, people like the held-out rows decide.
+    # Where the repair used all valid individuals, people like the held-out rows decide.
     assert choose({"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0, data=-0.3)}, 1.0)[0] == "f"
 
 
-def test_a_method_that_changes_next_to_nothing_is_not_chosen(repair: Command, tmp_path: Path) -> None:
+def test_a_method_without_effect_is_not_chosen(repair: Command, tmp_path: Path) -> None:
     import joblib
 
     # Training ignores what is added.
@@ -179,7 +177,7 @@ def test_a_method_that_changes_next_to_nothing_is_not_chosen(repair: Command, tm
     done = repair(f"{MODELS}:stubborn", *QUICK, *given, "--save", saved, "--strategy", "themis")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
-    assert "chosen: original: no method surely lowers the rate" in text
+    assert "chosen: original: no method reduces the rate" in text
     assert text.count("counterfactual:") == 1
     assert isinstance(joblib.load(saved), models.Stubborn)
 
@@ -193,7 +191,7 @@ def test_a_missing_package_is_named_before_the_work(
     assert "pip install 'evenhand[skops]'" in done.stderr
 
 
-def test_what_cannot_be_saved_is_shown_all_the_same(repair: Command, tmp_path: Path) -> None:
+def test_results_are_shown_if_saving_fails(repair: Command, tmp_path: Path) -> None:
     optional("skops")
     for name in ("fair.skops", "fair.joblib"):
         path = tmp_path / name
@@ -228,10 +226,10 @@ def test_a_saved_file_takes_the_place_of_another(repair: Command, tmp_path: Path
     assert isinstance(joblib.load(tmp_path / "old.joblib"), eh.Marginal)
 
 
-def test_what_was_not_looked_at_is_said(repair: Command, evenhand: Command, table: Path) -> None:
+def test_attributes_that_were_not_checked_are_listed(repair: Command, evenhand: Command, table: Path) -> None:
     done = repair("stock:tree", *QUICK, "--method", "marginal", "--watch", "work")
     text = " ".join(done.stdout.split())
-    assert "not looked at: whether it moved to age, hours; --watch NAME looks" in text
+    assert "not checked: whether discrimination moved to age, hours; --watch NAME checks it" in text
     both = ["--watch", "age", "--watch", "hours", "--watch", "work"]
     every = values(repair("stock:tree", *QUICK, "--method", "marginal", "--json", *both))
     assert every["not_looked_at"] == []
@@ -243,7 +241,7 @@ def test_what_was_not_looked_at_is_said(repair: Command, evenhand: Command, tabl
     )
     nobody = evenhand("repair", config, width=200)
     text = " ".join(nobody.stdout.split())
-    assert text.count("not looked at") == 2, text
+    assert text.count("not checked") == 2, text
     assert "age, hours, work" in text
 
 
@@ -272,7 +270,7 @@ def test_wrong_usage(repair: Command, refused: Command, model: str, arguments: l
     refused(repair(model, *QUICK, *arguments), *words)
 
 
-def test_what_is_missing(evenhand: Command, refused: Command, table: Path) -> None:
+def test_missing_settings(evenhand: Command, refused: Command, table: Path) -> None:
     refused(evenhand("repair"), "no model to repair")
     refused(evenhand("repair", "--model", "stock:tree", "--data", table), "--target")
     config = table.parent / "evenhand.toml"

@@ -1,4 +1,4 @@
-"""Characters that are not seen, or that a terminal would obey, are escaped wherever a reader may meet them."""
+"""Invisible characters and control characters are escaped in everything that readers see."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def written(folder: Path, data: Path) -> Iterator[tuple[str, str]]:
                 continue
 
 
-def test_no_command_writes_what_is_not_seen(
+def test_no_command_writes_invisible_characters(
     evenhand: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -105,7 +105,7 @@ def test_no_command_writes_what_is_not_seen(
     assert {*outs, "f.csv", "list.csv", "t.svg", "report.html", "intervals.svg"} <= set(names)
 
 
-def test_no_result_prints_what_is_not_seen(frame: pd.DataFrame) -> None:
+def test_no_result_prints_invisible_characters(frame: pd.DataFrame) -> None:
     space = eh.Space.infer(frame, SEX, PAID)
     run = eh.audit(eh.wrap(models.unseen, name=f"m{UNSEEN}"), space, strategy="themis")
     people = frame.drop(columns=PAID)
@@ -139,7 +139,7 @@ def test_a_space_is_read_back_the_same(text: str, tmp_path: Path) -> None:
     assert not raw((tmp_path / "space.toml").read_text("utf-8"))
 
 
-def test_errors_say_names_with_escapes(frame: pd.DataFrame) -> None:
+def test_errors_escape_names(frame: pd.DataFrame) -> None:
     space = eh.Space.infer(frame, SEX, PAID)
     with pytest.raises(eh.errors.EvenhandError) as caught:
         space.encode(frame.drop(columns=TEXT))

@@ -1,4 +1,4 @@
-"""The command says of a model that passes because it does not use an attribute that it does not."""
+"""Models that pass because they do not use a protected attribute."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def blind(tmp_path: Path, people: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("command", ["audit", "estimate"])
-def test_it_is_said_once(command: str, blind: list[object], evenhand: Command) -> None:
+def test_a_blind_model_is_mentioned_once(command: str, blind: list[object], evenhand: Command) -> None:
     limit = ["--fail-above", "0" if command == "audit" else "1%"]
     done = evenhand(command, *blind, *limit)
     assert done.exit_code == 0, done.output
@@ -39,7 +39,7 @@ def test_it_is_said_once(command: str, blind: list[object], evenhand: Command) -
 
 
 @pytest.mark.parametrize("command", ["audit", "estimate"])
-def test_a_limit_is_never_kept_silently(command: str, blind: list[object], evenhand: Command) -> None:
+def test_a_blind_model_never_passes_silently(command: str, blind: list[object], evenhand: Command) -> None:
     limit = ["--fail-above", "0" if command == "audit" else "1%"]
     done = evenhand(command, *blind, *limit, "--quiet")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -47,7 +47,7 @@ def test_a_limit_is_never_kept_silently(command: str, blind: list[object], evenh
     assert evenhand(command, *blind, "--quiet").output == ""
 
 
-def test_answers_that_never_change(audit: Command) -> None:
+def test_a_model_that_never_changes_its_decision(audit: Command) -> None:
     text = " ".join(audit("fair").stdout.split())
     assert "No decision changed in" in text
     assert "no decision depends on 'sex'; it may still disadvantage a group" in text

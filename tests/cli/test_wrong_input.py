@@ -1,4 +1,4 @@
-"""Everything that a user can get wrong ends with exit 2 and at most three lines that say what to do."""
+"""Wrong input exits with 2 and at most three lines that help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from evenhand import errors as remedies
-from evenhand.cli.app import message
+from evenhand.cli.output import message
+from evenhand.config.file import Config
 from evenhand.errors import EvenhandError, Use
 from tests.cli import models
 from tests.cli.conftest import MODELS, PEOPLE, Command
@@ -32,7 +33,7 @@ from tests.helpers import needs_dev_full
         ("refuse", ["--gamma", "-1"], ["gamma", "-1"]),
         ("refuse", ["--strategy", "magic"], ["magic", "'themis', 'aequitas', 'kosei'"]),
         ("refuse", ["--set", "depth=3"], ["depth", "samples, per_seed"]),
-        ("refuse", ["--set", "samples=many"], ["samples=many", "a whole number"]),
+        ("refuse", ["--set", "samples=many"], ["samples", "an integer", "many"]),
         ("refuse", ["--set", "samples=0"], ["samples", "at least 1"]),
         ("refuse", ["--set", "samples"], ["name=value"]),
         ("refuse", ["--budget-tests", "0"], ["tests", "at least 1"]),
@@ -55,7 +56,7 @@ def test_models_and_options(
     refused(audit(model, *arguments), *words)
 
 
-def test_a_model_that_hangs_is_given_up(audit: Command, refused: Command) -> None:
+def test_a_model_call_has_a_time_limit(audit: Command, refused: Command) -> None:
     models.released.clear()
     try:
         refused(audit("hangs", "--timeout", "0.05"), "hangs", "0.05 seconds", "--timeout")
@@ -65,7 +66,7 @@ def test_a_model_that_hangs_is_given_up(audit: Command, refused: Command) -> Non
 
 DATA = {
     "constant protected": ("age,sex\n1,F\n2,F\n", "single value"),
-    "every attribute protected": ("sex\nF\nM\n", "every attribute is protected"),
+    "every attribute protected": ("sex\nF\nM\n", "protected must not name every attribute"),
     "no rows": ("age,sex\n", "no rows"),
     "nothing": ("", "empty"),
     "blank": ("\n\n", "empty"),
@@ -99,7 +100,7 @@ def test_data_files(evenhand: Command, refused: Command, tmp_path: Path, name: s
     refused(evenhand("audit", "--model", f"{MODELS}:fair", "--data", path, "--protected", "sex"))
 
 
-def test_what_is_missing_is_named(evenhand: Command, refused: Command, people: Path) -> None:
+def test_missing_settings_are_named(evenhand: Command, refused: Command, people: Path) -> None:
     refused(evenhand("audit"), "--model")
     refused(evenhand("audit", "--model", f"{MODELS}:fair"), "--space", "--data")
     refused(evenhand("audit", "--model", f"{MODELS}:fair", "--data", people), "--protected", "age, hours")
@@ -118,7 +119,7 @@ def test_model_files(evenhand: Command, refused: Command, people: Path, name: st
     refused(evenhand("audit", "--model", path, *given, "--trust-pickle", "--quiet"), name)
 
 
-def test_a_pickle_is_not_opened_without_trust(evenhand: Command, refused: Command, people: Path) -> None:
+def test_pickles_need_trust(evenhand: Command, refused: Command, people: Path) -> None:
     mark = people.parent / "ran"
 
     class Bomb:
@@ -151,11 +152,11 @@ def test_a_column_that_the_space_lacks(evenhand: Command, refused: Command, peop
 SPACES = {
     "contradictory constraints": (
         'protected = ["sex"]\nconstraints = ["age < 3", "age > 5"]\n{age}{sex}',
-        "no legal individual",
+        "no valid individual",
     ),
     "a broken constraint": ('protected = ["sex"]\nconstraints = ["age <"]\n{age}{sex}', "age <"),
     "an unknown protected attribute": ('protected = ["gender"]\n{age}{sex}', "gender"),
-    "every attribute protected": ('protected = ["age", "sex"]\n{age}{sex}', "every attribute is protected"),
+    "every attribute protected": ('protected = ["age", "sex"]\n{age}{sex}', "protected must not name every attribute"),
     "no TOML": ("protected = [", "not valid TOML"),
     "an unknown key": ('protected = ["sex"]\ncolour = 3\n{age}{sex}', "colour"),
     "bounds the wrong way": (
@@ -179,13 +180,13 @@ CONFIGS = {
     "no TOML": ("[audit", "not valid TOML"),
     "an unknown key": ("[audit]\nsed = 3", "unknown key 'audit.sed'; did you mean 'seed'?"),
     "an unknown table": ("[audits]\nseed = 3", "unknown table [audits]; did you mean 'audit'"),
-    "a text for a number": ('[audit]\nseed = "3"', "audit.seed must be a whole number, got '3'"),
-    "truth for a number": ("[budget]\ntests = true", "budget.tests must be a whole number, got True"),
+    "a text for a number": ('[audit]\nseed = "3"', "audit.seed must be an integer of at least 0, got '3'"),
+    "truth for a number": ("[budget]\ntests = true", "budget.tests must be an integer of at least 1, got True"),
     "no table": ("audit = 3", "[audit] must be a table, got 3"),
     "an unknown criterion": ('[audit]\ncriterion = "parity"', 'audit.criterion must be "flip" or a number'),
     "an unknown setting": ("[audit.settings]\ndepth = 3", "kosei has no setting 'depth'"),
     "a wrong setting": ('[audit.settings]\nsamples = "3"', "samples must be a whole number"),
-    "one text for a list": ('[space]\nprotected = "sex"', "space.protected must be a list of texts"),
+    "one text for a list": ('[space]\nprotected = "sex"', "space.protected must be a list of strings"),
 }
 
 
@@ -289,5 +290,5 @@ def test_remedies_are_flags_on_the_command_line(use: Use, flag: str) -> None:
 
 def test_parameters_are_flags_on_the_command_line() -> None:
     error = EvenhandError("must be a share", parameter="half_width", value=2)
-    assert message(error, "estimate") == "evenhand: --half-width must be a share, got 2"
+    assert message(Config(command="estimate").located(error)) == "evenhand: --half-width must be a share, got 2"
     assert str(error) == "half_width must be a share, got 2"

@@ -60,7 +60,7 @@ def test_who_tests_everybody_reaches_every_leaf(world: World, samples: int, seed
     run = eh.audit(world.model, world.space, "themis")
     done = eh.coverage(run, samples=samples, seed=seed)
     assert done.share == 1
-    # Nobody was asked who breaks a constraint, or who has no legal counterpart.
+    # Nobody was asked who breaks a constraint, or who has no valid counterpart.
     assert done.rows <= min(samples, sum(map(len, world.families().values())))
 
 

@@ -1,4 +1,4 @@
-"""Shrunk findings are legal, discriminatory, and the nearest that there are; the truth is found by enumeration."""
+"""Shrunk findings are valid, discriminatory, and the nearest that there are; the truth is found by enumeration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plain_order(space: eh.Space, row: Any, other: Any) -> tuple[int, float]:
 
 def everybody_unfair(world: World) -> npt.NDArray[np.int32]:
     rows = world.space.coding.rows(np.arange(world.space.coding.total))
-    rows = rows[world.space.legal(rows)]
+    rows = rows[world.space.valid(rows)]
     keys = world.unfair_keys()
     return rows[[key in keys for key in world.space.individuals(rows).keys.tolist()]]
 
@@ -36,14 +36,14 @@ def everybody_unfair(world: World) -> npt.NDArray[np.int32]:
 def pairs(world: World, run: eh.Run, seed: int, n: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     rows = world.space.coding.rows(np.arange(world.space.coding.total))
-    rows = rows[world.space.legal(rows)]
+    rows = rows[world.space.valid(rows)]
     findings = run.pairs.individuals().rows
     return rows[rng.integers(len(rows), size=n)], findings[rng.integers(len(findings), size=n)]
 
 
 @settings(max_examples=30)
 @given(worlds(most=200, constraints=True), st.integers(0, 99), st.booleans())
-def test_always_legal_always_discriminatory_never_farther_than_the_finding(
+def test_always_valid_always_discriminatory_never_farther_than_the_finding(
     world: World, seed: int, exact: bool
 ) -> None:
     run = eh.audit(world.model, world.space, "themis")

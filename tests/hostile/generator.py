@@ -201,7 +201,7 @@ SPACES: list[tuple[str, Callable[[Path], Any], str]] = [
         + "]}]"), "more than once"),
     ("attributes that come twice", text(
         'protected="a0"\nattribute=[' + ",".join(f'{{name="a{n // 2}",kind="boolean"}}' for n in range(19_000)) + "]"),
-     "names must differ"),
+     "must have different names"),
     ("long names that are alike", lambda path: alike(path), "no attribute"),
     ("a column of texts of 2 GB", cast("S2000000000"), "dtype"),
     ("a column of bytes of 2 GB", cast("V2000000000"), "dtype"),
@@ -225,7 +225,7 @@ LEXICONS: list[tuple[str, Callable[[Path], Any], str]] = [
         + ",".join(f'["a{n}"]' for n in range(30_000)) + "]"), "lexicon_cells"),
     ("60,000 ways to write a term", text(
         'ambiguous=["c"]\nterms=["b",[[' + ",".join(f'"a{n:x} person"' for n in range(60_000)) + "]]]"),
-     "no term"),
+     "not a term"),
 ]  # fmt: skip
 
 

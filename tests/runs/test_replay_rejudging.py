@@ -20,7 +20,7 @@ from tests.worlds import World, worlds
 def test_verdicts_are_those_of_enumeration(world: World) -> None:
     run = eh.audit(world.model, world.space, "themis", eh.Budget(tests=5))
     rows = world.space.coding.rows(np.arange(world.space.coding.total))
-    people = world.space.individuals(np.repeat(rows[world.space.legal(rows)], 2, axis=0))
+    people = world.space.individuals(np.repeat(rows[world.space.valid(rows)], 2, axis=0))
     judge, before = judge_of(run, probe_of(run, None, "")), world.rows
     able, unfair = judge.judged(people)
     tests, found = world.families(), world.unfair_keys()
@@ -45,5 +45,5 @@ def test_nothing_is_asked_beyond_the_limit() -> None:
 @pytest.mark.parametrize("call", [eh.regions, eh.examples, lambda run: eh.compare(run, run)])
 def test_what_is_for_attributes_says_so(call: Any) -> None:
     run = eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew."])
-    with pytest.raises(SpaceError, match="attributes, and this is one of texts"):
+    with pytest.raises(SpaceError, match="attributes, and this is a space of texts"):
         call(run)

@@ -2,186 +2,170 @@
 
 from __future__ import annotations
 
-import textwrap
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
+from evenhand._format import estimated, interval, level, number, number_interval, percent, seconds, visible
 from evenhand._write import reason, replacing
-from evenhand.cli.app import FOUND, INTERRUPTED, UNDECIDED, tell
-from evenhand.errors import RunError
+from evenhand.budget import Budget
+from evenhand.cli.app import FOUND, INTERRUPTED, UNDECIDED
+from evenhand.cli.output import capital, console, echo_error, emit, fill, progress, show_facts
+from evenhand.cli.plan import AuditPlan, make_plan
+from evenhand.config.file import Config, wish
+from evenhand.config.schema import SETTINGS, EstimateTable
+from evenhand.engine.accounting import Status
+from evenhand.errors import BudgetError, ConfigError, EstimateError, RunError
+from evenhand.estimates.estimate import Interval, Plan, StopRule
+from evenhand.estimates.estimate import estimate as measure
+from evenhand.estimates.groups import Groups, groups
+from evenhand.estimates.plots import check_matplotlib
+from evenhand.estimates.populations import named
+from evenhand.estimates.result import NOT_RECEIVED, STOPS, Estimate, Limit, Outcome, noun, treated
+from evenhand.estimates.survey import ProgressOnly, Reading
+from evenhand.spaces.base import table as table_of
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    from evenhand.cli.plan import AuditPlan as Plan
-    from evenhand.config.file import Config
-    from evenhand.estimates.groups import Groups
-    from evenhand.estimates.result import Estimate
+MOST_TERMS, MOST_DECISIONS = 40, 6
 
 
 def estimate(config: Config) -> None:
     """Measure, and report what was measured."""
-    from evenhand.cli.plan import make_plan
-
     call, wanted = config.call, config.estimate
     if config.text is not None and wanted.population is None:
-        # Of texts there is no other.
         wanted.population = "data"
     if wanted.weights is not None and config.space.path is None:
-        # What a row counts is no attribute of the person.
+        # A weight is not an attribute.
         config.space.exclude = [*config.space.exclude, wanted.weights]
-    with config.blamed("estimate"):
-        limit = _limit(wanted.fail_above)
-        _check(config)
+    limit = _limit(wanted.fail_above)
+    _check(config)
     plan = make_plan(config)
-    if wanted.groups:
-        _check_groups(plan, config)
-    with (
-        config.named("estimate.favourable", "favourable"),
-        config.named("estimate.order", "favourable"),
-        config.named("estimate.weights", "weights"),
-    ):
-        found = _measure(plan, config, shown=not (call.quiet or call.json))
-        figures = _groups(plan, config) if wanted.groups else None
-    _report(found, figures, wanted.plots, limit, call.json, call.quiet)
-
-
-def _check(config: Config) -> None:
-    """Find out before anything is read what cannot be measured, or written."""
-    from evenhand.config.schema import SETTINGS
-    from evenhand.errors import ConfigError
-    from evenhand.estimates.plan import Plan as Measures
-
-    wanted = config.estimate
-    if wanted.plots is not None and Path(wanted.plots).is_file():
-        raise ConfigError(f"plots: {wanted.plots} is a file; name a folder")
-    if config.text is not None:
-        from evenhand.estimates.texts import refuse
-
-        rows = [one.key for one in SETTINGS.values() if one.table == "estimate" and not one.texts]
-        refuse(**{key: getattr(wanted, key) for key in rows} | {"groups": wanted.groups or None})
-    Measures(**wanted.given(*Measures.__dataclass_fields__))
-
-
-def _measure(plan: Plan, config: Config, shown: bool) -> Estimate:
-    from evenhand.budget import Budget
-    from evenhand.cli.output import progress
-    from evenhand.config.file import wish
-    from evenhand.engine.accounting import Status
-    from evenhand.estimates.estimating import estimate as measure
-    from evenhand.estimates.watching import ProgressOnly, Reading
-
-    settings = config.estimate.given()
-    for other in ("groups", "plots", "fail_above", "favourable", "order"):
-        settings.pop(other, None)
-    if (wanted := wish(config.estimate)) is not None:
-        settings["favourable"] = wanted
-    if config.audit.chunk is not None:
-        settings["chunk"] = config.audit.chunk
-    population = settings.get("population", "uniform")
-    texts = plan.space.supports("texts")
-    with progress(shown and not texts) as show:
-
-        def watch(reading: Reading) -> None:
-            assert show is not None
-            budget = Budget(tests=settings.get("samples"), seconds=settings.get("seconds"))
-            show(Status(reading.samples, reading.found, reading.rows, reading.seconds, budget))
-
-        return measure(
-            plan.model,
-            plan.space,
-            **settings,
-            data=None if population == "uniform" else plan.data,
-            criterion=plan.criterion,
-            seed=plan.seed,
-            timeout=plan.timeout,
-            progress=None if show is None else ProgressOnly(watch),
+    if wanted.groups and (plan.data is None or (wish(wanted) is None and not plan.model.regression)):
+        raise ConfigError(
+            "--groups needs rows and the favourable decision", remedy="give --data FILE --favourable DECISION"
         )
-
-
-def _check_groups(plan: Plan, config: Config) -> None:
-    from evenhand.config.file import wish
-    from evenhand.errors import ConfigError
-
-    wished = wish(config.estimate) is not None or plan.model.regression
-    if plan.data is None or not wished:
-        raise ConfigError("--groups needs rows and the decision that people want: --data FILE --favourable DECISION")
-
-
-def _groups(plan: Plan, config: Config) -> Groups:
-    from evenhand.config.file import wish
-    from evenhand.estimates.groups import groups
-    from evenhand.spaces.base import table
-
-    wanted = config.estimate
-    target = config.data.target
-    return groups(
-        plan.model,
-        table(plan.space),
-        plan.data,
-        wish(wanted),
-        y=None if plan.model.regression else target,
-        weights=wanted.weights,
-        confidence=0.95 if wanted.confidence is None else wanted.confidence,
-        chunk=plan.chunk,
-        timeout=plan.timeout,
-    )
-
-
-def _report(
-    found: Estimate, figures: Groups | None, plots: str | None, limit: float | None, as_json: bool, quiet: bool
-) -> None:
-    """Say what was measured, write what was asked for, and end with the status that fits."""
-    from evenhand._format import estimated, percent
-    from evenhand.cli import audit as summary
-    from evenhand.cli import estimate as measured
-    from evenhand.estimates.limits import Limit, Outcome
-    from evenhand.estimates.words import noun
-
-    outcome = None if limit is None else Limit(share=limit).of_estimate(found)
-    if as_json:
+    found = _measure(plan, config, shown=not (call.quiet or call.json))
+    figures = _groups(plan, config) if wanted.groups else None
+    outcome = None if limit is None else limit.of_estimate(found)
+    if call.json:
         extra = {
-            "fail_above": limit,
+            "fail_above": None if limit is None else limit.share,
             "exceeded": outcome is Outcome.FAIL,
             "outcome": None if outcome is None else outcome.value,
         }
-        summary.emit(found.to_dict() | {"groups": None if figures is None else figures.to_dict()} | extra)
-    elif not quiet:
-        measured.show(found, figures)
-    if plots is not None:
-        measured.draw(found, figures, Path(plots))
-    if found.stop == "interrupted":
-        tell(f"evenhand: interrupted after {found.samples:,} {noun(found.space)}; the interval holds all the same")
-        raise typer.Exit(INTERRUPTED)
-    if limit is None or outcome is Outcome.PASS:
-        if limit is not None and quiet and found.note:
-            # What passes because the model does not use an attribute never passes silently.
-            tell(f"evenhand: warning: {found.note}")
-        return
-    failed = outcome is Outcome.FAIL
-    if not quiet:
-        said = "more than" if failed else "too few tests to say whether that is above"
-        share = estimated(found.rate, found.low, found.high)
-        tell(f"evenhand: {share}, {said} the {percent(limit)} that --fail-above allows")
-    raise typer.Exit(FOUND if failed else UNDECIDED)
+        emit(found.to_dict() | {"groups": None if figures is None else figures.to_dict()} | extra)
+    elif not call.quiet:
+        show(found, figures)
+    if wanted.plots is not None:
+        draw(found, figures, Path(wanted.plots))
+    _exit(found, limit, outcome, call.quiet)
 
 
-def _limit(text: str | None) -> float | None:
-    from evenhand.errors import BudgetError
-    from evenhand.estimates.limits import Limit
-
+def _limit(text: str | None) -> Limit | None:
     try:
-        share = None if text is None else Limit.of(text).share
+        limit = None if text is None else Limit.of(text)
     except BudgetError:
-        raise BudgetError(f"fail_above must be a share in per cent, such as 5%, got {text!r}") from None
-    return share
+        limit = Limit()
+    if limit is not None and limit.share is None:
+        raise ConfigError("must be a percentage, such as 5%", parameter="fail_above", value=text)
+    return limit
 
 
-TERMS, DECISIONS = 40, 6
-"""Terms and decisions that are shown."""
+def _check(config: Config) -> None:
+    """Check the settings before anything is read."""
+    wanted = config.estimate
+    if wanted.plots is not None:
+        check_matplotlib()
+        if Path(wanted.plots).is_file():
+            raise ConfigError("must be a folder, not a file", parameter="plots", value=wanted.plots)
+    rows = [one.key for one in SETTINGS.values() if one.table == "estimate" and not one.texts]
+    for key in rows if config.text is not None else []:
+        if (value := getattr(wanted, key)) not in (None, False) or (key == "exact" and value is False):
+            raise EstimateError("is not for texts", parameter=key, value=value, remedy="leave it out")
+    Plan(**_arguments(wanted))
+
+
+def _arguments(
+    wanted: EstimateTable, data: Any = None, show: Callable[[Reading], object] | None = None
+) -> dict[str, Any]:
+    """Turn settings into the arguments of an estimate."""
+    kind = wanted.population or "uniform"
+    return {
+        "population": named(kind, data, **wanted.given("weights", "about", "steps", "exact")),
+        "interval": Interval(wanted.interval, **wanted.given("experiments", "tolerance")),
+        "stop": StopRule(wanted.half_width, wanted.seconds, show),
+        **wanted.given("samples", "confidence", "repeats"),
+    }
+
+
+def _measure(plan: AuditPlan, config: Config, shown: bool) -> Estimate:
+    wanted = config.estimate
+    budget = Budget(tests=wanted.samples, seconds=wanted.seconds)
+    with progress(shown) as show:
+
+        def watch(reading: Reading) -> None:
+            assert show is not None
+            show(Status(reading.samples, reading.found, reading.rows, reading.seconds, budget))
+
+        return measure(
+            plan.model.with_options(batch_size=config.audit.chunk, timeout=plan.timeout),
+            plan.space,
+            favourable=wish(wanted),
+            criterion=plan.criterion,
+            seed=plan.seed,
+            **_arguments(wanted, plan.data, None if show is None else ProgressOnly(watch)),
+        )
+
+
+def _groups(plan: AuditPlan, config: Config) -> Groups:
+    return groups(
+        plan.model,
+        table_of(plan.space),
+        plan.data,
+        wish(config.estimate),
+        y=None if plan.model.regression else config.data.target,
+        chunk=plan.chunk,
+        timeout=plan.timeout,
+        **config.estimate.given("weights", "confidence"),
+    )
+
+
+def _exit(found: Estimate, limit: Limit | None, outcome: Outcome | None, quiet: bool) -> None:
+    """Exit with the status that fits an estimate."""
+    if found.stop == "interrupted":
+        echo_error(f"evenhand: interrupted after {found.samples:,} {noun(found.space)}; the interval is still valid")
+        raise typer.Exit(INTERRUPTED)
+    if limit is None:
+        return
+    if outcome is Outcome.PASS:
+        if quiet and found.note:
+            # A model that passes because it does not use an attribute never passes silently.
+            echo_error(f"evenhand: warning: {found.note}")
+        return
+    if not quiet:
+        rate = estimated(found.rate, found.low, found.high)
+        above = "more than" if outcome is Outcome.FAIL else "too few samples to tell whether that is above"
+        echo_error(f"evenhand: {rate}, {above} the {limit} that --fail-above allows")
+    raise typer.Exit(FOUND if outcome is Outcome.FAIL else UNDECIDED)
+
+
+def show(found: Estimate, figures: Groups | None) -> None:
+    """Print an estimate: a sentence, a table, who is favoured, and the groups."""
+    out = console()
+    first, *lines = repr(found).removeprefix("Estimate: ").splitlines()
+    fill(capital(first) + ".", out)
+    show_facts(facts(found), out)
+    for line in lines:
+        fill(line.strip(), out, "  ", "    ")
+    if found.terms:
+        out.print(_by_term(found))
+    if figures is not None:
+        head, *lines = repr(figures).removeprefix("Groups: ").splitlines()
+        out.print()
+        fill(capital(head) + ":", out)
+        for line in lines:
+            fill(line.strip(), out, "  ", "    ")
 
 
 def facts(found: Estimate) -> list[tuple[str, str]]:
@@ -192,32 +176,28 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     >>> dict(facts(eh.estimate(lambda f: f["age"] > 3, space)))["verdict"]
     'none found'
     """
-    from evenhand._format import interval, level, number, percent, seconds
-    from evenhand.estimates.result import NOT_RECEIVED, STOPS
-    from evenhand.estimates.words import noun, treated
-
-    sure = f"{interval(found.low, found.high)} with {level(found.confidence)} confidence ({found.interval})"
+    ends = f"{interval(found.low, found.high)} with {level(found.confidence)} confidence ({found.interval})"
     if found.exact:
-        sure = f"none needed: {'every one' if found.space.supports('texts') else 'everyone'} was judged"
+        ends = "none needed: all were judged"
     elif found.interval == NOT_RECEIVED:
-        sure = "none needed: the model does not receive what is protected"
+        ends = "none needed: the model does not receive the protected attributes"
     how, who = treated(found.space, found.criterion), noun(found.space)
-    texts = who == "texts"
+    texts = found.space.supports("texts")
     rows = [
         ("treated differently", f"{percent(found.rate)} of {found.about}"),
-        ("interval", sure),
+        ("interval", ends),
         ("verdict", found.verdict),
-        ("asked", f"{found.samples:,} {who}, of {'which' if texts else 'whom'} {found.found:,} are {how}"),
-        ("model rows", f"{found.rows:,}, and {found.rows_checked:,} to check"),
+        ("judged", f"{found.samples:,} {who}, of which {found.found:,} are {how}"),
+        ("model rows", f"{found.rows:,}, plus {found.rows_checked:,} to confirm"),
         ("seconds", seconds(found.seconds)),
-        ("ended", f"because {'all were asked' if texts and found.stop == 'exhausted' else STOPS[found.stop]}"),
+        ("ended", f"because {'all were judged' if found.stop == 'exhausted' else STOPS[found.stop]}"),
     ]
     if found.severity is not None:
         gaps = found.severity["everyone"]
-        text = f"{number(gaps['median'])} apart at the median, {number(gaps['p99'])} in one of a hundred"
-        rows.append(("scores", f"{text}, {number(gaps['largest'])} at most"))
+        text = f"median {number(gaps['median'])}, 99th percentile {number(gaps['p99'])}"
+        rows.append(("score differences", f"{text}, maximum {number(gaps['largest'])}"))
     if found.repeats > 1:
-        text = f"two answers to {percent(found.noise)} of the rows; each was asked {found.repeats} times"
+        text = f"{percent(found.noise)} of the rows got two answers; each was repeated {found.repeats} times"
         rows.append(("noise", text))
     counts = found.counts
     if counts.get("untestable"):
@@ -227,54 +207,24 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
         rows.append(("data rows", text))
     if found.sampled:
         whose = "some texts" if texts else "each individual"
-        rows.append(("counterparts", f"a sample of them for {whose}: the share may be higher"))
+        rows.append(("counterparts", f"a sample of them for {whose}; the rate may be higher"))
     return rows
 
 
-def show(found: Estimate, figures: Groups | None) -> None:
-    """Print an estimate: a sentence, a table, who is favoured, and the groups."""
-    from rich import box
-    from rich.table import Table
-
-    from evenhand.cli.audit import cell, console
-
-    out = console()
-    first, *who = repr(found).removeprefix("Estimate: ").splitlines()
-    _fill(out, first[0].upper() + first[1:] + ".", "")
-    table = Table(show_header=False, box=box.SIMPLE, pad_edge=False)
-    for name, value in facts(found):
-        table.add_row(cell(name, "dim"), cell(value))
-    out.print(table)
-    for line in who:
-        _fill(out, line.strip(), "  ")
-    if found.terms:
-        out.print(_by_term(found))
-    if figures is not None:
-        head, *lines = repr(figures).removeprefix("Groups: ").splitlines()
-        out.print()
-        _fill(out, head[0].upper() + head[1:] + ":", "")
-        for line in lines:
-            _fill(out, line.strip(), "  ")
-
-
-def _by_term(found: Estimate) -> RichTable:
-    """Show what is decided of the same texts with each term in place, and how they are scored."""
+def _by_term(found: Estimate) -> Any:
+    """Make a table of the decisions and scores of the same texts with each term in place."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    from evenhand._format import number, number_interval, percent, visible
-
-    terms, decided = found.terms[:TERMS], [value for value, _ in found.terms[0].shares[:DECISIONS]]
+    terms, decided = found.terms[:MOST_TERMS], [value for value, _ in found.terms[0].shares[:MOST_DECISIONS]]
     scored = any(term.mean is not None for term in terms)
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for name in ("with the term", "texts", *(f"decided {value}" for value in decided)):
+    scores = ("average score", "more than the other terms") if scored else ()
+    for name in ("with the term", "texts", *(f"decided {value}" for value in decided), *scores):
         table.add_column(Text(visible(name)))
-    if scored:
-        table.add_column("average score")
-        table.add_column("more than the other terms")
     for term in terms:
-        cells = [percent(share) for _, share in term.shares[:DECISIONS]]
+        cells = [percent(share) for _, share in term.shares[:MOST_DECISIONS]]
         if scored:
             low, high = term.difference_low, term.difference_high
             ends = f" ({number_interval(low, high)})" if low is not None and high is not None and low < high else ""
@@ -285,29 +235,16 @@ def _by_term(found: Estimate) -> RichTable:
 
 
 def draw(found: Estimate, figures: Groups | None, folder: Path) -> None:
-    """Write the pictures."""
-    drawn = {"convergence": found.plot_convergence, "intervals": found.plot_intervals, "gaps": found.plot_gaps}
+    """Write the plots."""
+    plots = {"convergence": found.plot_convergence, "intervals": found.plot_intervals, "gaps": found.plot_gaps}
     if figures is not None:
-        drawn["groups"] = figures.plot_intervals
+        plots["groups"] = figures.plot_intervals
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, plot in drawn.items():
+        for name, plot in plots.items():
             with replacing(folder / f"{name}.svg") as file:
                 plot().savefig(file, format="svg")
     except OSError as error:
-        raise RunError(f"cannot write pictures to {folder}: {reason(error)}; name another folder: --plots") from error
-
-
-def _fill(out: Console, text: str, indent: str) -> None:
-    width = max(40, min(out.width, 110))
-    out.print(
-        textwrap.fill(
-            text,
-            width,
-            initial_indent=indent,
-            subsequent_indent=indent + "  " if indent else "",
-            break_on_hyphens=False,
-            break_long_words=False,
-        ),
-        soft_wrap=True,
-    )
+        raise RunError(
+            f"cannot write plots to {folder}: {reason(error)}", remedy="name another folder: --plots"
+        ) from error

@@ -1,6 +1,5 @@
-"""One schema for the settings that the command line, ``evenhand.toml`` and the reference share.
+"""One schema for settings, shared by the command line, ``evenhand.toml`` and the reference.
 
-`evenhand.config.schema` defines every setting once; `commands` says what each command is for; `values` checks values
-and writes them as Python, flags or keys; `file` reads a file and puts flags over it; `pages` writes the file that
-``evenhand init`` gives and the reference.
+`evenhand.config.schema` defines every setting and command once; `file` reads a file and flags, and checks values;
+`pages` writes the file of ``evenhand init`` and the tables of the reference.
 """

@@ -1,10 +1,13 @@
-"""The file evenhand.toml, read and checked, with the flags of the command line put over it."""
+"""The settings of one call: the file evenhand.toml, with the flags of the command line over it.
+
+Values are checked by the schema, and errors name the flag, or the file and key, that has the wrong value.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,37 +15,311 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from evenhand._files import parse_toml, read_toml
 from evenhand._format import visible, visible_toml
+from evenhand._validate import range_text
 from evenhand.config.schema import (
     PER_CALL,
     SETTINGS,
     TABLES,
-    UNSAID,
     AuditTable,
-    BudgetTable,
-    BundleTable,
-    CallTable,
-    CompareTable,
-    DataTable,
-    DemoTable,
     EstimateTable,
-    ExportTable,
-    InitTable,
-    ModelTable,
     RepairTable,
-    ReplayTable,
-    ReportTable,
     Setting,
-    SpaceTable,
-    TextTable,
+    Settings,
     Where,
-)
+)  # fmt: skip
 from evenhand.errors import UNSET, ConfigError, EvenhandError, StrategyError, Use
 from evenhand.plugins import is_spec
 
 NONE = ("none", "null", "")
+MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
+STRATEGY, TEXT_STRATEGY = AuditTable.strategy, "text-random"
+"""The default searches, of rows and of texts."""
+Tables = dict[str, dict[str, Any]]
 
 
-def spell(setting: Setting | str, value: Any = UNSAID, where: Where = "flag", here: str = "") -> str:
+@dataclass
+class Config(Settings):
+    """All settings of one call, with where they come from.
+
+    >>> Config().audit.strategy
+    'kosei'
+    """
+
+    command: str = field(default="", repr=False)
+    head: str = field(default="", repr=False)
+    """How a message about the file begins: with its name."""
+    in_file: Tables = field(default_factory=dict, repr=False)
+    by_flag: Tables = field(default_factory=dict, repr=False)
+
+    def located(self, error: EvenhandError, *places: str) -> ConfigError:
+        """Return an error as flags or keys write it, after the flag, or the file and key, that it is about.
+
+        It is about the setting of its parameter; if it has none, about the first of ``places`` that has a value.
+
+        >>> error = ConfigError("must be at least 1", parameter="tests", value=0)
+        >>> str(Config(command="audit").located(error))
+        '--budget-tests must be at least 1, got 0'
+        """
+        settings = [SETTINGS[place] for place in places] or [
+            one
+            for one in SETTINGS.values()
+            if self.command in one.commands or (not one.commands and self.has(one, self.in_file))
+        ]
+        about = [one for one in settings if error.parameter in one.parameters]
+        given = [one for one in about or (settings if places else []) if self.given(one)]
+        setting = next(iter(given or about), None)
+        if setting is None:
+            text = error_text(error)
+        else:
+            where: Where = "flag" if self.has(setting, self.by_flag) or not given else "file"
+            name = spell(setting) if where == "flag" else self.head + setting.place
+            text = error_text(error, where, name) if about else f"{name}: {error_text(error, where)}"
+        located = ConfigError(text)
+        for note in getattr(error, "__notes__", ()):
+            located.add_note(note)
+        return located
+
+    @contextmanager
+    def named(self, *places: str) -> Iterator[None]:
+        """Locate errors that are about some settings, by default about those of the command."""
+        try:
+            yield
+        except EvenhandError as error:
+            raise self.located(error, *places) from None
+
+    def given(self, setting: Setting) -> bool:
+        """Whether the file or a flag has a value for a setting."""
+        return self.has(setting, self.by_flag) or self.has(setting, self.in_file)
+
+    @staticmethod
+    def has(setting: Setting, tables: Tables) -> bool:
+        """Whether some tables have a value for a setting."""
+        return setting.key in tables.get(setting.table, {})
+
+
+def read(path: Path | None, flags: Tables, command: str = "") -> Config:
+    """Read a file, or none, and put the flags of a command over it.
+
+    >>> config = read(None, {"audit": {"seed": "3", "settings": ["samples=5"]}, "call": {"quiet": True}})
+    >>> config.audit.seed, config.audit.settings, config.call.quiet
+    (3, {'samples': 5}, True)
+    """
+    head = "" if path is None else f"{path}: "
+    in_file = {} if path is None else _parse(path)
+    _check_names(in_file, head)
+    tables = {
+        name: {key: checked(SETTINGS[f"{name}.{key}"], value, "file", head) for key, value in table.items()}
+        for name, table in in_file.items()
+    }
+    if path is not None:
+        _resolve_paths(tables, path.parent)
+    by_flag = {
+        name: {
+            # The types of these follow from the search, which is not known yet.
+            key: value if key == "settings" else checked(SETTINGS[f"{name}.{key}"], value)
+            for key, value in table.items()
+        }
+        for name, table in flags.items()
+        if table
+    }
+    # "evenhand init" has flags for both kinds of data, and --text to choose.
+    texts = command != "init" and ("text" in tables or "text" in by_flag)
+    if texts and "protected" in by_flag.get("space", {}):
+        by_flag.setdefault("text", {})["protected"] = by_flag["space"].pop("protected")
+    merged = _merge(tables, by_flag)
+    beside = [f"{name}.{key}" for name in ("data", "space") for key in merged.get(name, {})]
+    if texts and beside:
+        raise ConfigError(
+            f"{head}texts and rows cannot be combined, and {', '.join(beside)} is for rows",
+            remedy="leave it out, or [text] and --texts",
+        )
+    made = {name: kind(**merged.get(name, {})) for name, kind in TABLES.items() if name != "text" or name in merged}
+    return Config(**made, command=command, head=head, in_file=in_file, by_flag=by_flag)  # type: ignore[arg-type]
+
+
+def _parse(path: Path) -> Tables:
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file", remedy="'evenhand init' writes one")
+    return parse_toml(read_toml(path, ConfigError, "give data with --data"), str(path), ConfigError)
+
+
+def _check_names(tables: Any, head: str) -> None:
+    """Raise if a file has an unknown table or key."""
+    from evenhand.spaces.attributes import suggest
+
+    known = [name for name in TABLES if name not in PER_CALL]
+    for name, table in tables.items():
+        if name not in known:
+            what = f"table [{name}]" if isinstance(table, dict) else f"key {name!r}"
+            raise ConfigError(f"{head}unknown {what}", remedy=suggest(name, known))
+        if not isinstance(table, dict):
+            raise ConfigError("must be a table", parameter=f"{head}[{name}]", value=table)
+        for key in table:
+            if f"{name}.{key}" not in SETTINGS:
+                raise ConfigError(f"{head}unknown key '{name}.{key:.100}'", remedy=unknown_key(name, key))
+
+
+def unknown_key(table: str, key: str) -> str:
+    """Suggest what to write instead of a key that a table does not have.
+
+    >>> unknown_key("report", "favourable"), unknown_key("replay", "model"), unknown_key("audit", "sede")
+    ('favourable is in [estimate]', 'model is path in [model]', "did you mean 'seed'?")
+    """
+    from evenhand.spaces.attributes import close, suggest
+
+    own = [one.key for one in SETTINGS.values() if one.table == table]
+    others = [one for one in SETTINGS.values() if one.table not in PER_CALL]
+    for one in others:
+        # What the command of this name reads from another table.
+        if table in one.commands and key in (one.key, one.flags.removeprefix("--")):
+            return f"{key} is {'' if one.key == key else one.key + ' '}in [{one.table}]"
+    having = [f"[{one.table}]" for one in others if one.key == key]
+    return f"{key} is in {' and '.join(having)}" if having and not close(key, own) else suggest(key, own)
+
+
+def _resolve_paths(tables: Tables, folder: Path) -> None:
+    """Make paths of a file, which are relative to it, relative to the current directory."""
+    for name, table in tables.items():
+        for key, value in table.items():
+            names = SETTINGS[f"{name}.{key}"].names
+            own = names == "file" and not (f"{name}.{key}" == "space.path" and is_spec(value))
+            if value is not None and (own or (names == "model" and is_file(value))):
+                table[key] = str(folder / value)
+    text = tables.get("text", {})
+    if "protected" in text:
+        text["protected"] = [str(folder / one) if str(one).endswith(".toml") else one for one in text["protected"]]
+
+
+def is_file(spec: str) -> bool:
+    """Tell a model's file from a module:attribute.
+
+    >>> is_file("model.onnx"), is_file("loans:decide")
+    (True, False)
+    """
+    return spec.lower().endswith(MODEL_FILES) or "/" in spec
+
+
+def _merge(tables: Tables, flags: Tables) -> Tables:
+    """Put flags over what a file has."""
+    out = {name: dict(table) for name, table in tables.items()}
+    audit, wanted = out.setdefault("audit", {}), flags.get("audit", {})
+    default = TEXT_STRATEGY if "text" in out else STRATEGY
+    if "strategy" in wanted and wanted["strategy"] != audit.get("strategy", default):
+        # The file's settings are those of another search.
+        audit.pop("settings", None)
+    for name, table in flags.items():
+        here = out.setdefault(name, {})
+        if "order" in table or "favourable" in table:
+            # Two forms of one setting: the flag overrides either.
+            here.pop("order", None), here.pop("favourable", None)
+        here |= {key: value for key, value in table.items() if (name, key) != ("audit", "settings")}
+    if "text" in out:
+        audit.setdefault("strategy", TEXT_STRATEGY)
+    if "settings" in wanted:
+        added = wanted["settings"]
+        added = added if isinstance(added, dict) else of_strategy(audit.get("strategy", STRATEGY), added)
+        audit["settings"] = audit.get("settings", {}) | added
+    return out
+
+
+def wish(table: EstimateTable | RepairTable) -> Any:
+    """Return the favourable decisions as Python takes them.
+
+    >>> wish(EstimateTable(favourable="granted"))
+    'granted'
+    """
+    from evenhand.estimates.pair_counts import Order
+
+    if not table.order:
+        return table.favourable
+    if table.favourable is not None:
+        raise ConfigError("favourable and order exclude each other", remedy="give one of them")
+    return Order(table.order)
+
+
+def checked(setting: Setting, value: Any, where: Where = "flag", head: str = "") -> Any:
+    """Return a value as the setting's type; the text of a flag is converted.
+
+    >>> checked(SETTINGS["audit.seed"], "3"), checked(SETTINGS["audit.criterion"], "0.1")
+    (3, 0.1)
+    >>> checked(SETTINGS["audit.seed"], "x")
+    Traceback (most recent call last):
+    evenhand.errors.ConfigError: --seed must be an integer of at least 0, got 'x'
+    """
+    from pydantic import Field, TypeAdapter, ValidationError
+
+    limits = {name: limit for name in ("ge", "gt", "lt") if (limit := getattr(setting, name)) is not None}
+    kind: Any = Annotated[setting.type, Field(**limits)] if limits else setting.type
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    try:
+        if where == "flag" and isinstance(value, str):
+            return adapter.validate_strings(value)
+        return adapter.validate_python(value, strict=True)
+    except ValidationError:
+        name = spell(setting) if where == "flag" else head + setting.place
+        wants = worded(setting.wants, where, setting.table) or (
+            kind_of(setting.type) + range_text(setting.ge, None, setting.gt, setting.lt)
+        )
+        raise ConfigError(f"must be {wants}", parameter=name, value=value) from None
+
+
+def of_strategy(strategy: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Read ``name=value`` texts as the types that the strategy's fields have.
+
+    >>> of_strategy("kosei", ["samples=500", "per_seed=none"])
+    {'samples': 500, 'per_seed': None}
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from evenhand.strategies import kind_of as class_of
+
+    kind = class_of(strategy)
+    hints = get_type_hints(kind)
+    known = [field.name for field in dataclasses.fields(kind)]
+    out = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise StrategyError("must be name=value", parameter="--set", value=text)
+        if name not in known:
+            raise StrategyError(
+                f"--set: {strategy} has no setting {name!r}", remedy=f"{strategy} has {', '.join(known)}"
+            )
+        adapter: TypeAdapter[Any] = TypeAdapter(hints[name])
+        optional = type(None) in get_args(hints[name])
+        try:
+            out[name] = None if optional and value.lower() in NONE else adapter.validate_strings(value)
+        except ValidationError:
+            wants = f"{kind_of(hints[name])}{' or none' if optional else ''}"
+            raise StrategyError(f"must be {wants}", parameter=f"--set {name}", value=value) from None
+    return out
+
+
+def kind_of(hint: Any) -> str:
+    """Describe a type.
+
+    >>> kind_of(int), kind_of(float | None), kind_of(Literal["a", "b"]), kind_of(list[str])
+    ('an integer', 'a number', "'a' or 'b'", 'a list of strings')
+    """
+    words = {int: "an integer", float: "a number", bool: "true or false", str: "a string", dict: "a table"}
+    origin, arguments = get_origin(hint), [one for one in get_args(hint) if one is not type(None)]
+    if origin is Literal:
+        *others, last = map(repr, arguments)
+        return f"{', '.join(others)} or {last}" if others else last
+    if origin is list:
+        many = {int: "integers", float: "numbers", str: "strings"}
+        return f"a list of {many.get(arguments[0], 'values')}"
+    if origin is dict:
+        return words[dict]
+    if not arguments:
+        return words.get(hint, "none")
+    if {str, float} <= set(arguments):
+        # Any value of a model: an integer or a truth value are numbers here.
+        arguments = [one for one in arguments if one in (str, float) or get_origin(one) is list]
+    return " or ".join(map(kind_of, arguments))
+
+
+def spell(setting: Setting | str, value: Any = UNSET, where: Where = "flag", here: str = "") -> str:
     """Write a setting, with a value or only its name; ``here`` is the table in which a key is named.
 
     >>> [spell("audit.criterion", 0.1, where) for where in ("python", "flag", "file")]
@@ -52,17 +329,15 @@ def spell(setting: Setting | str, value: Any = UNSAID, where: Where = "flag", he
     >>> spell("space.protected", ["sex", "race"]), spell("estimate.exact", False), spell("space.max_family_size", 10)
     ('--protected sex --protected race', '--sample', 'max_family_size = 10 in [space]')
     """
-    if isinstance(setting, str):
-        setting = SETTINGS[setting]
-    said = value is not UNSAID
+    setting = SETTINGS[setting] if isinstance(setting, str) else setting
+    only_name = value is UNSET
     if where == "python":
-        form = setting.python or setting.key + "={}"
-        return form.format(repr(value) if said else "...")
+        return (setting.python or setting.key + "={}").format("..." if only_name else repr(value))
     if where == "file" or not setting.flags:
-        text = f"{setting.key} = {toml(value)}" if said else setting.key
+        text = setting.key if only_name else f"{setting.key} = {toml(value)}"
         return text if here == setting.table else f"{text} in [{setting.table}]"
     flag, _, other = setting.flags.partition(",")[0].partition("/")
-    if not said or (setting.switch and value):
+    if only_name or (setting.switch and value):
         return flag
     if setting.switch:
         return other or f"no {flag}"
@@ -81,33 +356,20 @@ def error_text(error: EvenhandError, where: Where = "flag", name: str | None = N
     """
 
     def written(use: Use) -> str:
-        if use.setting in SETTINGS:
-            setting, told = SETTINGS[use.setting], use.value is not UNSET
-            # What a single call says, no file can say.
-            form: Where = "flag" if setting.table in PER_CALL else where
-            text = spell(setting, use.value if told else UNSAID, form)
-            return text if told or form != "flag" or setting.switch else f"{text} {setting.metavar}"
-        # Only a program can say it.
-        return f"{spell('model.path', where=where)} module:attribute, where the attribute is {use.python}"
+        setting = SETTINGS.get(use.setting)
+        if setting is None:
+            # Only a program can do it.
+            return f"{spell('model.path', where=where)} module:attribute, where the attribute is {use.python}"
+        # No file has the settings of a single call.
+        form: Where = "flag" if setting.table in PER_CALL else where
+        text = spell(setting, use.value, form)
+        return text if use.value is not UNSET or form == "file" or setting.switch else f"{text} {setting.metavar}"
 
     return visible(error.render(written, name), keep="\n")
 
 
-def setting_of(parameter: str | None, command: str = "", table: str = "") -> Setting | None:
-    """Find the setting that Python calls by this name, of a command or in a table.
-
-    >>> setting_of("criterion", "audit").place, setting_of("tests", table="budget").place, setting_of("sede", "audit")
-    ('audit.criterion', 'budget.tests', None)
-    """
-    for one in SETTINGS.values():
-        names = (one.key, one.python.partition("=")[0] if one.python else one.key)
-        if parameter in names and (command in one.commands or one.table == table):
-            return one
-    return None
-
-
 def worded(text: str, where: Where, here: str = "") -> str:
-    """Put the names of settings into a text that refers to them.
+    """Replace the places of settings in a text by their flags or keys.
 
     >>> worded("needs {data.path}", "flag"), worded("needs {data.path}", "file")
     ('needs --data', 'needs path in [data]')
@@ -130,57 +392,8 @@ def toml(value: Any) -> str:
     return visible_toml(value) if isinstance(value, str) else str(value)
 
 
-def checked(setting: Setting, value: Any, where: Where = "flag") -> Any:
-    """Return a value as the setting's type; of a flag, a text is read as the type.
-
-    >>> checked(SETTINGS["audit.seed"], "3"), checked(SETTINGS["audit.criterion"], "0.1")
-    (3, 0.1)
-    >>> checked(SETTINGS["audit.seed"], "x")
-    Traceback (most recent call last):
-    evenhand.errors.ConfigError: --seed must be a whole number, got 'x'
-    """
-    from pydantic import Field, TypeAdapter, ValidationError
-
-    limits = {name: limit for name in ("ge", "gt", "lt") if (limit := getattr(setting, name)) is not None}
-    kind: Any = Annotated[setting.type, Field(**limits)] if limits else setting.type
-    adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    try:
-        if where == "flag" and isinstance(value, str):
-            return adapter.validate_strings(value)
-        return adapter.validate_python(value, strict=True)
-    except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]
-        name = setting.place if where == "file" else spell(setting)
-        limit = wrong["type"] in ("greater_than", "greater_than_equal", "less_than")
-        wants = wrong["msg"].removeprefix("Input should be ") if limit else kind_of(setting.type)
-        wants = worded(setting.wants, where, setting.table) or wants
-        got = value if limit and isinstance(value, str) else repr(value)
-        got = got if len(got) <= 60 else got[:57] + "..."
-        raise ConfigError(f"{name} must be {wants}, got {got}") from None
-
-
-def unknown(table: str, key: str) -> str:
-    """Say of a key that a table does not have where it is, or what it may have meant.
-
-    >>> unknown("report", "favourable"), unknown("replay", "model"), unknown("audit", "sede")
-    ('favourable is in [estimate]', 'model is path in [model]', "did you mean 'seed'?")
-    """
-    from evenhand.spaces.attributes import close
-
-    own = [one.key for one in SETTINGS.values() if one.table == table]
-    having = [one for one in SETTINGS.values() if one.table not in PER_CALL]
-    for one in having:
-        # What the command of this name reads from another table.
-        if table in one.commands and key in (one.key, one.flags.removeprefix("--")):
-            return f"{key} is {'' if one.key == key else one.key + ' '}in [{one.table}]"
-    others = [f"[{one.table}]" for one in having if one.key == key]
-    if others and not close(key, own):
-        return f"{key} is in {' and '.join(others)}"
-    return allowed(key, own)
-
-
 def in_python(name: str) -> str:
-    """Say how Python writes what a flag or a key calls otherwise; empty where there is no such flag or key.
+    """Write a flag as Python does; empty if there is no such flag, or if Python writes it the same.
 
     >>> in_python("budget_tests"), in_python("gamma"), in_python("sede")
     ('in Python: budget=eh.Budget(tests=...)', 'in Python: criterion=eh.Gap(...)', '')
@@ -189,291 +402,3 @@ def in_python(name: str) -> str:
         if one.python and one.flags == f"--{name.replace('_', '-')}":
             return f"in Python: {spell(one, where='python')}"
     return ""
-
-
-def allowed(name: str, names: Iterable[str]) -> str:
-    """Say which names someone may have meant, or all there are.
-
-    >>> allowed("sede", ["seed", "chunk"]), allowed("x", ["seed", "chunk"])
-    ("did you mean 'seed'?", 'allowed: seed, chunk')
-    """
-    from evenhand.spaces.attributes import close
-
-    names = list(names)
-    near = close(name, names)
-    return f"did you mean {', '.join(map(repr, near))}?" if near else f"allowed: {', '.join(names)}"
-
-
-def check_names(tables: Any) -> None:
-    """Raise where a file has a table or a key that does not exist."""
-    known = [name for name in TABLES if name not in PER_CALL]
-    for name, table in tables.items():
-        if name not in known:
-            what = f"table [{name}]" if isinstance(table, dict) else f"key {name!r}"
-            raise ConfigError(f"unknown {what}; {allowed(name, known)}")
-        if not isinstance(table, dict):
-            raise ConfigError(f"[{name}] must be a table, got {table!r}")
-        for key in table:
-            if f"{name}.{key}" not in SETTINGS:
-                raise ConfigError(f"unknown key '{name}.{key:.100}'; {unknown(name, key)}")
-
-
-def of_strategy(strategy: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Read ``name=value`` texts as the types that the strategy's fields have.
-
-    >>> of_strategy("kosei", ["samples=500", "per_seed=none"])
-    {'samples': 500, 'per_seed': None}
-    """
-    from evenhand.strategies import kind_of
-
-    kind = kind_of(strategy)
-    hints = get_type_hints(kind)
-    known = [field.name for field in dataclasses.fields(kind)]
-    out = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        name = name.strip()
-        if not equals or name not in known:
-            wrong = f"{strategy} has no setting {name!r}" if equals else f"--set takes name=value, got {text!r}"
-            raise StrategyError(f"{wrong}; {strategy} has {', '.join(known)}")
-        out[name] = _field(strategy, name, value.strip(), hints[name])
-    return out
-
-
-def _field(strategy: str, name: str, text: str, hint: Any) -> Any:
-    from pydantic import TypeAdapter, ValidationError
-
-    adapter: TypeAdapter[Any] = TypeAdapter(hint)
-    if text.lower() in NONE:
-        try:
-            return adapter.validate_python(None)
-        except ValidationError:
-            pass
-    try:
-        return adapter.validate_strings(text)
-    except ValidationError:
-        none = " or none" if type(None) in get_args(hint) else ""
-        raise StrategyError(f"--set {name}={text}: {strategy} wants {kind_of(hint)}{none} for {name}") from None
-
-
-def kind_of(hint: Any) -> str:
-    """Describe a type.
-
-    >>> kind_of(int), kind_of(float | None), kind_of(Literal["a", "b"]), kind_of(list[str])
-    ('a whole number', 'a number', "'a' or 'b'", 'a list of texts')
-    """
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", dict: "a table"}
-    many = {int: "whole numbers", float: "numbers", str: "texts"}
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return " or ".join(map(repr, arguments))
-    if origin is list:
-        return f"a list of {many.get(arguments[0], 'values')}"
-    if origin is dict:
-        return words[dict]
-    if not arguments:
-        return words.get(hint, "none")
-    if {str, float} <= set(arguments):
-        return " or ".join(["a text", "a number", *map(kind_of, [one for one in arguments if get_origin(one) is list])])
-    return " or ".join(kind_of(one) for one in arguments if one is not type(None))
-
-
-MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
-OF_TEXTS = "text-random"
-"""The search of texts, where none is named."""
-Tables = dict[str, dict[str, Any]]
-
-
-class InFile(ConfigError):
-    """A wrong value in a file: the message names its key, and a flag would not help."""
-
-
-@dataclass
-class Config:
-    """All settings of one call, from a file and from flags.
-
-    >>> Config().audit.strategy
-    'kosei'
-    """
-
-    model: ModelTable = field(default_factory=ModelTable)
-    data: DataTable = field(default_factory=DataTable)
-    space: SpaceTable = field(default_factory=SpaceTable)
-    text: TextTable | None = None
-    audit: AuditTable = field(default_factory=AuditTable)
-    budget: BudgetTable = field(default_factory=BudgetTable)
-    estimate: EstimateTable = field(default_factory=EstimateTable)
-    repair: RepairTable = field(default_factory=RepairTable)
-    compare: CompareTable = field(default_factory=CompareTable)
-    export: ExportTable = field(default_factory=ExportTable)
-    bundle: BundleTable = field(default_factory=BundleTable)
-    report: ReportTable = field(default_factory=ReportTable)
-    replay: ReplayTable = field(default_factory=ReplayTable)
-    init: InitTable = field(default_factory=InitTable)
-    demo: DemoTable = field(default_factory=DemoTable)
-    call: CallTable = field(default_factory=CallTable)
-    head: str = field(default="", repr=False)
-    """How a message about the file begins: with its name."""
-    in_file: Tables = field(default_factory=dict, repr=False)
-    """What the file says."""
-    by_flag: Tables = field(default_factory=dict, repr=False)
-    """What the flags say."""
-
-    @contextmanager
-    def blamed(self, table: str) -> Iterator[None]:
-        """Name file and table in errors about values of a table, unless it may be a flag that is wrong."""
-        try:
-            yield
-        except EvenhandError as error:
-            flags = self.by_flag.get(table, {})
-            kept = [key for key in self.in_file.get(table, {}) if key not in flags]
-            setting = setting_of(error.parameter, table=table)
-            if not kept or (flags and (setting is None or setting.key not in kept)):
-                raise
-            where = None if setting is None else setting.key
-            raise InFile(f"{self.head}[{table}]: {error_text(error, 'file', where)}") from None
-
-    @contextmanager
-    def named(self, place: str, parameter: str = "") -> Iterator[None]:
-        """Name file and key, or the flag, in errors about a value; if one is given, only in those about a parameter."""
-        setting = SETTINGS[place]
-        try:
-            yield
-        except EvenhandError as error:
-            flag = setting.key in self.by_flag.get(setting.table, {})
-            kept = setting.key in self.in_file.get(setting.table, {})
-            if not (flag or kept) or (parameter and error.parameter != parameter):
-                raise
-            where = spell(setting) if flag else f"{self.head}{place}"
-            form: Where = "flag" if flag else "file"
-            own = error.parameter is not None and setting_of(error.parameter, table=setting.table) is setting
-            text = error_text(error, form, where) if own or parameter else f"{where}: {error_text(error, form)}"
-            told = (InFile if parameter and not flag else ConfigError)(text)
-            for note in getattr(error, "__notes__", ()):
-                told.add_note(note)
-            raise told from None
-
-    def refuse_texts(self, command: str) -> None:
-        """Raise where a command that is for rows is given texts."""
-        if self.text is not None:
-            raise ConfigError(
-                f"{self.head}'evenhand {command}' is for rows of a table, and [text] names texts; "
-                "for texts there is 'evenhand audit'"
-            )
-
-
-def read(path: Path | None, flags: Tables, mixed: bool = False) -> Config:
-    """Read a file, or none, and put flags over it; ``mixed``: settings of rows and of texts may stand side by side.
-
-    >>> config = read(None, {"audit": {"seed": "3", "settings": ["samples=5"]}, "call": {"quiet": True}})
-    >>> config.audit.seed, config.audit.settings, config.call.quiet
-    (3, {'samples': 5}, True)
-    """
-    tables: Tables = {} if path is None else _parse(path)
-    head = "" if path is None else f"{path}: "
-    try:
-        check_names(tables)
-        given = {
-            name: {key: checked(SETTINGS[f"{name}.{key}"], value, "file") for key, value in table.items()}
-            for name, table in tables.items()
-        }
-    except ConfigError as error:
-        raise InFile(f"{head}{error}") from None
-    if path is not None:
-        _settle(given, path.parent)
-    said = {
-        name: {
-            # What a search takes is known once the search is.
-            key: value if key == "settings" else checked(SETTINGS[f"{name}.{key}"], value)
-            for key, value in table.items()
-        }
-        for name, table in flags.items()
-        if table
-    }
-    if ("text" in given or "text" in said) and not mixed:
-        # One flag for both: what must not matter.
-        protected = said.get("space", {}).pop("protected", None)
-        if protected is not None:
-            said.setdefault("text", {})["protected"] = protected
-    settled = _over(given, said)
-    if "text" in settled and not mixed:
-        _check_alone(settled, head)
-    made = {name: kind(**settled.get(name, {})) for name, kind in TABLES.items() if name != "text" or name in settled}
-    return Config(**made, head=head, in_file=tables, by_flag=said)  # type: ignore[arg-type]
-
-
-def _check_alone(tables: Tables, head: str) -> None:
-    """Raise where texts stand beside what only rows have."""
-    beside = [f"{name}.{key}" for name in ("data", "space") for key in tables.get(name, {})]
-    if beside:
-        raise ConfigError(
-            f"{head}texts and rows cannot be mixed, and {', '.join(beside)} is for rows; "
-            "leave that out, or [text] and --texts"
-        )
-
-
-def _over(tables: Tables, flags: Tables) -> Tables:
-    out = {name: dict(table) for name, table in tables.items()}
-    audit, wanted = out.setdefault("audit", {}), flags.get("audit", {})
-    texts = "text" in out or "text" in flags
-    default = OF_TEXTS if "text" in out else "kosei"
-    if "strategy" in wanted and wanted["strategy"] != audit.get("strategy", default):
-        # The file's settings are those of another strategy.
-        audit.pop("settings", None)
-    for name, table in flags.items():
-        here = out.setdefault(name, {})
-        if "order" in table or "favourable" in table:
-            # Two ways to say the same: what the file says in the other one is overridden too.
-            here.pop("order", None), here.pop("favourable", None)
-        here |= {key: value for key, value in table.items() if (name, key) != ("audit", "settings")}
-    if texts:
-        audit.setdefault("strategy", OF_TEXTS)
-    if "settings" in wanted:
-        added = wanted["settings"]
-        added = added if isinstance(added, dict) else of_strategy(audit.get("strategy", "kosei"), added)
-        audit["settings"] = audit.get("settings", {}) | added
-    return out
-
-
-def _settle(tables: Tables, folder: Path) -> None:
-    """Paths in a file are relative to the file."""
-    for name, table in tables.items():
-        for key, value in table.items():
-            names = SETTINGS[f"{name}.{key}"].names
-            own = names == "file" and not (f"{name}.{key}" == "space.path" and is_spec(value))
-            if value is not None and (own or (names == "model" and is_file(value))):
-                table[key] = str(folder / value)
-    text = tables.get("text", {})
-    if "protected" in text:
-        text["protected"] = [str(folder / one) if str(one).endswith(".toml") else one for one in text["protected"]]
-
-
-def is_file(spec: str) -> bool:
-    """Tell a model's file from a module:attribute.
-
-    >>> is_file("model.onnx"), is_file("loans:decide")
-    (True, False)
-    """
-    return spec.lower().endswith(MODEL_FILES) or "/" in spec
-
-
-def wish(table: EstimateTable | RepairTable) -> Any:
-    """Return the decisions that people want, as Python takes them.
-
-    >>> wish(EstimateTable(favourable="granted"))
-    'granted'
-    """
-    from evenhand.estimates.favour import Order
-
-    if not table.order:
-        return table.favourable
-    if table.favourable is not None:
-        raise ConfigError("give favourable or order, not both: an order says what people want")
-    return Order(table.order)
-
-
-def _parse(path: Path) -> Tables:
-    if not path.exists():
-        raise ConfigError(f"{path}: there is no such file; 'evenhand init' writes one")
-    text = read_toml(path, ConfigError, "give data with --data")
-    return parse_toml(text, str(path), ConfigError)

@@ -1,4 +1,4 @@
-"""The file that ``evenhand init`` writes, and the reference of commands and keys: both come from the schema."""
+"""The file that ``evenhand init`` writes and the tables of the reference page, both made from the schema."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from evenhand.config.file import kind_of, spell, toml, worded
 from evenhand.config.schema import COMMANDS, PER_CALL, SETTINGS, TABLES, Command, Setting
 
 COLUMN, WIDTH = 28, 112
-"""Where comments in the template begin and end."""
+"""The columns between which the template has its comments."""
 MARK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def template(name: str, values: Mapping[str, Mapping[str, Any]], texts: bool = False) -> str:
-    r"""Write a configuration: every key with its meaning, those without a value commented out.
+    r"""Write a configuration with every key and its meaning; keys without a value are commented out.
 
     >>> print("\n".join(template("e.toml", {"data": {"path": "people.csv"}}).splitlines()[8:11]))
     [data]                      # real rows
@@ -68,7 +68,7 @@ def _example(setting: Setting, texts: bool) -> Any:
 
 
 def _line(code: str, comment: str) -> list[str]:
-    """Put a comment behind a line, below each other where it is long."""
+    """Put a comment after a line of code, wrapped."""
     if not comment:
         return [code]
     first, *rest = textwrap.wrap(comment, max(40, WIDTH - max(COLUMN, len(code) + 1)), break_long_words=False)
@@ -76,7 +76,7 @@ def _line(code: str, comment: str) -> list[str]:
 
 
 def _also(command: str, without: Iterable[str] = ()) -> str:
-    """Name what a command reads from other tables: keys, or a [table] where there are more.
+    """List what a command reads from other tables: keys, or a [table] if there are more.
 
     >>> _also("compare"), _also("export")
     ('timeout in [model], seed in [audit]', '')
@@ -97,7 +97,7 @@ def flags_of(command: Command) -> str:
     """Write the flags of a command as tables, one for each heading of its help.
 
     >>> print(flags_of(COMMANDS["bundle"]).splitlines()[2])
-    | `--output FILE` | Archive to write; RUN.zip in this directory by default |
+    | `--model FILE` | Model file; the one noted in the run by default |
     """
     out = []
     for panel, settings in command.panels().items():
@@ -113,26 +113,25 @@ def flags_of(command: Command) -> str:
 
 
 def file_keys() -> str:
-    """Write the tables of the file: each key with its type, its meaning and its flag.
+    """Write the tables of the file: each key with its type, meaning and flag.
 
     >>> [line for line in file_keys().splitlines() if "`seed`" in line]
-    ['| `seed` | a whole number | Same seed, same results; 0 by default | `--seed` |']
+    ['| `seed` | integer | Random seed; 0 by default | `--seed` |']
     """
     out = []
-    for table, kind in TABLES.items():
+    for table, tables in TABLES.items():
         if table in PER_CALL:
             continue
-        purpose = kind.purpose.format(file="FILE")
-        out += (
-            [f"### `[{table}]`", "", f"{purpose[:1].upper()}{purpose[1:]}.", ""]
-            if purpose
-            else [f"### `[{table}]`", ""]
-        )
+        out += [f"### `[{table}]`", ""]
+        usage, colon, purpose = tables.purpose.format(file="FILE").rpartition(": ")
+        if purpose:
+            out += [f"For `{usage}`{colon}{purpose}." if usage else f"{purpose[0].upper()}{purpose[1:]}.", ""]
         if also := _also(table):
             out += [f"Also read: {also}.", ""]
-        out += ["| key | | | flag |", "|---|---|---|---|"]
+        out += ["| key | type | meaning | flag |", "|---|---|---|---|"]
         for one in _of(table):
-            out.append(_row(f"`{one.key}`", kind_of(one.type), _meaning(one), f"`{spell(one)}`" if one.flags else ""))
+            kind = re.sub(r"^an? ", "", kind_of(one.type))
+            out.append(_row(f"`{one.key}`", kind, _meaning(one), f"`{spell(one)}`" if one.flags else ""))
         out.append("")
     return "\n".join(out)
 
@@ -142,7 +141,7 @@ def _row(*cells: str) -> str:
 
 
 def reference(page: str) -> str:
-    """Write anew what stands between the marks of a page: the flags of a command, or the keys of the file.
+    """Rewrite what is between the marks of a page: the flags of a command, or the keys of the file.
 
     >>> print(reference("<!-- begin bundle --> <!-- end -->".replace(" <", chr(10) + "<"))[:22])
     <!-- begin bundle -->
@@ -156,7 +155,7 @@ def reference(page: str) -> str:
 
 
 def main(arguments: Iterable[str]) -> int:
-    """Bring a page up to date; with ``--check`` only say whether it is."""
+    """Update a page; with ``--check`` only return whether it is up to date."""
     *flags, name = arguments
     path = Path(name)
     old = path.read_text("utf-8")

@@ -1,24 +1,21 @@
-"""Every setting, defined once: its type, its default, what it means and where it may be given.
+"""Every setting and every command, defined once.
 
-A table of settings is a dataclass, a setting one of its fields, annotated with a `Setting`. Flags of the commands, keys
-of ``evenhand.toml``, the file that ``evenhand init`` writes, the reference page and the words of errors derive from it.
+A table of settings is a dataclass, a setting one of its fields, annotated with a `Setting`. The flags and the help of
+the commands, the keys of ``evenhand.toml``, the file that ``evenhand init`` writes, the reference page and the errors
+about values derive from them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from inspect import get_annotations
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
-# Annotations are read when this is imported, so they must not be postponed by "from __future__ import annotations".
-
-
 Where = Literal["python", "flag", "file"]
 Outcome = str | int | float | bool
-UNSAID: Any = object()
-"""The value of a setting that is only named."""
 
 
 @dataclass(frozen=True)
@@ -34,55 +31,62 @@ class Setting:
     metavar: str = ""
     """What stands for the value in the help."""
     example: Any = None
-    """A value for the template, where the default is no example."""
+    """A value for the template, by default the default."""
     text_example: Any = None
-    """The same for texts, where it differs."""
+    """The same for texts, if it differs."""
     more: str = ""
-    """What only the reference page says."""
+    """Added on the reference page."""
     flag: str | None = ""
-    """The flag, by default made from the key; None: only a file or Python can give it."""
+    """The flag, by default made from the key; None: only a file or Python has it."""
     on: str | None = None
     """The commands that have the flag, by default the one with the table's name."""
     argument: str = ""
-    """The commands that take it without a flag, by its place."""
+    """The commands that take it as an argument, without a flag."""
     required: str = ""
     """The commands that need it."""
     panel: str = ""
     """The heading in the help, by default the table's."""
     names: Literal["", "file", "model"] = ""
-    """Whether it names a file, or a model, relative to the file that says so."""
+    """Whether it names a file or a model; paths in a file are relative to the file."""
     python: str = ""
     """How Python writes it, by default ``key={}``."""
     texts: bool = True
-    """Whether an audit of texts can have it."""
+    """Whether it is also for texts."""
     wants: str = ""
-    """What it must be, where the type says it badly."""
+    """What it must be, by default described by the type and the limits."""
     ge: float | None = None
     gt: float | None = None
     lt: float | None = None
     table: str = ""
-    """Its table, its key and so on are known once a table has it."""
+    """Filled in, as the fields below, when the table is defined."""
     key: str = ""
     type: Any = None
     default: Any = None
 
     @property
     def place(self) -> str:
-        """The name by which other settings and commands refer to it.
-
-        >>> SETTINGS["model.path"].place
-        'model.path'
-        """
+        """Its table and key, the name by which other settings and commands refer to it."""
         return f"{self.table}.{self.key}"
 
     @property
     def flags(self) -> str:
-        """The flag, or several with commas; empty where there is none.
+        """The flag, or several with commas; empty if there is none.
 
         >>> SETTINGS["model.path"].flags, SETTINGS["call.quiet"].flags, SETTINGS["space.max_family_size"].flags
         ('--model', '--quiet,-q', '')
         """
         return "" if self.flag is None else self.flag or "--" + self.key.replace("_", "-")
+
+    @property
+    def parameters(self) -> set[str]:
+        """The parameters in Python that an error about it may name.
+
+        >>> sorted(SETTINGS["data.target"].parameters), sorted(SETTINGS["audit.criterion"].parameters)
+        (['target', 'y'], ['criterion', 'gamma'])
+        """
+        found = re.search(r"(\w+)=[^=]*\{\}", self.python)
+        name = found[1] if found else self.key
+        return {name, self.flags.removeprefix("--").replace("-", "_")} - {"path", ""}
 
     @property
     def many(self) -> bool:
@@ -105,7 +109,7 @@ def _kinds(kind: Any) -> tuple[Any, ...]:
 
 
 class Table:
-    """A table of settings; a subclass that is a dataclass declares them, and gets registered under its name."""
+    """A table of settings; each dataclass derived from it declares one, and is registered under its name."""
 
     purpose: ClassVar[str] = ""
 
@@ -124,15 +128,15 @@ class Table:
                 table=name,
                 key=key,
                 type=kind,
-                # A factory stands there before the decorator has seen it.
+                # The decorator has not run yet.
                 default=default.default_factory() if hasattr(default, "default_factory") else default,
-                panel=setting.panel or panel or name.capitalize(),
+                panel=setting.panel or panel,
                 on=on if setting.on is None else setting.on,
                 texts=setting.texts and not rows,
             )
 
     def given(self, *keys: str) -> dict[str, Any]:
-        """Return those settings that have a value.
+        """Return the settings that have a value, by default of all keys.
 
         >>> BudgetTable(tests=5).given()
         {'tests': 5}
@@ -150,19 +154,22 @@ TABLES: dict[str, type[Table]] = {}
 SETTINGS: dict[str, Setting] = {}
 """Every setting by its place, ``table.key``."""
 PER_CALL = {"call", "init", "demo"}
-"""Tables that no file has: what one call of the command says."""
+"""Tables of a single call, which no file has."""
 
-CONFIDENCE = Setting("Confidence level; 0.95 by default", "C", 0.95)
+CONFIDENCE = Setting("Confidence level; 0.95 by default", "C", 0.95, panel="Estimate", gt=0.5, lt=1)
 FAVOURABLE = Setting(
-    "Decision that people want; of numbers, higher or lower", "DECISION", "granted", panel="Decisions", texts=False
+    "Favourable decision; for numbers, higher or lower", "DECISION", "granted", panel="Model", texts=False
 )
 ORDER = Setting(
     "Every decision from worst to best, instead of {estimate.favourable}",
     "DECISION",
     [],
-    panel="Decisions",
+    panel="Model",
     python="favourable=eh.Order({})",
     texts=False,
+)
+SAMPLES = Setting(
+    "Individuals per estimate; 100000 by default, or all if there are fewer", "N", 100000, panel="Estimate", ge=1
 )
 """Settings of several tables."""
 
@@ -173,14 +180,14 @@ class ModelTable(Table, name="model", panel="Model"):
     """The model. Only a flag can trust a pickle: a file from somebody else must not be able to run code."""
 
     path: Annotated[str | None, Setting(
-        "An .onnx, .skops, .joblib or .pkl file, or module:attribute", "SPEC", "model.skops", flag="--model",
-        on="audit estimate repair report replay init", names="model")] = None
+        "Model: .onnx, .skops, .joblib or .pkl file, or module:attribute", "SPEC", "model.skops", flag="--model",
+        on="audit estimate repair report replay init", names="model", python="model={}")] = None
     threshold: Annotated[float | None, Setting(
-        "Decision threshold that the model really uses", "T", 0.5, on="audit estimate report replay",
+        "Decision threshold used in production", "T", 0.5, on="audit estimate report replay",
         python="eh.wrap(model, threshold={})")] = None
     timeout: Annotated[float | None, Setting(
-        "Give up a model call after this many seconds", "S", 60.0, on="audit estimate compare replay",
-        python="eh.wrap(model, timeout={})")] = None
+        "Fail if one model call takes longer than this many seconds", "S", 60.0, on="audit estimate compare replay",
+        python="eh.wrap(model, timeout={})", gt=0)] = None
 
 
 @dataclass
@@ -198,38 +205,38 @@ class DataTable(Table, name="data", purpose="real rows", panel="Data", rows=True
 
 @dataclass
 class SpaceTable(
-    Table, name="space", purpose="who can be asked about; with a path, the other keys change what that file says",
+    Table, name="space", purpose="valid individuals; with a path, the other keys override that file",
     panel="Data", on="audit estimate repair", rows=True):
     """The valid individuals: a file, or how to infer them from the data."""
 
     path: Annotated[str | None, Setting(
-        "The space as TOML, or module:attribute; inferred from the data by default", "SPEC", "evenhand.space.toml",
+        "Space as TOML, or module:attribute; inferred from the data by default", "SPEC", "evenhand.space.toml",
         flag="--space", names="file")] = None
     protected: Annotated[list[str], Setting(
         "Protected attribute; for texts a lexicon, such as religion, or its .toml file", "NAME", ["sex"],
         on="audit estimate repair init", required="init")] = field(default_factory=list)
     exclude: Annotated[list[str], Setting(
-        "Column that the model does not get", "NAME", [],
+        "Column that the model does not receive", "NAME", [],
         on="audit estimate repair init")] = field(default_factory=list)
     missing: Annotated[Literal["group", "drop"] | None, Setting(
-        "Rows without a protected value: 'drop' leaves them out, 'group' makes them a group", "HOW", "drop",
-        on="audit estimate repair init", more="Without it such rows are an error.")] = None
+        "Rows without a protected value: 'drop' them, or treat them as a 'group'", "HOW", "drop",
+        on="audit estimate repair init", more="By default such rows are an error.")] = None
     constraints: Annotated[list[str], Setting(
         "Constraints in addition to those of the file", example=["age >= 18"], flag=None)] = field(default_factory=list)
     max_family_size: Annotated[int | None, Setting(
-        "Most counterparts of one individual", example=1000, flag=None)] = None
+        "Maximum counterparts per individual", example=1000, flag=None, ge=2)] = None
 
 
 @dataclass
-class TextTable(Table, name="text", purpose="texts instead of [data] and [space]", panel="Texts", on="audit estimate"):
-    """Texts instead of rows, and what must not matter in them: the settings of ``eh.TextSpace``."""
+class TextTable(Table, name="text", purpose="texts, instead of [data] and [space]", panel="Data", on="audit estimate"):
+    """Texts instead of rows, with their lexicons: the settings of ``eh.TextSpace``."""
 
     path: Annotated[str | None, Setting(
-        "Texts instead of rows: .csv, .tsv, .jsonl, .json, .parquet, .txt", "FILE", "comments.csv", flag="--texts",
+        "Texts instead of rows: .csv, .tsv, .jsonl, .json, .parquet or .txt", "FILE", "comments.csv", flag="--texts",
         on="audit estimate report", names="file")] = None
     column: Annotated[str | None, Setting(
-        "Column of the texts; text by default", "NAME", "text", on="audit estimate report init",
-        more="Where there is only one column, that one.")] = None
+        "Column with the texts; text by default", "NAME", "text", on="audit estimate report init",
+        more="If there is only one column, that one.")] = None
     encoding: Annotated[str, Setting(
         "Encoding of the texts, such as latin-1; utf-8 by default", "NAME", on="audit estimate report init")] = "utf-8"
     protected: Annotated[list[str | dict[str, Any]], Setting(
@@ -237,19 +244,20 @@ class TextTable(Table, name="text", purpose="texts instead of [data] and [space]
         wants='a list of lexicons (names, .toml files, tables such as {team = ["reds", "blues"]})',
     )] = field(default_factory=list)
     similar: Annotated[str | None, Setting(
-        "Word vectors, to replace words by similar ones; those of the model by default", "FILE", "vectors.npz",
+        "Word vectors for replacing words by similar ones; the model's own by default", "FILE", "vectors.npz",
         on="audit", names="file")] = None
-    k: Annotated[int | None, Setting("Similar words of each word; 10 by default", "N", 10, on="audit", ge=1)] = None
+    k: Annotated[int | None, Setting("Similar words per word; 10 by default", "N", 10, on="audit", ge=1)] = None
     occurrences: Annotated[Literal["each", "together"] | None, Setting(
-        "Replace 'each' occurrence of a term separately (the default) or all 'together'", "HOW", "each")] = None
+        "Replace 'each' occurrence of a term separately (default) or all 'together'", "HOW", "each")] = None
     ambiguous: Annotated[Literal["context", "always", "never"] | None, Setting(
-        "When black is a term: 'context' (the default), 'always' or 'never'", "WHEN", "context")] = None
+        "When ambiguous words such as black are terms: 'context' (default), 'always' or 'never'", "WHEN",
+        "context")] = None
     avoid_protected: Annotated[bool | None, Setting(
-        "Similar words are never terms of a lexicon", flag=None, on="")] = None
+        "Never use terms of a lexicon as similar words", flag=None, on="")] = None
     agree: Annotated[bool | None, Setting(
-        "Similar words have the same ending, such as -ing", example=False, flag=None, on="")] = None
+        "Similar words must have the same ending, such as -ing", example=False, flag=None, on="")] = None
     max_family_size: Annotated[int | None, Setting(
-        "Most counterparts of one text", example=1000, flag=None, on="", ge=2)] = None
+        "Maximum counterparts per text", example=1000, flag=None, on="", ge=2)] = None
 
 
 @dataclass
@@ -257,21 +265,21 @@ class AuditTable(Table, name="audit", purpose="how to search", panel="Search"):
     """How to search, and where to keep the run."""
 
     strategy: Annotated[str, Setting(
-        "Search, or module:Class; kosei by default, text-random for texts; 'evenhand strategies' lists all", "NAME",
+        "Search, or module:Class; default kosei (texts: text-random); see 'evenhand strategies'", "NAME",
         python="strategy={}")] = "kosei"
     settings: Annotated[dict[str, Any], Setting(
         "Setting of the search, such as samples=500", "NAME=VALUE", {"samples": 2000}, text_example={"max_iter": 10},
         flag="--set")] = field(default_factory=dict)
     seed: Annotated[int, Setting(
-        "Same seed, same results; 0 by default", "N", on="audit estimate repair compare report demo")] = 0
+        "Random seed; 0 by default", "N", on="audit estimate repair compare report demo", ge=0)] = 0
     criterion: Annotated[Literal["flip"] | float, Setting(
-        'Count scores that differ by more than this, instead of changed decisions ("flip")', "G", flag="--gamma",
-        on="audit estimate repair", panel="Decisions", python="criterion=eh.Gap({})",
-        wants='"flip" or a number (a gap of scores)')] = "flip"
+        'Count score differences above this, instead of changed decisions ("flip")', "G", flag="--gamma",
+        on="audit estimate repair", panel="Model", python="criterion=eh.Gap({})",
+        wants='"flip" or a number (a difference of scores)')] = "flip"
     chunk: Annotated[int | None, Setting(
-        "Most rows of one model call", "N", 32768, on="audit estimate", panel="Model")] = None
+        "Maximum rows per model call", "N", 32768, on="audit estimate", panel="Model", ge=2)] = None
     confirm: Annotated[int | None, Setting(
-        "Most findings to ask the model about again; all by default", "N", 1000, ge=0)] = None
+        "Maximum findings to confirm by querying the model again; all by default", "N", 1000, ge=0)] = None
     directory: Annotated[str | None, Setting(
         "Keep the run here, to resume, replay, report, export or compare it", "DIR", "run", names="file",
         panel="Output", more="The same command again continues it.")] = None
@@ -283,7 +291,7 @@ class AuditTable(Table, name="audit", purpose="how to search", panel="Search"):
         more="The [report](../how-to/report.md) follows `[report]` and `[estimate]` of the file.")] = None
     fail_above: Annotated[int | None, Setting(
         "Exit with 1 if there are more findings than this", "N", 0, ge=0, panel="Output",
-        wants="a number of findings, 0 or more (for a share, 'evenhand estimate' has {estimate.fail_above})")] = None
+        wants="a number of findings, 0 or more (for a rate, 'evenhand estimate' has {estimate.fail_above})")] = None
     coverage: Annotated[bool, Setting(
         "Report surrogate-tree path coverage", texts=False, panel="Output",
         more="This takes 20,000 more model rows.")] = False
@@ -291,175 +299,186 @@ class AuditTable(Table, name="audit", purpose="how to search", panel="Search"):
 
 @dataclass
 class BudgetTable(
-    Table, name="budget", purpose="the first limit to be reached ends the run", panel="Budget", on="audit"):
+    Table, name="budget", purpose="the first limit reached ends the run", panel="Budget", on="audit"):
     """When to stop."""
 
     tests: Annotated[int | None, Setting(
-        "Stop after this many tests; 100000 if no budget is given", "N", 100000, flag="--budget-tests",
-        on="audit repair", python="budget=eh.Budget(tests={})")] = None
+        "Stop after this many tests; 100000 if there is no budget", "N", 100000, flag="--budget-tests",
+        on="audit repair", python="budget=eh.Budget(tests={})", ge=1)] = None
     rows: Annotated[int | None, Setting(
-        "Ask the model at most this many rows", "N", 1000000, flag="--budget-rows",
-        python="budget=eh.Budget(rows={})")] = None
+        "Stop after this many model rows", "N", 1000000, flag="--budget-rows",
+        python="budget=eh.Budget(rows={})", ge=1)] = None
     findings: Annotated[int | None, Setting(
         "Stop after this many findings", "N", 1000, flag="--budget-findings",
-        python="budget=eh.Budget(findings={})")] = None
+        python="budget=eh.Budget(findings={})", ge=1)] = None
     seconds: Annotated[float | None, Setting(
         "Stop after this many seconds", "S", 60.0, flag="--budget-seconds", on="audit repair",
-        python="budget=eh.Budget(seconds={})")] = None
+        python="budget=eh.Budget(seconds={})", gt=0)] = None
 
 
 @dataclass
 class EstimateTable(
     Table, name="estimate", purpose="evenhand estimate {file}: how common discrimination is, and who is favoured",
     panel="Estimate"):
-    """Which individuals to ask, when to stop, and how certain to be."""
+    """Which individuals to sample, when to stop, and the confidence."""
 
-    population: Annotated[str | None, Setting(
-        "Individuals to ask: uniform (the default), data (the rows) or near (rows moved a few steps)", "NAME",
-        "uniform", texts=False, python="population={}")] = None
-    about: Annotated[str | None, Setting(
-        "With population data: the 'population' behind the rows (the default) or the 'rows' themselves", "WHAT",
-        "population")] = None
-    samples: Annotated[int | None, Setting("Number to ask; 100000 by default, of data all rows", "N", 100000)] = None
+    population: Annotated[Literal["uniform", "data", "near"] | None, Setting(
+        "Population: uniform (default), data (the rows) or near (rows changed by a few steps)", "NAME",
+        "uniform", text_example="data", python="population={}")] = None
+    about: Annotated[Literal["population", "rows"] | None, Setting(
+        "For data: the 'population' behind the rows (default) or the 'rows' themselves", "WHAT",
+        "population", python="population=eh.populations.Data(data, about={})")] = None
+    samples: Annotated[int | None, replace(SAMPLES, panel="Budget")] = None
     half_width: Annotated[float | None, Setting(
-        "Stop when the interval reaches no further than this to either side", "W", 0.01, texts=False)] = None
-    seconds: Annotated[float | None, Setting("Stop after this many seconds", "S", 60.0, texts=False)] = None
+        "Stop when the interval is this narrow, to either side of the estimate", "W", 0.01, panel="Budget", gt=0,
+        lt=0.5, python="stop=eh.StopRule(half_width={})")] = None
+    seconds: Annotated[float | None, Setting(
+        "Stop after this many seconds", "S", 60.0, panel="Budget", gt=0, python="stop=eh.StopRule(seconds={})")] = None
     exact: Annotated[bool | None, Setting(
-        "Ask everyone in the space, or only a sample; everyone in a small space by default", flag="--exact/--sample",
-        texts=False)] = None
+        "Judge the whole space, or a sample; small spaces are exact by default", flag="--exact/--sample",
+        texts=False, panel="Budget", python="population=eh.populations.Uniform(exact={})")] = None
     confidence: Annotated[float | None, replace(CONFIDENCE, on="estimate report")] = None
-    interval: Annotated[str | None, Setting(
-        "Method of the interval: clopper-pearson, anytime or lln", "NAME", "anytime", texts=False)] = None
-    experiments: Annotated[int | None, Setting("Experiments of lln; 400 by default", "K", 400, texts=False)] = None
-    steps: Annotated[int | None, Setting("Steps that 'near' moves; 3 by default", "N", 3, texts=False)] = None
+    interval: Annotated[Literal["clopper-pearson", "anytime", "lln"] | None, Setting(
+        "Interval method: clopper-pearson, anytime or lln", "NAME", "anytime")] = None
+    experiments: Annotated[int | None, Setting(
+        "Experiments of lln; 400 by default", "K", 400, texts=False, ge=2,
+        python='interval=eh.Interval("lln", experiments={})')] = None
+    steps: Annotated[int | None, Setting(
+        "Steps by which near changes rows; 3 by default", "N", 3, texts=False, ge=1,
+        python="population=eh.populations.Near(data, steps={})")] = None
     weights: Annotated[str | None, Setting(
-        "Column with the weight of each row; it is not an attribute", "NAME", "weight", texts=False)] = None
+        "Column with the weight of each row; it is not an attribute", "NAME", "weight", texts=False, panel="Data",
+        python="population=eh.populations.Data(data, weights={})")] = None
     favourable: Annotated[Outcome | list[Outcome] | None, replace(FAVOURABLE, on="audit estimate report")] = None
     order: Annotated[list[Outcome] | None, replace(ORDER, on="audit estimate report")] = None
     tolerance: Annotated[float | None, Setting(
-        "Evidence is insufficient if more than this share may go unfound; 0.01 by default", "SHARE", 0.01)] = None
+        "Evidence is insufficient if a larger rate may be undetected; 0.01 by default", "RATE", 0.01, ge=0, lt=1,
+        python="interval=eh.Interval(tolerance={})")] = None
     repeats: Annotated[int | None, Setting(
-        "Repeat each query for non-deterministic models; by default as their noise requires", "N", 20, texts=False,
-        more="With 1, a model that answers differently is an error.")] = None
+        "Repeat each query N times for non-deterministic models; set from their noise by default", "N", 20,
+        panel="Model", more="With 1, a non-deterministic model is an error.", ge=1)] = None
     groups: Annotated[bool, Setting(
-        "Also selection rates and impact ratios of groups; needs {data.path} and {estimate.favourable}", texts=False,
+        "Add selection rates and impact ratios of groups; needs {data.path} and {estimate.favourable}", texts=False,
         panel="Output", more="Means for a regression. Needs the extra `fairness`.")] = False
     plots: Annotated[str | None, Setting(
-        "Draw convergence, intervals and gaps as SVG files", "DIR", "plots", names="file", panel="Output")] = None
+        "Draw convergence, intervals and score differences as SVG files", "DIR", "plots", names="file", panel="Output",
+        more="Needs the extra `plots`.")] = None
     fail_above: Annotated[str | None, Setting(
-        "Exit with 1 if the share is larger than this, with 3 if too few were asked to say", "N%", "5%", panel="Output",
-        wants="a share in per cent, such as 5%")] = None
+        "Exit with 1 if the rate is above this, with 3 if there are too few samples to tell", "N%", "5%",
+        panel="Output", wants="a percentage, such as 5%")] = None
 
 
 @dataclass
 class RepairTable(
-    Table, name="repair", purpose="evenhand repair {file}: ways to make the model fairer, side by side", panel="Repair",
+    Table, name="repair", purpose="evenhand repair {file}: compare ways to make the model fairer", panel="Search",
     rows=True):
-    """Ways to make the model fairer, what to judge them by, and where to put the result."""
+    """Repair methods, the evidence to compare them by, and where to put the result."""
 
     methods: Annotated[list[str], Setting(
         "retrain, augment, counterfactual or marginal; all by default", "NAME", ["marginal"],
-        flag="--method")] = field(default_factory=list)
+        flag="--method", panel="Search")] = field(default_factory=list)
     strategy: Annotated[str | None, Setting(
-        "Search to train with; that of the method's paper by default", "NAME", "aequitas")] = None
+        "Search that finds training rows; that of the method's paper by default", "NAME", "aequitas",
+        panel="Search")] = None
     check: Annotated[str | None, Setting(
-        "Another search, to test the repaired model; kosei by default", "NAME", "kosei")] = None
+        "Search that tests the repaired model; kosei by default", "NAME", "kosei", panel="Search")] = None
     watch: Annotated[list[str] | None, Setting(
-        "Attribute to which discrimination might have moved", "NAME", ["race"])] = None
+        "Attribute to check for discrimination that the repair may cause", "NAME", ["race"], panel="Estimate")] = None
     held_out: Annotated[float | None, Setting(
-        "Share of rows kept for evidence; 0.3 by default", "SHARE", 0.3, gt=0, lt=1)] = None
-    samples: Annotated[int | None, Setting("Individuals to judge each model by; 100000 by default", "N", 100000)] = None
+        "Share of rows kept for evidence; 0.3 by default", "SHARE", 0.3, panel="Data", gt=0, lt=1)] = None
+    samples: Annotated[int | None, SAMPLES] = None
     confidence: Annotated[float | None, CONFIDENCE] = None
     favourable: Annotated[Outcome | list[Outcome] | None, FAVOURABLE] = None
     order: Annotated[list[Outcome] | None, ORDER] = None
     tolerate: Annotated[float, Setting(
-        "Percentage points of accuracy that the repair may cost; 1 by default", "POINTS", ge=0)] = 1.0
+        "Percentage points of accuracy that a repair may lose; 1 by default", "POINTS", panel="Search", ge=0)] = 1.0
     save: Annotated[str | None, Setting(
         "Save the chosen model: .skops, .joblib or .pkl", "FILE", "fair.skops", names="file", panel="Output",
-        more="The original where none is chosen.")] = None
+        more="The original if none is chosen.")] = None
     plot: Annotated[str | None, Setting(
-        "Draw accuracy against rate: .svg, .png or .pdf", "FILE", "tradeoff.svg", names="file", panel="Output")] = None
+        "Plot accuracy against discrimination: .svg, .png or .pdf", "FILE", "tradeoff.svg", names="file",
+        panel="Output", more="Needs the extra `plots`.")] = None
 
 
 @dataclass
 class CompareTable(
     Table, name="compare",
-    purpose="evenhand compare RUN_A RUN_B --config {file}: what a later model has fixed, and what is new",
-    panel="Comparison", rows=True):
+    purpose="evenhand compare RUN_A RUN_B --config {file}: what a newer model fixed, and what is new",
+    panel="Model", rows=True):
     """The models of two runs, and how closely to compare them."""
 
     model_a: Annotated[str | None, Setting(
-        "Earlier model; the one noted in its run by default", "SPEC", "old.skops", names="model")] = None
+        "Older model; the one noted in its run by default", "SPEC", "old.skops", names="model")] = None
     model_b: Annotated[str | None, Setting(
-        "Later model; the one noted in its run by default", "SPEC", "new.skops", names="model")] = None
-    threshold_a: Annotated[float | None, Setting("Decision threshold of the earlier model", "T", 0.5)] = None
-    threshold_b: Annotated[float | None, Setting("Decision threshold of the later model", "T", 0.5)] = None
-    samples: Annotated[int | None, Setting(
-        "Individuals to ask both models about; 100000 by default", "N", 100000,
-        more="Everyone in a small space.")] = None
+        "Newer model; the one noted in its run by default", "SPEC", "new.skops", names="model")] = None
+    threshold_a: Annotated[float | None, Setting("Decision threshold of the older model", "T", 0.5)] = None
+    threshold_b: Annotated[float | None, Setting("Decision threshold of the newer model", "T", 0.5)] = None
+    samples: Annotated[int | None, SAMPLES] = None
     confidence: Annotated[float | None, CONFIDENCE] = None
     fail_on_new: Annotated[bool, Setting("Exit with 1 if there are new findings", panel="Output")] = False
 
 
 @dataclass
 class ExportTable(
-    Table, name="export", purpose="evenhand export RUN OUT... --config {file}: for other programs", panel="Export"):
+    Table, name="export", purpose="evenhand export RUN OUT... --config {file}: files for other programs",
+    panel="Output"):
     """How to write a run for other programs."""
 
-    format: Annotated[str | None, Setting(
-        "json, csv, parquet, junit, sarif or markdown; by default as the name ends", "NAME", "json")] = None
+    format: Annotated[Literal["json", "csv", "parquet", "junit", "sarif", "markdown"] | None, Setting(
+        "json, csv, parquet, junit, sarif or markdown; by the file's ending by default", "NAME", "json")] = None
     max_findings: Annotated[int | None, Setting(
-        "Most findings that JUnit and SARIF list; 1000 by default", "N", 1000, ge=1)] = None
-    raw: Annotated[bool, Setting("CSV: write cells that look like formulas unchanged")] = False
+        "Maximum findings in JUnit and SARIF files; 1000 by default", "N", 1000, ge=1)] = None
+    raw: Annotated[bool, Setting("Leave CSV cells that look like formulas unchanged")] = False
     artifact: Annotated[str | None, Setting(
-        "SARIF: file of the repository at which results are shown", "FILE", "model.py")] = None
+        "File of the repository to which SARIF results point", "FILE", "model.py")] = None
 
 
 @dataclass
 class BundleTable(
-    Table, name="bundle", purpose="evenhand bundle RUN --config {file}: one archive as evidence", panel="Bundle"):
+    Table, name="bundle", purpose="evenhand bundle RUN --config {file}: evidence in one archive", panel="Output"):
     """What to put into an archive, and where."""
 
     output: Annotated[str | None, Setting(
-        "Archive to write; RUN.zip in this directory by default", "FILE", "run.zip", names="file")] = None
+        "Archive to write; RUN.zip in the current directory by default", "FILE", "run.zip", names="file")] = None
     model: Annotated[str | None, Setting(
-        "Model file; the one noted in the run by default", "FILE", "model.skops", names="file")] = None
+        "Model file; the one noted in the run by default", "FILE", "model.skops", names="file", panel="Model")] = None
     data: Annotated[str | None, Setting(
-        "Data rows; those noted in the run by default", "FILE", "people.csv", names="file")] = None
+        "Data rows; those noted in the run by default", "FILE", "people.csv", names="file", panel="Data")] = None
     no_data: Annotated[bool, Setting("Leave out the data rows and keep their hash")] = False
 
 
 @dataclass
 class ReportTable(
-    Table, name="report",
-    purpose="evenhand report RUN --config {file}: what people read; also for evenhand audit --report",
-    panel="Report"):
+    Table, name="report", purpose="evenhand report RUN --config {file}: the report, also of evenhand audit",
+    panel="Output"):
     """What a report shows, and where to write it."""
 
     title: Annotated[str | None, Setting("Heading; the model's name by default", "TEXT", "Loans, by sex")] = None
-    examples: Annotated[int | None, Setting("Most examples to show; 4 by default", "N", 4, ge=1)] = None
+    examples: Annotated[int | None, Setting("Maximum examples to show; 4 by default", "N", 4, ge=1)] = None
     samples: Annotated[int | None, Setting(
-        "Individuals of each estimate; 20000 by default, fewer for slow models", "N", 20000, ge=100)] = None
+        "Individuals per estimate; 20000 by default, fewer for slow models", "N", 20000, panel="Estimate",
+        ge=100)] = None
     hide_examples: Annotated[bool, Setting(
-        "Leave out examples, so that the report has no person's values", on="audit report", panel="Output")] = False
+        "Leave out examples, so that the report has no person's values", on="audit report")] = False
     output: Annotated[str | None, Setting(
         "File to write; report.html by default", "FILE", "report.html", names="file")] = None
 
 
 @dataclass
 class ReplayTable(
-    Table, name="replay", purpose="evenhand replay RUN --config {file}: ask again about every finding", panel="Replay"):
-    """What to compare a bundle with, and where to list what happened to each finding."""
+    Table, name="replay", purpose="evenhand replay RUN --config {file}: query the model about every finding again",
+    panel="Output"):
+    """What to compare a bundle with, and where to list the result for each finding."""
 
     digest: Annotated[str | None, Setting(
-        "Digest of a bundle as you noted it; any other is an error", "SHA256", "...")] = None
+        "Digest of the bundle as you noted it; any other is an error", "SHA256", "...", panel="Data")] = None
     list: Annotated[str | None, Setting(
         "Write all findings as CSV, with yes or no for each", "FILE", "replayed.csv", names="file")] = None
 
 
 @dataclass
 class CallTable(Table, name="call", panel="Output"):
-    """What one call says; no file can."""
+    """Settings of one call, which no file can have."""
 
     config: Annotated[str | None, Setting(
         "File written by 'evenhand init'; flags override it", "FILE",
@@ -468,9 +487,9 @@ class CallTable(Table, name="call", panel="Output"):
         "Directory of a run; for 'evenhand replay' also a bundle", on="report export bundle replay",
         argument="report export bundle replay", required="report export bundle replay")] = ""
     run_a: Annotated[str, Setting(
-        "Directory of the earlier run", on="compare", argument="compare", required="compare")] = ""
+        "Directory of the older run", on="compare", argument="compare", required="compare")] = ""
     run_b: Annotated[str, Setting(
-        "Directory of the later run", on="compare", argument="compare", required="compare")] = ""
+        "Directory of the newer run", on="compare", argument="compare", required="compare")] = ""
     out: Annotated[list[str], Setting(
         "Files to write: .json, .csv, .parquet, .xml, .sarif, .md", on="export", argument="export",
         required="export")] = field(default_factory=list)
@@ -491,7 +510,7 @@ class CallTable(Table, name="call", panel="Output"):
 class InitTable(Table, name="init", panel="Output"):
     """What ``evenhand init`` takes besides what it writes."""
 
-    text: Annotated[bool, Setting("The data are texts; .txt has one on each line", panel="Texts")] = False
+    text: Annotated[bool, Setting("The data are texts; a .txt file has one per line", panel="Data")] = False
     output: Annotated[str, Setting("File to write; evenhand.toml by default", "FILE")] = "evenhand.toml"
     force: Annotated[bool, Setting("Overwrite existing files")] = False
 
@@ -501,21 +520,40 @@ class DemoTable(Table, name="demo", panel="Output"):
     """How the demo runs."""
 
     text: Annotated[bool, Setting(
-        "Show a neural net that reads comments instead; needs the extra text", more="It takes about a minute.")] = False
+        "Show a neural net that reads comments instead; needs the extra text", panel="Model",
+        more="It takes about a minute.")] = False
     directory: Annotated[str, Setting("Directory for the reports; evenhand-demo by default", "DIR")] = "evenhand-demo"
-    no_page: Annotated[bool, Setting("Do not write reports")] = False
+    no_report: Annotated[bool, Setting("Do not write reports")] = False
 
 
-MOST_USED, LAST = "Most used", "Output"
+@dataclass
+class Settings:
+    """The values of all tables."""
+
+    model: ModelTable = field(default_factory=ModelTable)
+    data: DataTable = field(default_factory=DataTable)
+    space: SpaceTable = field(default_factory=SpaceTable)
+    text: TextTable | None = None
+    audit: AuditTable = field(default_factory=AuditTable)
+    budget: BudgetTable = field(default_factory=BudgetTable)
+    estimate: EstimateTable = field(default_factory=EstimateTable)
+    repair: RepairTable = field(default_factory=RepairTable)
+    compare: CompareTable = field(default_factory=CompareTable)
+    export: ExportTable = field(default_factory=ExportTable)
+    bundle: BundleTable = field(default_factory=BundleTable)
+    report: ReportTable = field(default_factory=ReportTable)
+    replay: ReplayTable = field(default_factory=ReplayTable)
+    init: InitTable = field(default_factory=InitTable)
+    demo: DemoTable = field(default_factory=DemoTable)
+    call: CallTable = field(default_factory=CallTable)
+
+
+MOST_USED = "Most used"
+PANELS = (MOST_USED, "Model", "Data", "Search", "Budget", "Estimate", "Output")
+"""Headings of the help, in their order."""
 BOTH = "Use a configuration file, flags, or both: flags override the file."
 STATUS = "Exit status: 0 done, "
-NOTED = "Model; the one noted in the run by default, if it runs no code"
-SAMPLE = "Same seed, same sample; 0 by default"
-PANELS = (
-    MOST_USED, "Model", "Data", "Texts", "Decisions", "Search", "Budget", "Estimate", "Repair", "Comparison", "Report",
-    "Export", "Bundle", "Replay", LAST,
-)  # fmt: skip
-"""Headings of the help, in their order."""
+NOTED = "Model; the one noted in the run by default, if loading it runs no code"
 
 
 @dataclass(frozen=True)
@@ -527,16 +565,16 @@ class Command:
     summary: str
     details: tuple[str, ...] = ()
     first: str = ""
-    """The settings that most people use, in this order."""
+    """The ten settings that most people use, in this order; none for commands with few settings."""
     words: Mapping[str, str] = field(default_factory=dict)
-    """What a setting means here, where that differs."""
+    """What a setting means here, if that differs."""
 
     @property
     def settings(self) -> list[Setting]:
-        """All its settings: arguments, the most used, then the others in the order of the tables.
+        """All its settings: arguments, the most used, then the others by heading.
 
         >>> [setting.place for setting in COMMANDS["bundle"].settings][:3]
-        ['call.run', 'bundle.output', 'bundle.model']
+        ['call.run', 'bundle.model', 'bundle.data']
         """
         having = {place: setting for place, setting in SETTINGS.items() if self.name in setting.commands}
         arguments = [place for place, setting in having.items() if self.takes(setting)]
@@ -545,11 +583,11 @@ class Command:
         return [having[place] for place in own]
 
     def takes(self, setting: Setting) -> bool:
-        """Whether it takes a setting without a flag, by its place."""
+        """Whether a setting is an argument, without a flag."""
         return self.name in setting.argument.split()
 
     def metavar(self, setting: Setting) -> str:
-        """What stands for an argument.
+        """Return what stands for an argument in the help.
 
         >>> COMMANDS["export"].metavar(SETTINGS["call.out"]), COMMANDS["init"].metavar(SETTINGS["data.path"])
         ('OUT...', 'DATA')
@@ -557,10 +595,10 @@ class Command:
         return (setting.key if setting.table == "call" else setting.table).upper() + "..." * setting.many
 
     def panels(self) -> dict[str, list[Setting]]:
-        """Its flags by heading.
+        """Return its flags by heading.
 
-        >>> list(COMMANDS["export"].panels())
-        ['Export', 'Output']
+        >>> list(COMMANDS["bundle"].panels())
+        ['Model', 'Data', 'Output']
         """
         first = self.first.split()
         found: dict[str, list[Setting]] = {}
@@ -570,10 +608,10 @@ class Command:
         return found
 
     def help(self, setting: Setting) -> str:
-        """Say what a flag means for this command.
+        """Return the help of a flag for this command.
 
         >>> COMMANDS["init"].help(SETTINGS["space.exclude"])
-        'Column that the model does not get; repeatable'
+        'Column that the model does not receive; repeatable'
         """
         return self.words.get(setting.place, setting.help) + ("; repeatable" if setting.many else "")
 
@@ -586,10 +624,10 @@ class Command:
 # fmt: off
 COMMANDS: dict[str, Command] = {one.name: one for one in (
     Command("demo", "Start", "Audit models of two public data sets, end to end",
-        ("Trains the models, searches, prints pairs of people who are treated differently, and writes reports.",)),
+        ("Trains the models, searches, prints pairs of people that are treated differently, and writes reports.",)),
     Command("init", "Start", "Write an editable configuration for your data",
-        ("It says how to audit; a second file beside it has the valid individuals, as inferred from the data. "
-         "With --text, one file has everything.",),
+        ("It has the settings of audits; a second file beside it has the valid individuals, as inferred from the data. "
+         "With --text, there is one file for both.",),
         words={"data.path": "Real rows or, with --text, texts"}),
     Command("audit", "Audit", "Search for people or texts that a model treats differently",
         (BOTH, STATUS + "1 more findings than --fail-above allows or parts of the report failed, 2 wrong usage or "
@@ -597,36 +635,34 @@ COMMANDS: dict[str, Command] = {one.name: one for one in (
         "model.path data.path data.target space.protected audit.strategy budget.tests audit.seed audit.directory "
         "audit.report audit.fail_above"),
     Command("estimate", "Audit", "Measure how common discrimination is, and who is favoured",
-        (BOTH, STATUS + "1 a larger share than --fail-above allows, 2 wrong usage or input, 3 too few tests to say "
-         "whether it is larger, 130 interrupted."),
+        (BOTH, STATUS + "1 a higher rate than --fail-above allows, 2 wrong usage or input, 3 too few samples to tell, "
+         "130 interrupted."),
         "model.path data.path data.target space.protected estimate.population estimate.samples estimate.favourable "
-        "estimate.groups estimate.fail_above audit.seed",
-        {"audit.seed": SAMPLE}),
+        "estimate.groups estimate.fail_above audit.seed"),
     Command("repair", "Audit", "Make a model fairer in several ways, and compare the results",
         ("The model is an estimator, which is trained again on a part of the data, or a function train(X, y).",
          BOTH, STATUS + "2 wrong usage or input, or every method failed, 130 interrupted."),
         "model.path data.path data.target space.protected repair.methods repair.save repair.plot repair.tolerate "
         "budget.tests audit.seed",
-        {"model.path": "An estimator's .skops, .joblib or .pkl file, or module:attribute"}),
-    Command("compare", "Runs", "Show what a later model has fixed and what is new",
-        ("Each run's findings are judged by the other model, and both judge the same new individuals.",
-         STATUS + "1 new findings with --fail-on-new, 2 wrong usage or input."),
-        words={"audit.seed": SAMPLE}),
+        {"model.path": "Estimator: .skops, .joblib or .pkl file, or module:attribute"}),
+    Command("compare", "Runs", "Show what a newer model fixed, and what is new",
+        ("The findings of each run are judged by the other model, and both models judge the same new individuals.",
+         STATUS + "1 new findings with --fail-on-new, 2 wrong usage or input.")),
     Command("report", "Runs", "Write the report of a run, one HTML file",
-        ("Without the model and the data, the parts that need them are left out, and the report says so.",
+        ("Without the model or the data, the parts that need them are left out, and the report lists them.",
          STATUS + "1 written, but parts of it failed, 2 wrong usage or input."),
         "report.output model.path data.path data.target estimate.favourable report.title report.examples "
         "report.samples report.hide_examples audit.seed",
         {"model.path": NOTED, "data.path": "Real rows; those noted in the run by default",
          "text.path": "Texts of a run of texts; those noted in the run by default"}),
     Command("export", "Runs", "Write a run as JSON, CSV, Parquet, JUnit XML, SARIF or Markdown",
-        ("The ending of each file names its format.",)),
-    Command("bundle", "Runs", "Write a run as one archive that can be checked and replayed",
-        ("It prints a digest that identifies this archive: note it elsewhere.",)),
-    Command("replay", "Runs", "Ask the model again about every finding of a run or bundle",
-        ("Without --model it asks the run's own model, if its file still exists and runs no code when it is loaded; "
+        ("The ending of each file name selects the format.",)),
+    Command("bundle", "Runs", "Pack a run into one archive that can be checked and replayed",
+        ("It prints a digest that identifies the archive: note it elsewhere.",)),
+    Command("replay", "Runs", "Query the model again about every finding of a run or bundle",
+        ("Without --model it loads the run's own model, if the file still exists and loading it runs no code; "
          "for a bundle, the one in it. A bundle is first checked against its manifest.",
-         STATUS + "1 a finding does not hold or a part does not match, 2 wrong usage or input."),
+         STATUS + "1 a finding is not confirmed or a part does not match, 2 wrong usage or input."),
         words={"model.path": NOTED, "data.path": "Data rows, to compare with a bundle that left them out"}),
     Command("strategies", "Lists", "List the searches with their papers and settings"),
     Command("datasets", "Lists", "List the data sets of the package"),

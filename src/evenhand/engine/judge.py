@@ -50,9 +50,9 @@ class Judged:
         return self.verdicts.unfair
 
     @property
-    def legal(self) -> Mask | None:
-        """Which places of the families are legal (None: all)."""
-        return self.families.legal
+    def valid(self) -> Mask | None:
+        """Which places of the families are valid (None: all)."""
+        return self.families.valid
 
 
 def ask(probe: ModelProbe, families: Families) -> Judged:
@@ -70,26 +70,12 @@ def ask(probe: ModelProbe, families: Families) -> Judged:
     return Judged(families, outputs, probe.criterion.judge(outputs))
 
 
-def ask_mixed(probe: ModelProbe, families: Families, seed: int, chunk: int) -> tuple[Judged, int]:
-    """Ask about families in another order, their members apart, in batches of other sizes; return also the rows asked.
-
-    >>> from evenhand.criteria import Flip
-    >>> from evenhand.models.wrap import wrap
-    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
-    >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
-    >>> probe = ModelProbe(wrap(lambda frame: frame["member"]), space, Flip())
-    >>> judged, rows = ask_mixed(probe, space.families(space.individuals([[3, 0], [4, 0]]), 0), 0, 100)
-    >>> judged.outputs.labels.tolist(), rows
-    ([[False, True], [False, True]], 4)
-    """
+def _ask_mixed(probe: ModelProbe, families: Families, seed: int, chunk: int) -> Outputs:
+    """Ask about families in another order, their members apart, in batches of other sizes."""
     rows = families.asked
     order = np.random.default_rng([seed, len(rows)]).permutation(len(rows))
-    before = probe.client.calls.rows
     labels, scores = scattered(probe, rows, order, chunk)
-    asked = probe.client.calls.rows - before
-    spread = None if scores is None else families.to_grid(scores)
-    outputs = Outputs(families.to_grid(labels), spread, families.own)
-    return Judged(families, outputs, probe.criterion.judge(outputs)), asked
+    return Outputs(families.to_grid(labels), None if scores is None else families.to_grid(scores), families.own)
 
 
 def blocks(ground: BoundSpace, people: Any, rows: int = CHUNK) -> Iterator[Any]:
@@ -173,8 +159,8 @@ class Judge:
         families = self.probe.ground.families(people, self.seed)
         if families.testable is None or families.testable.all():
             return families
-        assert families.legal is not None
-        alone = families.legal.sum(axis=1) == 1
+        assert families.valid is not None
+        alone = families.valid.sum(axis=1) == 1
         self.untestable += int(alone.sum())
         return families[np.flatnonzero(families.testable)]
 
@@ -209,7 +195,7 @@ class Judge:
     def _repeated(self, families: Families) -> Judged:
         # In another order each time: what a position in the batch changes is then voted out like other noise.
         turns = range(2 * self.half)
-        said = [ask_mixed(self.probe, families, self.seed + turn, self.chunk)[0].outputs for turn in turns]
+        said = [_ask_mixed(self.probe, families, self.seed + turn, self.chunk) for turn in turns]
         codes = np.stack([self._decisions.encode(_labels(one).ravel()) for one in said])
         halves = [self._usual(part) for part in (codes[: self.half], codes[self.half :])]
         usual, shape = self._decisions.decode(self._usual(codes)), _labels(said[0]).shape

@@ -370,30 +370,20 @@ class Oracle(Ledger):
 
     def record(self, judged: Judged, digest: str) -> Frame:
         """Check that the model answers steadily, and write down what it said of a block."""
-        families, outputs, judgement = judged.families, judged.outputs, judged.verdicts
+        families, outputs = judged.families, judged.outputs
         with self.clock.paused():
             self._refuse_noise(*self.steadiness.check(families, outputs))
-        found = np.flatnonzero(judgement.unfair)
-        first, second = judgement.first[found], judgement.second[found]
-        assert outputs.labels is not None
-        decisions = self.findings.coding
-        arrays = {
-            "unfair": np.packbits(judgement.unfair),
-            **self.findings.pack(families, found, first, second),
-            "decision": decisions.encode(outputs.labels[found, first]),
-            "counterpart_decision": decisions.encode(outputs.labels[found, second]),
-        }
-        if outputs.scores is not None:
-            arrays["gap"] = judgement.gap[found]
+        written = self.findings.written(judged, np.flatnonzero(judged.unfair))
+        arrays = {"unfair": np.packbits(judged.unfair), **written}
         if self.probe.contrasts:
             arrays |= self._rivals(families, outputs)
-        if families.legal is not None:
+        if families.valid is not None:
             arrays["places"] = families.places * self.probe.cost
         header = {
             "tests": len(families),
             "rows": int(families.places.sum()) * self.probe.cost,
             "digest": digest,
-            "decisions": list(decisions.values),
+            "decisions": list(self.findings.coding.values),
         }
         frame = Frame("test", header, arrays)
         self.store(frame)

@@ -326,7 +326,7 @@ def coverage(
 ) -> Coverage:
     """Measure how many leaves of a decision tree that imitates the model are reached by a run's tests.
 
-    The tree is grown from the model's decisions about uniform legal individuals. A test reaches every leaf that a
+    The tree is grown from the model's decisions about uniform valid individuals. A test reaches every leaf that a
     member of its family comes to.
 
     Parameters
@@ -371,7 +371,7 @@ def _people(run: Run, samples: int, seed: int) -> tuple[Individuals, bool]:
     space = run.space
     # Draws of their own: those of a random search with the same seed would reach every leaf that they made.
     stream = Stream(int(Stream(seed).bits("coverage", 0, 0)[0] >> np.uint64(1)))
-    drawn, end = space.sampler.deal(stream, 0, samples)
+    drawn, end = space.sampler.draw(stream, 0, samples)
     complete = space.sampler.deck and end >= space.sampler.count
     people = drawn if not space.constraints else drawn[_testable(space, drawn, run.identity.seed)]
     if len(people) < (1 if complete else FOLDS):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evenhand._format import level, percent
-from evenhand.estimates.sequences import anytime
-from evenhand.estimates.words import listed
+from evenhand._stats import anytime
+from evenhand.errors import MissingExtra
+from evenhand.estimates.result import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +45,7 @@ def convergence(estimate: Estimate) -> Figure:
             label=f"result ({estimate.interval})",
         )
     axes.set_xscale("log")
-    axes.set_xlabel("texts asked" if estimate.space.noun == "text" else "individuals asked")
+    axes.set_xlabel("texts asked" if estimate.space.supports("texts") else "individuals asked")
     axes.set_ylabel("treated differently, %")
     axes.set_ylim(0, min(100, 100 * max(top, float(share[-1])) * 1.2) or 1)
     axes.legend(frameon=False)
@@ -71,7 +73,7 @@ def path(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
 
 def intervals(estimate: Estimate) -> Figure:
     """Draw the comparisons that differ most, with their intervals."""
-    if estimate.space.noun == "text":
+    if estimate.space.supports("texts"):
         figure, axes = _figure(6.4, 3.2)
         _say(axes, "texts are not compared by pairs of values")
         return figure
@@ -146,10 +148,22 @@ def group_intervals(groups: Groups) -> Figure:
     return figure
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+def check_matplotlib() -> None:
+    """Raise where matplotlib, the extra ``plots``, is not installed."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("matplotlib", "plots", "drawing")
+
+
+def empty_figure(width: float, height: float) -> Figure:
+    """Make a figure to draw on."""
+    check_matplotlib()
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = empty_figure(width, height)
     axes = figure.add_subplot()
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

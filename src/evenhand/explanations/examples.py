@@ -347,7 +347,7 @@ def _shrunk(candidates: Candidates, shrinker: Shrinker, people: Encoded | None, 
 
 
 def _centre(run: Run) -> Rows:
-    """The middle of every range, and of nominal attributes the commonest value of the findings; a legal neighbour."""
+    """The middle of every range, and of nominal attributes the commonest value of the findings; a valid neighbour."""
     space = run.space
     rows = run.pairs.individuals("individual", slice(CANDIDATES)).rows
     centre = np.array(
@@ -355,7 +355,7 @@ def _centre(run: Run) -> Rows:
          for j in range(len(space.names))],
         dtype=np.int32,
     )  # fmt: skip
-    if space.legal(centre[None])[0]:
+    if space.valid(centre[None])[0]:
         return centre
     return np.asarray(rows[Distance(space).nearest(centre[None], rows)[0, 0]])
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import estimated, level, percent, visible
+from evenhand._stats import clopper_pearson
 from evenhand._validate import check_confidence, check_int, check_seed
 from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.errors import StrategyError
-from evenhand.estimates.intervals import clopper_pearson
 from evenhand.explanations.rule_search import Refiner, information, propose
 from evenhand.explanations.rules import Rule, Source, within
 from evenhand.runs.replay import judge_of, probe_of
@@ -74,7 +74,7 @@ class Region:
     outside: Rate
     """Of fresh individuals who do not."""
     support: float
-    """The share of legal individuals who meet the rule."""
+    """The share of valid individuals who meet the rule."""
     data_support: float | None
     """The share of the data's rows that do; None without data."""
     p_value: float
@@ -97,7 +97,7 @@ class Region:
         elsewhere = f", against {self.outside.words} elsewhere" if self.outside.samples else ""
         return (
             f"{self.words}: {self.inside.words} of such individuals are treated differently{elsewhere}. They are "
-            f"{percent(self.support)} of all legal individuals{real}."
+            f"{percent(self.support)} of all valid individuals{real}."
         )
 
     def contains(self, frame: Any) -> npt.NDArray[np.bool_]:
@@ -447,9 +447,9 @@ def interactions(judge: Judge, source: Source, unfair: Individuals, confidence: 
         rows = np.repeat(people.rows[None], len(columns), axis=0)
         for i, j in enumerate(columns):
             rows[i, :, j] = source.stream().below(int(space.sizes[j]), "anew", np.arange(len(people)), 0)
-        legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
-        able, still = judge.judged(space.individuals(rows[legal]))
-        of = np.nonzero(legal)[0]
+        valid = space.valid(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
+        able, still = judge.judged(space.individuals(rows[valid]))
+        of = np.nonzero(valid)[0]
         ended = np.bincount(of[able & ~still], minlength=len(columns))
         asked = np.bincount(of[able], minlength=len(columns))
         low, high = clopper_pearson(ended, asked, confidence)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from evenhand.estimates.plots import empty_figure
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from evenhand.repairs.result import Repair
 
 ORIGINAL, COLOURS = "#64748b", ("#c2410c", "#0f766e", "#1d4ed8", "#a21caf", "#a16207")
-POPULATIONS = {"uniform": "of legal individuals", "data": "of people like the held-out rows"}
+POPULATIONS = {"uniform": "of valid individuals", "data": "of people like the held-out rows"}
 
 
 def tradeoff(repairs: Mapping[str, Repair]) -> Figure:
@@ -20,9 +22,7 @@ def tradeoff(repairs: Mapping[str, Repair]) -> Figure:
 
     The best place is the upper left corner. Accuracy is that of the held-out rows.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+    figure = empty_figure(9.6, 3.8)
     for number, (population, words) in enumerate(POPULATIONS.items()):
         axes = figure.add_subplot(1, 2, number + 1)
         for side in ("top", "right"):

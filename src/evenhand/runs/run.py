@@ -146,7 +146,7 @@ class Run:
     @property
     def confirmed(self) -> int:
         """How many findings the model was asked about again and answered as before."""
-        return int(self.pairs.upheld().sum())
+        return int(self.pairs.confirmed_at().sum())
 
     @property
     def unconfirmed(self) -> int:
@@ -312,7 +312,7 @@ def audit(
     model
         Anything that ``wrap`` takes: a callable on a batch, an estimator, a model file.
     space
-        The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
+        The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
     strategy
         A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``); by default the one that suits the
         space, ``"kosei"`` or, for texts, ``"text-random"``.
@@ -409,7 +409,7 @@ def run_search(
         log = (Log if known is None else Stored)(None if place is None else place.answers)
         oracle = Oracle(probe, budget, seed, chunk, log, Clock(log.times), progress, exclude)
         oracle.rows_apart += len(fixed) * probe.cost
-        oracle.findings.note(labels)
+        oracle.findings.keep_example(labels)
         problem = Problem(start.ground, Stream(seed), start.people)
         problem.counts |= {name: n for name, n in start.counts.items() if n}
         if known is not None:
@@ -421,7 +421,7 @@ def run_search(
                 place.finish(error.partial.to_dict())
                 raise
             known.origin = Origin(probe, chosen, start.people, None)
-            known.pairs.note(labels)
+            known.pairs.keep_example(labels)
             return known
         # From here on: a run that is cancelled earlier has something to return all the same.
         oracle.cancel = probe.client.calls.cancel = cancel
@@ -712,7 +712,7 @@ SPACE_FIELDS = {
     "protected": [TEXT],
     "constraints": [TEXT],
     "links": {str: {str: [(ANY, [(ANY, ANY)])]}},
-    "limit": COUNT,
+    "max_family_size": COUNT,
 }
 TEXT_FIELDS = {
     "lexicons": [
@@ -839,7 +839,7 @@ def _tabular(described: dict[str, Any]) -> Space:
         }
         for protected, ds in described["links"].items()
     }
-    return Space(attributes, described["protected"], described["constraints"], links, described["limit"])
+    return Space(attributes, described["protected"], described["constraints"], links, described["max_family_size"])
 
 
 def _installed(described: dict[str, Any]) -> AnySpace:

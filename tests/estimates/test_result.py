@@ -1,0 +1,145 @@
+"""Estimates in words, and limits on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import evenhand as eh
+from evenhand._format import high, interval, level, low, number, percent
+from evenhand.criteria import Criterion
+from evenhand.errors import BudgetError
+from evenhand.estimates.comparisons import Comparison
+from evenhand.estimates.result import Limit, Outcome, said
+
+
+@given(st.floats(1e-12, 1))
+def test_percent_keeps_its_digits_and_is_no_power_of_ten(share: float) -> None:
+    text = percent(share)
+    assert text.endswith("%")
+    assert "e" not in text
+    assert float(text[:-1]) / 100 == pytest.approx(share, rel=0.006)
+
+
+@given(st.floats(-1, 1), st.floats(-1, 1))
+def test_a_shown_interval_holds_the_measured_one_and_excludes_0_where_it_does(one: float, other: float) -> None:
+    ends = sorted((one, other))
+    shown = [float(end.removesuffix("%")) / 100 for end in interval(*ends).split(" to ")]
+    assert shown[0] <= ends[0] + 1e-9 * abs(ends[0])
+    assert shown[1] >= ends[1] - 1e-9 * abs(ends[1])
+    assert np.sign(shown).tolist() == np.sign(ends).tolist()
+    assert np.allclose(shown, ends, rtol=0.011, atol=1e-300)
+    assert [low(ends[0]), high(ends[1])] == interval(*ends).split(" to ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(5452.4, "5,452"), (0.5, "0.5"), (0, "0"), (-1234567, "-1,234,567"), (float("inf"), "inf"), (2.0, "2")],
+)
+def test_number(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0%"), (1, "100%"), (0.1, "10%"), (0.12345, "12.3%"), (-0.02, "-2%"), (3e-5, "0.003%")],
+)
+def test_percent(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+def test_level() -> None:
+    assert [level(c) for c in (0.9, 0.95, 0.999)] == ["90%", "95%", "99.9%"]
+
+
+def comparison(**kwargs) -> Comparison:
+    given = {
+        "first": {"sex": "F"}, "second": {"sex": "M"}, "pairs": 1000, "different": 50, "rate": 0.05, "low": 0.04,
+        "high": 0.06, "first_favoured": 30, "second_favoured": 20, "gross": 0.05, "net": 0.01, "net_low": -0.01,
+        "net_high": 0.03,
+        "p_value": 0.2, "gaps": None, "verdict": "insufficient evidence",
+    }  # fmt: skip
+    return Comparison(**{**given, **kwargs})
+
+
+def test_comparisons_are_said_from_the_favoured_side() -> None:
+    assert said(comparison()) == (
+        "sex F against sex M: insufficient evidence; net 1% (-1% to 3%), F in 3% of pairs, M in 2%"
+    )
+    turned = comparison(first_favoured=5, second_favoured=45, net=-0.04, net_low=-0.06, net_high=-0.02,
+                        verdict="favours second")  # fmt: skip
+    assert said(turned) == "sex M favoured over sex F: net 4% (2% to 6%), M in 4.5% of pairs, F in 0.5%"
+    exact = comparison(net=0.04, net_low=0.04, net_high=0.04, verdict="favours first")
+    assert said(exact).startswith("sex F favoured over sex M: net 4%, ")
+    plain = comparison(net=None, net_low=None, net_high=None, verdict="different")
+    assert said(plain) == "sex F and sex M: 5% differ (4% to 6%); different"
+
+
+@pytest.mark.parametrize("criterion", [eh.Gap(0.6), eh.Flip() & eh.Gap(0.6), eh.Flip()])
+def test_nobody_is_said_to_differ_who_does_not(criterion: Criterion) -> None:
+    marks = {"A": 0.1, "B": 0.5, "C": 0.9}
+
+    def score(frame: pd.DataFrame) -> np.ndarray:
+        p = np.array([marks[race] for race in frame["race"]])
+        return np.column_stack([1 - p, p])
+
+    for values in (["A", "B", "C"], ["A", "C"]):
+        space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("race", values)], protected="race")
+        found = eh.estimate(score, space, eh.populations.Uniform(exact=True), criterion=criterion)
+        two_others = "are such that some two values of race are treated differently" in found.sentence
+        assert two_others == (len(values) > 2 and criterion != eh.Flip())
+
+
+SPACE = eh.Space([eh.Integer("age", 1, 100), eh.Nominal("sex", ["F", "M"])], protected="sex")
+
+
+def refuse(frame: Any) -> Any:
+    return (frame["age"] <= 10) & (frame["sex"] == "F")
+
+
+@given(st.integers(0, 10**9))
+def test_counts(n: int) -> None:
+    assert Limit.of(n) == Limit(findings=n)
+
+
+@pytest.mark.parametrize(("text", "share"), [("0%", 0), ("5%", 0.05), (" 12.5% ", 0.125), ("100%", 1)])
+def test_shares(text: str, share: float) -> None:
+    assert Limit.of(text).share == share
+
+
+@pytest.mark.parametrize("value", [-1, 0.5, True, "5", "x%", "-1%", "101%", "nan%", None, [1]])
+def test_what_is_no_limit(value: Any) -> None:
+    with pytest.raises(BudgetError, match="a limit is"):
+        Limit.of(value)
+
+
+@pytest.mark.parametrize(("limit", "outcome"), [(9, Outcome.FAIL), (10, Outcome.PASS)])
+def test_a_run_is_judged_by_its_findings(limit: int, outcome: Outcome) -> None:
+    assert Limit.of(limit).of_run(eh.audit(refuse, SPACE, "themis")) is outcome
+
+
+def test_a_run_that_was_interrupted_can_only_fail() -> None:
+    run = eh.audit(refuse, SPACE, "themis")
+    run.stop = eh.StopReason.INTERRUPTED
+    assert Limit.of(10).of_run(run) is Outcome.UNDECIDED
+    assert Limit.of(9).of_run(run) is Outcome.FAIL
+
+
+@pytest.mark.parametrize(("limit", "outcome"), [("9.9%", Outcome.FAIL), ("10%", Outcome.PASS)])
+def test_an_exact_share_leaves_no_doubt(limit: str, outcome: Outcome) -> None:
+    assert Limit.of(limit).of_estimate(eh.estimate(refuse, SPACE)) is outcome
+
+
+@pytest.mark.parametrize(
+    ("samples", "limit", "outcome"),
+    [(2000, "5%", Outcome.FAIL), (2000, "20%", Outcome.PASS), (2000, "10%", Outcome.UNDECIDED),
+     (20, "20%", Outcome.UNDECIDED), (2000, "0%", Outcome.FAIL)],
+)  # fmt: skip
+def test_a_sample_is_judged_by_its_interval(samples: int, limit: str, outcome: Outcome) -> None:
+    found = eh.estimate(refuse, SPACE, eh.populations.Uniform(exact=False), samples=samples)
+    assert Limit.of(limit).of_estimate(found) is outcome

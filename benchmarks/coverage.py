@@ -22,14 +22,23 @@ from scipy.special import bdtr, bdtrc, betaln, xlog1py, xlogy
 import evenhand as eh
 from benchmarks.machine import facts, parser, save, short
 from evenhand._rng import Stream, mix
+from evenhand._stats import (
+    LOW_RATES,
+    anytime,
+    anytime_of_rows,
+    at_most,
+    clopper_pearson,
+    hypergeometric,
+    lln,
+    spent,
+    weighted,
+)
 from evenhand.engine.judge import Judge
 from evenhand.engine.probe import ModelProbe
 from evenhand.estimates.comparisons import Sureness
-from evenhand.estimates.impact import ratio_ends
-from evenhand.estimates.intervals import at_most, clopper_pearson, hypergeometric, lln, weighted
-from evenhand.estimates.populations import Uniform
+from evenhand.estimates.groups import ratio_ends
+from evenhand.estimates.populations import UniformDraws
 from evenhand.estimates.remaining import bounded
-from evenhand.estimates.sequences import LOW_RATES, anytime, anytime_of_rows, spent
 
 RATES = (1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.3, 0.5)
 LEVELS = (0.9, 0.95, 0.99)
@@ -57,7 +66,7 @@ class Simulated(eh.Model):
 def verdicts(share: float, number: int, samples: int) -> Verdicts:
     """Judge independent individuals of one simulated model."""
     judge = Judge(ModelProbe(Simulated(share, number), SPACE, eh.Flip()), seed=number)
-    people, _ = Uniform(SPACE, Stream(number)).take(0, samples)
+    people, _ = UniformDraws(SPACE, Stream(number)).take(0, samples)
     return judge.judge(judge.families(people)).unfair
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
+import importlib
 import importlib.util
 import json
 import math
@@ -31,6 +32,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -290,7 +292,17 @@ def estimate(name: str, model: Callable[[], Any], space: Any, *given: Any, **opt
 
     def make() -> Items:
         found = {key: value() if callable(value) else value for key, value in options.items()}
-        return told(eh.estimate(model(), space, *given, **{"seed": 5, "chunk": 2000, **found}))
+
+        def taken(*names: str) -> dict[str, Any]:
+            return {name: found.pop(name) for name in names if name in found}
+
+        of = taken("weights", "about", "steps", "exact")
+        population = eh.populations.named(given[0] if given else "uniform", found.pop("data", None), **of)
+        method = found.pop("interval", None)
+        found["interval"] = eh.Interval(method, **taken("experiments"))
+        found["stop"] = eh.StopRule(**taken("half_width"))
+        with mock.patch.object(importlib.import_module("evenhand.estimates.estimate"), "CHUNK", 2000):
+            return told(eh.estimate(model(), space, population, **{"seed": 5, **found}))
 
     group(f"estimate/{name}")(make)
 

@@ -18,7 +18,7 @@ import evenhand as eh
 from benchmarks.machine import Results, cpu, parser, short
 from benchmarks.subjects import Table, fit, load
 from benchmarks.throughput import ROUNDS, TESTS, WANTED, Recorder, bare
-from evenhand.estimates.intervals import clopper_pearson
+from evenhand._stats import clopper_pearson
 
 EXPERIMENTS, SIZE = 400, 1_000
 CLASSIFIERS = ("fair SVM", "SVM", "MLP", "forest", "tree", "ensemble")
@@ -53,7 +53,9 @@ def aequitas(name: str, experiments: int) -> dict[str, Any]:
     model = fair_svm(table, space.protected_columns[0]) if name == "fair SVM" else fit(name, table)
     samples = experiments * SIZE
     made, seconds = cpu(
-        lambda: eh.estimate(model, space, samples=samples, interval="lln", experiments=experiments, favourable=1)
+        lambda: eh.estimate(
+            model, space, samples=samples, interval=eh.Interval("lln", experiments=experiments), favourable=1
+        )
     )
     return {
         "rate": short(made.rate),
@@ -117,15 +119,13 @@ def populations(name: str, kind: str, samples: int) -> dict[str, Any]:
     if space.links:
         asked["unlinked"] = eh.Space(space.attributes, space.protected, [c.text for c in space.constraints])
     for key, where in asked.items():
-        population: Any = "data" if key == "unlinked" else key
+        whom = {"uniform": eh.populations.Uniform(exact=False), "near": eh.populations.Near(rows)}
         made = eh.estimate(
             model,
             where,
-            population,
-            data=None if population == "uniform" else rows,
-            samples=None if population == "data" else samples,
+            whom.get(key, eh.populations.Data(rows)),
+            samples=samples if key in whom else None,
             favourable=FAVOURABLE[name],
-            exact=None if population == "data" else False,
         )
         widest = max(made.comparisons, key=lambda c: abs(c.net or 0.0))
         out[key] = {

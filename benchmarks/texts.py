@@ -148,23 +148,24 @@ def repair(
     name: str, seed: int, settings: dict[str, Any], device: str, sources: tuple[str, ...] = ("ADF-ASC",)
 ) -> dict[str, Any]:
     """Retrain with findings of each source, made of the training texts; judge by those of ADF-ASC from test texts."""
-    from evenhand.repairs.text_evidence import TextInquiry
+    from evenhand.repairs.evidence import Inquiry
     from evenhand.repairs.text_rows import LabelledTexts, UsedTexts
-    from evenhand.repairs.text_workshop import TextTrainer, TextWorkshop
+    from evenhand.repairs.training import Trainer
+    from evenhand.repairs.workshop import Workshop
 
     kind, lexicon = name.split("/")
     space = eh.TextSpace(lexicon, text_nets.vectors(), avoid_protected=settings["avoid_protected"])
     parts = [part[: settings["texts"]] for part in text_nets.corpus()]
     rows, held = (LabelledTexts(space, part.texts, part.labels) for part in parts)
-    train = TextTrainer(trainer(kind, seed, settings["epochs"], device), seed)
+    train = Trainer(trainer(kind, seed, settings["epochs"], device), seed, texts=True)
     original, flip, budget = train(rows), eh.Flip(), eh.Budget(rows=settings["repair_rows"])
     ours, samples = strategy("ADF-ASC", lexicon, settings), settings["measured"]
 
     def judged(method: Any, search: Any, before: Any = None) -> Any:
         used = UsedTexts(space, rows.texts)
-        workshop = TextWorkshop(rows, train, original, seed, flip, search, budget, _silent, used)
+        workshop = Workshop(rows, train, original, seed, flip, search, budget, _silent, used)
         remedy = None if method is None else method.apply(workshop)
-        inquiry = TextInquiry(held, used, flip, ours, budget, samples, 0.95, seed, _silent)
+        inquiry = Inquiry(held, used, flip, ours, budget, samples, 0.95, None, (), (), seed, _silent)
         if before is None:
             return inquiry.gather(train.wrap(original), ""), inquiry.found
         inquiry.found = before[1]

@@ -13,7 +13,8 @@ import pytest
 
 import evenhand as eh
 from evenhand import plugins
-from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
+from evenhand._rng import Stream
+from evenhand.errors import EstimateError, ModelError, RunError, SpaceError, StrategyError
 from evenhand.reports.wording import call_of
 from evenhand.search import Problem, judge
 from evenhand.spaces.base import require
@@ -221,13 +222,23 @@ def test_a_report_says_what_another_kind_of_space_does_not_support(installed: No
 def test_what_another_kind_of_space_does_not_support_is_refused_in_words(installed: None) -> None:
     space, model = boxes()
     run = eh.audit(model, space, "pixel-flips", eh.Budget(tests=300))
-    for call in (lambda: eh.estimate(model, space), lambda: eh.regions(run), lambda: eh.coverage(run)):
-        with pytest.raises(SpaceError, match="attributes.*images"):
+    for call in (lambda: eh.estimate(model, space, "uniform"), lambda: eh.regions(run), lambda: eh.coverage(run)):
+        with pytest.raises((EstimateError, SpaceError), match="attributes.*images"):
             call()
     with pytest.raises(SpaceError, match="texts.*images"):
         require(space, "texts")
     with pytest.raises(StrategyError, match="pixel-flips"):
         eh.audit(model, space, "kosei")
+
+
+def test_another_kind_of_space_is_measured_by_its_data(installed: None) -> None:
+    space, model = boxes()
+    images = space.random(Stream(3), 0, 400).rows
+    found = eh.estimate(model, space, data=images)
+    assert found.samples == len(images)
+    assert 0 < found.low < found.rate < found.high
+    assert found.sentence
+    assert not found.comparisons
 
 
 def test_another_kind_of_space_needs_its_package_to_be_read(

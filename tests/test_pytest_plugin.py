@@ -87,7 +87,12 @@ def everything_is_imported() -> None:
     space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     run = eh.audit(lambda f: f["member"], space, "themis")
     select_pairs(run)
-    eh.estimate(lambda f: f["member"], space, exact=False, samples=100)
+    eh.estimate(
+        lambda f: f["member"],
+        space,
+        eh.populations.Uniform(exact=False),
+        samples=100,
+    )
     select_pairs(
         eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew"])
     )
@@ -189,7 +194,8 @@ def test_shares(project: Project) -> None:
 
         @pytest.mark.parametrize("limit", ["5%", "20%", "11%"])
         def test_share(evenhand_audit, limit):
-            evenhand_audit(decide, eh.Space.load("space.toml"), fail_above=limit, exact=False, samples=1000)
+            some = eh.populations.Uniform(exact=False)
+            evenhand_audit(decide, eh.Space.load("space.toml"), fail_above=limit, population=some, samples=1000)
 
         def test_exact(evenhand_audit):
             assert evenhand_audit(decide, eh.Space.load("space.toml"), fail_above="13%").exact
@@ -250,7 +256,8 @@ def test_a_mark_may_be_for_searches_and_shares(project: Project) -> None:
             assert evenhand_audit(decide, eh.Space.load("space.toml")).found == 8
 
         def test_share(evenhand_audit):
-            assert evenhand_audit(decide, eh.Space.load("space.toml"), fail_above="50%", exact=False).samples == 500
+            some = eh.populations.Uniform(exact=False)
+            assert evenhand_audit(decide, eh.Space.load("space.toml"), fail_above="50%", population=some).samples == 500
         """
     )
     project.run().assert_outcomes(passed=2)
@@ -370,7 +377,10 @@ decide = LogisticRegression().fit(pd.DataFrame({"age": [20, 30, 40, 50]}), [0, 0
 """
 
 
-@pytest.mark.parametrize("limit", ['fail_above="1%", samples=20, exact=False', "fail_above=0, strategy='themis'"])
+@pytest.mark.parametrize(
+    "limit",
+    ['fail_above="1%", samples=20, population=eh.populations.Uniform(exact=False)', "fail_above=0, strategy='themis'"],
+)
 @pytest.mark.parametrize("filters", [(), ("-W", "error")], ids=["", "errors"])
 def test_a_model_that_never_receives_the_attribute_passes_with_a_warning(
     project: Project, limit: str, filters: tuple[str, ...]

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from evenhand.budget import Budget, StopReason
     from evenhand.criteria import Flip, Gap
     from evenhand.engine.accounting import Status
+    from evenhand.estimates import populations
     from evenhand.estimates.compare import Compared, compare
     from evenhand.estimates.coverage import Coverage, coverage
-    from evenhand.estimates.estimating import estimate
-    from evenhand.estimates.favour import Order
+    from evenhand.estimates.estimate import Interval, StopRule, estimate
     from evenhand.estimates.groups import Groups, groups
+    from evenhand.estimates.pair_counts import Order
     from evenhand.estimates.remaining import Remaining, remaining
     from evenhand.estimates.result import Estimate
     from evenhand.explanations.examples import Example, Examples, examples
@@ -66,6 +67,7 @@ __all__ = [
     "Gap",
     "Groups",
     "Integer",
+    "Interval",
     "Kosei",
     "Marginal",
     "Marginalise",
@@ -86,6 +88,7 @@ __all__ = [
     "Space",
     "Status",
     "StopReason",
+    "StopRule",
     "Symbolic",
     "TextAdf",
     "TextImportance",
@@ -105,6 +108,7 @@ __all__ = [
     "export",
     "groups",
     "load_model",
+    "populations",
     "quality",
     "regions",
     "remaining",
@@ -124,6 +128,7 @@ _LATE = {
         "Gap",
     ),
     "engine.accounting": ("Status",),
+    "estimates": ("populations",),
     "estimates.compare": (
         "Compared",
         "compare",
@@ -132,12 +137,16 @@ _LATE = {
         "Coverage",
         "coverage",
     ),
-    "estimates.estimating": ("estimate",),
-    "estimates.favour": ("Order",),
+    "estimates.estimate": (
+        "Interval",
+        "StopRule",
+        "estimate",
+    ),
     "estimates.groups": (
         "Groups",
         "groups",
     ),
+    "estimates.pair_counts": ("Order",),
     "estimates.remaining": (
         "Remaining",
         "remaining",

@@ -126,7 +126,7 @@ class Auditor:
         Run or Estimate
         """
         __tracebackhide__ = True
-        from evenhand.estimates.limits import Limit
+        from evenhand.estimates.result import Limit
 
         wanted = Limit.of(self.settings.get("fail_above", 0) if fail_above is None else fail_above)
         # A mark may be for tests of both kinds: each takes of it what it knows.
@@ -140,7 +140,7 @@ class Auditor:
 
     def _search(self, model: Any, space: Any, limit: Any, settings: dict[str, Any], retry: bool) -> Run:
         __tracebackhide__ = True
-        from evenhand.estimates.limits import Outcome
+        from evenhand.estimates.result import Outcome
         from evenhand.regression_corpus import Corpus
         from evenhand.runs.pairs import select_pairs
         from evenhand.runs.run import audit
@@ -189,8 +189,8 @@ def _keep(cases: Corpus, pairs: Sequence[Pair]) -> str:
 
 def _estimate(model: Any, space: Any, limit: Any, settings: dict[str, Any]) -> Estimate:
     __tracebackhide__ = True
-    from evenhand.estimates.estimating import estimate
-    from evenhand.estimates.limits import Outcome
+    from evenhand.estimates.estimate import estimate
+    from evenhand.estimates.result import Outcome
 
     found = estimate(model, space, **settings)
     outcome = limit.of_estimate(found)

@@ -288,7 +288,7 @@ def test_estimate(estimate: Command, tmp_path: Path) -> None:
 def test_estimate_about_rows_as_json(estimate: Command) -> None:
     found = json.loads(estimate("--about", "rows", "--json", "--fail-above", "70%").stdout)
     assert (found["rate"], found["exact"], found["population"]) == (2 / 3, True, "data")
-    assert found["counts"] == {"rows": 4, "missing": 0, "untestable": 1}
+    assert found["counts"] == {"rows": 4, "clipped": 0, "dropped": 0, "untestable": 1}
     assert [term["term"] for term in found["by_term"]][:2] == ["Christian", "Catholic"]
     assert estimate("--about", "rows", "--fail-above", "50%", "-q").exit_code == 1
     assert estimate("--fail-above", "50%", "-q").exit_code == 3
@@ -300,21 +300,21 @@ def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: 
     config.write_text(config.read_text() + '[estimate]\nabout = "rows"\n')
     done = evenhand("estimate", config, "--json")
     assert json.loads(done.stdout)["exact"], done.output
-    config.write_text(config.read_text() + "half_width = 0.1\n")
-    refused(evenhand("estimate", config), "evenhand.toml", "estimate.half_width", "not for texts")
+    config.write_text(config.read_text() + "steps = 2\n")
+    refused(evenhand("estimate", config), "evenhand.toml", "estimate.steps", "not for texts")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--population", "uniform"], ["--population", "'uniform'", "--population data", "--texts FILE"]),
-        (["--groups"], ["groups is not for texts", "samples, confidence"]),
+        (["--groups"], ["groups is not for texts", "leave it out"]),
         (["--weights", "id"], ["weights is not for texts"]),
         (["--favourable", "fine"], ["favourable is not for texts"]),
-        (["--half-width", "0.1"], ["--half-width is not for texts"]),
-        (["--interval", "lln"], ["interval is not for texts", "clopper-pearson"]),
+        (["--steps", "2"], ["--steps is not for texts"]),
+        (["--interval", "lln"], ["'lln' is for a fixed number of independent draws"]),
         (["--exact"], ["exact is not for texts"]),
-        (["--repeats", "2"], ["repeats is not for texts"]),
+        (["--repeats", "3"], ["repeats must be 1 or even"]),
         (["--data", "x.csv"], ["texts and rows cannot be combined"]),
         (["--about", "people"], ["--about must be"]),
         (["--gamma", "0.1"], ["scores"]),

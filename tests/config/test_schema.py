@@ -164,7 +164,10 @@ def test_init_of_texts_shows_every_key_and_runs_as_it_is(evenhand: Command, tmp_
     assert evenhand(*given, "--output", output).exit_code == 0
     tables = shown(output.read_text())
     assert keys_of(tables) == {key for key in KEYS if SETTINGS[key].texts}
-    assert set(tables["estimate"]) == {"about", "samples", "confidence", "tolerance", "plots", "fail_above"}
+    assert set(tables["estimate"]) == {
+        "population", "about", "samples", "half_width", "seconds", "confidence", "interval", "tolerance", "repeats",
+        "plots", "fail_above",
+    }  # fmt: skip
     assert '"findings": 1' in evenhand("audit", output, "--json").stdout
 
 

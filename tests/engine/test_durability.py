@@ -24,6 +24,7 @@ from evenhand.errors import ModelError, RunError
 from evenhand.models.client import ModelClient
 from evenhand.regression_corpus import Corpus
 from evenhand.runs.provenance import Source
+from tests.helpers import in_blocks
 
 BUDGET = eh.Budget(tests=600)
 SPACE = eh.Space([eh.Integer("age", 1, 99), eh.Integer("pay", 0, 99), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -367,7 +368,7 @@ def test_ctrl_c_in_the_last_call_or_in_a_callback_counts(way: Callable[[], None]
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("way", [press, swallowed, deaf])
 def test_ctrl_c_ends_an_estimate_whoever_swallows_it(way: Callable[[], None]) -> None:
-    found = eh.estimate(acting(100, way), SPACE, samples=9000, exact=False, chunk=64)
+    found = in_blocks(64, acting(100, way), SPACE, eh.populations.Uniform(exact=False), samples=9000)
     assert found.stop == "interrupted"
     assert 0 < found.samples < 9000
 

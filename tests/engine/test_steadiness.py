@@ -21,9 +21,9 @@ from sklearn.preprocessing import StandardScaler
 
 import evenhand as eh
 from evenhand.engine import accounting as clock
+from evenhand.engine.steadiness import in_turn
 from evenhand.errors import BudgetError, FlakyModel, RunError
-from evenhand.estimates import watching
-from evenhand.estimates.noise import in_turn
+from evenhand.estimates import survey as watching
 from evenhand.models import client as asking
 from evenhand.search import Problem, Search, judge
 from tests.text_worlds import TEAMS, team_space, team_texts
@@ -115,7 +115,7 @@ def test_a_model_that_depends_on_the_batch_is_refused(spoil: Callable[[Labels], 
             with pytest.raises(FlakyModel):
                 eh.audit(array(spoil(base)), SPACE, strategy, eh.Budget(tests=1_500), seed=seed)
         with pytest.raises(FlakyModel):
-            eh.estimate(array(spoil(base)), SPACE, exact=False, samples=1_500, seed=seed)
+            eh.estimate(array(spoil(base)), SPACE, eh.populations.Uniform(exact=False), samples=1_500, seed=seed)
     with pytest.raises(FlakyModel):
         eh.estimate(array(spoil(base)), SPACE)
 
@@ -191,7 +191,7 @@ def test_a_steady_model_is_never_accused(make: Callable[[Any, Any], Any], learne
         run = eh.audit(model, SPACE, "kosei", eh.Budget(tests=3_000), seed=seed)
         assert run.unconfirmed == 0
         assert run.unsteady is None
-        assert eh.estimate(model, SPACE, exact=False, samples=2_000, seed=seed).noise == 0
+        assert eh.estimate(model, SPACE, eh.populations.Uniform(exact=False), samples=2_000, seed=seed).noise == 0
 
 
 def test_a_model_that_takes_no_single_row_is_asked_in_pairs() -> None:
@@ -202,7 +202,7 @@ def test_a_model_that_takes_no_single_row_is_asked_in_pairs() -> None:
 
     run = eh.audit(array(picky), SPACE, "themis", eh.Budget(tests=500))
     assert run.confirmed == run.found > 0
-    assert eh.estimate(array(picky), SPACE, exact=False, samples=500).found > 0
+    assert eh.estimate(array(picky), SPACE, eh.populations.Uniform(exact=False), samples=500).found > 0
 
 
 @dataclass(frozen=True)
@@ -597,7 +597,7 @@ def test_a_slow_model_is_checked_with_few_rows(
     assert seconds * (run.rows_checked - 64) < 5
     assert run.tests > 0
     model.now = 0
-    eh.estimate(wrapped, SPACE, seconds=2)
+    eh.estimate(wrapped, SPACE, stop=eh.StopRule(seconds=2))
     assert model.now < 8
     assert eh.audit(array(fair), SPACE, "themis", eh.Budget(tests=150)).rows_checked > 1_000
 

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 import evenhand as eh
 from evenhand.cli.estimate import facts
 from evenhand.errors import UnusedWarning
-from evenhand.estimates.limits import Limit, Outcome
+from evenhand.estimates.result import Limit, Outcome
 from evenhand.models import client as asking
 from evenhand.runs.ci_formats import to_junit, to_sarif
 from evenhand.runs.exports import to_markdown
@@ -57,7 +57,7 @@ def test_an_audit_says_that_the_column_is_not_received(tmp_path):
 
 def test_an_estimate_says_it_in_place_of_a_bound():
     for found in (
-        eh.estimate(without_sex(), BY_SEX, exact=False, samples=50),
+        eh.estimate(without_sex(), BY_SEX, eh.populations.Uniform(exact=False), samples=50),
         eh.estimate(without_sex(), BY_SEX),
         eh.estimate(without_sex(), BY_SEX, "data", data=PEOPLE, favourable=1),
     ):
@@ -182,7 +182,7 @@ def test_fewer_tests_than_scores_are_no_contradiction():
     run = eh.audit(scores_of_age, BY_SEX, budget=eh.Budget(tests=100))
     assert "no decision changed in 100 families, and no score in 256 drawn to compare scores" in repr(run)
     assert "the model may not use 'sex'" in run.note
-    data = eh.estimate(scores_of_age, BY_SEX, "data", data=PEOPLE, about="rows")
+    data = eh.estimate(scores_of_age, BY_SEX, eh.populations.Data(about="rows"), data=PEOPLE)
     assert (data.exact, "may not use 'sex'" in data.note) == (True, True)
 
 
@@ -367,7 +367,7 @@ def test_what_follows_an_attribute_is_still_estimated():
     )
     model = eh.wrap(lambda frame: frame["age"] > 30)
     model.columns = ("age", "kin")
-    found = eh.estimate(model, space, exact=False, samples=300)
+    found = eh.estimate(model, space, eh.populations.Uniform(exact=False), samples=300)
     assert (found.unused, found.unaware, found.high > 0) == (("sex",), False, True)
     assert found.comparisons[0].verdict != "not received"
 

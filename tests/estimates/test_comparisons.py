@@ -12,8 +12,8 @@ from scipy import stats
 
 import evenhand as eh
 from evenhand.estimates.comparisons import Comparison, Sureness, compare, mcnemar
-from evenhand.estimates.tables import Table, Weighted, spread, tables_of
-from evenhand.estimates.words import said
+from evenhand.estimates.pair_counts import Table, Weighted, spread, tables_of
+from evenhand.estimates.result import said
 
 PAIR = eh.Space([eh.Integer("age", 0, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

@@ -11,9 +11,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import ModelError
-from evenhand.estimates.comparisons import Comparison, Sureness
-from evenhand.estimates.differences import FEWEST, Differences
-from evenhand.estimates.words import more
+from evenhand.estimates.comparisons import FEWEST, Comparison, Differences, Sureness
+from evenhand.estimates.result import more
 from tests.helpers import optional
 
 AGES, SEXES, RACES = range(1, 8), ["F", "M", "X"], ["a", "b"]
@@ -46,7 +45,7 @@ class Known:
 def measured(model: Any, seed: int, sampled: bool, **given: Any) -> eh.Estimate:
     """Ask everybody, or everybody as rows of data; both come to the same shares."""
     if not sampled:
-        return eh.estimate(model, SPACE, exact=True, seed=seed, **given)
+        return eh.estimate(model, SPACE, eh.populations.Uniform(exact=True), seed=seed, **given)
     rows = pd.DataFrame(list(itertools.product(AGES, SEXES, RACES)), columns=["age", "sex", "race"])
     return eh.estimate(model, SPACE, "data", data=rows, seed=seed, **given)
 
@@ -105,7 +104,11 @@ def test_who_is_favoured_of_three_outcomes_is_who_ranks_higher(
 def test_weights_count() -> None:
     rows = pd.DataFrame({"age": [1, 2, 3] * 20, "sex": ["F"] * 60, "race": ["a"] * 60, "w": [1.0, 2.0, 5.0] * 20})
     result = eh.estimate(
-        lambda f: 100.0 * f["age"] * (f["sex"] == "M"), SPACE, "data", data=rows, weights="w", criterion=eh.Gap(1)
+        lambda f: 100.0 * f["age"] * (f["sex"] == "M"),
+        SPACE,
+        eh.populations.Data(weights="w"),
+        data=rows,
+        criterion=eh.Gap(1),
     )
     c = next(c for c in result.comparisons if c.first == {"sex": "F"} and c.second == {"sex": "M"})
     assert c.difference == pytest.approx(-100 * np.average([1, 2, 3], weights=[1, 2, 5]))
@@ -148,7 +151,9 @@ def test_intervals_of_mean_differences_hold_for_all_comparisons_at_once() -> Non
 
     missed = 0
     for seed in range(experiments):
-        found = eh.estimate(model, space, criterion=eh.Gap(1e9), samples=100, seed=seed, exact=False)
+        found = eh.estimate(
+            model, space, eh.populations.Uniform(exact=False), criterion=eh.Gap(1e9), samples=100, seed=seed
+        )
         assert len(found.comparisons) == 10
         for c in found.comparisons:
             one, other = (numbers[:, races.index(side["race"])].mean() for side in (c.first, c.second))

@@ -12,9 +12,9 @@ from scipy import stats
 
 import evenhand as eh
 from evenhand._format import estimated, number, number_interval
+from evenhand._stats import clopper_pearson
 from evenhand.errors import DataError, EstimateError, MissingExtra, ModelError
-from evenhand.estimates.impact import ratio_ends
-from evenhand.estimates.intervals import clopper_pearson
+from evenhand.estimates.groups import ratio_ends
 from tests.helpers import optional
 
 SPACE = eh.Space(

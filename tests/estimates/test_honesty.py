@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,14 +12,14 @@ import pytest
 
 import evenhand as eh
 from evenhand._format import percent
+from evenhand._stats import Sums, fay_feuer_test, spent, weighted
 from evenhand.criteria import Criterion
 from evenhand.errors import BudgetError, DataError, EstimateError, EvenhandError, FlakyModel, ModelError
 from evenhand.estimates.comparisons import mcnemar
-from evenhand.estimates.intervals import Sums, fay_feuer_test, weighted
-from evenhand.estimates.plan import Plan
+from evenhand.estimates.estimate import Plan
 from evenhand.estimates.plots import path
-from evenhand.estimates.sequences import spent
-from tests.helpers import optional
+from evenhand.estimates.populations import Everyone, target_of
+from tests.helpers import in_blocks, optional
 
 SPACE = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 99), eh.Nominal("sex", ["F", "M"])], protected="sex")
 LINKED = eh.Space(
@@ -65,16 +66,16 @@ def certain(result: eh.Estimate) -> None:
 @pytest.mark.parametrize(("where", "criterion"), [(SPACE, None), (LINKED, None), (SPACE, Own())])
 def test_a_count_that_breaks_off_says_what_is_certain(where: eh.Space, criterion: Criterion | None) -> None:
     with pytest.raises(ModelError) as caught:
-        eh.estimate(Ends(RuntimeError("gone")), where, chunk=200, criterion=criterion)
+        in_blocks(200, Ends(RuntimeError("gone")), where, criterion=criterion)
     certain(caught.value.partial)
-    certain(eh.estimate(Ends(KeyboardInterrupt()), where, chunk=200, criterion=criterion))
+    certain(in_blocks(200, Ends(KeyboardInterrupt()), where, criterion=criterion))
     seen = []
-    stopped = eh.estimate(refuse, where, chunk=200, criterion=criterion, progress=lambda r: seen.append(r) or np.True_)
+    stopped = in_blocks(200, refuse, where, criterion=criterion, stop=lambda r: seen.append(r) or np.True_)
     certain(stopped)
     assert (len(seen), seen[0].low, seen[0].high) == (1, stopped.low, stopped.high)
     with pytest.raises(EstimateError, match="did not finish"):
         eh.remaining(stopped)
-    watched = eh.estimate(refuse, where, criterion=criterion, progress=seen.append)
+    watched = eh.estimate(refuse, where, criterion=criterion, stop=seen.append)
     assert watched.exact
     assert seen[-1].low == seen[-1].high == watched.rate
 
@@ -88,7 +89,7 @@ def test_one_heavy_row_favours_nobody() -> None:
     rows = data(2_001)
     rows["a"][0] = 0
     weights = np.r_[100.0, np.ones(2_000)]
-    result = eh.estimate(refuse, SPACE, "data", data=rows, weights=weights, favourable=True)
+    result = eh.estimate(refuse, SPACE, eh.populations.Data(weights=weights), data=rows, favourable=True)
     (pair,) = result.comparisons
     assert (pair.verdict, pair.p_value) == ("insufficient evidence", 1.0)
     assert (pair.low, pair.high) == pytest.approx((result.low, result.high))
@@ -101,7 +102,9 @@ def test_equal_weights_are_as_none() -> None:
     rows = data(500)
     rows["a"][:40] = 3
     one = eh.estimate(refuse, SPACE, "data", data=rows, favourable=True).comparisons[0]
-    two = eh.estimate(refuse, SPACE, "data", data=rows, favourable=True, weights=np.full(500, 1e300)).comparisons[0]
+    two = eh.estimate(
+        refuse, SPACE, eh.populations.Data(weights=np.full(500, 1e300)), data=rows, favourable=True
+    ).comparisons[0]
     for name in ("rate", "low", "high", "net_low", "net_high", "p_value"):
         assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-6), name
     assert one.verdict == two.verdict == "favours second"
@@ -133,24 +136,24 @@ def test_weighted_intervals_hold_at_every_look() -> None:
     assert np.mean(held) >= 0.95
     rows, seen = data(8_000), []
     rows["a"][::5] = 3
-    watched = eh.estimate(refuse, SPACE, "data", data=rows, weights=np.ones(8_000),
-                          progress=lambda r: seen.append(r) or len(seen) == 2)  # fmt: skip
+    whom = eh.populations.Data(rows, weights=np.ones(8_000))
+    watched = eh.estimate(refuse, SPACE, whom, stop=lambda r: seen.append(r) or len(seen) == 2)
     assert (watched.stop, watched.interval) == ("stopped", "Fay-Feuer at every look")
     fixed = weighted(watched.kept.verdicts(), np.ones(watched.samples))
     assert watched.low < fixed[0] < fixed[1] < watched.high
     assert (seen[-1].low, seen[-1].high) == (watched.low, watched.high)
-    certainly = eh.estimate(refuse, SPACE, "data", data=rows, weights=np.ones(8_000), about="rows",
-                            progress=lambda _: True)  # fmt: skip
+    whom = eh.populations.Data(rows, weights=np.ones(8_000), about="rows")
+    certainly = eh.estimate(refuse, SPACE, whom, stop=lambda _: True)
     assert certainly.unfinished
     assert certainly.low == pytest.approx(certainly.found / 8_000)
     assert certainly.high == pytest.approx((certainly.found + 8_000 - certainly.samples) / 8_000)
 
 
 def test_who_may_stop_gets_the_interval_that_allows_it() -> None:
-    result = eh.estimate(refuse, SPACE, exact=False, samples=3_000, progress=lambda _: None)
+    result = eh.estimate(refuse, SPACE, eh.populations.Uniform(exact=False), samples=3_000, stop=lambda _: None)
     assert (result.interval, result.stop) == ("anytime", "samples")
-    with pytest.raises(EstimateError, match="progress"):
-        eh.estimate(refuse, SPACE, samples=3_000, interval="clopper-pearson", progress=lambda _: None)
+    with pytest.raises(EstimateError, match="anytime"):
+        eh.estimate(refuse, SPACE, samples=3_000, interval="clopper-pearson", stop=lambda _: None)
 
 
 def test_all_regions_of_everyone_are_counted() -> None:
@@ -166,7 +169,7 @@ def test_all_regions_of_everyone_are_counted() -> None:
     assert left.seen == left.total
     none = eh.remaining(eh.estimate(lambda f: f["a"] > 3, where))
     assert "everyone was judged" in repr(none)
-    sampled = eh.estimate(lambda f: f["a"] > 3, where, exact=False, samples=200)
+    sampled = eh.estimate(lambda f: f["a"] > 3, where, eh.populations.Uniform(exact=False), samples=200)
     run = eh.audit(model, where, budget=eh.Budget(tests=100))
     assert "insufficient evidence" in repr(eh.remaining(sampled, run))
 
@@ -186,7 +189,7 @@ class Rarely:
 
 @pytest.mark.parametrize("call", range(3, 12))
 def test_a_rare_slip_is_noise_and_not_the_batch(call: int) -> None:
-    result = eh.estimate(Rarely(call), SPACE, exact=False, samples=8_000, chunk=4_000, repeats=None)
+    result = in_blocks(4_000, Rarely(call), SPACE, eh.populations.Uniform(exact=False), samples=8_000, repeats=None)
     assert result.low <= 0.1 <= result.high
 
 
@@ -208,7 +211,7 @@ def test_near_counts_all_who_have_no_counterpart() -> None:
     where = eh.Space([eh.Integer("a", 0, 9), eh.Nominal("sex", ["F", "M"])], protected="sex",
                      constraints=["a < 5 or sex == 'F'"])  # fmt: skip
     rows = {"a": [4] * 20 + [9] * 3, "sex": ["F"] * 23}
-    result = eh.estimate(lambda f: f["a"] > 2, where, "near", data=rows, steps=1, samples=500)
+    result = eh.estimate(lambda f: f["a"] > 2, where, eh.populations.Near(steps=1), data=rows, samples=500)
     assert result.counts["untestable"] > 100
 
 
@@ -217,7 +220,7 @@ def test_words_say_no_more_than_is_so() -> None:
     assert percent(0.9999999) == "99.99999%"
     assert percent(1) == "100%"
     rows = {"a": [1, 2, 3, 400], "b": [1] * 4, "sex": ["F", "X", "M", "M"]}
-    said = eh.estimate(refuse, SPACE, "data", data=rows, about="rows").sentence
+    said = eh.estimate(refuse, SPACE, eh.populations.Data(about="rows"), data=rows).sentence
     assert "1 of the 4 rows outside the space left out" in said
     assert "1 of the 4 rows moved to the nearest bound" in said
 
@@ -245,18 +248,19 @@ def test_arguments_are_honoured_or_refused() -> None:
     with pytest.raises(BudgetError, match="even"):
         eh.estimate(refuse, SPACE, repeats=3)
     with pytest.raises(EstimateError, match="exact"):
-        eh.estimate(refuse, SPACE, exact="no")
+        eh.estimate(refuse, SPACE, eh.populations.Uniform(exact="no"))
     with pytest.raises(EstimateError, match="Fay"):
-        eh.estimate(refuse, SPACE, "data", data=rows, weights=np.ones(50), interval="clopper-pearson")
+        eh.estimate(refuse, SPACE, eh.populations.Data(weights=np.ones(50)), data=rows, interval="clopper-pearson")
     with pytest.raises(DataError, match="weights"):
-        eh.estimate(refuse, SPACE, "data", data=rows, weights=np.full(50, np.inf))
+        eh.estimate(refuse, SPACE, eh.populations.Data(weights=np.full(50, np.inf)), data=rows)
 
 
 def test_large_families_are_not_gone_through_unasked() -> None:
     where = eh.Space([eh.Integer("a", 0, 9_999), eh.Integer("age", 0, 99), eh.Nominal("race", range(5))],
                      protected=["age", "race"])  # fmt: skip
-    assert not Plan().enumerates(where, eh.Flip(), 16_384)
-    assert Plan(exact=True).enumerates(where, eh.Flip(), 16_384)
+    for exact, whole in ((None, False), (True, True)):
+        target = target_of(Plan(eh.populations.Uniform(exact)), where, eh.Flip(), 0, 16_384)
+        assert isinstance(target.population, Everyone) == whole
 
 
 class Waver:
@@ -277,10 +281,21 @@ class Waver:
 
 def test_scores_that_waver_are_an_error_however_often_they_are_asked() -> None:
     with pytest.raises(FlakyModel):
-        eh.estimate(eh.wrap(Waver(), input="frame"), SPACE, criterion=eh.Gap(0.03), samples=1_000, exact=False)
+        eh.estimate(
+            eh.wrap(Waver(), input="frame"),
+            SPACE,
+            eh.populations.Uniform(exact=False),
+            criterion=eh.Gap(0.03),
+            samples=1_000,
+        )
     with pytest.raises(EstimateError, match="most frequent decision"):
         eh.estimate(
-            eh.wrap(Waver(), input="frame"), SPACE, criterion=eh.Gap(0.03), samples=1_000, exact=False, repeats=2
+            eh.wrap(Waver(), input="frame"),
+            SPACE,
+            eh.populations.Uniform(exact=False),
+            criterion=eh.Gap(0.03),
+            samples=1_000,
+            repeats=2,
         )
     with pytest.raises(FlakyModel):
         eh.groups(lambda f: np.random.default_rng().random(len(f)) < 0.5, SPACE, data(100), True)
@@ -293,7 +308,7 @@ def test_nothing_is_exact_or_absent_where_counterparts_were_sampled() -> None:
     def strict(frame):
         return (frame["age"] != 777).to_numpy() | (frame["a"] > 50).to_numpy()
 
-    every = eh.estimate(strict, space, "data", data=rows, about="rows")
+    every = eh.estimate(strict, space, eh.populations.Data(about="rows"), data=rows)
     some = eh.estimate(strict, space, samples=1_000)
     for result in (every, some):
         assert not result.exact
@@ -311,14 +326,14 @@ def test_weights_weigh_everything() -> None:
         p = np.where(frame["sex"] == "F", 0.4 * frame["a"] / 99, 0.45 + 0.05 * frame["a"] / 99)
         return np.c_[1 - p, p]
 
-    result = eh.estimate(slope, SPACE, "data", data=rows, weights=weights, favourable=1)
+    result = eh.estimate(slope, SPACE, eh.populations.Data(weights=weights), data=rows, favourable=1)
     gap = 0.45 + 0.05 * rows["a"] / 99 - 0.4 * rows["a"] / 99
     assert result.severity["everyone"]["mean"] == pytest.approx(np.average(gap, weights=weights))
     assert result.comparisons[0].gaps["mean"] == pytest.approx(np.average(gap, weights=weights), rel=1e-5)
     assert result.comparisons[0].gaps["advantage"] == pytest.approx(-np.average(gap, weights=weights), rel=1e-5)
     heavy = np.sort(gap[90:])
     assert heavy[0] <= result.severity["everyone"]["median"] <= heavy[-1]
-    unfair = eh.estimate(refuse, SPACE, "data", data=rows, weights=weights[::-1])
+    unfair = eh.estimate(refuse, SPACE, eh.populations.Data(weights=weights[::-1]), data=rows)
     asked, share = path(unfair)
     assert share[-1] == pytest.approx(unfair.rate)
     assert asked[-1] == 100
@@ -331,16 +346,18 @@ def test_weights_weigh_everything() -> None:
 def test_the_share_lies_in_its_own_interval() -> None:
     rows = {"a": np.arange(1_000) % 100, "b": np.arange(1_000) // 100, "sex": ["F", "M"] * 500}
     one = lambda f: ~((f["sex"] == "F") & (f["a"] < 1) & (f["b"] < 1)).to_numpy()  # noqa: E731
-    result = eh.estimate(one, SPACE, "data", data=rows, about="rows", samples=999)
+    result = eh.estimate(one, SPACE, eh.populations.Data(about="rows"), data=rows, samples=999)
     assert result.low <= result.rate <= result.high
     result.plot_convergence()
 
 
 def test_half_width_is_a_reach() -> None:
-    result = eh.estimate(lambda f: f["a"] > 3, SPACE, half_width=0.003, exact=False)
+    result = eh.estimate(
+        lambda f: f["a"] > 3, SPACE, eh.populations.Uniform(exact=False), stop=eh.StopRule(half_width=0.003)
+    )
     assert (result.stop, result.found) == ("half_width", 0)
     assert result.high <= 0.003
-    assert eh.estimate(refuse, SPACE, half_width=1e-300).exact
+    assert eh.estimate(refuse, SPACE, stop=eh.StopRule(half_width=1e-300)).exact
 
 
 @pytest.mark.parametrize(
@@ -351,11 +368,11 @@ def test_half_width_is_a_reach() -> None:
         {"interval": pd.NA},
         {"favourable": pd.NA},
         {"favourable": float("nan")},
-        {"exact": True, "samples": 3},
-        {"exact": True, "seconds": 1.0},
+        {"population": eh.populations.Uniform(exact=True), "samples": 3},
+        {"population": eh.populations.Uniform(exact=True), "stop": eh.StopRule(seconds=1.0)},
     ],
 )
-def test_odd_arguments_are_refused_in_words(given: dict[str, object]) -> None:
+def test_odd_arguments_are_refused_in_words(given: dict[str, Any]) -> None:
     with pytest.raises(EvenhandError):
         eh.estimate(refuse, SPACE, **given)
 
@@ -363,7 +380,14 @@ def test_odd_arguments_are_refused_in_words(given: dict[str, object]) -> None:
 def test_results_are_plain_values_whatever_the_arguments() -> None:
     optional("fairlearn")
     small = np.float32(0.9)
-    result = eh.estimate(refuse, SPACE, confidence=small, tolerance=np.float32(0.01), samples=1_000, exact=False)
+    result = eh.estimate(
+        refuse,
+        SPACE,
+        eh.populations.Uniform(exact=False),
+        confidence=small,
+        interval=eh.Interval(tolerance=np.float32(0.01)),
+        samples=1_000,
+    )
     json.dumps([result.to_dict(), eh.remaining(result).to_dict()], allow_nan=False)
     json.dumps(eh.groups(refuse, SPACE, data(100), True, confidence=small).to_dict(), allow_nan=False)
 
@@ -372,7 +396,7 @@ def test_data_of_a_tight_space_need_no_draws() -> None:
     names = "abc"
     space = eh.Space([eh.Integer(n, 0, 999) for n in names] + [eh.Boolean("s")], "s", ["a == b", "b == c"])
     rows = {**{n: [1, 2] for n in names}, "s": [True, False]}
-    result = eh.estimate(eh.wrap(Waverless(), input="frame"), space, "data", data=rows, about="rows")
+    result = eh.estimate(eh.wrap(Waverless(), input="frame"), space, eh.populations.Data(about="rows"), data=rows)
     assert result.samples == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import MissingExtra
-from tests.helpers import optional
+from tests.helpers import optional, with_settings
 
 SPACE = eh.Space([eh.Integer("a", 0, 999), eh.Nominal("s", ["x", "y", "z"])], protected="s")
 
@@ -35,7 +35,7 @@ def fair(frame):
 )
 @pytest.mark.parametrize("favourable", [None, 1])
 def test_every_estimate_can_be_drawn(model, kwargs, favourable) -> None:
-    estimate = eh.estimate(model, SPACE, favourable=favourable, **kwargs)
+    estimate = with_settings(model, SPACE, favourable=favourable, **kwargs)
     for plot in (estimate.plot_convergence, estimate.plot_intervals, estimate.plot_gaps):
         figure = plot()
         figure.savefig(io.BytesIO(), format="svg")
@@ -44,7 +44,7 @@ def test_every_estimate_can_be_drawn(model, kwargs, favourable) -> None:
 
 
 def test_convergence_ends_at_the_result() -> None:
-    estimate = eh.estimate(scores, SPACE, exact=False, samples=3_000)
+    estimate = eh.estimate(scores, SPACE, eh.populations.Uniform(exact=False), samples=3_000)
     line = estimate.plot_convergence().axes[0].lines[0]
     assert line.get_xdata()[-1] == 3_000
     assert line.get_ydata()[-1] == pytest.approx(100 * estimate.rate)

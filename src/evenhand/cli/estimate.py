@@ -14,18 +14,16 @@ from evenhand.cli.app import FOUND, INTERRUPTED, UNDECIDED
 from evenhand.cli.output import capital, console, echo_error, emit, fill, progress, show_facts
 from evenhand.cli.plan import AuditPlan, make_plan
 from evenhand.config.file import Config, wish
-from evenhand.config.schema import SETTINGS
+from evenhand.config.schema import SETTINGS, EstimateTable
 from evenhand.engine.accounting import Status
 from evenhand.errors import BudgetError, ConfigError, RunError
-from evenhand.estimates.estimating import estimate as measure
+from evenhand.estimates.estimate import Interval, Plan, StopRule
+from evenhand.estimates.estimate import estimate as measure
 from evenhand.estimates.groups import Groups, groups
-from evenhand.estimates.limits import Limit, Outcome
-from evenhand.estimates.plan import Plan
 from evenhand.estimates.plots import check_matplotlib
-from evenhand.estimates.result import NOT_RECEIVED, STOPS, Estimate
-from evenhand.estimates.texts import refuse
-from evenhand.estimates.watching import ProgressOnly, Reading
-from evenhand.estimates.words import noun, treated
+from evenhand.estimates.populations import named
+from evenhand.estimates.result import NOT_RECEIVED, STOPS, Estimate, Limit, Outcome, noun, treated
+from evenhand.estimates.survey import ProgressOnly, Reading
 from evenhand.spaces.base import table as table_of
 
 MOST_TERMS, MOST_DECISIONS = 40, 6
@@ -81,34 +79,39 @@ def _check(config: Config) -> None:
         if Path(wanted.plots).is_file():
             raise ConfigError("must be a folder, not a file", parameter="plots", value=wanted.plots)
     if config.text is not None:
-        rows = [one.key for one in SETTINGS.values() if one.table == "estimate" and not one.texts]
-        refuse(**{key: getattr(wanted, key) for key in rows} | {"groups": wanted.groups or None})
-    Plan(**wanted.given(*Plan.__dataclass_fields__))
+        for one in SETTINGS.values():
+            if one.table == "estimate" and not one.texts and config.given(one):
+                value = getattr(wanted, one.key)
+                raise ConfigError("is not for texts", parameter=one.key, value=value, remedy="leave it out")
+    Plan(**_arguments(wanted))
+
+
+def _arguments(wanted: EstimateTable, data: Any = None, progress: ProgressOnly | None = None) -> dict[str, Any]:
+    """Turn settings into arguments of an estimate."""
+    return {
+        "population": named(wanted.population or "uniform", data, **wanted.given("weights", "about", "steps", "exact")),
+        "interval": Interval(wanted.interval, **wanted.given("experiments", "tolerance")),
+        "stop": StopRule(wanted.half_width, wanted.seconds, progress),
+        **wanted.given("samples", "confidence", "repeats"),
+    }
 
 
 def _measure(plan: AuditPlan, config: Config, shown: bool) -> Estimate:
-    others = ("groups", "plots", "fail_above", "favourable", "order")
-    settings = {key: value for key, value in config.estimate.given().items() if key not in others}
-    if (favourable := wish(config.estimate)) is not None:
-        settings["favourable"] = favourable
-    if config.audit.chunk is not None:
-        settings["chunk"] = config.audit.chunk
-    budget = Budget(tests=settings.get("samples"), seconds=settings.get("seconds"))
-    with progress(shown and not plan.space.supports("texts")) as show:
+    wanted = config.estimate
+    budget = Budget(tests=wanted.samples, seconds=wanted.seconds)
+    with progress(shown) as show:
 
         def watch(reading: Reading) -> None:
             assert show is not None
             show(Status(reading.samples, reading.found, reading.rows, reading.seconds, budget))
 
         return measure(
-            plan.model,
+            plan.model.with_options(batch_size=config.audit.chunk, timeout=plan.timeout),
             plan.space,
-            **settings,
-            data=None if settings.get("population", "uniform") == "uniform" else plan.data,
+            favourable=wish(wanted),
             criterion=plan.criterion,
             seed=plan.seed,
-            timeout=plan.timeout,
-            progress=None if show is None else ProgressOnly(watch),
+            **_arguments(wanted, plan.data, None if show is None else ProgressOnly(watch)),
         )
 
 
@@ -147,19 +150,17 @@ def _exit(found: Estimate, limit: Limit | None, outcome: Outcome | None, quiet: 
 def show(found: Estimate, figures: Groups | None) -> None:
     """Print an estimate: a sentence, a table, who is favoured, and the groups."""
     out = console()
-    first, *lines = repr(found).removeprefix("Estimate: ").splitlines()
-    fill(capital(first) + ".", out)
+    fill(capital(found.sentence) + ".", out)
     show_facts(facts(found), out)
-    for line in lines:
-        fill(line.strip(), out, "  ", "    ")
+    for line in found.details:
+        fill(line, out, "  ", "    ")
     if found.terms:
         out.print(_by_term(found))
     if figures is not None:
-        head, *lines = repr(figures).removeprefix("Groups: ").splitlines()
         out.print()
-        fill(capital(head) + ":", out)
-        for line in lines:
-            fill(line.strip(), out, "  ", "    ")
+        fill(capital(figures.sentence) + ":", out)
+        for line in figures.details:
+            fill(line, out, "  ", "    ")
 
 
 def facts(found: Estimate) -> list[tuple[str, str]]:
@@ -182,7 +183,7 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
         ("interval", ends),
         ("verdict", found.verdict),
         ("judged", f"{found.samples:,} {who}, of which {found.found:,} are {how}"),
-        ("model rows", f"{found.rows:,}, plus {found.rows_checked:,} to confirm"),
+        ("model rows", f"{found.rows:,}, plus {found.rows_checked:,} for checks"),
         ("seconds", seconds(found.seconds)),
         ("ended", f"because {'all were judged' if found.stop == 'exhausted' else STOPS[found.stop]}"),
     ]
@@ -196,7 +197,9 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     counts = found.counts
     if counts.get("untestable"):
         rows.append(("no term" if texts else "no counterpart", f"{counts['untestable']:,} {who}"))
-    if counts.get("clipped") or counts.get("dropped"):
+    if texts and counts.get("dropped"):
+        rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
+    elif counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
     if found.sampled:

@@ -228,7 +228,7 @@ def wish(table: EstimateTable | RepairTable) -> Any:
     >>> wish(EstimateTable(favourable="granted"))
     'granted'
     """
-    from evenhand.estimates.favour import Order
+    from evenhand.estimates.pair_counts import Order
 
     if not table.order:
         return table.favourable

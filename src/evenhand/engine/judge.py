@@ -70,26 +70,12 @@ def ask(asker: ModelProbe, families: Families) -> Judged:
     return Judged(families, outputs, asker.criterion.judge(outputs))
 
 
-def ask_mixed(asker: ModelProbe, families: Families, seed: int, chunk: int) -> tuple[Judged, int]:
-    """Ask about families in another order, their members apart, in batches of other sizes; return also the rows asked.
-
-    >>> from evenhand.criteria import Flip
-    >>> from evenhand.models.wrap import wrap
-    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
-    >>> space = Space([Integer("age", 0, 99), Boolean("member")], protected="member")
-    >>> asker = ModelProbe(wrap(lambda frame: frame["member"]), space, Flip())
-    >>> judged, rows = ask_mixed(asker, space.families(space.individuals([[3, 0], [4, 0]]), 0), 0, 100)
-    >>> judged.outputs.labels.tolist(), rows
-    ([[False, True], [False, True]], 4)
-    """
+def _ask_mixed(asker: ModelProbe, families: Families, seed: int, chunk: int) -> Outputs:
+    """Ask about families in another order, their members apart, in batches of other sizes."""
     rows = families.asked
     order = np.random.default_rng([seed, len(rows)]).permutation(len(rows))
-    before = asker.asking.calls.rows
     labels, scores = scattered(asker, rows, order, chunk)
-    asked = asker.asking.calls.rows - before
-    spread = None if scores is None else families.to_grid(scores)
-    outputs = Outputs(families.to_grid(labels), spread, families.own)
-    return Judged(families, outputs, asker.criterion.judge(outputs)), asked
+    return Outputs(families.to_grid(labels), None if scores is None else families.to_grid(scores), families.own)
 
 
 def blocks(ground: BoundSpace, people: Any, rows: int = CHUNK) -> Iterator[Any]:
@@ -209,7 +195,7 @@ class Judge:
     def _repeated(self, families: Families) -> Judged:
         # In another order each time: what a position in the batch changes is then voted out like other noise.
         turns = range(2 * self.half)
-        said = [ask_mixed(self.asker, families, self.seed + turn, self.chunk)[0].outputs for turn in turns]
+        said = [_ask_mixed(self.asker, families, self.seed + turn, self.chunk) for turn in turns]
         codes = np.stack([self._decisions.encode(_labels(one).ravel()) for one in said])
         halves = [self._usual(part) for part in (codes[: self.half], codes[self.half :])]
         usual, shape = self._decisions.decode(self._usual(codes)), _labels(said[0]).shape

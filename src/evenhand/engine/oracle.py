@@ -370,21 +370,11 @@ class Oracle(Ledger):
 
     def record(self, judged: Judged, digest: str) -> Frame:
         """Check that the model answers steadily, and write down what it said of a block."""
-        families, outputs, judgement = judged.families, judged.outputs, judged.verdicts
+        families, outputs = judged.families, judged.outputs
         with self.clock.paused():
             self._refuse_noise(*self.steadiness.check(families, outputs))
-        found = np.flatnonzero(judgement.unfair)
-        first, second = judgement.first[found], judgement.second[found]
-        assert outputs.labels is not None
-        decisions = self.findings.coding
-        arrays = {
-            "unfair": np.packbits(judgement.unfair),
-            **self.findings.pack(families, found, first, second),
-            "decision": decisions.encode(outputs.labels[found, first]),
-            "counterpart_decision": decisions.encode(outputs.labels[found, second]),
-        }
-        if outputs.scores is not None:
-            arrays["gap"] = judgement.gap[found]
+        written = self.findings.written(judged, np.flatnonzero(judged.unfair))
+        arrays = {"unfair": np.packbits(judged.unfair), **written}
         if self.asker.contrasts:
             arrays |= self._rivals(families, outputs)
         if families.legal is not None:
@@ -393,7 +383,7 @@ class Oracle(Ledger):
             "tests": len(families),
             "rows": int(families.places.sum()) * self.asker.cost,
             "digest": digest,
-            "decisions": list(decisions.values),
+            "decisions": list(self.findings.coding.values),
         }
         frame = Frame("test", header, arrays)
         self.store(frame)

@@ -509,3 +509,39 @@ def same(labels: Labels, before: Labels, tolerance: float = TOLERANCE) -> Mask:
 def close(scores: npt.NDArray[Any], before: npt.NDArray[Any], tolerance: float = ROUNDING) -> Mask:
     """Tell which scores are the same but for rounding, which goes with the size of the largest."""
     return np.asarray(np.abs(scores - before) <= tolerance * max(np.abs(before).max(initial=0.0), TOLERANCE))
+
+
+SHUFFLES = 1_000
+"""How many shuffles of noisy answers must repeat less often than these before they are said to come in turn."""
+
+
+def in_turn(codes: npt.NDArray[Any]) -> bool:
+    """Tell whether whole batches came back too often, as of replicas that answer in turn, for chance to have done it.
+
+    ``codes`` are the answers to the same rows in the same order, one row of them for each time.
+
+    >>> in_turn(np.tile([[0] * 20, [1] * 20], (4, 1)))
+    True
+    >>> in_turn(np.random.default_rng(0).integers(0, 2, (8, 20)))
+    False
+    """
+    again = repeated_pairs(codes)
+    codes = codes[:, (codes != codes[0]).any(axis=0)]
+    if not again or codes.shape[1] < 2:
+        # One noisy row shows nothing: its own noise looks the same.
+        return False
+    rng = np.random.default_rng(0)
+    # If each row were noisy by itself, any order of its answers would be as likely as the one that came.
+    return all(repeated_pairs(rng.permuted(codes, axis=0)) < again for _ in range(SHUFFLES))
+
+
+def repeated_pairs(codes: npt.NDArray[Any]) -> int:
+    """Count the pairs of batches whose answers are the same for every row.
+
+    >>> repeated_pairs(np.array([[0, 1], [1, 1], [0, 1], [0, 1]]))
+    3
+    """
+    # A number for each batch, which differs where the answers do.
+    names = codes.astype(np.int64) @ np.random.default_rng(0).integers(1, 2**62, codes.shape[1])
+    _, times = np.unique(names, return_counts=True)
+    return int((times * (times - 1)).sum()) // 2

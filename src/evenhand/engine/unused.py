@@ -21,8 +21,7 @@ from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
     from evenhand.engine.probe import ModelProbe
-    from evenhand.spaces.base import Families
-    from evenhand.spaces.text.space import TextSpace
+    from evenhand.spaces.base import AnySpace, Families
 
 SCORED = 256
 """Families whose scores are compared where nothing was found."""
@@ -37,7 +36,7 @@ def unread(asker: ModelProbe) -> tuple[str, ...]:
     return asker.model.unread(asker.space.names) if asker.ground.supports("attributes") else ()
 
 
-def unreached(space: Space | TextSpace, unused: Sequence[str]) -> frozenset[str]:
+def unreached(space: AnySpace, unused: Sequence[str]) -> frozenset[str]:
     """Name the protected attributes that do not reach the model, nor does anything that follows them.
 
     >>> from evenhand.spaces.attributes import Boolean, Integer
@@ -50,7 +49,7 @@ def unreached(space: Space | TextSpace, unused: Sequence[str]) -> frozenset[str]
     return frozenset(name for name in space.protected if name in unused and not links[name])
 
 
-def is_unaware(space: Space | TextSpace, unused: Sequence[str]) -> bool:
+def is_unaware(space: AnySpace, unused: Sequence[str]) -> bool:
     """Tell whether no protected attribute reaches the model, nor anything that follows one.
 
     >>> from evenhand.spaces.attributes import Boolean, Integer
@@ -103,7 +102,7 @@ def changed(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 
 
 def statement(
-    space: Space | TextSpace,
+    space: AnySpace,
     unused: Sequence[str],
     found: int,
     families: int,

@@ -1,11 +1,22 @@
 """Measuring: how common discrimination is, how severe, against whom, and how sure that is."""
 
-from evenhand.estimates.estimating import estimate
-from evenhand.estimates.favour import Order
-from evenhand.estimates.group_rates import Group
-from evenhand.estimates.groups import Groups, groups
+from evenhand.estimates.estimate import Interval, StopRule, estimate
+from evenhand.estimates.groups import Group, Groups, groups
+from evenhand.estimates.pair_counts import Order
 from evenhand.estimates.remaining import Remaining, remaining
 from evenhand.estimates.result import Estimate
-from evenhand.estimates.watching import Reading
+from evenhand.estimates.survey import Reading
 
-__all__ = ["Estimate", "Group", "Groups", "Order", "Reading", "Remaining", "estimate", "groups", "remaining"]
+__all__ = [
+    "Estimate",
+    "Group",
+    "Groups",
+    "Interval",
+    "Order",
+    "Reading",
+    "Remaining",
+    "StopRule",
+    "estimate",
+    "groups",
+    "remaining",
+]

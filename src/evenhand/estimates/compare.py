@@ -12,20 +12,17 @@ from evenhand._format import level, percent, points, points_interval
 from evenhand.criteria import Criterion
 from evenhand.engine.judge import Judge
 from evenhand.engine.probe import ModelProbe
-from evenhand.engine.steadiness import Steadiness, noisy
 from evenhand.errors import RunError
 from evenhand.estimates.comparisons import Sureness, mcnemar
-from evenhand.estimates.plan import Plan
-from evenhand.estimates.populations import Everyone
-from evenhand.estimates.subject import subject_of
-from evenhand.estimates.survey import UNTESTABLE, nobody
+from evenhand.estimates.estimate import CHUNK, Plan, measured
+from evenhand.estimates.pair_counts import Favour
+from evenhand.estimates.populations import Everyone, target_of
 from evenhand.runs.provenance import model_of
 from evenhand.runs.replay import check_model
 from evenhand.runs.run import Run, check_arguments
-from evenhand.spaces.base import Families, require
+from evenhand.spaces.base import require
 from evenhand.spaces.tabular import Space
 
-CHUNK = 16_384
 Positions = npt.NDArray[np.int64]
 
 
@@ -150,7 +147,7 @@ def compare(
         asker = ModelProbe(model_of(run, model, name=name), run.space, criterion, timeout)
         check_model(run, asker)
         askers.append(asker)
-    rates = _rates(askers, run_a.space, criterion, Plan(samples=samples, confidence=confidence), seed)
+    rates = _rates(askers, run_a.space, criterion, Plan(samples=samples, confidence=confidence, repeats=1), seed)
     still, new = _unfair(askers[1], run_a), ~_unfair(askers[0], run_b)
     return Compared(
         run_a,
@@ -199,47 +196,25 @@ def _differing(first: Space, second: Space) -> str:
 
 def _unfair(asker: ModelProbe, run: Run) -> npt.NDArray[np.bool_]:
     """Judge every finding of a run by a model: whether anybody of the family is treated differently."""
-    judge, size = Judge(asker, run.identity.seed), _size(asker)
-    out = np.zeros(run.found, dtype=bool)
-    for start in range(0, run.found, size):
-        people = run.pairs.individuals("individual", slice(start, start + size))
-        out[start : start + size] = judge.judge(judge.families(people)).unfair
-    return out
+    judge = Judge(asker, run.identity.seed)
+    parts = [slice(at, at + CHUNK) for at in range(0, run.found, CHUNK)]
+    found = [judge.unfair(run.pairs.individuals("individual", part)) for part in parts]
+    return np.concatenate([np.zeros(0, dtype=bool), *found])
 
 
 def _rates(askers: list[ModelProbe], space: Space, criterion: Criterion, plan: Plan, seed: int) -> Rates:
     """Have both models judge the same individuals and count who is treated differently by which."""
-    subject = subject_of(plan, space, criterion, None, None, seed, CHUNK)
-    judges = [Judge(asker, seed) for asker in askers]
-    population = subject.population
-    whole = isinstance(population, Everyone) and not population.singly
-    wanted = plan.wanted if population.size is None else population.size
-    counts, at, judged, size = np.zeros(4, dtype=np.int64), 0, 0, _size(askers[0])
-    while judged < wanted and (population.size is None or at < population.size):
-        people, at = population.take(at, min(size, wanted - judged))
-        if not whole and not len(people):
-            continue
-        families = judges[0].families(people)
-        judged += len(people) if population.size is not None else len(families)
-        if not len(families):
-            if not counts.sum() and judges[0].untestable >= UNTESTABLE:
-                raise nobody(space, judges[0].untestable, 0)
-            continue
-        if not counts.sum():
-            _check_steady(judges, families)
-        first, second = (judge.judge(families).unfair for judge in judges)
-        members = families.places if whole else np.ones(len(families), dtype=np.int64)
-        counts += np.bincount(2 * first + second, weights=members, minlength=4).astype(np.int64)
-    if not counts.sum():
-        raise nobody(space, judges[0].untestable, 0)
-    return _counted(counts, plan.confidence, isinstance(population, Everyone))
-
-
-def _check_steady(judges: list[Judge], families: Families) -> None:
-    for judge in judges:
-        waver, rows = Steadiness(judge.asker, judge.seed, judge.chunk).check_rows(families.asked)
-        if waver:
-            raise noisy(waver, rows, judge.asker.model.name)
+    target = target_of(plan, space, criterion, seed, CHUNK)
+    surveys = []
+    for asker in askers:
+        found, survey = measured(plan, target, asker, Favour(asker.model, None), seed, CHUNK, keep_all=True)
+        if found.stop == "interrupted":
+            raise KeyboardInterrupt
+        surveys.append(survey)
+    first, second = (np.concatenate(survey.verdicts or []) for survey in surveys)
+    members = np.concatenate(surveys[0].places) if surveys[0].places else None
+    counts = np.bincount(2 * first + second, weights=members, minlength=4).astype(np.int64)
+    return _counted(counts, plan.confidence, isinstance(target.population, Everyone))
 
 
 def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> Rates:
@@ -266,7 +241,3 @@ def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> R
         confidence,
         exact,
     )
-
-
-def _size(asker: ModelProbe) -> int:
-    return max(1, CHUNK // asker.space.width)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand._format import level, percent
+from evenhand._stats import anytime
 from evenhand.errors import MissingExtra
-from evenhand.estimates.sequences import anytime
-from evenhand.estimates.words import listed
+from evenhand.estimates.result import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ def convergence(estimate: Estimate) -> Figure:
             label=f"result ({estimate.interval})",
         )
     axes.set_xscale("log")
-    axes.set_xlabel("texts asked" if estimate.space.noun == "text" else "individuals asked")
+    axes.set_xlabel("texts asked" if estimate.space.supports("texts") else "individuals asked")
     axes.set_ylabel("treated differently, %")
     axes.set_ylim(0, min(100, 100 * max(top, float(share[-1])) * 1.2) or 1)
     axes.legend(frameon=False)
@@ -73,7 +73,7 @@ def path(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
 
 def intervals(estimate: Estimate) -> Figure:
     """Draw the comparisons that differ most, with their intervals."""
-    if estimate.space.noun == "text":
+    if estimate.space.supports("texts"):
         figure, axes = _figure(6.4, 3.2)
         _say(axes, "texts are not compared by pairs of values")
         return figure

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import high, interval, level, percent, to_plain
+from evenhand._stats import at_most, clopper_pearson
 from evenhand.errors import EstimateError
-from evenhand.estimates.intervals import at_most, clopper_pearson
 from evenhand.estimates.result import Estimate
 from evenhand.runs.run import Run
 from evenhand.spaces.base import require, table
@@ -95,7 +95,7 @@ def remaining(estimate: Estimate, run: Run | None = None) -> Remaining:
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer(n, 0, 99) for n in "abc"] + [eh.Boolean("sex")], protected="sex")
     >>> model = lambda f: (f["a"] < 50) & f["sex"] | (f["b"] < 50) & ~f["sex"]
-    >>> left = eh.remaining(eh.estimate(model, space, exact=False, samples=5000))
+    >>> left = eh.remaining(eh.estimate(model, space, eh.populations.Uniform(exact=False), samples=5000))
     >>> left.undiscovered
     0.0
     """

@@ -1,34 +1,46 @@
-"""What an estimate is: a share, its interval, who is favoured, and how it came about."""
+"""What an estimate is: a share, its interval, who is favoured, in figures and in words; and limits on it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import to_plain
-from evenhand.criteria import Criterion
+from evenhand._format import (
+    Figure,
+    Sentence,
+    estimated,
+    high,
+    interval,
+    level,
+    number_interval,
+    percent,
+    phrase,
+    plain,
+    size,
+    to_plain,
+)
+from evenhand._validate import is_int
+from evenhand.budget import StopReason
+from evenhand.criteria import Criterion, Flip
 from evenhand.engine.unused import is_unaware, statement, unreached, unread
-from evenhand.estimates.bounds import UNFINISHED, Aim, bounds
+from evenhand.errors import BudgetError
 from evenhand.estimates.comparisons import Comparison, Sureness, compare, count, summary
-from evenhand.estimates.favour import wish_json
-from evenhand.estimates.plan import Plan
-from evenhand.estimates.populations import Drawn, Everyone
-from evenhand.estimates.subject import SurveyTarget
-from evenhand.estimates.survey import Kept, Survey
-from evenhand.estimates.tables import Table
-from evenhand.estimates.terms import Term, frame_of
-from evenhand.estimates.watching import Watch
-from evenhand.estimates.words import ALL_ROWS, listed, more_of, said, sentence
-from evenhand.spaces.tabular import Space
-from evenhand.spaces.text.space import TextSpace
+from evenhand.estimates.pair_counts import KEPT, Table, Term, frame_of, wish_json
+from evenhand.estimates.populations import Everyone, Near, RowDraws, Target, Uniform
+from evenhand.estimates.survey import UNFINISHED, Kept, Survey, Watch, bounds
+from evenhand.spaces.base import AnySpace, table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Plot
+
+    from evenhand.estimates.estimate import Plan
+    from evenhand.runs.run import Run
 
 STOPS = {
     "samples": "all samples were taken",
@@ -41,6 +53,11 @@ STOPS = {
 SHOWN = 8
 NOT_RECEIVED = "not received"
 """The verdict and the interval where nothing protected reaches the model."""
+ALL_SAMPLED = "each was compared with a sample of its"
+ALL_ROWS = "all rows, counterparts sampled"
+"""The interval of rows that were all judged, but each by a sample of its counterparts."""
+LONGEST = 60
+"""Characters of a decision that are shown within a sentence."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +109,7 @@ class Estimate:
     criterion: Criterion
     favourable: Any
     tolerance: float
-    space: Space | TextSpace = field(repr=False)
+    space: AnySpace = field(repr=False)
     shares: tuple[Share, ...] = field(repr=False)
     comparisons: tuple[Comparison, ...] = field(repr=False)
     """Pairs of values of each protected attribute, then of combinations of several."""
@@ -209,18 +226,21 @@ class Estimate:
         }
         return {name: to_plain(value) for name, value in out.items()}
 
-    def __repr__(self) -> str:
-        lines = [f"Estimate: {self.sentence}"]
-        lines += [f"  {self.note}"] if self.note and not self.unaware else []
+    @property
+    def details(self) -> list[str]:
+        """Who is favoured, in a line for each comparison, and other remarks."""
+        lines = [self.note] if self.note and not self.unaware else []
         shown = [c for c in self.comparisons if c.verdict not in ("none found", NOT_RECEIVED)]
         told = self.favourable is not None or any(c.difference is not None for c in shown)
         if len(self.comparisons) > 1 or told:
             shown = sorted(shown, key=lambda c: (len(c.first), -abs(c.net or c.rate)))[:SHOWN]
-            lines += [f"  {said(c, self.score_of, self.confidence)}" for c in shown]
+            lines += [said(c, self.score_of, self.confidence) for c in shown]
             rest = len(self.comparisons) - len(shown)
-            lines += [f"  and {rest:,} more comparisons, see by_pair and by_combination"] * bool(shown and rest)
-        lines += [f"  {one}" for one in self._by_scores()]
-        return "\n".join(lines)
+            lines += [f"and {rest:,} more comparisons, see by_pair and by_combination"] * bool(shown and rest)
+        return lines + self._by_scores()
+
+    def __repr__(self) -> str:
+        return "\n  ".join([f"Estimate: {self.sentence}", *self.details])
 
     def _by_scores(self) -> list[str]:
         """Say which terms the scores differ by most, where that is clear."""
@@ -229,29 +249,29 @@ class Estimate:
         lines = [more_of(term, self.score_of, self.confidence) for term in clear[:SHOWN]]
         return lines + [f"and {len(clear) - SHOWN:,} more terms, see by_term"] * (len(clear) > SHOWN)
 
-    def plot_convergence(self) -> Figure:
+    def plot_convergence(self) -> Plot:
         """Draw how the share settled while the sample grew, within the interval that holds at every moment."""
         from evenhand.estimates.plots import convergence
 
         return convergence(self)
 
-    def plot_intervals(self) -> Figure:
+    def plot_intervals(self) -> Plot:
         """Draw who is favoured, with intervals: net differences where it is known what people want, else rates."""
         from evenhand.estimates.plots import intervals
 
         return intervals(self)
 
-    def plot_gaps(self) -> Figure:
+    def plot_gaps(self) -> Plot:
         """Draw how far apart the scores of counterparts are."""
         from evenhand.estimates.plots import gaps
 
         return gaps(self)
 
 
-def make(plan: Plan, subject: SurveyTarget, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
+def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
     """Make an estimate of a survey."""
-    watched = plan.watched or watch.may_stop or stop in ("stopped", "interrupted")
-    aim, judge, asker = subject.aim, survey.judge, survey.judge.asker
+    watched = plan.watched or plan.stop.may_stop or stop in ("stopped", "interrupted")
+    aim, judge, asker, terms = target.aim, survey.judge, survey.judge.asker, survey.terms
     found = bounds(plan, aim, survey, watched)
     # Of a model that wavers, as in the interval itself, half of the risk goes to the bound on the misjudged.
     confidence = 1 - (1 - plan.confidence) / 2 if judge.half else plan.confidence
@@ -259,17 +279,19 @@ def make(plan: Plan, subject: SurveyTarget, survey: Survey, stop: str, watch: Wa
     misjudged = found.noise * survey.tabled
     known = (survey.found, survey.samples, found.low, found.high)
     even = aim.weights is None
-    sure = Sureness(confidence, plan.tolerance, watched, everyone, misjudged, survey.looks, known, even)
+    sure = Sureness(confidence, plan.interval.tolerance, watched, everyone, misjudged, survey.looks, known, even)
     # Of a count that did not come to its end nothing is known about single pairs.
     tables = [] if found.name == UNFINISHED else survey.tables
-    directed, width = survey.favour.favourable is not None, survey.width
+    directed, width = survey.favour.favourable is not None, survey.width if terms is None else terms.width
     unused = unread(asker)
     # What does not reach the model is not estimated: nobody can be treated differently by it.
     apart = unreached(survey.space, unused)
     low, high, interval = found.low, found.high, _named(found.name, survey)
     if is_unaware(survey.space, unused) and not survey.found:
         low, high, interval = 0.0, 0.0, interval if interval == "exact" else NOT_RECEIVED
-    untestable = judge.untestable + subject.counts.get("untestable", 0)
+    counts = {**target.counts, "untestable": judge.untestable + target.counts.get("untestable", 0)}
+    if judge.exclude is not None:
+        counts["left_out"] = judge.left_out
     return Estimate(
         rate=found.rate,
         low=low,
@@ -278,14 +300,14 @@ def make(plan: Plan, subject: SurveyTarget, survey: Survey, stop: str, watch: Wa
         interval=interval,
         samples=survey.samples,
         found=survey.found,
-        population=plan.population,
-        about=_about(plan, aim, survey),
+        population=plan.population.name,
+        about=_about(plan, target, survey),
         stop=stop,
         rows=judge.rows,
         rows_checked=survey.checked,
         seconds=watch.seconds,
         seed=seed,
-        counts={**subject.counts, "untestable": untestable} | ({"left_out": judge.left_out} if judge.exclude else {}),
+        counts=counts,
         noise=survey.noise,
         repeats=max(1, 2 * judge.half),
         misjudged=found.noise,
@@ -293,13 +315,14 @@ def make(plan: Plan, subject: SurveyTarget, survey: Survey, stop: str, watch: Wa
         model=asker.model.name,
         criterion=asker.criterion,
         favourable=survey.favour.favourable,
-        tolerance=float(plan.tolerance),
+        tolerance=float(plan.interval.tolerance),
         space=survey.space,
         shares=tuple(_share(table, sure, apart) for table in tables),
         comparisons=tuple(compare(tables, sure, directed, width is not None and survey.favour.turned(width), apart)),
         score_of=() if width is None else survey.favour.scored(width),
         points=survey.points,
         kept=survey.kept,
+        terms=() if terms is None else terms.shares(lambda found, n: sure.at_once(n).difference(found)),
         families=survey.families,
         unused=unused,
     )
@@ -323,20 +346,24 @@ def _share(table: Table, sure: Sureness, unreached: frozenset[str]) -> Share:
     return Share(table.attributes, compared, found, rate, float(low), float(high))
 
 
-def _about(plan: Plan, aim: Aim, survey: Survey) -> str:
+def _about(plan: Plan, target: Target, survey: Survey) -> str:
     if isinstance(survey.population, Everyone):
         if survey.judge.left_out:
             return f"legal individuals such as the {survey.samples:,} whom the repair did not use"
         return f"all {survey.samples:,} legal individuals" if survey.complete else "all legal individuals"
-    if plan.population == "uniform":
+    if isinstance(plan.population, Uniform):
         return "uniformly drawn legal individuals"
-    if plan.population == "near":
-        return f"individuals within {plan.steps} steps of the data's rows"
-    rows = "weighted rows" if aim.weights is not None or isinstance(survey.population, Drawn) else "rows"
-    if aim.rows:
+    if isinstance(plan.population, Near):
+        return f"individuals within {plan.population.steps} steps of the data's rows"
+    texts = survey.space.supports("texts")
+    rows = "texts" if texts else "rows"
+    if target.aim.weights is not None or isinstance(survey.population, RowDraws):
+        rows = f"weighted {rows}"
+    which = " with a protected term" if texts else ""
+    if target.aim.rows:
         size = survey.population.size
-        return f"the data's {rows}" if size is None else f"the data's {size:,} {rows}"
-    return f"the people of whom the data's {rows} are a random sample"
+        return f"the data's {rows}{which}" if size is None else f"the data's {size:,} {rows}{which}"
+    return f"texts like those given{which}" if texts else f"the people of whom the data's {rows} are a random sample"
 
 
 def _frame(comparisons: list[Comparison]) -> pd.DataFrame:
@@ -356,3 +383,244 @@ def _frame(comparisons: list[Comparison]) -> pd.DataFrame:
         )
     columns = [name for name in Comparison.__dataclass_fields__ if name != "gaps"]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
+
+
+def listed(values: dict[str, object]) -> str:
+    """Write protected values as a reader says them.
+
+    >>> listed({"sex": "F", "race": "black"})
+    'sex F, race black'
+    """
+    return ", ".join(phrase(name, value) for name, value in values.items())
+
+
+def treated(space: AnySpace, criterion: Criterion) -> str:
+    """Say what is counted of people, after "are".
+
+    Whoever sees two decisions in a family differs from one of them. Scores are compared of any two of a family, and of
+    more than two values those farthest apart need not be anybody's own.
+
+    >>> from evenhand.criteria import Gap
+    >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
+    >>> space = Space([Integer("age", 1, 9), Nominal("race", ["A", "B", "C"])], protected="race")
+    >>> treated(space, Flip()), treated(space, Gap(0.2))
+    ('treated differently', 'such that some two values of race are treated differently')
+    """
+    texts = space.supports("texts")
+    if criterion == Flip() or (not texts and table(space).combinations <= 2):
+        return "treated differently"
+    what = "words" if texts else "values" if len(space.protected) == 1 else "combinations"
+    return f"such that some two {what} of {' and '.join(map(plain, space.protected))} are treated differently"
+
+
+def noun(space: AnySpace) -> str:
+    """Name those who are asked.
+
+    >>> from evenhand.spaces.text.space import TextSpace
+    >>> noun(TextSpace("religion"))
+    'texts'
+    """
+    return f"{space.noun}s"
+
+
+def sentence(e: Estimate) -> str:
+    """Say the share, what it is of, and how sure it is."""
+    sure, of, how = level(e.confidence), e.about, treated(e.space, e.criterion)
+    texts = e.space.supports("texts")
+    none, each = ("none", "some were compared with a sample of their") if texts else ("nobody", ALL_SAMPLED)
+    more = f"; {each} counterparts only, so the share may be higher" if e.sampled else ""
+    if e.repeats > 1:
+        more += (
+            f"; the model gave two answers to {percent(e.noise)} of the rows that were asked twice, so each was asked "
+            f"{e.repeats} times and the most frequent answer counts"
+        )
+    more += _rows_lost(e.counts, texts)
+    if e.unaware and not e.found:
+        return f"{e.note}{more}"
+    if e.unfinished:
+        return (
+            f"{e.samples:,} of {of} were judged before it ended, of whom {e.found:,} are {how}; so, "
+            f"whoever is left, {interval(e.low, e.high)} of all of them are{more}"
+        )
+    if e.sampled and e.interval == ALL_ROWS:
+        many = percent(e.rate) if e.found else none
+        return f"{many} of {of} {'are' if e.found else 'is'} found to be {how}; every one was judged{more}"
+    if e.exact:
+        if not e.found:
+            return f"{none} of {of} is {how}; every one was judged{more}"
+        return f"exactly {percent(e.rate)} of {of} are {how}; every one was judged{more}"
+    if not e.found:
+        what = "would be found so by these counterparts" if e.sampled else ""
+        bound = f"at most {high(e.high)} {what}".strip()
+        return f"{none} of {e.samples:,} asked is {how}: {bound} with {sure} confidence, of {of}{more}"
+    return (
+        f"{percent(e.rate)} of {of} are {how}, {interval(e.low, e.high)} with {sure} "
+        f"confidence ({e.found:,} of {e.samples:,} asked; {e.interval}){more}"
+    )
+
+
+def _rows_lost(counts: dict[str, int], texts: bool) -> str:
+    dropped, clipped, rows, used = (counts.get(name, 0) for name in ("dropped", "clipped", "rows", "left_out"))
+    lost = "texts missing" if texts else "rows outside the space left out"
+    out = f"; {dropped:,} of the {rows:,} {lost}" if dropped else ""
+    out += f"; {clipped:,} of the {rows:,} rows moved to the nearest bound of the space" if clipped else ""
+    return out + (f"; {used:,} {'that' if texts else 'whom'} the repair used left out" if used else "")
+
+
+def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence | None:
+    """Say who of the two gets more, and how much on average; None where no numbers were compared.
+
+    ``scored`` names the decisions whose score is compared; none: the model's own number. Somebody is said to get more
+    where the interval that is shown excludes 0.
+
+    >>> from evenhand.estimates.comparisons import Comparison
+    >>> c = Comparison({"sex": "F"}, {"sex": "M"}, 9, 9, 1, 1, 1, *[None] * 7, None, "different", -412.3, -444, -380)
+    >>> print(more(c, (), 0.95))
+    sex M gets 412 more than sex F on average (95% CI 380 to 444)
+    >>> print(more(c, ("good",), 0.95))
+    sex M scores 412 higher for “good” than sex F on average (95% CI 380 to 444)
+    """
+    if c.difference is None:
+        return None
+    turned = c.difference < 0
+    who, whom = (listed(side) for side in ((c.second, c.first) if turned else (c.first, c.second)))
+    names = tuple(_short(one) for one in scored)
+    of = f" for {' or '.join(['“{}”'] * len(names))}" if names else ""
+    up, down = ("higher", "lower") if scored else ("more", "less")
+    gets = "scores" if scored else "gets"
+    much = Figure(c.difference, "size")
+    same = f"{{}} and {{}} {'score' if scored else 'get'} the same{of}"
+    if c.difference_low is None and not c.difference and c.gaps is not None and not c.gaps["largest"]:
+        # Of more pairs the gaps of the first alone are known.
+        if c.pairs > KEPT:
+            return Sentence(f"{same} on average", (who, whom, *names))
+        return Sentence(f"{same} in all {{}} asked", (who, whom, *names, Figure(c.pairs, "count")))
+    if c.difference_low is None or c.difference_high is None:
+        few = "too few pairs differ to say how sure that is"
+        return Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average ({few})", (who, much, *names, whom))
+    if not (c.difference or c.difference_low or c.difference_high):
+        return Sentence(f"{same} on average", (who, whom, *names))
+    ends = (Figure(c.difference_low, "size_low"), Figure(c.difference_high, "size_high"))
+    ends, sure = ends[::-1] if turned else ends, Figure(confidence, "level")
+    if c.difference_low <= 0 <= c.difference_high:
+        clear = f"it is not clear whether {{}} {gets} {up}{of} than {{}} on average ({{}} CI {{}} {down} to {{}} {up})"
+        return Sentence(clear, (who, *names, whom, sure, *ends))
+    said = Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average", (who, much, *names, whom))
+    known = c.difference_low == c.difference_high
+    return said if known else said + Sentence(" ({} CI {} to {})", (sure, *ends))
+
+
+def more_of(term: Term, scored: tuple[Any, ...], confidence: float) -> str:
+    """Say of a term that has an interval how much higher or lower texts are scored with it, on average.
+
+    >>> from evenhand.estimates.pair_counts import Term
+    >>> more_of(Term("religion", "Sikh", 40, (), 0.5, -0.21, -0.22, -0.2), ("toxic",), 0.95)
+    'with “Sikh” the score for “toxic” is 0.21 lower than with the other terms of religion (95% CI 0.2 to 0.22)'
+    """
+    if term.difference is None or term.difference_low is None or term.difference_high is None:
+        return ""
+    turned = term.difference < 0
+    ends = (-term.difference_high, -term.difference_low) if turned else (term.difference_low, term.difference_high)
+    of = f" for {' or '.join(f'“{_short(one)}”' for one in scored)}" if scored else ""
+    sure = f" ({level(confidence)} CI {number_interval(*ends)})" if ends[0] < ends[1] else ""
+    return (
+        f"with “{to_plain(term.term)}” the score{of} is {size(term.difference)} {'lower' if turned else 'higher'} than "
+        f"with the other terms of {to_plain(term.attribute)}{sure}"
+    )
+
+
+def _short(value: object) -> str:
+
+    text = to_plain(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def said(c: Comparison, scored: tuple[Any, ...] = (), confidence: float = 0.95) -> str:
+    """Say a comparison in one line.
+
+    >>> from evenhand.estimates.comparisons import Comparison
+    >>> c = Comparison({"sex": "F"}, {"sex": "M"}, 1000, 90, 0.09, 0.07, 0.11, 10, 80, 0.09, -0.07, -0.09, -0.05, 1e-9,
+    ...                None, "favours second")
+    >>> said(c)
+    'sex M favoured over sex F: net 7% (5% to 9%), M in 8% of pairs, F in 1%'
+    """
+    pair = f"{listed(c.first)} and {listed(c.second)}"
+    numbers = more(c, scored, confidence)
+    if c.net is None or c.net_low is None or c.net_high is None:
+        sure = f" ({interval(c.low, c.high)})" if c.low < c.high else ""
+        return f"{pair}: {percent(c.rate)} differ{sure}; {numbers or c.verdict}"
+    assert c.first_share is not None
+    assert c.second_share is not None
+    turned = c.net < 0
+    one, other = (c.second, c.first) if turned else (c.first, c.second)
+    ends = sorted((-c.net_low, -c.net_high)) if turned else (c.net_low, c.net_high)
+    shares = [percent(share) for share in sorted((c.first_share, c.second_share), reverse=True)]
+    short = [", ".join(map(plain, side.values())) for side in (one, other)]
+    head = f"{listed(one)} against {listed(other)}: {c.verdict};"
+    if c.verdict.startswith("favours"):
+        head = f"{listed(one)} favoured over {listed(other)}:"
+    text = f"{head} net {estimated(abs(c.net), *ends)}, {short[0]} in {shares[0]} of pairs, {short[1]} in {shares[1]}"
+    return f"{text}; {numbers}" if numbers else text
+
+
+class Outcome(Enum):
+    """Whether a limit is kept."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    UNDECIDED = "too few tests to say"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most so many findings of a search, or at most such a share of individuals.
+
+    >>> Limit.of(3), Limit.of("5%")
+    (Limit(findings=3, share=None), Limit(findings=None, share=0.05))
+    """
+
+    findings: int | None = None
+    share: float | None = None
+
+    @classmethod
+    def of(cls, value: Any) -> Limit:
+        """Read a limit: a whole number of findings, or a text such as "5%"."""
+        if isinstance(value, cls):
+            return value
+        if is_int(value) and value >= 0:
+            return cls(findings=int(value))
+        if isinstance(value, str) and value.strip().endswith("%"):
+            try:
+                share = float(value.strip()[:-1]) / 100
+            except ValueError:
+                share = -1.0
+            if 0 <= share <= 1:
+                return cls(share=share)
+        raise BudgetError(f"a limit is a number of findings, 0 or more, or a share such as '5%'; got {value!r}")
+
+    def of_run(self, run: Run) -> Outcome:
+        """Judge a search by the number of its findings; more of them are known whenever it ended."""
+        assert self.findings is not None
+        if run.found > self.findings:
+            return Outcome.FAIL
+        return Outcome.UNDECIDED if not run.tests or run.stop is StopReason.INTERRUPTED else Outcome.PASS
+
+    def of_estimate(self, found: Estimate) -> Outcome:
+        """Judge an estimate by its interval: beyond the limit, within it, or neither.
+
+        >>> import evenhand as eh
+        >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
+        >>> Limit(share=0.05).of_estimate(eh.estimate(lambda f: f["age"] > 3, space)).value
+        'pass'
+        """
+        assert self.share is not None
+        if found.unaware and not found.found:
+            return Outcome.PASS
+        if found.exact:
+            return Outcome.FAIL if found.rate > self.share else Outcome.PASS
+        if found.low > self.share:
+            return Outcome.FAIL
+        return Outcome.PASS if found.high <= self.share else Outcome.UNDECIDED
+
+    def __str__(self) -> str:
+        return f"{self.findings:,} findings" if self.share is None else percent(self.share)

@@ -1,28 +1,75 @@
-"""One pass over a population: asks block by block, counts, and keeps a first part of the sample."""
+"""One pass over a population: asks block by block until a rule ends it, counts, and confirms what it found."""
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand import _interrupts as interrupts
+from evenhand._format import percent
+from evenhand._stats import (
+    Numbers,
+    anytime,
+    anytime_of_rows,
+    at_most,
+    clopper_pearson,
+    hypergeometric,
+    lln,
+    spent,
+    weighted,
+)
 from evenhand.criteria import Outputs
-from evenhand.engine.judge import Judge, Judged, Mask, ask_mixed
-from evenhand.engine.steadiness import ALONE, STEADY, Steadiness, rounding_alone
-from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError
-from evenhand.estimates.favour import Favour
-from evenhand.estimates.noise import MEASURED, measure_noise, repeats_for
-from evenhand.estimates.populations import Everyone, Population
-from evenhand.estimates.tables import KEPT, Table, View, tables_of
+from evenhand.engine.confirm import confirm, holds
+from evenhand.engine.judge import Judge, Judged, Mask
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.steadiness import (
+    ALONE,
+    PATIENCE,
+    PROBES,
+    RANDOM,
+    STEADY,
+    Steadiness,
+    affordable,
+    in_turn,
+    repeated_pairs,
+)
+from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError, Use
+from evenhand.estimates.pair_counts import KEPT, Favour, Table, TermCounts, View, tables_of
+from evenhand.estimates.populations import Aim, Draws, Everyone
 from evenhand.spaces.base import Families
 from evenhand.spaces.findings import Decisions
-from evenhand.spaces.individuals import Individuals
+
+if TYPE_CHECKING:
+    from evenhand.estimates.estimate import Plan
 
 UNTESTABLE = 100_000
+"""Individuals without counterparts after whom a survey that has judged none gives up."""
 AGAIN = 1_000
 """Findings that are asked again in the end."""
+MEASURED = 4_096
+"""Rows by which the noise of a model is measured."""
+TURNS, MORE_TURNS = 8, 64
+"""How often they are asked, to tell noise from replicas that answer in turn; and how often where that is not enough."""
+SEVERAL = 3
+"""More than the rarest noise, which many more repeats did not show, does by chance."""
+RESIDUE = 0.001
+"""The share of individuals who may be misjudged where the model's noise is the same everywhere."""
+MOST_HALF = 51
+"""The most times that each half of the repeats asks a row."""
+HOPELESS = 0.25
+FIRST = 1024
+"""The first block of a sample that may end early; the next ones double."""
+FIRST_TIMED = 16
+"""The first block of a sample that a clock ends, which may cut a block of a slow model off."""
+
+UNFINISHED = "what is certain"
+"""The interval of a count that did not come to its end: whoever was not asked may be treated either way."""
 
 
 class NoisyModel(Exception):
@@ -33,15 +80,24 @@ class NoisyModel(Exception):
         self.half, self.noise = half, noise
 
 
+def flaky(noise: float, name: str = "the model") -> FlakyModel:
+    """Say that a model is noisy and may be asked once only."""
+    return FlakyModel(
+        f"{name} gave two answers to {percent(noise)} of the rows that were asked twice",
+        noise,
+        (f"{RANDOM}; or leave out ", Use("repeats=1", "estimate.repeats", 1), ", and its noise is measured"),
+    )
+
+
 @dataclass
 class Kept:
     """The first individuals of a sample, their verdicts, decisions and gaps."""
 
-    people: list[Individuals] = field(default_factory=list)
+    people: list[Any] = field(default_factory=list)
     unfair: list[Mask] = field(default_factory=list)
     said: list[npt.NDArray[Any]] = field(default_factory=list)
     gaps: list[npt.NDArray[np.float64]] = field(default_factory=list)
-    later: list[Individuals] = field(default_factory=list)
+    later: list[Any] = field(default_factory=list)
     """Those found later on."""
     weights: list[npt.NDArray[np.float64]] = field(default_factory=list)
     decisions: Decisions = field(default_factory=Decisions)
@@ -86,7 +142,7 @@ class Survey:
     def __init__(
         self,
         judge: Judge,
-        population: Population,
+        population: Draws,
         favour: Favour,
         keep_all: bool = False,
         weights: npt.NDArray[np.float64] | None = None,
@@ -97,19 +153,29 @@ class Survey:
         self.apart = checked
         # Scaled so that they add up to as many individuals of equal weight as say as much (Kish).
         self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()
-        self.space = judge.asker.space
+        self.ground = judge.asker.ground
+        self.space = self.ground.space
         self.whole_families = isinstance(population, Everyone) and not population.singly
         self.samples = self.found = self.unsure = self.families = 0
         self.noise = self.tabled = 0.0
         self.points: list[tuple[int, int]] = []
-        self.tables: list[Table] = tables_of(self.space)
+        needs_scores = judge.asker.criterion.needs_scores
+        self.tables: list[Table] = tables_of(self.space) if self.ground.supports("attributes") else []
+        self.terms: TermCounts | None = None
+        """Of texts: what is decided with which term."""
+        if self.ground.supports("texts"):
+            self.terms = TermCounts(judge.asker.ground, favour.level if needs_scores else None)
         self.kept = Kept()
         self.width: int | None = None
         """How many scores a row has, where the criterion looks at them."""
         self.verdicts: list[Mask] | None = [] if keep_all else None
         self.doubts: list[Mask] = []
-        self._examples: list[tuple[Individuals, int, int, Mask]] = []
-        """Findings, the part of the population in whose company they were asked, and its verdicts."""
+        self.places: list[npt.NDArray[np.int64]] = []
+        """With verdicts of whole families: how many individuals each stands for."""
+        self._findings = self.ground.findings()
+        """The first findings, to be asked again in the end."""
+        self._batches: list[tuple[int, int, int, Mask]] = []
+        """How many findings there were before a block, where it begins in the population, its size and verdicts."""
         self._at = self._drawn = 0
         self._last: Families | None = None
 
@@ -125,8 +191,8 @@ class Survey:
 
     @property
     def sampled(self) -> bool:
-        """Whether individuals are compared with a sample of their counterparts only."""
-        return self.space.combinations > self.space.max_family_size
+        """Whether some are compared with a sample of their counterparts only."""
+        return bool(self.space.sampled or (self.terms is not None and self.terms.sampled))
 
     @property
     def unasked(self) -> int:
@@ -143,6 +209,9 @@ class Survey:
     def ask(self, wanted: int) -> bool:
         """Ask the next so many; return whether there was anybody left."""
         people, end = self.population.take(self._at, wanted)
+        fitting = self.ground.batch_size_for(people, np.arange(len(people)), self.judge.chunk)
+        if fitting < len(people):
+            people, end = self.population.take(self._at, fitting)
         if not len(people) and (self.population.size is None or end >= self.population.size):
             self._at = end
             return False
@@ -151,7 +220,7 @@ class Survey:
         if len(families):
             block = self.judge.judge(families)
             self._check_steady(block)
-            self._count(block, wanted)
+            self._count(block, len(people))
         elif not self.samples and self._drawn >= UNTESTABLE:
             raise nobody(self.space, self._drawn, self.judge.left_out)
         # Only now: of those whom the model failed on nothing is known.
@@ -180,7 +249,7 @@ class Survey:
         self.apart += rows
         self._note(max(1, waver + more), asked + here)
 
-    def _count(self, block: Judged, wanted: int) -> None:
+    def _count(self, block: Judged, size: int) -> None:
         members = self._members(block)
         weights = None if self._weights is None else self._weights[self.samples : self.samples + len(block)]
         self._tabulate(block, weights)
@@ -195,9 +264,12 @@ class Survey:
         self.kept.add(block, weights)
         if self.verdicts is not None:
             self.verdicts.append(block.unfair)
-        if block.unfair.any() and sum(len(found) for found, *_ in self._examples) < AGAIN:
-            found = block.families.individuals[np.flatnonzero(block.unfair)[:AGAIN]]
-            self._examples.append((found, self._at, wanted, block.unfair))
+            if members is not None:
+                self.places.append(members)
+        known = self._findings.count
+        if len(found := np.flatnonzero(block.unfair)[: AGAIN - known]):
+            self._findings.add(self._findings.written(block, found), len(found))
+            self._batches.append((known, self._at, size, block.unfair))
 
     def _members(self, block: Judged) -> npt.NDArray[np.int64] | None:
         """How many individuals each family stands for; None: one each."""
@@ -207,12 +279,14 @@ class Survey:
         outputs = block.outputs
         assert outputs.labels is not None
         criterion, ranks = self.judge.asker.criterion, self.favour.ranks(outputs.labels)
-        view = View(outputs, block.legal, criterion, ranks, self.favour.level(outputs.scores))
         if criterion.needs_scores and outputs.scores is not None:
             self.width = outputs.scores.shape[2]
         members = self._members(block)
         count = len(block) if members is None else int(members.sum())
         self.tabled += count if weights is None else float(weights.sum())
+        if self.terms is not None:
+            self.terms.add(block.families, outputs)
+        view = View(outputs, block.legal, criterion, ranks, self.favour.level(outputs.scores))
         for table in self.tables:
             if self.whole_families:
                 table.add_all(view, block.unfair)
@@ -220,51 +294,41 @@ class Survey:
                 table.add(view, block.unfair, weights)
 
     def check_findings(self) -> None:
-        """Ask some of those found again, in another order and in other batches; a model may be noisy now and then."""
-        if not self._examples or self.judge.half:
+        """Ask some findings again, in another order and in other batches; a model may be noisy now and then."""
+        findings, judge = self._findings, self.judge
+        if not findings.count or judge.half:
             return
-        every = Individuals.join([found for found, *_ in self._examples])
-        some = every[np.arange(min(len(every), AGAIN))]
-        families, unfair = self.judge_again(some, mixed=True)
-        lost = np.flatnonzero(~unfair)
-        if not len(lost):
+        checked, rows, error = confirm(judge.asker, findings, judge.seed, judge.chunk)
+        self.apart += rows
+        if error is None:
             return
-        starts = np.cumsum([0, *(len(found) for found, *_ in self._examples)])
-        part = int(np.searchsorted(starts, lost[0], side="right")) - 1
-        _, at, wanted, before = self._examples[part]
-        company = self.population.take(at, wanted)[0]
-        # A noisy answer does not come again; one that depends on its company does, whenever that is the same.
-        if self._steadily(some, unfair, True) and self._steadily(company, before, False):
+        every, lost = np.arange(findings.count), checked.refuted
+        _, at, size, before = next(batch for batch in reversed(self._batches) if batch[0] <= lost[0])
+        held, company = ~np.isin(every, lost), self.population.take(at, size)[0]
+
+        def again() -> Mask:
+            self.apart += 2 * len(every) * judge.asker.cost
+            return holds(judge.asker, findings, every, judge.chunk, judge.seed)
+
+        # A noisy answer does not come again; one that depends on its batch does, whenever that is the same.
+        steady = all((again() == held).all() for _ in range(STEADY))
+        if steady and all((self._judge_again(company)[1] == before).all() for _ in range(STEADY)):
             raise FlakyModel(
-                f"the prediction depends on the other rows in the batch: {len(lost):,} of {len(families):,} findings "
+                f"the prediction depends on the other rows in the batch: {len(lost):,} of {len(every):,} findings "
                 "got another answer when they were asked again in another order and in batches of other sizes; "
                 f"{ALONE}",
-                len(lost) / len(families),
+                error.noise,
             )
-        self._measure(0, 0, self.judge_again(company)[0])
+        self._measure(0, 0, self._judge_again(company)[0])
 
-    def judge_again(self, people: Individuals, mixed: bool = False) -> tuple[Families, Mask]:
-        """Judge individuals once more, outside the counts of the survey.
-
-        ``mixed``: in another order, the same each time, and in batches of other sizes.
-        """
-        asker = self.judge.asker
-        # What it counts is counted apart.
-        judge = Judge(asker, self.judge.seed, chunk=self.judge.chunk, half=self.judge.half, exclude=self.judge.exclude)
+    def _judge_again(self, people: Any) -> tuple[Families, Mask]:
+        """Judge individuals once more, in one batch, outside the counts of the survey."""
+        old = self.judge
+        judge = Judge(old.asker, old.seed, chunk=old.chunk, exclude=old.exclude)
         families = judge.families(people)
-        if not mixed:
-            unfair = judge.judge(families).unfair
-            self.apart += judge.rows
-            return families, unfair
-        again, asked = ask_mixed(asker, families, judge.seed, judge.chunk)
-        self.apart += asked
-        if rounding_alone(asker, again.outputs, np.flatnonzero(~again.unfair), len(again)):
-            return families, np.ones(len(again), dtype=bool)
-        return families, again.unfair
-
-    def _steadily(self, people: Individuals, before: Mask, mixed: bool) -> bool:
-        """Whether the same individuals, asked in the same batches, get the same verdicts time after time."""
-        return all(bool((self.judge_again(people, mixed)[1] == before).all()) for _ in range(STEADY))
+        unfair = judge.judge(families).unfair
+        self.apart += judge.rows
+        return families, unfair
 
     def _note(self, waver: int, rows: int) -> None:
         """Note how often the model wavers; raise where it does and is asked only once."""
@@ -294,3 +358,315 @@ def nobody(space: Any, drawn: int, left_out: int) -> EvenhandError:
         f"none of {drawn:,} individuals has two counterparts that the constraints allow, so nothing can be compared; "
         f"loosen the constraints on {', '.join(map(repr, space.protected))}"
     )
+
+
+class TimeUp(Exception):
+    """The clock ends a block between two model calls; it is not counted."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Where an estimate stands, for those who watch it; the interval holds at every moment."""
+
+    samples: int
+    found: int
+    rows: int
+    seconds: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ProgressOnly:
+    """Shows where an estimate stands, and never ends it."""
+
+    show: Callable[[Reading], object]
+
+    def __call__(self, reading: Reading) -> None:
+        """Show a reading."""
+        self.show(reading)
+
+
+class Watch:
+    """Asks block by block until a rule ends it."""
+
+    def __init__(self, plan: Plan, aim: Aim, chunk: int) -> None:
+        self.plan, self.aim, self.chunk = plan, aim, chunk
+        self.stop, self._start = plan.stop, time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Time since the beginning."""
+        return time.monotonic() - self._start
+
+    def run(self, survey: Survey) -> str:
+        """Ask until a rule ends it; return which."""
+        early = self.plan.open or self.stop.when is not None
+        # Families of texts differ in size: the survey takes as many as fit.
+        width = survey.judge.width if survey.ground.supports("attributes") else 2
+        most = max(1, self.chunk // width)
+        size = min(FIRST if self.stop.seconds is None else FIRST_TIMED, most) if early else most
+        calls = survey.judge.asker.asking.calls
+        calls.between, calls.cancel = self._check_clock, self.stop.cancel
+        try:
+            stop = None
+            while stop is None:
+                stop = self._ask(survey, size)
+                size = min(most, 2 * size)
+            calls.between = None
+            if not survey.samples:
+                raise self._nothing(survey, stop)
+            survey.check_rows()
+            survey.check_findings()
+        except KeyboardInterrupt as interrupt:
+            if not survey.samples:
+                raise too_early(interrupt) from None
+            interrupts.settled()
+            return "interrupted"
+        finally:
+            calls.between = calls.cancel = None
+        return stop
+
+    def _ask(self, survey: Survey, size: int) -> str | None:
+        """Ask one block; return what ends the survey, if anything does."""
+        left = self._left(survey)
+        if left == 0:
+            return "exhausted" if self._unlimited(survey) else "samples"
+        try:
+            more = survey.ask(size if left is None else min(size, left))
+        except TimeUp:
+            return "seconds"
+        if not more:
+            return "exhausted"
+        return self._reached(survey) if survey.samples else None
+
+    def _check_clock(self) -> None:
+        if self.stop.seconds is not None and self.seconds >= self.stop.seconds:
+            raise TimeUp
+
+    def _nothing(self, survey: Survey, stop: str) -> EvenhandError:
+        """Say why there is nothing to estimate from."""
+        if stop == "seconds":
+            return EstimateError(
+                f"seconds={self.stop.seconds:g} was too short to judge anybody; allow more, or make the calls smaller "
+                "with eh.wrap(model, batch_size=...)"
+            )
+        return nobody(survey.space, survey.judge.untestable, survey.judge.left_out)
+
+    def _unlimited(self, survey: Survey) -> bool:
+        size = survey.population.size
+        return size is not None and (self.plan.samples is None or self.plan.samples >= size)
+
+    def _left(self, survey: Survey) -> int | None:
+        """How many are still to be asked; None: no number ends it."""
+        if isinstance(survey.population, Everyone):
+            return None
+        size = survey.population.size
+        limits = [] if size is None else [size]
+        if self.plan.samples is not None or (not self.plan.open and size is None):
+            limits.append(self.plan.wanted)
+        return min(limits) - survey.samples if limits else None
+
+    def _reached(self, survey: Survey) -> str | None:
+        rule, everyone = self.stop, isinstance(survey.population, Everyone)
+        rate, low, high = 0.5, 0.0, 1.0
+        if rule.half_width is not None or rule.when is not None:
+            now = bounds(self.plan, self.aim, survey, True)
+            rate, low, high = now.rate, now.low, now.high
+        if rule.when is not None:
+            reading = Reading(survey.samples, survey.found, survey.judge.rows, self.seconds, low, high)
+            answer = rule.when(reading)
+            if isinstance(answer, bool | np.bool_) and answer and not survey.complete:
+                return "stopped"
+        if rule.seconds is not None and self.seconds >= rule.seconds and not survey.complete:
+            return "seconds"
+        if everyone:
+            return None
+        if rule.half_width is not None and max(high - rate, rate - low) <= rule.half_width:
+            return "half_width"
+        return None
+
+
+def too_early(interrupt: KeyboardInterrupt) -> BaseException:
+    """Return what to raise where an estimate was broken off before it had anything to say.
+
+    >>> too_early(interrupts.Cancelled())
+    EstimateError('cancelled before anybody was judged; let it run longer')
+    """
+    if isinstance(interrupt, interrupts.Cancelled):
+        return EstimateError("cancelled before anybody was judged; let it run longer")
+    return interrupt
+
+
+def measure_noise(asker: ModelProbe, families: Families, seen: int) -> tuple[int, int, int]:
+    """Ask families of a noisy model several times; return how many rows got two answers, of how many.
+
+    The third number is how many rows that took.
+
+    Raises ``FlakyModel`` where whole answers come again, as of replicas in turn: those have no majority. So they
+    do where other batches gave ``seen`` rows another answer, and the same batch always gives the same.
+    """
+    rows, decisions, before = families.asked, Decisions(), asker.asking.calls.rows
+
+    def ask(turns: int) -> npt.NDArray[Any]:
+        # The same rows in the same order: what differs now is the model's own noise.
+        with asker.asking.calls.at_once():
+            return np.stack([decisions.encode(asker.both(rows)[0]) for _ in range(turns)])
+
+    codes = ask(TURNS)
+    unlike, enough = int((codes[0] != codes[1]).sum()), SEVERAL
+    if repeated_pairs(codes) if (codes != codes[0]).any() else 0 < seen < SEVERAL:
+        # Where few answers differ, whole answers come again by chance: more of them tell whether too often.
+        turns = affordable(asker, MORE_TURNS, len(rows), PATIENCE)
+        codes = np.concatenate([codes, ask(max(0, turns - TURNS))]) if turns > TURNS else codes
+        enough = 1 if turns == MORE_TURNS else SEVERAL
+    noise = float((codes != codes[0]).any(axis=0).mean())
+    if not noise and seen >= enough:
+        raise FlakyModel(
+            "the prediction depends on the other rows in the batch, or on the calls before: the same rows in the "
+            f"same order always get the same answer, and in other batches another; {ALONE}",
+            seen / PROBES,
+        )
+    if in_turn(codes):
+        raise FlakyModel(
+            f"the model gave two answers to {noise:.1%} of {len(rows):,} rows, and the same few to all rows of a "
+            "call again and again, as replicas do that answer in turn; ask one replica only",
+            noise,
+        )
+    return unlike, len(rows), asker.asking.calls.rows - before
+
+
+def repeats_for(noise: float, rows: int, width: int) -> int:
+    """Choose how often each half of the repeats asks a row, so that most frequent answers are the usual ones.
+
+    ``noise`` is the share of ``rows`` rows, asked twice, that got two answers; ``width`` the size of a family.
+
+    >>> repeats_for(0.1, 256, 2)
+    11
+    """
+    # Rather too often than not often enough: as if the noise were at the upper end of what was measured.
+    likely = min(0.5, float(at_most(round(noise * rows), rows)))
+    other = (1 - math.sqrt(1 - 2 * likely)) / 2
+    for half in range(3, MOST_HALF + 1, 2):
+        if 4 * width * _minority_wins(other, half) <= RESIDUE:
+            return half
+    if 4 * width * _minority_wins(other, MOST_HALF) > HOPELESS:
+        raise FlakyModel(
+            f"the model gave two answers to {noise:.1%} of {rows:,} rows that were asked twice, so that no verdict on "
+            "it is possible; switch off what is random in it (dropout, sampling, temperature), or average its answers",
+            noise,
+        )
+    return MOST_HALF
+
+
+def _minority_wins(chance: float, repeats: int) -> float:
+    """The chance that the rarer of two answers comes more often."""
+    from scipy.special import bdtrc
+
+    return float(bdtrc(repeats // 2, repeats, chance))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A survey's share and how sure it is."""
+
+    rate: float
+    low: float
+    high: float
+    name: str
+    noise: float = 0.0
+    """How many individuals the model's noise may have misjudged at most; both ends are that much further out."""
+
+
+def bounds(plan: Plan, aim: Aim, survey: Survey, watched: bool) -> Bounds:
+    """Give the interval of a survey as far as it has come.
+
+    Where the model wavers, half of the risk goes to the interval and half to the bound on how many were misjudged.
+    """
+    risk = 1 - plan.confidence
+    noisy = survey.judge.half > 0
+    confidence = 1 - risk / 2 if noisy else plan.confidence
+    rate, low, high, name = _interval(plan, aim, survey, watched, confidence)
+    if not noisy:
+        return Bounds(rate, low, high, name)
+    noise = _misjudged(aim, survey, watched, confidence)
+    low, high = max(0.0, low - noise), min(1.0, high + noise)
+    return Bounds(rate, low, high, name, noise)
+
+
+def _misjudged(aim: Aim, survey: Survey, watched: bool, confidence: float) -> float:
+    """Bound the share that noise may have misjudged."""
+    if aim.weights is not None:
+        unsure = np.concatenate(survey.doubts)
+        risk = spent(1 - confidence, survey.looks) if watched else 1 - confidence
+        return float(weighted(unsure, aim.weights[: len(unsure)], 1 - 2 * risk)[1])
+    if watched:
+        return float(anytime(survey.unsure, survey.samples, confidence)[1])
+    return float(at_most(survey.unsure, survey.samples, confidence))
+
+
+def _interval(
+    plan: Plan, aim: Aim, survey: Survey, watched: bool, confidence: float
+) -> tuple[float, float, float, str]:
+    found, samples, size = survey.found, survey.samples, survey.population.size
+    rate = found / samples if samples else 0.0
+    if isinstance(survey.population, Everyone):
+        if survey.complete and survey.judge.left_out:
+            # Of everyone some were not to be asked: the rest is a sample, and its tests are what is independent.
+            low, high = clopper_pearson(rate * survey.families, survey.families, confidence)
+            return rate, float(low), float(high), "Clopper-Pearson"
+        if survey.complete:
+            return rate, rate, rate, "exact"
+        every = samples + survey.unasked
+        return rate, found / every, (found + survey.unasked) / every, UNFINISHED
+    if aim.weights is not None:
+        return _of_weighted(aim, aim.weights, survey, watched, confidence)
+    if aim.rows and size is not None:
+        return of_counts(found, samples, size, watched, confidence)
+    if plan.interval.method == "lln" and not watched:
+        assert survey.verdicts is not None
+        counts = np.concatenate(survey.verdicts).reshape(plan.interval.experiments, -1)
+        low, high = lln(counts.sum(axis=1), counts.shape[1], confidence)
+        if low < high:
+            return rate, min(rate, float(low)), max(rate, float(high)), "lln"
+        # Experiments that all agree leave that interval without any width, and nothing would be certain by it.
+    return of_counts(found, samples, None, watched, confidence)
+
+
+def of_counts(
+    found: int, samples: int, size: int | None, watched: bool, confidence: float
+) -> tuple[float, float, float, str]:
+    """Give share and interval of a count: for ``size`` rows of whom some were asked, or None: for a population.
+
+    >>> of_counts(1, 4, 4, False, 0.95)
+    (0.25, 0.25, 0.25, 'exact')
+    """
+    rate = found / samples if samples else 0.0
+    if size is None:
+        low, high = (anytime if watched else clopper_pearson)(found, samples, confidence)
+        return rate, float(low), float(high), "anytime" if watched else "Clopper-Pearson"
+    if samples == size:
+        return rate, rate, rate, "exact"
+    low, high = (anytime_of_rows if watched else hypergeometric)(found, samples, size, confidence)
+    # Of few rows that are left the sample's own share may be none that all rows can have.
+    rate = float(np.clip(rate, low, high))
+    return rate, float(low), float(high), "anytime, rows asked once" if watched else "hypergeometric"
+
+
+def _of_weighted(
+    aim: Aim, every: Numbers, survey: Survey, watched: bool, confidence: float
+) -> tuple[float, float, float, str]:
+    assert survey.verdicts is not None
+    unfair = np.concatenate(survey.verdicts)
+    weights, left = every[: len(unfair)], every[len(unfair) :]
+    rate = float(weights[unfair].sum() / weights.sum()) if weights.any() else 0.0
+    if aim.rows:
+        if not len(left):
+            return rate, rate, rate, "exact"
+        sure, total = float(weights[unfair].sum()), float(every.sum())
+        return rate, sure / total, min(1.0, (sure + float(left.sum())) / total), UNFINISHED
+    if not watched:
+        low, high = weighted(unfair, weights, confidence)
+        return rate, float(low), float(high), "Fay-Feuer"
+    low, high = weighted(unfair, weights, 1 - spent(1 - confidence, survey.looks))
+    return rate, float(low), float(high), "Fay-Feuer at every look"

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import estimated, level, percent, visible
+from evenhand._stats import clopper_pearson
 from evenhand._validate import check_confidence, check_int, check_seed
 from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.errors import StrategyError
-from evenhand.estimates.intervals import clopper_pearson
 from evenhand.explanations.rule_search import Refiner, information, propose
 from evenhand.explanations.rules import Rule, Source, within
 from evenhand.runs.replay import asker_of, judge_of

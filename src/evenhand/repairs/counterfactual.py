@@ -74,7 +74,8 @@ class Counterfactual:
 
 def _changed(workshop: Workshop, at: npt.NDArray[np.int64], people: Individuals) -> pd.DataFrame:
     """Write the user's own rows with the counterparts' protected and linked values."""
-    space, frame = workshop.space, workshop.rows.frame.iloc[at].reset_index(drop=True)
+    frame: pd.DataFrame = workshop.rows.frame.iloc[at].reset_index(drop=True)
+    space = workshop.space
     linked = {j for dependents in space.link_tables.values() for j in dependents}
     written: Any = workshop.rows.written(people.rows)
     changing = [name for j, name in enumerate(space.names) if j in linked or name in space.protected]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +13,19 @@ from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
 from evenhand.engine.probe import ModelProbe
 from evenhand.errors import EstimateError, MissingExtra, SpaceError
-from evenhand.estimates.estimating import CHUNK, measured
-from evenhand.estimates.favour import Favour
+from evenhand.estimates.estimate import CHUNK, Plan, measured
 from evenhand.estimates.groups import Groups, groups
-from evenhand.estimates.plan import SMALL, Plan
+from evenhand.estimates.pair_counts import Favour
+from evenhand.estimates.populations import SMALL, Data, target_of
 from evenhand.estimates.result import Estimate
-from evenhand.estimates.subject import subject_of
-from evenhand.estimates.watching import Watch
 from evenhand.models.base import Model
 from evenhand.repairs.rows import Labelled
 from evenhand.repairs.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration
-from evenhand.repairs.used import Used
+from evenhand.repairs.text_rows import LabelledTexts, judged
 from evenhand.repairs.workshop import seed_of
 from evenhand.runs.run import Run, run_search
 from evenhand.search import Strategy
+from evenhand.spaces.base import AnySpace
 from evenhand.spaces.tabular import Space
 
 MOST_WATCHED = 20
@@ -83,12 +82,12 @@ class Evidence:
         }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Inquiry:
     """What is asked of the original and of the repaired model, with the same individuals for both."""
 
-    held: Labelled
-    used: Used
+    held: Labelled | LabelledTexts
+    used: Any
     criterion: Criterion
     check: Strategy
     budget: Budget
@@ -102,19 +101,23 @@ class Inquiry:
     tell: Callable[[str], object]
     notes: list[str] = field(default_factory=list)
     """What could not be found out, and why."""
-    shown_by: ClassVar[str] = "uniform"
-    """The share that must be of enough people to show what changed."""
+    found: list[str] | None = field(default=None, init=False)
+    """Of texts: what the check found in the original model, by which the repaired one is judged."""
+
+    @property
+    def shown_by(self) -> str:
+        """The share that must be of enough people to show what changed."""
+        return "uniform" if isinstance(self.held, Labelled) else "data"
 
     def gather(self, model: Model, who: str) -> Evidence:
-        """Gather evidence about a model."""
+        """Gather evidence about a model; the original's comes first."""
         self.tell(f"estimating {who}")
         said, verdicts = answers(model, self.held), {}
         found: dict[str, Estimate] = {}
-        spaces = [
-            ("uniform", self._uniform, self.held.space),
-            ("data", Plan("data", confidence=self.confidence), self.held.space),
-        ]
-        spaces += [self._watched(alone(self.held.space, name)) for name in self.watch]
+        spaces = [("data", Plan(Data(self.held.data), confidence=self.confidence), self.held.space)]
+        if isinstance(self.held, Labelled):
+            spaces.insert(0, ("uniform", self._uniform(self.held.space), self.held.space))
+            spaces += [self._watched(alone(self.held.space, name)) for name in self.watch]
         for number, (name, one, space) in enumerate(spaces):
             try:
                 found[name], verdicts[name] = self._estimate(model, space, one, number)
@@ -122,10 +125,11 @@ class Inquiry:
                 # Nobody is left to ask, or nobody has a counterpart in this attribute: there is nothing to say.
                 continue
         self.tell(f"searching {who} with {type(self.check).__name__.lower()}")
+        run = self._audit(model)
         return Evidence(
             found.pop("uniform", None),
             found.pop("data", None),
-            self._audit(model),
+            run,
             accuracy(said, self.confidence),
             auc(said, self.confidence),
             calibration(said, self.confidence, seed_of(self.seed, "boots")),
@@ -133,37 +137,37 @@ class Inquiry:
             found,
             said,
             verdicts,
+            self._kept(model, run),
         )
 
-    @property
-    def _uniform(self) -> Plan:
+    def _uniform(self, space: Space) -> Plan:
         """Ask so many; or, rather than the same ones time and again, everybody whom the repair did not use."""
-        tests = self.held.space.tests
+        tests = space.tests
         every = tests <= SMALL and tests - len(self.used) <= self.samples
         return Plan(samples=max(self.samples, tests) if every else self.samples, confidence=self.confidence)
 
     @property
     def held_added(self) -> int:
         """How many held-out rows are the same as one that the repair added."""
-        return int(self.used.added(self.held.encoded.individuals).sum())
+        return int(self.used.added(self.held.people).sum())
 
     def few(self, evidence: Evidence) -> bool:
         """Whether the repair used so many that next to nobody is left to show anything by."""
-        if evidence.uniform is None:
-            return len(self.used) > 0
-        left = len(evidence.verdicts["uniform"])
-        return evidence.uniform.counts["left_out"] > 0 and left < min(FEW, self.samples)
+        found = evidence.estimate(self.shown_by)
+        if found is None:
+            return len(self.used) > 0 or self.shown_by == "data"
+        return found.counts["left_out"] > 0 and len(evidence.verdicts[self.shown_by]) < min(FEW, self.samples)
 
     def _watched(self, space: Space) -> tuple[str, Plan, Space]:
         enough = max(FEWEST, WATCHED // space.width)
         return space.protected[0], Plan(samples=min(self.samples, enough), confidence=self.confidence), space
 
-    def _estimate(self, model: Model, space: Space, plan: Plan, number: int) -> tuple[Estimate, Mask]:
-        seed, watch = seed_of(self.seed, "final", number), Watch(plan, CHUNK, None)
+    def _estimate(self, model: Model, space: AnySpace, plan: Plan, number: int) -> tuple[Estimate, Mask]:
+        seed = seed_of(self.seed, "final", number)
         favour = Favour(model, self.favourable if space is self.held.space else None)
-        asker = ModelProbe(model, space, self.criterion)
-        subject = subject_of(plan, space, self.criterion, self.held.frame, None, seed, CHUNK)
-        result, survey = measured(plan, subject, asker, favour, seed, watch, self.used.barring(seed))
+        target = target_of(plan, space, self.criterion, seed, CHUNK)
+        asker = ModelProbe(model, target.ground, self.criterion)
+        result, survey = measured(plan, target, asker, favour, seed, exclude=self.used.barring(seed))
         if result.stop == "interrupted":
             raise KeyboardInterrupt
         assert survey.verdicts is not None
@@ -171,15 +175,33 @@ class Inquiry:
 
     def _audit(self, model: Model) -> Run:
         space, seed = self.held.space, seed_of(self.seed, "audit")
-        run = run_search(
-            model, space, self.check, self.budget, seed, self.criterion, self.held.frame, exclude=self.used
-        )
+        run = run_search(model, space, self.check, self.budget, seed, self.criterion, self.held.data, exclude=self.used)
         if run.stop is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
         return run
 
+    def _kept(self, model: Model, run: Run) -> float | None:
+        """Of texts, say which share of what was found in the original model this one treats differently.
+
+        Read anew, a text may have another family than in the search, because an edited word can be a term or take one
+        away; so the set is what the original model is found to treat differently when it reads the texts anew.
+        """
+        held, seed = self.held, seed_of(self.seed, "final", 1)
+        if isinstance(held, Labelled):
+            return None
+        if self.found is None:
+            count = run.found
+            some = np.unique(np.linspace(0, count - 1, min(count, self.samples)).round().astype(np.int64))
+            texts = run.pairs.rows(at=some) if count else []
+            positions, unfair = judged(model, held.space, texts, self.criterion, seed)
+            self.found = [texts[at] for at in positions[unfair].tolist()]
+            return 1.0 if self.found else None
+        if not self.found:
+            return None
+        return float(judged(model, held.space, self.found, self.criterion, seed)[1].mean())
+
     def _groups(self, model: Model) -> Groups | None:
-        if self.favourable is None:
+        if self.favourable is None or not isinstance(self.held, Labelled):
             return None
         try:
             return groups(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from evenhand.models.base import Model
 from evenhand.repairs.evidence import Evidence, Inquiry
 from evenhand.repairs.result import rate_difference
-from evenhand.repairs.text_evidence import TextInquiry
 from evenhand.repairs.training import Trainer
 from evenhand.repairs.words import change, not_shown
 from evenhand.repairs.workshop import Remedy
@@ -32,7 +31,7 @@ class Judged:
         return all(attribute in one.others for one in (self.before, self.after or self.before))
 
 
-def judge(remedy: Remedy, inquiry: Inquiry | TextInquiry, original: Model, trainer: Trainer) -> Judged:
+def judge(remedy: Remedy, inquiry: Inquiry, original: Model, trainer: Trainer) -> Judged:
     """Gather evidence; a model that is surely worse, by either share, or of which nothing can be shown is refused."""
     before = inquiry.gather(original, "the original model")
     if remedy.model is None:

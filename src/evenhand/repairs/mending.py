@@ -13,17 +13,16 @@ from evenhand.budget import Budget
 from evenhand.criteria import Criterion, Flip
 from evenhand.engine.judge import CHUNK
 from evenhand.errors import BudgetError, EvenhandError, StrategyError
-from evenhand.estimates.plan import Plan
+from evenhand.estimates.estimate import Plan
 from evenhand.repairs.augment import Augment
 from evenhand.repairs.certified import Certified
 from evenhand.repairs.counterfactual import Counterfactual
 from evenhand.repairs.evidence import Inquiry
 from evenhand.repairs.judging import judge
 from evenhand.repairs.marginalise import Marginalise
-from evenhand.repairs.preparing import Given, with_rows, with_texts
+from evenhand.repairs.preparing import Given, prepare
 from evenhand.repairs.result import Repair
 from evenhand.repairs.retrain import Retrain
-from evenhand.repairs.text_evidence import TextInquiry
 from evenhand.repairs.workshop import Method, Workshop
 from evenhand.runs.run import check_arguments
 from evenhand.search import Strategy
@@ -128,7 +127,6 @@ def repair(
     Plan(confidence=confidence)
     given = Given(int(seed), held_out, favourable, confidence, samples, strategy, check, watch, budget,
                   criterion or Flip(), progress or _silent)  # fmt: skip
-    prepare = with_texts if texts else with_rows
     with watched():
         workshop, inquiry = prepare(estimator, X, y, space, chosen, given)
         original, trainer = workshop.original, workshop.trainer
@@ -165,7 +163,7 @@ def repair(
     )
 
 
-def _settings(workshop: Workshop, inquiry: Inquiry | TextInquiry, searches: bool) -> dict[str, Any]:
+def _settings(workshop: Workshop, inquiry: Inquiry, searches: bool) -> dict[str, Any]:
     """Say what was done with what."""
     return {
         "strategy": describe(workshop.strategy) if searches else None,

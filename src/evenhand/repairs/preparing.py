@@ -9,20 +9,19 @@ from typing import Any
 from evenhand.budget import Budget
 from evenhand.criteria import Criterion
 from evenhand.errors import DataError, StrategyError
-from evenhand.estimates.favour import alike, normal, outcomes_of
+from evenhand.estimates.pair_counts import alike, normal, outcomes_of
 from evenhand.models.base import Model
 from evenhand.repairs.evidence import Inquiry, movable, watched
 from evenhand.repairs.rows import Labelled, labelled, split
 from evenhand.repairs.scoring import answers
-from evenhand.repairs.text_evidence import TextInquiry
-from evenhand.repairs.text_rows import LabelledTexts, UsedTexts, labelled_texts, split_texts
-from evenhand.repairs.text_workshop import TextTrainer, TextWorkshop
+from evenhand.repairs.text_rows import LabelledTexts, UsedTexts, labelled_texts
 from evenhand.repairs.training import Trainer
 from evenhand.repairs.used import Used
 from evenhand.repairs.workshop import Method, Workshop, seed_of
 from evenhand.runs.run import DEFAULT_TESTS, check_kind
 from evenhand.search import Strategy
 from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.space import TextSpace
 from evenhand.strategies import describe, make
 
 TEXT_TESTS = 10_000
@@ -46,19 +45,35 @@ class Given:
     tell: Callable[[str], object]
 
 
-def with_rows(estimator: Any, X: Any, y: Any, space: Any, method: Method, given: Given) -> tuple[Workshop, Inquiry]:
-    """Train the original model on rows."""
-    train, held = _sides(labelled, split, X, y, space, given)
+def prepare(
+    estimator: Any, X: Any, y: Any, space: Space | TextSpace, method: Method, given: Given
+) -> tuple[Workshop, Inquiry]:
+    """Train the original model."""
+    of_texts = isinstance(space, TextSpace)
+    if of_texts and (given.watch or given.favourable is not None):
+        raise DataError("watch and favourable are for rows of attributes; leave them out where there are texts")
+    train, held = _sides(labelled_texts if of_texts else labelled, X, y, space, given)
     _check_labels(train, given.favourable)
-    names = _watch(space, given.watch)
-    trainer = Trainer(estimator, seed_of(given.seed, "train"), train.columns)
+    names: list[str] = []
+    used: Used | UsedTexts
+    if isinstance(space, TextSpace):
+        used = UsedTexts(space, train.texts)
+        for side in (train, held):
+            space.begin(side.data)
+    else:
+        names, used = _watch(space, given.watch), Used(space)
+    trainer = Trainer(estimator, seed_of(given.seed, "train"), train.columns, of_texts)
     given.tell("training the original model")
     original = trainer(train)
     model = trainer.wrap(original)
     # Now, and not after a search and much training, is the time to hear that y and the model speak of other things.
     scored = answers(model, held).scored
-    search, other, notes = _searches(method, given.strategy, given.check, model, scored)
-    budget, used = given.budget or Budget(tests=DEFAULT_TESTS), Used(space)
+    search, other, notes = (_text_searches if of_texts else _searches)(
+        method, given.strategy, given.check, model, scored
+    )
+    for one in (search, other):
+        check_kind(space, one)
+    budget = given.budget or Budget(tests=TEXT_TESTS if of_texts else DEFAULT_TESTS)
     workshop = Workshop(train, trainer, original, given.seed, given.criterion, search, budget, given.tell, used)
     inquiry = Inquiry(
         held=held,
@@ -70,7 +85,7 @@ def with_rows(estimator: Any, X: Any, y: Any, space: Any, method: Method, given:
         confidence=given.confidence,
         favourable=given.favourable,
         watch=names,
-        movable=movable(space) if given.watch is None else names,
+        movable=names if isinstance(space, TextSpace) or given.watch is not None else movable(space),
         seed=given.seed,
         tell=given.tell,
         notes=notes,
@@ -78,48 +93,11 @@ def with_rows(estimator: Any, X: Any, y: Any, space: Any, method: Method, given:
     return workshop, inquiry
 
 
-def with_texts(
-    estimator: Any, X: Any, y: Any, space: Any, method: Method, given: Given
-) -> tuple[TextWorkshop, TextInquiry]:
-    """Train the original model on texts."""
-    if given.watch or given.favourable is not None:
-        raise DataError("watch and favourable are for rows of attributes; leave them out where there are texts")
-    train, held = _sides(labelled_texts, split_texts, X, y, space, given)
-    _check_labels(train, None)
-    for side in (train, held):
-        space.begin(side.X)
-    trainer = TextTrainer(estimator, seed_of(given.seed, "train"))
-    given.tell("training the original model")
-    original = trainer(train)
-    model = trainer.wrap(original)
-    answers(model, held)
-    own = getattr(method, "search", "adf") == "adf" and model.has_words
-    search = make(given.strategy or ("text-adf" if own else "text-random"))
-    other = make(given.check or search)
-    for one in (search, other):
-        check_kind(space, one)
-    budget, used = given.budget or Budget(tests=TEXT_TESTS), UsedTexts(space, train.texts)
-    workshop = TextWorkshop(train, trainer, original, given.seed, given.criterion, search, budget, given.tell, used)
-    inquiry = TextInquiry(
-        held=held,
-        used=used,
-        criterion=given.criterion,
-        check=other,
-        budget=budget,
-        samples=given.samples,
-        confidence=given.confidence,
-        seed=given.seed,
-        tell=given.tell,
-    )
-    return workshop, inquiry
-
-
-def _sides(read: Any, split: Any, X: Any, y: Any, space: Any, given: Given) -> tuple[Any, Any]:
+def _sides(read: Any, X: Any, y: Any, space: Any, given: Given) -> tuple[Any, Any]:
     """Take apart what is trained on and what is held out."""
     rows, held_out = read(X, y, space), given.held_out
     if not isinstance(held_out, tuple | list):
-        sides: tuple[Any, Any] = split(rows, held_out, given.seed)
-        return sides
+        return split(rows, held_out, given.seed)
     if len(held_out) != 2:
         raise DataError(f"held_out must be a share or a pair (X_test, y_test), got {len(held_out)} things")
     held = read(held_out[0], held_out[1], space, "X_test")
@@ -172,3 +150,13 @@ def _searches(
             "the check is not of what was taught"
         )
     return search, other, notes
+
+
+def _text_searches(
+    method: Any, strategy: Any, check: Any, model: Model, scored: bool
+) -> tuple[Strategy, Strategy, list[str]]:
+    """Choose the search of texts; the check is the same one, because it starts from other texts."""
+    del scored
+    own = getattr(method, "search", "adf") == "adf" and model.has_words
+    search = make(strategy or ("text-adf" if own else "text-random"))
+    return search, make(check or search), []

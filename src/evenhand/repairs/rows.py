@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,14 +15,20 @@ from evenhand._validate import is_number
 from evenhand.errors import FRAME, DataError, ModelError
 from evenhand.models.base import Model
 from evenhand.models.outputs import as_labels
-from evenhand.spaces import individuals
 from evenhand.spaces.frames import as_pandas
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.individuals import Rows as Codes
+from evenhand.spaces.neighbours import TabularFamilies as Families
 from evenhand.spaces.tabular import Encoded, Space
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evenhand.runs.run import Run
+
 SHOWN = 8
+BLOCK = 16_384
+"""Individuals whose families are built at once."""
 Positions = npt.NDArray[np.int64]
 
 
@@ -48,9 +55,29 @@ class Labelled:
         return self.X if self.array else self.frame[list(self.space.names)].copy()
 
     @property
+    def data(self) -> Any:
+        """The rows as an audit and an estimate take them."""
+        return self.frame
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """The columns in the user's own order; None where rows are arrays."""
         return None if self.array else tuple(self.frame.columns)
+
+    @property
+    def ground(self) -> Space:
+        """What an ``ModelProbe`` asks."""
+        return self.space
+
+    @property
+    def people(self) -> Individuals:
+        """Those rows that are individuals of the space."""
+        return self.encoded.individuals
+
+    @property
+    def probes(self) -> Any:
+        """Fixed rows by whose answers a model is recognised, as an ``ModelProbe`` takes them."""
+        return self.space.probes(self.people).rows
 
     def asked(self, model: Model) -> Any:
         """Give what a model is asked with."""
@@ -68,6 +95,16 @@ class Labelled:
         """The rows as individuals of the space."""
         return self.space.encode(self.frame)
 
+    def held_out(self, share: float, seed: int) -> npt.NDArray[np.bool_]:
+        """Choose a share of the rows, of every label alike."""
+        draws = Stream(seed).unit("r-split", np.arange(len(self)), 0)
+        out = np.zeros(len(self), dtype=bool)
+        _, inverse = np.unique(self.truth.astype(str), return_inverse=True)
+        for label in range(int(inverse.max(initial=-1)) + 1):
+            here = np.flatnonzero(inverse == label)
+            out[here[np.argsort(draws[here])][: round(share * len(here))]] = True
+        return out
+
     def take(self, at: Positions) -> Labelled:
         """Return some rows."""
         return replace(self, frame=self.frame.iloc[at].reset_index(drop=True), y=self.y[at])
@@ -82,7 +119,17 @@ class Labelled:
         frame = pd.concat([self.frame, pd.DataFrame(like)], ignore_index=True)
         return replace(self, frame=frame, y=np.concatenate([self.y, labels.astype(self.y.dtype)]))
 
-    def written(self, rows: individuals.Rows) -> pd.DataFrame:
+    def findings(self, run: Run, at: Positions) -> Individuals:
+        """Return some findings, to train with."""
+        return run.pairs.individuals("individual", at)
+
+    def families(self, people: Individuals, seed: int) -> Iterator[tuple[Positions, Families]]:
+        """Build the families of individuals in blocks; each with the positions of those that have one."""
+        for at in range(0, len(people), BLOCK):
+            here = np.arange(at, min(at + BLOCK, len(people)))
+            yield here, self.space.families(people[here], seed)
+
+    def written(self, rows: Codes) -> pd.DataFrame:
         """Write rows of codes in the user's own values."""
         import pandas as pd
 
@@ -157,8 +204,8 @@ def labels_of(y: Any, rows: int, name: str) -> npt.NDArray[Any]:
     return labels
 
 
-def split(rows: Labelled, share: Any, seed: int) -> tuple[Labelled, Labelled]:
-    """Split rows into those to train with and a share held out, of every label alike.
+def split(rows: Any, share: Any, seed: int) -> tuple[Any, Any]:
+    """Split rows, or texts, into those to train with and a share held out.
 
     >>> from evenhand.spaces.attributes import Boolean, Integer
     >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
@@ -168,12 +215,7 @@ def split(rows: Labelled, share: Any, seed: int) -> tuple[Labelled, Labelled]:
     """
     if not is_number(share) or not 0 < share < 1:
         raise DataError(f"held_out must be a share above 0 and below 1, or a pair (X_test, y_test); got {share!r}")
-    draws = Stream(seed).unit("r-split", np.arange(len(rows)), 0)
-    out = np.zeros(len(rows), dtype=bool)
-    _, inverse = np.unique(rows.truth.astype(str), return_inverse=True)
-    for label in range(int(inverse.max(initial=-1)) + 1):
-        here = np.flatnonzero(inverse == label)
-        out[here[np.argsort(draws[here])][: round(share * len(here))]] = True
+    out = rows.held_out(share, seed)
     if not out.any() or out.all():
         raise DataError(
             f"leaves no row on one side, of {len(rows):,}", parameter="held_out", value=share, remedy="give more rows"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._stats import clopper_pearson, tango
 from evenhand.errors import DataError, ModelError
-from evenhand.estimates.favour import alike
-from evenhand.estimates.intervals import clopper_pearson, tango
+from evenhand.estimates.pair_counts import alike
 from evenhand.models.base import Model
 from evenhand.models.client import ModelClient
 from evenhand.repairs.rows import Labelled

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand._validate import is_number
+from evenhand.criteria import Criterion
+from evenhand.engine.judge import Exclude, Judge, blocks
+from evenhand.engine.probe import ModelProbe
 from evenhand.errors import DataError
 from evenhand.models.base import Model
 from evenhand.models.outputs import as_labels
 from evenhand.repairs.rows import Positions, labels_of
-from evenhand.spaces.text.individuals import TextIndividuals
+from evenhand.runs.run import FIXED_ROWS
+from evenhand.spaces.text.individuals import TextFamilies, TextIndividuals
 from evenhand.spaces.text.readers import strings_of
 from evenhand.spaces.text.space import BoundTextSpace, TextSpace
+
+if TYPE_CHECKING:
+    from evenhand.runs.run import Run
+
+
+@dataclass(frozen=True)
+class Found:
+    """Findings to train with."""
+
+    rows: list[str]
+    seeds: npt.NDArray[np.int64]
+    """Which training text each was made of."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -42,6 +60,44 @@ class LabelledTexts:
         """The same: a text has no columns."""
         return self.X
 
+    columns: ClassVar[None] = None
+
+    @property
+    def data(self) -> list[str]:
+        """The texts as an audit and an estimate take them."""
+        return self.X
+
+    @cached_property
+    def ground(self) -> BoundTextSpace:
+        """What an ``ModelProbe`` asks."""
+        return ground_of(self.space, self.texts)
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """The texts, to be looked up among those that were used."""
+        return self.texts
+
+    @property
+    def probes(self) -> list[str]:
+        """Fixed texts by whose answers a model is recognised."""
+        return list(self.texts[:FIXED_ROWS])
+
+    def findings(self, run: Run, at: Positions) -> Found:
+        """Return some findings, to train with."""
+        pairs: Any = run.pairs
+        records = pairs.records(at)
+        return Found([record[0] for record in records], np.array([record[2] for record in records], dtype=np.int64))
+
+    def families(self, found: Found, seed: int) -> Iterator[tuple[Positions, TextFamilies]]:
+        """Build the families of texts in blocks; each with the positions of those that have one."""
+        ground = ground_of(self.space, found.rows)
+        for block in blocks(ground, ground.seeds):
+            yield ground.positions[block.seeds], ground.families(block, seed)
+
+    def written(self, rows: list[str]) -> list[str]:
+        """Write findings as training takes them."""
+        return rows
+
     @cached_property
     def truth(self) -> npt.NDArray[Any]:
         """The labels as decisions are written: whole numbers without a point."""
@@ -51,6 +107,16 @@ class LabelledTexts:
         """Give what the model is asked with."""
         del model
         return self.X
+
+    def held_out(self, share: float, seed: int) -> npt.NDArray[np.bool_]:
+        """Choose a share of the texts; what is one test, or one text, stays together."""
+        keys: list[Any] = list(self.texts)
+        for row, key in zip(self.ground.positions.tolist(), self.ground.seeds.keys.tolist(), strict=True):
+            keys[row] = key
+        numbers: dict[Any, int] = {}
+        which = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+        order = np.argsort(Stream(seed).unit("r-split", np.arange(len(numbers)), 0), kind="stable")
+        return np.isin(which, order[: round(share * len(numbers))])
 
     def take(self, at: Positions) -> LabelledTexts:
         """Return some of the texts."""
@@ -73,50 +139,31 @@ def labelled_texts(X: Any, y: Any, space: TextSpace, name: str = "X") -> Labelle
     return LabelledTexts(space, tuple(strings), labels_of(y, len(strings), "y" if name == "X" else "y_test"))
 
 
-def split_texts(rows: LabelledTexts, share: Any, seed: int) -> tuple[LabelledTexts, LabelledTexts]:
-    """Split texts into those to train with and a share held out; what is one test, or one text, stays together.
-
-    >>> rows = labelled_texts([f"A {who} said {n}." for who in ("Sikh", "Jew") for n in range(9)], [0] * 18,
-    ...                       TextSpace("religion"))
-    >>> train, held = split_texts(rows, 0.5, seed=0)
-    >>> len(train) + len(held), {text[-2] for text in train.texts} & {text[-2] for text in held.texts}
-    (18, set())
-    """
-    if not is_number(share) or not 0 < share < 1:
-        raise DataError(f"held_out must be a share above 0 and below 1, or a pair (X_test, y_test); got {share!r}")
-    numbers: dict[Any, int] = {}
-    which = np.array([numbers.setdefault(key, len(numbers)) for key in _tests(rows)], dtype=np.int64)
-    order = np.argsort(Stream(seed).unit("r-split", np.arange(len(numbers)), 0), kind="stable")
-    out = np.isin(which, order[: round(share * len(numbers))])
-    if not out.any() or out.all():
-        raise DataError(
-            f"leaves one side empty, of {len(numbers):,} different texts",
-            parameter="held_out",
-            value=share,
-            remedy="give more texts",
-        )
-    return rows.take(np.flatnonzero(~out)), rows.take(np.flatnonzero(out))
-
-
-def _tests(rows: LabelledTexts) -> list[Any]:
-    """Say which test each text is; a text that is none is itself."""
-    ground = ground_of(rows.space, rows.texts)
-    keys: list[Any] = list(rows.texts)
-    for row, key in zip(ground.positions.tolist(), ground.seeds.keys.tolist(), strict=True):
-        keys[row] = key
-    return keys
-
-
 def ground_of(space: TextSpace, texts: Sequence[str]) -> BoundTextSpace:
     """Read texts that nothing is to be changed in but their terms; they may be none."""
     return BoundTextSpace(space, list(texts), np.arange(len(texts)), None)
+
+
+def judged(
+    model: Model, space: TextSpace, texts: Sequence[str], criterion: Criterion, seed: int
+) -> tuple[Positions, npt.NDArray[np.bool_]]:
+    """Judge texts as they are: where those that can be judged stand, and which are treated differently.
+
+    >>> from evenhand.criteria import Flip
+    >>> from evenhand.models.wrap import wrap
+    >>> model = wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
+    >>> judged(model, TextSpace("religion"), ["Nobody.", "A Sikh came.", "A Jew went."], Flip(), 0)
+    (array([1, 2]), array([ True, False]))
+    """
+    ground = ground_of(space, texts)
+    return ground.positions, Judge(ModelProbe(model, ground, criterion), seed).unfair(ground.seeds)
 
 
 class UsedTexts:
     """Tests that a model was trained with: the training texts, and what a repair adds. They are no evidence.
 
     >>> used = UsedTexts(TextSpace("religion"), ["A Sikh came."])
-    >>> used.add(["A Jew went."])
+    >>> used.add(Found(["A Jew went."], np.array([0])))
     >>> people = TextSpace("religion").begin(["An atheist went.", "A Jain came.", "A Jain stayed."]).seeds
     >>> used(people).tolist(), len(used)
     ([True, True, False], 1)
@@ -131,10 +178,10 @@ class UsedTexts:
     def __len__(self) -> int:
         return len(self._added)
 
-    def add(self, texts: Sequence[str]) -> None:
+    def add(self, found: Found) -> None:
         """Note that these were added."""
-        self._texts.update(texts)
-        self._added = np.unique(np.concatenate([self._added, ground_of(self.space, texts).seeds.keys]))
+        self._texts.update(found.rows)
+        self._added = np.unique(np.concatenate([self._added, ground_of(self.space, found.rows).seeds.keys]))
 
     def __call__(self, people: TextIndividuals) -> npt.NDArray[np.bool_]:
         """Tell whose tests were used: by their keys, and in any case where a text is one of them letter for letter."""
@@ -146,3 +193,8 @@ class UsedTexts:
     def added(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Tell which texts are, letter for letter, among those that the repair added."""
         return np.array([text in self._texts for text in texts], dtype=bool)
+
+    def barring(self, seed: int) -> Exclude:
+        """Leave out those whose test was used."""
+        del seed
+        return self

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.models.base import Model
-from evenhand.models.wrap import wrap
+from evenhand.models.wrap import reading, wrap
 from evenhand.repairs.rows import Labelled
 from evenhand.repairs.text_rows import LabelledTexts
 
@@ -22,11 +22,12 @@ class Trainer:
     """Trains an estimator, always a clone of it, or calls a training function.
 
     Random states that the estimator leaves open are set, to the same number each time: so models differ by their data
-    and by nothing else. ``columns`` are those of the user's frame, None where rows are arrays.
+    and by nothing else. ``columns`` are those of the user's frame, None where rows are arrays. ``texts``: models take
+    lists of texts.
     """
 
-    def __init__(self, estimator: Any, seed: int, columns: tuple[str, ...] | None = None) -> None:
-        self.name = _name(estimator)
+    def __init__(self, estimator: Any, seed: int, columns: tuple[str, ...] | None = None, texts: bool = False) -> None:
+        self.name, self._texts = _name(estimator), texts
         if isinstance(estimator, type):
             raise ModelError(f"Got the class {self.name}, not an object of it; make one: {self.name}(...)")
         self._fits = callable(getattr(estimator, "fit", None))
@@ -61,7 +62,7 @@ class Trainer:
             # An estimator that does not say what it was fitted on was fitted on what it was given here.
             found = found.with_options(input="frame")
             found.columns = self._columns
-        return found
+        return reading(found, texts=True) if self._texts else found
 
 
 def _cloned(estimator: Any, seed: int) -> Any:

@@ -11,17 +11,18 @@ import numpy.typing as npt
 from evenhand.criteria import Flip
 from evenhand.engine.probe import ModelProbe
 from evenhand.errors import DataError, StrategyError
-from evenhand.estimates.favour import alike
+from evenhand.estimates.pair_counts import alike
+from evenhand.models.base import Model
 from evenhand.repairs.rows import Labelled
+from evenhand.repairs.text_rows import LabelledTexts
 from evenhand.repairs.training import Trainer
-from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.individuals import Rows
 from evenhand.spaces.tabular import Space
 
 Whose = Literal["individual", "family"]
-Voter = Callable[[Rows], npt.NDArray[Any]]
+Voter = Callable[[Any], npt.NDArray[Any]]
 ONE_HOT = 64
 """Values up to which a nominal attribute has a column each."""
-CHUNK = 16_384
 
 
 class Voters:
@@ -29,34 +30,47 @@ class Voters:
 
     Each individual gets the label that most voters give; of equally many, the first voter's among them. ``family``: the
     votes on the individual and on all of its counterparts are counted together, so that the label does not depend on
-    protected attributes; where they are even, the individual's own vote decides.
+    protected attributes; where they are even, the individual's own vote decides. Without voters of the user, five
+    classifiers vote on rows; a text has the label of the one that it was made of, whose meaning similar words keep, and
+    the original model votes on its family.
     """
 
-    def __init__(self, rows: Labelled, voters: Sequence[Any], seed: int) -> None:
-        self.space, self.seed = rows.space, seed
+    def __init__(
+        self, rows: Labelled | LabelledTexts, voters: Sequence[Any], seed: int, original: Model | None = None
+    ) -> None:
+        self.rows, self.seed = rows, seed
         self.labels = np.unique(rows.y)
-        self.voters = _own(rows, voters, seed) if voters else _default(rows, seed)
+        self.voters: list[Voter] = []
+        if voters:
+            trainers = [Trainer(voter, seed, rows.columns, texts=isinstance(rows, LabelledTexts)) for voter in voters]
+            self.voters = [_asks(trainer.wrap(trainer(rows)), rows) for trainer in trainers]
+        elif isinstance(rows, Labelled):
+            self.voters = _default(rows, seed)
+        self._of_family = self.voters if original is None or self.voters else [_asks(original, rows)]
 
-    def label(self, people: Individuals, whose: Whose = "individual") -> npt.NDArray[Any]:
+    def label(self, people: Any, whose: Whose = "individual") -> npt.NDArray[Any]:
         """Label individuals."""
-        parts = [self._label(people[i : i + CHUNK], whose) for i in range(0, len(people), CHUNK)]
-        return np.concatenate(parts) if parts else self.labels[:0]
-
-    def _label(self, people: Individuals, whose: Whose) -> npt.NDArray[Any]:
-        own = majority(self._votes(people.rows), len(self.labels))
+        if self.voters:
+            own = majority(self._votes(self.voters, people.rows), len(self.labels))
+        else:
+            own = numbers_of(self.rows.y[people.seeds], self.labels)
         if whose == "individual":
             return np.asarray(self.labels[own])
-        families = self.space.families(people, self.seed)
-        family = np.repeat(np.arange(len(people)), families.places)
         counts = np.zeros((len(people), len(self.labels)))
-        for vote in self._votes(families.asked):
-            np.add.at(counts, (family, vote), 1)
-        counts[np.arange(len(people)), own] += 0.5
+        counts[np.arange(len(people)), own] = 0.5
+        for positions, families in self.rows.families(people, self.seed):
+            family = np.repeat(positions, families.places)
+            for vote in self._votes(self._of_family, families.asked):
+                np.add.at(counts, (family, vote), 1)
         return np.asarray(self.labels[counts.argmax(axis=1)])
 
-    def _votes(self, rows: Rows) -> npt.NDArray[np.int64]:
+    def _votes(self, voters: Sequence[Voter], rows: Any) -> npt.NDArray[np.int64]:
         """One row a voter: the number of the label that it gives."""
-        return np.stack([numbers_of(voter(rows), self.labels) for voter in self.voters])
+        return np.stack([numbers_of(voter(rows), self.labels) for voter in voters])
+
+
+def _asks(model: Model, rows: Labelled | LabelledTexts) -> Voter:
+    return ModelProbe(model, rows.ground, Flip()).labels
 
 
 def check_voters(method: Any) -> None:
@@ -93,16 +107,6 @@ def numbers_of(said: npt.NDArray[Any], labels: npt.NDArray[Any]) -> npt.NDArray[
         stranger = values[numbers.index(-1)]
         raise DataError(f"a voter gave the label {stranger}, which the training rows do not have")
     return np.array(numbers, dtype=np.int64)[inverse]
-
-
-def _own(rows: Labelled, voters: Sequence[Any], seed: int) -> list[Voter]:
-    """Train the user's voters on the rows as the user gave them."""
-    out: list[Voter] = []
-    for voter in voters:
-        trainer = Trainer(voter, seed, rows.columns)
-        asker = ModelProbe(trainer.wrap(trainer(rows)), rows.space, Flip())
-        out.append(asker.labels)
-    return out
 
 
 def _default(rows: Labelled, seed: int) -> list[Voter]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +15,13 @@ from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
 from evenhand.engine.probe import ModelProbe
 from evenhand.errors import EvenhandError, ModelError
-from evenhand.estimates.estimating import estimate
+from evenhand.estimates.estimate import estimate
 from evenhand.repairs.rows import Labelled
+from evenhand.repairs.text_rows import LabelledTexts, judged
 from evenhand.repairs.training import Trainer, check_classes
-from evenhand.repairs.used import Used
 from evenhand.repairs.voting import Voters, Whose
 from evenhand.runs.run import Run, audit, digest_of_answers
 from evenhand.search import Strategy
-from evenhand.spaces.individuals import Individuals
-from evenhand.spaces.tabular import Space
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,8 @@ class Workshop:
     outside of it, the evidence.
     """
 
-    rows: Labelled
+    rows: Any
+    """``Labelled``, or ``LabelledTexts``."""
     trainer: Trainer
     original: Any
     seed: int
@@ -90,17 +86,19 @@ class Workshop:
     strategy: Strategy
     budget: Budget
     tell: Callable[[str], object]
-    used: Used
+    used: Any
 
-    counted: ClassVar[str] = "legal individuals"
-    """Whom ``rate`` gives a share of."""
+    @property
+    def counted(self) -> str:
+        """Whom ``rate`` gives a share of."""
+        return "legal individuals" if isinstance(self.rows, Labelled) else "the findings to train with"
 
     def __post_init__(self) -> None:
         self._answers = self._digest(self.original)
 
     @property
-    def space(self) -> Space:
-        """The space of legal individuals."""
+    def space(self) -> Any:
+        """The space."""
         return self.rows.space
 
     @cached_property
@@ -114,7 +112,7 @@ class Workshop:
             self.budget,
             seed_of(self.seed, "search"),
             self.criterion,
-            self.rows.frame,
+            self.rows.data,
         )
         if run.stop is StopReason.INTERRUPTED:
             raise KeyboardInterrupt
@@ -128,11 +126,11 @@ class Workshop:
             return None
         return Remedy(None, reason=f"nothing to repair: nobody was found in {run.tests:,} tests")
 
-    def draw(self, n: int, number: int) -> Individuals:
+    def draw(self, n: int, number: int) -> Any:
         """Draw findings at random, each at most once."""
         found = self.findings.found
         at = Stream(seed_of(self.seed, "draw", number)).shuffled(np.arange(min(n, found)), found, "pick")
-        return self.findings.pairs.individuals("individual", np.sort(at))
+        return self.rows.findings(self.findings, np.sort(at))
 
     def unit(self, what: str, number: int) -> float:
         """Draw a number from 0 to 1."""
@@ -140,15 +138,16 @@ class Workshop:
 
     def voters(self, given: Sequence[Any]) -> Voters:
         """Train the voters."""
-        self.tell("training the voters")
-        return Voters(self.rows, given, seed_of(self.seed, "voters"))
+        if given or isinstance(self.rows, Labelled):
+            self.tell("training the voters")
+        return Voters(self.rows, given, seed_of(self.seed, "voters"), self.trainer.wrap(self.original))
 
-    def train_with(self, people: Individuals, voters: Voters, whose: Whose) -> Any:
+    def train_with(self, people: Any, voters: Voters, whose: Whose) -> Any:
         """Train a model on the training rows and some individuals, labelled by vote."""
         self.used.add(people)
         return self.train(self.rows.written(people.rows), voters.label(people, whose))
 
-    def train(self, added: pd.DataFrame, labels: npt.NDArray[Any]) -> Any:
+    def train(self, added: Any, labels: npt.NDArray[Any]) -> Any:
         """Train a model on the training rows and some more."""
         model = self.trainer(self.rows.plus(added, labels), len(added))
         if model is self.original:
@@ -169,14 +168,20 @@ class Workshop:
             return False
 
     def rate(self, model: Any, samples: int, number: int) -> float:
-        """Estimate how common discrimination is, for a method to decide by: never what is reported in the end."""
+        """Estimate how common discrimination is, for a method to decide by: never what is reported in the end.
+
+        Texts cannot be drawn from nothing: of those it is the share of the findings, or of so many of them.
+        """
+        wrapped = self.trainer.wrap(model)
+        if isinstance(self.rows, LabelledTexts):
+            some = self.draw(samples, 1_000_000 + number)
+            return float(judged(wrapped, self.space, some.rows, self.criterion, self.seed)[1].mean())
         seed = seed_of(self.seed, "choose", number)
-        found = estimate(self.trainer.wrap(model), self.space, samples=samples, criterion=self.criterion, seed=seed)
+        found = estimate(wrapped, self.space, samples=samples, criterion=self.criterion, seed=seed)
         if found.stop == "interrupted":
             raise KeyboardInterrupt
         return found.rate
 
     def _digest(self, model: Any) -> str:
-        asker = ModelProbe(self.trainer.wrap(model), self.space, self.criterion)
-        labels, scores = asker.both(self.space.probes(self.rows.encoded.individuals).rows)
+        labels, scores = ModelProbe(self.trainer.wrap(model), self.rows.ground, self.criterion).both(self.rows.probes)
         return digest_of_answers(labels if scores is None else scores)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from evenhand._format import native, plain, visible
 from evenhand.errors import EvenhandError, MissingExtra, ModelError
 from evenhand.estimates.coverage import Coverage, Inputs, coverage
-from evenhand.estimates.estimating import estimate
+from evenhand.estimates.estimate import estimate
 from evenhand.estimates.groups import Groups, groups
 from evenhand.estimates.result import Estimate
 from evenhand.explanations.examples import Examples, Known, Shrunk, draft, examples_of
@@ -26,7 +26,6 @@ from evenhand.spaces.text.diff import swaps
 
 if TYPE_CHECKING:
     from evenhand.engine.probe import ModelProbe
-    from evenhand.estimates.plan import Whom
     from evenhand.reports.report import ReportInputs
     from evenhand.runs.run import Run
     from evenhand.spaces.tabular import Space
@@ -183,9 +182,9 @@ def _shares(content: Content) -> None:
     if run.unaware and not run.found:
         content.missing["common"] = "How common it is was not measured: the model does not receive what is protected."
         return
-    model, criterion, timeout = asker.model, asker.criterion, asker.timeout
+    model, criterion = asker.model.with_options(timeout=asker.timeout), asker.criterion
 
-    def measured(population: Whom) -> Estimate:
+    def measured(population: Any) -> Estimate:
         return estimate(
             model,
             space,
@@ -196,10 +195,9 @@ def _shares(content: Content) -> None:
             favourable=None if subject.texts else subject.favourable,
             criterion=criterion,
             seed=subject.options.seed,
-            timeout=timeout,
         )
 
-    populations: list[Whom] = ["uniform"] if subject.data is None else ["data", "uniform"]
+    populations = ["uniform"] if subject.data is None else ["data", "uniform"]
     if subject.texts:
         populations.remove("uniform")
     for population in populations:
@@ -292,7 +290,7 @@ def _groups(content: Content) -> None:
     subject = content.subject
     if subject.asker is None or subject.data is None:
         return
-    model, timeout = subject.asker.model, subject.asker.timeout
+    model = subject.asker.model.with_options(timeout=subject.asker.timeout)
     if not subject.decides and not model.regression:
         try:
             # The run compared the model's numbers, so they may be averaged as well.
@@ -321,7 +319,6 @@ def _groups(content: Content) -> None:
             subject.favourable,
             y=None if model.regression else subject.y,
             confidence=subject.options.confidence,
-            timeout=timeout,
         ),
     )
 

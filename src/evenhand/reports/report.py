@@ -21,7 +21,7 @@ from evenhand.engine.confirm import holds
 from evenhand.engine.probe import ModelProbe
 from evenhand.errors import DATA, DataError, EvenhandError, ModelError, RunError
 from evenhand.estimates.coverage import Coverage
-from evenhand.estimates.favour import Favour, look_for, normal
+from evenhand.estimates.pair_counts import Favour, look_for, normal
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
 from evenhand.reports.content import Content, gather, individuals

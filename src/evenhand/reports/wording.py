@@ -14,9 +14,8 @@ from evenhand.budget import StopReason
 from evenhand.criteria import KINDS, Criterion, Flip, Pairwise
 from evenhand.engine.unused import statement
 from evenhand.errors import EvenhandError
-from evenhand.estimates.favour import LOWER, Order, alike, directs, outcomes_of
-from evenhand.estimates.tables import ALL_VALUES, spread
-from evenhand.estimates.words import more
+from evenhand.estimates.pair_counts import ALL_VALUES, LOWER, Order, alike, directs, outcomes_of, spread
+from evenhand.estimates.result import more
 from evenhand.reports.figures import count, given, high, interval, level, listed, percent, say, short, told
 
 if TYPE_CHECKING:
@@ -318,7 +317,9 @@ def remarks(e: Estimate) -> list[Markup]:
     """Say what a reader of an estimate has to know besides its numbers."""
     dropped, rows, alone = (e.counts.get(name, 0) for name in ("dropped", "rows", "untestable"))
     out = []
-    if dropped:
+    if dropped and e.space.supports("texts"):
+        out.append(say("{} of the {} texts are missing.", count(dropped), count(rows)))
+    elif dropped:
         are = "is outside the space and was" if dropped == 1 else "are outside the space and were"
         out.append(say("{} of the {} rows of the data {} left out.", count(dropped), count(rows), are))
     if e.space.supports("texts") and alone:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 import numpy as np
 import numpy.typing as npt
-from evenhand.engine.confirm import (holds)
+from evenhand.engine.confirm import (confirm)
 from evenhand.engine.probe import (ModelProbe)
 from evenhand.engine.store import (as_path)
 from evenhand.errors import (DECIDE, ModelError, ReplayError, SpaceError)
@@ -95,8 +95,9 @@ def replay(
 def again(run: Run, model: Any, threshold: float | None = None, timeout: float | None = None) -> Replay:
     """Ask a model about every finding of a run; without one, the run's own."""
     asker = ModelProbe(model_of(run, model, threshold), run.space, run.identity.criterion, timeout)
-    held = holds(asker, run.pairs, np.arange(run.found), run.identity.chunk)
-    return Replay(run, int(held.sum()), int((~held).sum()), np.flatnonzero(~held), held, _recognised(run, asker))
+    refuted = np.array(confirm(asker, run.pairs, 0, run.identity.chunk)[0].refuted, dtype=np.int64)
+    held = ~np.isin(np.arange(run.found), refuted)
+    return Replay(run, int(held.sum()), len(refuted), refuted, held, _recognised(run, asker))
 
 
 def same_answers(run: Run, asker: ModelProbe) -> bool:

@@ -182,6 +182,10 @@ class Bound:
     """Rows left out: outside the space, or without a text."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """What else there is to say about the data, by name."""
+    untestable: int = 0
+    """Rows known to have no counterpart, which are left out too."""
+    positions: npt.NDArray[np.int64] | None = None
+    """Where each individual stands in the user's data; None: all are there, in order."""
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from evenhand.spaces.individuals import Individuals
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evenhand.engine.judge import Judged
     from evenhand.spaces.tabular import Space
 
 PAIRS = ("individual", "counterpart", "decision", "counterpart_decision", "gap")
@@ -178,11 +179,23 @@ class Findings:
     kept: ClassVar[tuple[str, ...]] = PAIRS
 
     def pack(self, families: Any, found: Places, first: Places, second: Places) -> dict[str, npt.NDArray[Any]]:
-        """Write down the pairs of some families, as places in them, for ``add`` and for the log."""
+        """Write down the pairs of some families, as places in them."""
         return {
             "individual": families.members(found, first).stored,
             "counterpart": families.members(found, second).stored,
         }
+
+    def written(self, judged: Judged, found: Places) -> dict[str, npt.NDArray[Any]]:
+        """Write down what was found in some families, for ``add`` and for the log."""
+        outputs, verdicts = judged.outputs, judged.verdicts
+        first, second = verdicts.first[found], verdicts.second[found]
+        assert outputs.labels is not None
+        arrays = {
+            **self.pack(judged.families, found, first, second),
+            "decision": self.coding.encode(outputs.labels[found, first]),
+            "counterpart_decision": self.coding.encode(outputs.labels[found, second]),
+        }
+        return arrays if outputs.scores is None else {**arrays, "gap": verdicts.gap[found]}
 
     def add(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
         """Add the first pairs of an answer: what ``pack`` wrote, the decisions, and perhaps gaps."""

@@ -127,7 +127,7 @@ class Space:
         if data is None:
             return Bound(self)
         encoded = self.encode(data)
-        return Bound(self, encoded.individuals, encoded.clipped, encoded.dropped)
+        return Bound(self, encoded.individuals, encoded.clipped, encoded.dropped, positions=encoded.positions)
 
     def findings(self) -> Findings:
         """Return an empty table of findings."""

@@ -301,7 +301,8 @@ class TextSpace:
         ground = self.begin(data, *((model.word_vectors, getattr(model, "words", None)) if knows else ()))
         counts = {"texts_without_a_term": ground.without, "texts_without_a_counterpart": ground.alone,
                   SAMPLED: ground.sampled, BORROWED: ground.borrowed}  # fmt: skip
-        return Bound(ground, ground.seeds, dropped=ground.missing, counts=counts)
+        alone = ground.without + ground.alone
+        return Bound(ground, ground.seeds, 0, ground.missing, counts, alone, ground.positions)
 
     def findings(self) -> Findings:
         """Return an empty table of findings."""

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._format import high
+from evenhand._stats import anytime, clopper_pearson, hypergeometric
 from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, SpaceError
-from evenhand.estimates.intervals import clopper_pearson, hypergeometric
-from evenhand.estimates.limits import Limit, Outcome
-from evenhand.estimates.sequences import anytime
+from evenhand.estimates.result import Limit, Outcome
+from tests.helpers import in_blocks, with_settings
 from tests.worlds import World, random_world, worlds
 
 
@@ -113,7 +113,7 @@ def test_everyone_is_brute_force(world: World, chunk: int) -> None:
             eh.estimate(world.model, world.space)
         return
     try:
-        result = eh.estimate(world.model, world.space, favourable=1, chunk=chunk)
+        result = in_blocks(chunk, world.model, world.space, favourable=1)
     except ModelError as error:
         assert "favourable" in str(error)
         return
@@ -135,7 +135,9 @@ def test_rows_are_brute_force(world: World, seed: int) -> None:
     brute = Brute(world, people)
     if not brute.people or int(world.table.max()) < 1:
         return
-    result = eh.estimate(world.model, where, "data", data=where.frame(people), about="rows", favourable=1, seed=seed)
+    result = eh.estimate(
+        world.model, where, eh.populations.Data(about="rows"), data=where.frame(people), favourable=1, seed=seed
+    )
     of, found = brute.share(where.protected_columns)
     assert (result.samples, result.found) == (of, found)
     assert result.exact
@@ -176,15 +178,15 @@ def test_what_is_enumerated() -> None:
     assert eh.estimate(refuse, space()).exact
     assert eh.estimate(refuse, space(), samples=10_000).exact
     assert not eh.estimate(refuse, space(), samples=9_999).exact
-    assert not eh.estimate(refuse, space(), exact=False).exact
+    assert not eh.estimate(refuse, space(), eh.populations.Uniform(exact=False)).exact
     assert not eh.estimate(refuse, space(), interval="clopper-pearson").exact
-    assert eh.estimate(refuse, space(), half_width=0.01).exact
-    assert not eh.estimate(refuse, space(), half_width=0.02).exact
-    assert eh.estimate(refuse, space(), seconds=600, chunk=20_000).exact
+    assert eh.estimate(refuse, space(), stop=eh.StopRule(half_width=0.01)).exact
+    assert not eh.estimate(refuse, space(), stop=eh.StopRule(half_width=0.02)).exact
+    assert in_blocks(20_000, refuse, space(), stop=eh.StopRule(seconds=600)).exact
     large = eh.Space([eh.Integer("age", 0, 10**6), eh.Boolean("sex")], protected="sex")
     assert not eh.estimate(fair, large, samples=10).exact
     with pytest.raises(EstimateError, match="1,000,001"):
-        eh.estimate(fair, large, exact=True)
+        eh.estimate(fair, large, eh.populations.Uniform(exact=True))
 
 
 def test_a_sample_has_the_interval_of_its_counts() -> None:
@@ -206,7 +208,7 @@ def test_a_sample_has_the_interval_of_its_counts() -> None:
 def test_same_seed_same_sample_whatever_the_chunk(kind: str) -> None:
     data = None if kind == "uniform" else rows(300)
     one, two, other = (
-        eh.estimate(refuse, space(), kind, data=data, samples=250, seed=seed, chunk=chunk)
+        in_blocks(chunk, refuse, space(), kind, data=data, samples=250, seed=seed)
         for seed, chunk in ((5, 32_768), (5, 7), (6, 7))
     )
     drop = ("seconds", "points", "rows_checked")
@@ -234,7 +236,7 @@ def test_the_sample_is_not_that_of_a_search() -> None:
 
 
 def test_no_finding_is_a_bound_in_words() -> None:
-    result = eh.estimate(fair, space(), exact=False)
+    result = eh.estimate(fair, space(), eh.populations.Uniform(exact=False))
     assert (result.rate, result.low, result.found) == (0, 0, 0)
     assert result.high == clopper_pearson(0, 100_000)[1]
     assert f"at most {high(result.high)} with 95% confidence" in repr(result)
@@ -250,19 +252,21 @@ def test_no_finding_is_a_bound_in_words() -> None:
 
 
 def test_half_width_stops_when_it_is_reached() -> None:
-    result = eh.estimate(refuse, space(), half_width=0.02, exact=False)
+    result = eh.estimate(refuse, space(), eh.populations.Uniform(exact=False), stop=eh.StopRule(half_width=0.02))
     assert (result.stop, result.interval) == ("half_width", "anytime")
     assert (result.high - result.low) / 2 <= 0.02
     before = result.points[-2]
     low, high = anytime(before[1], before[0])
     assert (high - low) / 2 > 0.02
-    capped = eh.estimate(refuse, space(), half_width=0.001, samples=3_000, exact=False)
+    capped = eh.estimate(
+        refuse, space(), eh.populations.Uniform(exact=False), stop=eh.StopRule(half_width=0.001), samples=3_000
+    )
     assert (capped.stop, capped.samples) == ("samples", 3_000)
 
 
 def test_seconds_that_are_too_short_are_an_error() -> None:
     with pytest.raises(EstimateError, match="seconds=1e-09"):
-        eh.estimate(refuse, space(), seconds=1e-9, exact=False)
+        eh.estimate(refuse, space(), eh.populations.Uniform(exact=False), stop=eh.StopRule(seconds=1e-9))
 
 
 def test_watching_and_stopping() -> None:
@@ -272,7 +276,7 @@ def test_watching_and_stopping() -> None:
         seen.append(reading)
         return reading.samples > 5_000
 
-    result = eh.estimate(refuse, space(), exact=False, progress=watch)
+    result = eh.estimate(refuse, space(), eh.populations.Uniform(exact=False), stop=watch)
     assert result.stop == "stopped"
     assert result.interval == "anytime"
     assert [r.samples for r in seen] == [1024, 3072, 7168]
@@ -287,7 +291,7 @@ def test_ctrl_c_keeps_what_was_asked() -> None:
             raise KeyboardInterrupt
         return refuse(frame)
 
-    result = eh.estimate(model, space(), exact=False, samples=100_000, chunk=2_000)
+    result = in_blocks(2_000, model, space(), eh.populations.Uniform(exact=False), samples=100_000)
     assert result.stop == "interrupted"
     assert result.interval == "anytime"
     assert 0 < result.samples < 100_000
@@ -304,14 +308,14 @@ def test_a_model_that_fails_leaves_a_partial_estimate() -> None:
         return refuse(frame)
 
     with pytest.raises(ModelError, match="gone") as caught:
-        eh.estimate(model, space(), exact=False, chunk=2_000)
+        in_blocks(2_000, model, space(), eh.populations.Uniform(exact=False))
     assert caught.value.partial.samples > 0
     assert caught.value.partial.interval == "anytime"
     assert "had been judged" in caught.value.__notes__[0]
 
 
 def test_lln_is_the_papers() -> None:
-    result = eh.estimate(refuse, space(), samples=4_000, interval="lln", experiments=40)
+    result = eh.estimate(refuse, space(), samples=4_000, interval=eh.Interval("lln", experiments=40))
     counts = result.kept.verdicts().reshape(40, 100).mean(axis=1)
     assert result.rate == pytest.approx(counts.mean())
     assert result.high - result.rate == pytest.approx(1.959964 * counts.std(ddof=1) / np.sqrt(40))
@@ -327,12 +331,14 @@ def test_data_has_two_meanings() -> None:
     assert people.rate == share
     assert (people.low, people.high) == clopper_pearson(round(400 * share), 400)
     assert "the data's rows are a random sample" in people.about
-    exact = eh.estimate(refuse, space(), "data", data=data, about="rows")
+    exact = eh.estimate(refuse, space(), eh.populations.Data(about="rows"), data=data)
     assert exact.low == exact.high == exact.rate == share
-    part = eh.estimate(refuse, space(), "data", data=data, about="rows", samples=100)
+    part = eh.estimate(refuse, space(), eh.populations.Data(about="rows"), data=data, samples=100)
     assert (part.low, part.high) == hypergeometric(part.found, 100, 400)
     assert part.low <= share <= part.high
-    until = eh.estimate(refuse, space(), "data", data=data, about="rows", half_width=0.01)
+    until = eh.estimate(
+        refuse, space(), eh.populations.Data(about="rows"), data=data, stop=eh.StopRule(half_width=0.01)
+    )
     assert until.low <= share <= until.high
     assert until.stop in ("half_width", "exhausted")
 
@@ -342,24 +348,24 @@ def test_weights_count() -> None:
     weights = np.asarray(data["w"])
     young = np.asarray(data["age"]) < 20
     share = weights[young].sum() / weights.sum()
-    result = eh.estimate(refuse, space(), "data", data=data, weights="w", favourable="yes")
+    result = eh.estimate(refuse, space(), eh.populations.Data(weights="w"), data=data, favourable="yes")
     assert result.rate == pytest.approx(share)
     assert result.low < share < result.high
     assert result.comparisons[0].rate == pytest.approx(share)
     assert result.comparisons[0].pairs == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), abs=0.01)
-    exact = eh.estimate(refuse, space(), "data", data=data, weights=weights, about="rows")
+    exact = eh.estimate(refuse, space(), eh.populations.Data(weights=weights, about="rows"), data=data)
     assert exact.exact
     assert exact.rate == pytest.approx(share)
-    drawn = eh.estimate(refuse, space(), "data", data=data, weights="w", half_width=0.03)
+    drawn = eh.estimate(refuse, space(), eh.populations.Data(weights="w"), data=data, stop=eh.StopRule(half_width=0.03))
     assert drawn.low <= share <= drawn.high
-    equal = eh.estimate(refuse, space(), "data", data=data, weights=np.full(400, 7.0))
+    equal = eh.estimate(refuse, space(), eh.populations.Data(weights=np.full(400, 7.0)), data=data)
     plain = eh.estimate(refuse, space(), "data", data=data)
     assert (equal.low, equal.high) == pytest.approx((plain.low, plain.high))
     # A row that counts nothing is as good as absent.
     absent = np.where(young, 0.0, 1.0)
-    assert eh.estimate(refuse, space(), "data", data=data, weights=absent).found == 0
+    assert eh.estimate(refuse, space(), eh.populations.Data(weights=absent), data=data).found == 0
     with pytest.raises(DataError, match="about"):
-        eh.estimate(refuse, space(), "data", data=data, weights="w", about="population", samples=10)
+        eh.estimate(refuse, space(), eh.populations.Data(weights="w", about="population"), data=data, samples=10)
 
 
 def test_near_is_about_whom_lies_around() -> None:
@@ -367,7 +373,7 @@ def test_near_is_about_whom_lies_around() -> None:
     assert eh.estimate(refuse, space(), "near", data=data, samples=500).rate == 1
     edge = {"age": [20], "hours": [50], "sex": ["M"]}
     assert eh.estimate(refuse, space(), "data", data=edge).found == 0
-    near = eh.estimate(refuse, space(), "near", data=edge, samples=4_000, steps=1)
+    near = eh.estimate(refuse, space(), eh.populations.Near(steps=1), data=edge, samples=4_000)
     # One step in four makes them younger.
     assert near.low < 0.25 < near.high
 
@@ -391,7 +397,7 @@ def test_severity_is_the_distribution_of_gaps() -> None:
         p = 1 / (1 + np.exp(-(frame["age"] / 10 - 5 - 0.7 * (frame["sex"] == "F"))))
         return np.column_stack([1 - p, p])
 
-    result = eh.estimate(probabilities, space(), favourable=1, samples=3_000, exact=False)
+    result = eh.estimate(probabilities, space(), eh.populations.Uniform(exact=False), favourable=1, samples=3_000)
     ages = np.arange(100)
     p = [1 / (1 + np.exp(-(ages / 10 - 5 - 0.7 * female))) for female in (0, 1)]
     truth = p[0] - p[1]
@@ -399,7 +405,7 @@ def test_severity_is_the_distribution_of_gaps() -> None:
     assert result.severity["everyone"]["mean"] == pytest.approx(truth.mean(), abs=0.01)
     assert result.comparisons[0].gaps["advantage"] == pytest.approx(-truth.mean(), abs=0.01)
     assert result.severity["treated differently"]["median"] > result.severity["everyone"]["median"]
-    assert eh.estimate(refuse, space(), exact=False, samples=500).severity is None
+    assert eh.estimate(refuse, space(), eh.populations.Uniform(exact=False), samples=500).severity is None
     gap = eh.estimate(probabilities, space(), criterion=eh.Gap(0.1), favourable=1)
     assert gap.rate == np.mean(truth > 0.1)
     assert gap.comparisons[0].verdict == "favours second"
@@ -455,7 +461,7 @@ def test_answers_that_depend_on_the_batch_are_an_error() -> None:
         return (frame["sex"] == "F") & (frame["age"] > frame["age"].min() + 50)
 
     with pytest.raises(FlakyModel, match="other rows in the batch"):
-        eh.estimate(ranks, space(), exact=False, samples=3_000)
+        eh.estimate(ranks, space(), eh.populations.Uniform(exact=False), samples=3_000)
 
 
 def test_noisy_scores_are_an_error() -> None:
@@ -504,8 +510,7 @@ def test_sampled_counterparts_are_said() -> None:
         ({"population": "near"}, "data="),
         ({"weights": [1.0]}, "weights"),
         ({"seed": -1}, "seed"),
-        ({"chunk": 1}, "chunk"),
-        ({"progress": 3}, "progress"),
+        ({"when": 3}, "when"),
         ({"criterion": 3}, "criterion"),
         ({"favourable": "perhaps"}, "favourable must be .*'perhaps'"),
         ({"criterion": eh.Gap(0.1)}, "scores"),
@@ -513,7 +518,11 @@ def test_sampled_counterparts_are_said() -> None:
 )
 def test_wrong_arguments(kwargs: dict[str, object], words: str) -> None:
     with pytest.raises((EstimateError, BudgetError, DataError, ModelError, eh.errors.StrategyError), match=words):
-        eh.estimate(refuse, space(), **kwargs)
+        with_settings(refuse, space(), **kwargs)  # type: ignore[arg-type]
+    with pytest.raises(EstimateError, match="stop must be an eh.StopRule"):
+        eh.estimate(refuse, space(), stop=3)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="data is given twice"):
+        eh.estimate(refuse, space(), eh.populations.Near({"age": [1]}), data={"age": [1]})
 
 
 def test_data_that_nobody_can_judge() -> None:
@@ -566,8 +575,8 @@ def test_an_estimate_is_cancelled_as_by_ctrl_c(kind: str) -> None:
         texts = ["A Sikh came.", "A Jew went."] * 200
         model = eh.wrap(lambda texts: ["Sikh came" in text for text in texts], input="text")
         given = {"model": model, "space": eh.TextSpace("religion"), "population": "data", "data": texts, "chunk": 64}
-    ended = eh.estimate(**given, exact=False if kind == "people" else None, cancel=After())
+    ended = with_settings(**given, exact=False if kind == "people" else None, cancel=After())
     assert ended.stop == "interrupted"
     assert 0 < ended.samples < 5000
     with pytest.raises(eh.errors.EstimateError, match="cancelled"):
-        eh.estimate(**given, exact=False if kind == "people" else None, cancel=stop)
+        with_settings(**given, exact=False if kind == "people" else None, cancel=stop)

@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import evenhand as eh
 from evenhand.errors import ModelError
-from evenhand.estimates.favour import Favour
+from evenhand.estimates.pair_counts import Favour
 
 X = np.arange(8.0)[:, None]
 NAMED = eh.wrap(LogisticRegression().fit(X, ["no"] * 4 + ["yes"] * 4))

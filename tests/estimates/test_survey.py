@@ -10,7 +10,7 @@ import evenhand as eh
 from evenhand.engine.judge import Judge
 from evenhand.engine.probe import ModelProbe
 from evenhand.errors import FlakyModel
-from evenhand.estimates.noise import HOPELESS, MOST_HALF, RESIDUE, repeats_for
+from evenhand.estimates.survey import HOPELESS, MOST_HALF, RESIDUE, repeats_for
 
 SPACE = eh.Space(
     [eh.Integer("age", 0, 9), eh.Nominal("sex", ["F", "M"])], protected="sex", constraints=["age < 5 or sex == 'F'"]

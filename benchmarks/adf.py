@@ -86,7 +86,7 @@ class Given(Problem):
     def sample(self, n: int) -> Individuals:
         """Return the next data rows."""
         assert self.data is not None
-        start, self._dealt = self._dealt, self._dealt + n
+        start, self._drawn = self._drawn, self._drawn + n
         return self.data[start : start + n]
 
 

@@ -15,7 +15,7 @@ import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
 from evenhand.explanations.shrink import Shrinker
 from evenhand.models.base import Model
-from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.replay import judge_of, probe_of
 from evenhand.spaces.realism import Distance
 
 SEARCHES = ("themis", "aequitas", "kosei", "symbolic", "adf")
@@ -101,7 +101,7 @@ def compared(number: int, exact: bool) -> tuple[int, int]:
     unfair = rows[model.labels(rows) != model.labels(other)]
     people = rows[rng.integers(len(rows), size=PEOPLE)]
     findings = run.pairs.individuals("individual", rng.integers(run.found, size=1)).rows
-    shrunk = Shrinker(judge_of(run, asker_of(run, None, "")), exact).shrink(people, findings.repeat(PEOPLE, axis=0))
+    shrunk = Shrinker(judge_of(run, probe_of(run, None, "")), exact).shrink(people, findings.repeat(PEOPLE, axis=0))
     distance = Distance(space)
     least = np.array([distance.order(unfair, person).min() for person in people])
     return int(np.isclose(distance.order(shrunk, people), least).sum()), PEOPLE

@@ -102,7 +102,7 @@ def one_by_one(model: Any, space: eh.Space, seconds: float, samples: int) -> dic
     """Measure the sequential reference on the same sample; its rate is that of the local search alone."""
     domains = [(attribute.low, attribute.high) for attribute in space.attributes]  # type: ignore[attr-defined]
     reference = Sequential(model, domains, space.protected_columns)
-    sample, _ = space.sampler.deal(Stream(0), 0, samples)
+    sample, _ = space.sampler.draw(Stream(0), 0, samples)
     lows = np.array([low for low, _ in domains])
     seeds = reference.global_search(tuple(row) for row in (sample.rows + lows).tolist())
     before, start = len(reference.judged), time.process_time()

@@ -64,7 +64,7 @@ def test_kosei_equals_the_sequential_reference_in_order(share, samples, seed):
         eh.Budget(tests=10**6),
         seed=seed,
     )
-    sample, _ = where.sampler.deal(Stream(seed), 0, samples)
+    sample, _ = where.sampler.draw(Stream(seed), 0, samples)
     reference = Sequential(model, DOMAINS, PROTECTED)
     seeds = reference.global_search(tuple(row) for row in (sample.rows + model.lows).tolist())
     expected = [*seeds, *reference.local_search(seeds)]
@@ -123,7 +123,7 @@ def test_regions_write_what_the_page_needs(tmp_path):
 
 def test_planted_rules_are_what_decides():
     model = regions.planted("two rules", 3)
-    people, _ = model.space.sampler.deal(Stream(1), 0, 2_000)
+    people, _ = model.space.sampler.draw(Stream(1), 0, 2_000)
     numbers = model.space.array(people.rows)
     numbers[:, -1] = 0
     unfair = model.labels(numbers) != model.labels(numbers + np.eye(numbers.shape[1])[-1])

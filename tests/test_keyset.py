@@ -34,7 +34,7 @@ def test_agrees_with_a_dict(kind: str, blocks: list[list[int]]) -> None:
     assert len(memo) == len(known)
 
 
-def test_exact_where_every_place_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_when_all_keys_share_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     # With one place for all, the tables tell nothing and only the sorted segments are right.
     monkeypatch.setattr(memo_module, "_places", lambda keys, bits: np.zeros(len(keys), dtype=np.int64))
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Freed memory is kept at hand: asked of glibc once, and not where somebody has set it otherwise."""
+"""Freed memory is kept: requested from glibc once, unless the environment sets limits."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def asked(**environment: str) -> list[int]:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc")
-def test_blocks_are_taken_from_what_was_freed() -> None:
+def test_freed_memory_is_used_again() -> None:
     kept, faults = asked()
     if kept:
         # 50 rounds of 15 MB are 190,000 pages.
         assert faults < 1_000
 
 
-def test_who_has_set_the_limits_keeps_them() -> None:
+def test_limits_in_the_environment_are_kept() -> None:
     assert asked(MALLOC_TRIM_THRESHOLD_="131072")[0] == 0

@@ -85,7 +85,7 @@ def test_a_search_is_found_by_module_and_class() -> None:
         ("evenhand.strategies:make", "dataclass with a search"),
     ],
 )
-def test_a_wrong_name_is_told(installed: None, name: str, words: str) -> None:
+def test_a_wrong_name_is_reported(installed: None, name: str, words: str) -> None:
     with pytest.raises(StrategyError, match=words):
         make(name)
 
@@ -122,7 +122,7 @@ def test_coverage_repeats_an_installed_search(installed: None, tmp_path: Path) -
     assert eh.coverage(eh.Run.load(tmp_path), model, samples=200) == eh.coverage(run, samples=200)
 
 
-def test_a_package_that_is_broken_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_package_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
@@ -147,7 +147,7 @@ def test_a_package_adapts_its_own_models(installed: None) -> None:
         eh.wrap(space)
 
 
-def test_frameworks_that_evenhand_knows_are_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugins_for_known_frameworks_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.linear_model import LogisticRegression
 
     monkeypatch.setattr(plugins, "installed", lambda group: pytest.fail(f"looked {group} up"))
@@ -156,7 +156,7 @@ def test_frameworks_that_evenhand_knows_are_not_asked_about(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("answer", ["an error", "no model"])
-def test_an_adapter_that_fails_is_told(installed: None, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+def test_a_failing_adapter_is_reported(installed: None, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
     import pixelbox.models
 
     _, model = boxes()
@@ -184,7 +184,7 @@ def test_the_batch_size_of_a_model_is_used_unless_another_is_given() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("calls_at_once", 0), ("row_cost", -1.0), ("batch_size", 2.5)])
-def test_what_a_model_says_of_itself_is_checked(name: str, value: Any) -> None:
+def test_attributes_of_a_model_are_checked(name: str, value: Any) -> None:
     model = eh.wrap(lambda X: X[:, 0] > 3, input="array")
     setattr(model, name, value)
     with pytest.raises(AssertionError, match=name):
@@ -206,7 +206,7 @@ def test_its_search_passes_the_suite(installed: None) -> None:
     check_strategy(make("pixel-flips", samples=50), [World(model, space)])
 
 
-def test_a_report_says_what_another_kind_of_space_does_not_support(installed: None, tmp_path: Path) -> None:
+def test_a_report_names_what_another_kind_of_space_does_not_support(installed: None, tmp_path: Path) -> None:
     space, model = boxes()
     run = eh.audit(model, space, "pixel-flips", eh.Budget(tests=300), criterion=eh.Gap(0.1), directory=tmp_path / "run")
     for one in (run, eh.Run.load(tmp_path / "run")):
@@ -270,7 +270,7 @@ def test_the_command_finds_them(tmp_path: Path) -> None:
     assert "pixel-flips" in evenhand(tmp_path, "strategies").stdout
 
 
-def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
+def test_the_command_names_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE + "text = 'no space'\n")
     for flags, words in (
         (["--space", "mine:nothing"], "nothing"),

@@ -121,7 +121,7 @@ def test_an_unfair_model_fails_and_is_shown(project: Project) -> None:
     assert len(project.cases["cases"]) == 8
 
 
-def test_yesterdays_pair_is_tried_first(project: Project) -> None:
+def test_findings_of_earlier_runs_are_tried_first(project: Project) -> None:
     project.run()
     searched = len(project.asked)
     done = project.run()
@@ -139,7 +139,7 @@ def test_yesterdays_pair_is_tried_first(project: Project) -> None:
     assert len(project.asked) == 1
 
 
-def test_searching_anew(project: Project) -> None:
+def test_cases_can_be_ignored(project: Project) -> None:
     project.run()
     done = project.run("--evenhand-no-cases")
     done.assert_outcomes(failed=1)
@@ -203,7 +203,7 @@ def test_shares(project: Project) -> None:
     )
     done = project.run()
     done.assert_outcomes(passed=2, failed=2)
-    done.stdout.fnmatch_lines(["*; the limit is 5%", "*too few tests to say whether the limit of 11% is kept*"])
+    done.stdout.fnmatch_lines(["*; the limit is 5%", "*too few tests to decide about the limit of 11%*"])
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_marked_test_that_audits_nothing_fails(project: Project) -> None:
     done.stdout.fnmatch_lines(["*of itself*"])
 
 
-def test_cases_that_cannot_be_read_are_said_and_stay(project: Project) -> None:
+def test_damaged_cases_are_reported_and_kept(project: Project) -> None:
     project.run()
     (path,) = (project.pytester.path / ".evenhand").iterdir()
     path.write_text("<<<<<<< HEAD\n" + path.read_text())
@@ -317,7 +317,7 @@ def test_cases_that_cannot_be_read_are_said_and_stay(project: Project) -> None:
         assert path.read_text().startswith("<<<<<<<")
 
 
-def test_a_folder_that_cannot_be_written_is_said(project: Project) -> None:
+def test_an_unwritable_folder_is_reported(project: Project) -> None:
     (project.pytester.path / ".evenhand").write_text("in the way")
     done = project.run()
     done.assert_outcomes(failed=1)
@@ -325,7 +325,7 @@ def test_a_folder_that_cannot_be_written_is_said(project: Project) -> None:
 
 
 def test_repaired_models_pass(project: Project) -> None:
-    """A model that averages over the protected attribute, as a marginal repair does, treats nobody differently."""
+    """A model that averages over the protected attribute, as a marginal repair does, treats no one differently."""
     project.run().assert_outcomes(failed=1)
     averaged = """
 
@@ -394,7 +394,7 @@ def test_a_model_that_never_receives_the_attribute_passes_with_a_warning(
     )
 
 
-def test_answers_that_never_change_are_a_warning_and_can_be_ignored(project: Project) -> None:
+def test_answers_that_never_change_give_a_warning(project: Project) -> None:
     project.model(FAIR)
     done = project.run()
     done.assert_outcomes(passed=1, warnings=1)
@@ -402,6 +402,6 @@ def test_answers_that_never_change_are_a_warning_and_can_be_ignored(project: Pro
     project.run("-W", "ignore::evenhand.errors.UnusedWarning").assert_outcomes(passed=1, warnings=0)
 
 
-def test_a_model_that_uses_the_attribute_and_keeps_the_limit_is_no_warning(project: Project) -> None:
+def test_a_model_within_the_limit_gives_no_warning(project: Project) -> None:
     project.test(SIX_LINES.replace('strategy="themis"', 'strategy="themis", fail_above=100'))
     project.run().assert_outcomes(passed=1, warnings=0)

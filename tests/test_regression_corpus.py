@@ -24,7 +24,7 @@ def people(*ages: int) -> list[dict[str, Any]]:
     return [{"age": age, "sex": "M"} for age in ages]
 
 
-def test_who_is_still_treated_differently(tmp_path: Path) -> None:
+def test_cases_still_treated_differently_are_returned(tmp_path: Path) -> None:
     cases = Corpus(tmp_path / "new", "a test")
     assert cases.retry(refusing(10), SPACE) == []
     cases.save(people(3, 7, 20))
@@ -44,7 +44,7 @@ def test_the_latest_come_first_and_old_ones_go(tmp_path: Path) -> None:
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
 
 
-def test_people_outside_the_space_are_passed_over(tmp_path: Path) -> None:
+def test_people_outside_the_space_are_skipped(tmp_path: Path) -> None:
     cases = Corpus(tmp_path, "a test")
     cases.save([{"age": 3, "sex": "M"}, {"age": 99, "sex": "M"}, {"age": 3}, {"age": "x", "sex": "M"}])
     assert len(cases.retry(refusing(10), SPACE)) == 1

@@ -33,7 +33,7 @@ def test_a_shuffle_is_a_permutation(size: int, seed: int) -> None:
     assert sorted(dealt.tolist()) == list(range(size))
 
 
-def test_a_shuffle_has_no_favourites() -> None:
+def test_a_shuffle_is_uniform() -> None:
     first = [int(Stream(seed).shuffled(np.arange(1), 10, "deck")[0]) for seed in range(4000)]
     assert stats.chisquare(np.bincount(first, minlength=10)).pvalue > 1e-3
 
@@ -44,5 +44,5 @@ def test_below_is_uniform() -> None:
 
 
 @given(st.integers(0, 2**64 - 1))
-def test_one_number_is_mixed_as_an_array_is(word: int) -> None:
+def test_single_numbers_are_mixed_like_arrays(word: int) -> None:
     assert _mixed(word) == int(mix(np.array([word], dtype=np.uint64))[0])

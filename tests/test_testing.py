@@ -47,7 +47,7 @@ class Melting:
         yield from judge(problem.sample(self.samples))
 
 
-def test_a_search_that_draws_from_elsewhere_is_caught() -> None:
+def test_a_search_with_its_own_random_draws_is_caught() -> None:
     with pytest.raises(AssertionError, match="findings"):
         check_strategy(Uneven("chance"), worlds_for(eh.Themis())[:1])
 
@@ -68,7 +68,7 @@ def test_a_search_of_another_kind_of_space_needs_worlds(installed: None) -> None
         check_strategy(Flips())
 
 
-def test_a_model_that_changes_its_mind_is_no_world() -> None:
+def test_a_model_that_changes_its_answers_is_caught() -> None:
     space = worlds_for(eh.Themis())[0].space
     calls = iter(range(10**9))
 
@@ -151,12 +151,12 @@ def test_a_model_that_answers_well_passes() -> None:
         (Scores, "position|batch size"),
     ],
 )
-def test_a_model_that_does_not_is_caught(model: Callable[[], eh.Model], words: str) -> None:
+def test_a_model_that_breaks_a_rule_is_caught(model: Callable[[], eh.Model], words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         check_model(model(), X)
 
 
-def test_eight_rows_are_wanted() -> None:
+def test_at_least_eight_rows_are_needed() -> None:
     with pytest.raises(AssertionError, match="eight rows"):
         check_model(Base(), X[:3])
 
@@ -238,7 +238,7 @@ def test_a_space_that_breaks_the_protocol_is_caught(
         check_space(space(), None, Brightness())
 
 
-def test_a_space_that_lacks_something_is_told() -> None:
+def test_a_space_that_lacks_a_method_is_caught() -> None:
     class Half:
         noun = "half"
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand import testing
 from evenhand.search import Problem, Search, judge
 from evenhand.spaces.individuals import Individuals
+from evenhand.testing import worlds as made
 
 
 @dataclass
@@ -43,7 +43,7 @@ class World:
         return self.space.combinations
 
     def families(self) -> dict[Any, list[npt.NDArray[np.int32]]]:
-        """Every test's key and its legal members, written out one by one."""
+        """Every test's key and its valid members, written out one by one."""
         out: dict[Any, list[npt.NDArray[np.int32]]] = {}
         sets: dict[Any, frozenset[tuple[int, ...]]] = {}
         for row in self.space.coding.rows(np.arange(self.space.coding.total)):
@@ -62,7 +62,7 @@ class World:
         space = self.space
         out = []
         sizes = [space.coding.sizes[j] for j in space.protected_columns]
-        if space.links and not space.legal(row[None])[0]:
+        if space.links and not space.valid(row[None])[0]:
             return []
         for combination in np.ndindex(*sizes):
             other = row.copy()
@@ -72,7 +72,7 @@ class World:
                 if other[j] != row[j]:
                     for dependent, links in dependents.items():
                         other[dependent] = links[other[j], other[dependent]]
-            if space.legal(other[None])[0]:
+            if space.valid(other[None])[0]:
                 out.append(other)
         return out
 
@@ -88,7 +88,7 @@ class World:
         return set(self.families())
 
 
-class Lookup(testing.Lookup):
+class Lookup(made.Lookup):
     """A world's answers, which the world counts."""
 
     def __init__(self, world: World) -> None:
@@ -109,7 +109,7 @@ class Stretch:
     def people(self, space: eh.Space) -> Individuals:
         first, last = (int(share * space.coding.total) for share in (self.start, self.end))
         rows = space.coding.rows(np.arange(first, last))
-        return space.individuals(rows[space.legal(rows)])
+        return space.individuals(rows[space.valid(rows)])
 
     def search(self, problem: Problem) -> Search:
         yield from judge(self.people(problem.space))
@@ -124,7 +124,7 @@ def keys_of(run: eh.Run) -> list[Any]:
 
 def random_world(seed: int, most: int, *, patchy: bool = True, nominal: bool = True) -> World:
     """A random space of up to ``most`` individuals and a random table, smooth enough for local searches."""
-    return World(*testing.random_table(seed, most, patchy=patchy, nominal=nominal))
+    return World(*made.random_table(seed, most, patchy=patchy, nominal=nominal))
 
 
 @st.composite
@@ -134,7 +134,7 @@ def worlds(draw: st.DrawFn, most: int = 400, constraints: bool = False) -> World
     while int(np.prod(sizes)) > most:
         sizes = sizes[:-1]
     nominal = draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))
-    attributes = [testing.whole(f"a{j}", size, nom) for j, (size, nom) in enumerate(zip(sizes, nominal, strict=True))]
+    attributes = [made.whole(f"a{j}", size, nom) for j, (size, nom) in enumerate(zip(sizes, nominal, strict=True))]
     count = draw(st.integers(1, max(1, min(2, len(sizes) - 1))))
     protected = [f"a{j}" for j in draw(st.permutations(range(len(sizes))))[:count]]
     texts = []

@@ -46,7 +46,7 @@ LIMITS: dict[str, Limit] = {
     "nesting": Limit(100, "levels of brackets in TOML and JSON"),
     "lexicon_cells": Limit(1_000_000, "identities of a lexicon times its forms"),
     "space_attributes": Limit(20_000, "attributes of a space that is read from a file"),
-    "space_counterparts": Limit(10_000_000, "counterparts of one individual, as `limit` in a space's file"),
+    "space_counterparts": Limit(10_000_000, "counterparts of one individual, as `max_family_size` in a space's file"),
     "constraints": Limit(2_000, "constraints of a space"),
     "constraint_characters": Limit(100_000, "characters of all constraints of a space together"),
     "constraint_work": Limit(500_000_000, "conditions times combinations of values to find the valid ones"),
@@ -88,8 +88,10 @@ def limit(name: str) -> int:
         most = -1
     if most < 0:
         raise ConfigError(
-            f"{PREFIX}{name.upper()} must be a whole number of 0 or more, got {text!r}; "
-            f"unset it for the default of {LIMITS[name].most:,}"
+            "must be an integer of at least 0",
+            parameter=PREFIX + name.upper(),
+            value=text,
+            remedy=f"unset it for the default of {LIMITS[name].most:,}",
         )
     return most
 
@@ -115,10 +117,12 @@ def exceeded(name: str, value: str, where: object, remedy: str = "", most: int |
     """
     allowed = limit(name) if most is None else most
     return LimitExceeded(
-        f"{where}: beyond the limit {name}: {value}, where {allowed:,} is the most ({LIMITS[name].meaning});\n"
+        f"{where}: beyond the limit {name}: {value}, where {allowed:,} is the most ({LIMITS[name].meaning})",
+        name,
+        value,
+        allowed,
         f"{remedy}{', or ' if remedy else ''}if you trust the file, set {PREFIX}{name.upper()} higher",
-        name, value, allowed,
-    )  # fmt: skip
+    )
 
 
 PACKINGS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
@@ -130,6 +134,7 @@ _ENTRY = 128
 """Bytes of an archive's directory for one entry; those of a model or a bundle take fewer."""
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 """What zipfile raises of archives that are damaged, or made in a way that it does not read."""
+_UNDAMAGED = "get an undamaged copy"
 Kind = type[EvenhandError]
 
 # Possessive, so that no text makes them look back: they take time in proportion to the text.
@@ -147,7 +152,7 @@ _JSON_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NO_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 
 
-def size_of(path: Path, error: Kind, directory: str = "it is a directory or a device, not a file; name a file") -> int:
+def size_of(path: Path, error: Kind, remedy: str = "name a file") -> int:
     """Return a file's size; raise unless it is there, and a regular file: a device or a pipe need not have an end.
 
     >>> from evenhand.errors import DataError
@@ -159,9 +164,9 @@ def size_of(path: Path, error: Kind, directory: str = "it is a directory or a de
         found = path.stat()
     except (OSError, ValueError) as problem:
         reason = "there is no such file" if isinstance(problem, FileNotFoundError) else _reason(problem)
-        raise error(f"{path}: {reason}; check the path") from None
+        raise error(f"{path}: {reason}", remedy="check the path") from None
     if not stat.S_ISREG(found.st_mode):
-        raise error(f"{path}: {directory}")
+        raise error(f"{path}: it is a directory or a device, not a file", remedy=remedy)
     return found.st_size
 
 
@@ -201,7 +206,7 @@ def read_toml(path: Path, error: Kind, remedy: str = "") -> str:
     try:
         return read_bytes(path, "toml_bytes", error, remedy).decode("utf-8")
     except UnicodeDecodeError:
-        raise error(f"{path}: it is not UTF-8 text; save it as UTF-8") from None
+        raise error(f"{path}: it is not UTF-8 text", remedy="save it as UTF-8") from None
 
 
 def parse_toml(text: str, where: str, error: Kind) -> dict[str, Any]:
@@ -229,7 +234,7 @@ def parse_toml(text: str, where: str, error: Kind) -> dict[str, Any]:
     except RecursionError:
         raise exceeded("nesting", "more than Python can follow", where) from None
     except ValueError as problem:
-        raise error(f"{where}: it is not valid TOML ({_reason(problem)}); correct that line") from None
+        raise error(f"{where}: it is not valid TOML ({_reason(problem)})", remedy="correct that line") from None
 
 
 def parse_json(content: bytes, where: object, values: int | None = None) -> Any:
@@ -271,7 +276,7 @@ def _check_nesting(bare: bytes, where: object) -> None:
         return
     for _ in range(deepest):
         left = brackets.replace(b"[]", b"").replace(b"{}", b"")
-        # What never closes is nested as deep as it is long; what closes wrongly is the parser's to tell.
+        # Brackets that never close are nested as deep as they are long; the parser reports those that close wrongly.
         if not left or (len(left) == len(brackets) and max(map(len, re.split(rb"[\]}]+", left))) <= deepest):
             return
         brackets = left
@@ -293,7 +298,7 @@ class Unpacked(io.RawIOBase):
         self._so_far = 0
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Whether it can be read: always."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -381,7 +386,7 @@ def open_archive(
     except OverflowError:
         raise exceeded(entries, "a longer directory", where) from None
     except (*_DAMAGED, OSError, ValueError) as problem:
-        raise error(f"{where}: it cannot be read as {what} ({_reason(problem)}); get an undamaged copy") from None
+        raise error(f"{where}: it cannot be read as {what} ({_reason(problem)})", remedy=_UNDAMAGED) from None
     bounded.most = None
     with archive:
         _check_entries(archive, file, where, entries, name, error)
@@ -390,7 +395,7 @@ def open_archive(
         except EvenhandError:
             raise
         except (*_DAMAGED, OSError) as problem:
-            raise error(f"{where}: it is damaged ({_reason(problem)}); get an undamaged copy") from None
+            raise error(f"{where}: it is damaged ({_reason(problem)})", remedy=_UNDAMAGED) from None
 
 
 def _check_entries(
@@ -404,33 +409,36 @@ def _check_entries(
     check_limit("unpack_ratio", total // max(size, 1), where, most=max(limit("unpack_ratio"), FREE // max(size, 1)))
     end = 0
     for entry in sorted(listed, key=lambda entry: entry.header_offset):
-        # A header has 30 bytes and the name; the directory says nothing of what else is in it.
+        # A header has 30 bytes and the name; the directory does not say what else is in it.
+        fault, remedy = "", _UNDAMAGED
         if entry.header_offset < end:
-            raise error(f"{where}: its entry {entry.filename[:60]!r} overlaps another; get an undamaged copy")
+            fault = "overlaps another"
+        elif entry.flag_bits & 1:
+            fault, remedy = "is encrypted", "save it without a password"
+        elif entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            fault, remedy = "is packed in an unknown way", "pack it again"
+        elif entry.compress_type == zipfile.ZIP_STORED and entry.compress_size != entry.file_size:
+            fault = "is not as large as it claims"
+        if fault:
+            raise error(f"{where}: its entry {entry.filename[:60]!r} {fault}", remedy=remedy)
         end = entry.header_offset + 30 + len(entry.orig_filename.encode()) + entry.compress_size
-        if entry.flag_bits & 1:
-            raise error(f"{where}: its entry {entry.filename[:60]!r} is encrypted; save it without a password")
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise error(f"{where}: its entry {entry.filename[:60]!r} is packed in a way that is not read here")
-        if entry.compress_type == zipfile.ZIP_STORED and entry.compress_size != entry.file_size:
-            raise error(f"{where}: its entry {entry.filename[:60]!r} is not as large as it claims")
     for entry in listed:
         if entry.compress_type == zipfile.ZIP_DEFLATED:
-            _check_deflated(archive, entry, where, error)
+            _check_deflated(archive, entry, f"{where}: its entry {entry.filename[:60]!r}", error)
 
 
-def _check_deflated(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: object, error: Kind) -> None:
+def _check_deflated(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str, error: Kind) -> None:
     """Unpack an entry piece by piece, to see that it is as large as the directory says: zipfile cuts it off later."""
     try:
         with archive.open(entry) as stream:
             while stream.read(PIECE):
                 pass
-            # zipfile reads to the size that was claimed; whatever is packed beyond it is found here.
+            # zipfile reads to the size that was claimed; anything packed beyond it is found here.
             machine, rest = getattr(stream, "_decompressor", None), getattr(stream, "_compress_left", 0)
             if rest or (machine is not None and not machine.eof):
-                raise error(f"{where}: its entry {entry.filename[:60]!r} is larger than it claims")
+                raise error(f"{what} is larger than it claims", remedy=_UNDAMAGED)
     except (*_DAMAGED, OSError) as problem:
-        raise error(f"{where}: its entry {entry.filename[:60]!r} is damaged ({_reason(problem)})") from None
+        raise error(f"{what} is damaged ({_reason(problem)})", remedy=_UNDAMAGED) from None
 
 
 def check_array(stream: IO[bytes], size: int, where: object, error: Kind) -> tuple[tuple[int, ...], Any]:
@@ -446,7 +454,7 @@ def check_array(stream: IO[bytes], size: int, where: object, error: Kind) -> tup
     count = math.prod(shape)
     # Values of no size, such as empty texts, could be claimed in any number.
     if not 0 <= count * max(dtype.itemsize, 1) <= size or min(shape, default=0) < 0:
-        raise error(f"{where}: it claims {count:,} values of {dtype}, and has {size:,} bytes; save it again")
+        raise error(f"{where}: it claims {count:,} values of {dtype}, and has {size:,} bytes", remedy="save it again")
     return shape, dtype
 
 

@@ -1,8 +1,8 @@
-"""Ctrl-C is never lost, and never comes in the middle of a booking.
+"""Ctrl-C is never lost, and never interrupts the recording of an answer.
 
-Python raises ``KeyboardInterrupt`` wherever the main thread happens to be. In a finaliser, or in code of others that
-catches everything, it is swallowed, and the program goes on as if nobody had pressed a key. So while evenhand works
-for long, an interrupt that arrived is remembered until somebody has dealt with it.
+Python raises ``KeyboardInterrupt`` wherever the main thread happens to be. In a finaliser, or in other code that
+catches everything, it is swallowed, and the program goes on. So during long work, an interrupt that arrived is
+remembered until it is handled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Token(Protocol):
-    """Ends a run from outside, such as from another thread; a ``threading.Event`` is one."""
+    """Ends a run from outside, such as from another thread, like a ``threading.Event``."""
 
     def is_set(self) -> bool:
         """Whether the run is to end."""
@@ -27,14 +27,14 @@ class Token(Protocol):
 
 
 class Cancelled(KeyboardInterrupt):
-    """The token of a run was set; what Ctrl-C does to it, done on purpose."""
+    """The token of a run was set: the same as Ctrl-C, on purpose."""
 
 
 class _State:
     active = False
     held = 0
     arrived: type[KeyboardInterrupt] | None = None
-    said: Callable[[Any], object] = sys.__unraisablehook__
+    hook: Callable[[Any], object] = sys.__unraisablehook__
 
 
 _state = _State()
@@ -64,8 +64,8 @@ def watched() -> Iterator[None]:
         yield
         return
     installed: dict[signal.Signals, tuple[Any, Any]] = {}
-    said, sys.unraisablehook = sys.unraisablehook, _quiet
-    _state.said = said
+    hook, sys.unraisablehook = sys.unraisablehook, _quiet
+    _state.hook = hook
     try:
         _state.active = True
         for number in SIGNALS:
@@ -78,16 +78,16 @@ def watched() -> Iterator[None]:
         check()
     finally:
         for number, (before, ours) in installed.items():
-            # Whoever has put a handler of their own there meanwhile keeps it.
+            # A handler that was installed meanwhile stays.
             if signal.getsignal(number) is ours:
                 signal.signal(number, before)
         if sys.unraisablehook is _quiet:
-            sys.unraisablehook = said
+            sys.unraisablehook = hook
         _state.active, _state.held, _state.arrived = False, 0, None
 
 
 def check(cancel: Token | None = None) -> None:
-    """Raise the interrupt that has arrived and that nobody has dealt with yet, or where a token is set.
+    """Raise an interrupt that has arrived and was not handled yet; raise also where a token is set.
 
     >>> event = threading.Event()
     >>> check(event)
@@ -105,14 +105,14 @@ def check(cancel: Token | None = None) -> None:
 
 
 def settled() -> None:
-    """Say that an interrupt has been dealt with."""
+    """Mark an interrupt as handled."""
     if _in_main():
-        # A run that was cancelled in another thread has not dealt with a Ctrl-C.
+        # A run that was cancelled in another thread has not handled a Ctrl-C.
         _state.arrived = None
 
 
 class _Held:
-    """Holds interrupts back while something is booked that must be booked wholly, or not at all."""
+    """Holds interrupts back while something is recorded that must be recorded as a whole, or not at all."""
 
     def __enter__(self) -> None:
         if _in_main():
@@ -128,9 +128,9 @@ held = _Held()
 
 
 def _quiet(unraisable: Any) -> None:
-    """Say nothing of an interrupt in a finaliser: Python would show a traceback and call it ignored; it is not."""
+    """Print nothing about an interrupt in a finaliser: Python would call it ignored, which it is not."""
     if _state.arrived is None or not issubclass(unraisable.exc_type, KeyboardInterrupt):
-        _state.said(unraisable)
+        _state.hook(unraisable)
 
 
 def _in_main() -> bool:

@@ -1,8 +1,8 @@
 """What was judged before: a set of keys with one verdict bit each, at eight bytes a test.
 
-Keys arrive with their lowest bit free; the memo keeps them in a few sorted segments with the verdict in that bit. Two
-small tables spare most searches: one of marks, where an empty place proves a key new, and one of recent keys, because
-most keys that a local search proposes were judged a moment ago.
+The lowest bit of a key is free; the memo keeps keys in a few sorted segments with the verdict in that bit. Two small
+tables make most lookups unnecessary: one of marks, where an empty place proves a key new, and one of recent keys,
+because most keys that a local search proposes were judged a moment ago.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MARKS, MOST_MARKS = 21, 25
 RECENT = 20
 """log2 of the places for recent keys."""
 SMALL = 2048
-"""Up to so many keys the plain way is the quicker one."""
+"""Up to this many keys the plain way is faster."""
 LARGEST = 2**21
-"""Keys from which on a segment is merged no more."""
+"""Segments with more keys are not merged any more."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -51,7 +51,7 @@ class Memo:
 
     @property
     def segments(self) -> Sequence[npt.NDArray[Any]]:
-        """All keys, sorted by parts, with the verdict in the lowest bit; not to be changed."""
+        """All keys, sorted by parts, with the verdict in the lowest bit; do not change them."""
         return tuple(self._segments)
 
     def fresh(self, keys: Keys) -> Positions:
@@ -61,7 +61,7 @@ class Memo:
         places = _places(keys, RECENT)
         left = np.flatnonzero(self._recent[places] != keys)
         if len(left) < len(keys) and len(left) > SMALL:
-            # Where a block repeats the past it tends to repeat itself, and scattering is the quicker way to see that.
+            # A block that repeats earlier keys tends to repeat its own, and scattering finds those faster.
             left = left[self._scattered_first(keys[left], places[left])]
         else:
             left = _first(keys[left], left)
@@ -98,7 +98,7 @@ class Memo:
         self._segments.append(packed)
 
     def _mark(self, keys: Keys) -> None:
-        """Mark new keys; when an eighth of the places is taken, first spread all marks over a larger table."""
+        """Mark new keys; when an eighth of the places is taken, first distribute all marks over a larger table."""
         if 8 * (len(self) + len(keys)) > len(self._marks) and self._bits < MOST_MARKS:
             self._bits += 2
             self._marks = np.zeros(1 << self._bits, dtype=bool)
@@ -138,7 +138,7 @@ def _one(keys: npt.NDArray[Any]) -> Any:
 
 
 def _places(keys: Keys, bits: int) -> Positions:
-    """Spread keys over a table of 2**bits places; the lowest bit, where the verdict is, makes no difference."""
+    """Distribute keys over a table of 2**bits places, regardless of their lowest bit, where the verdict is."""
     words = keys.view(np.uint64) >> np.uint64(1) if keys.dtype.kind != "c" else keys.real.astype(np.uint64)
     words *= _SPREAD
     words >>= np.uint64(64 - bits)

@@ -1,7 +1,7 @@
-"""Keeps freed memory at hand while a model is asked thousands of times.
+"""Keeps freed memory while a model is called thousands of times.
 
-A block of rows is some megabytes, made anew for each call. By default the C library hands such memory back to the
-system after each call and asks for it again before the next, page by page: on virtual machines that took half of the
+A block of rows is some megabytes, allocated anew for each call. By default the C library returns such memory to the
+system after each call and requests it again before the next, page by page: on virtual machines that took half of the
 time of an estimate of a small network.
 """
 
@@ -15,7 +15,7 @@ from functools import cache
 TRIM, MAP = -1, -3
 """``M_TRIM_THRESHOLD`` and ``M_MMAP_THRESHOLD`` of glibc's ``mallopt``."""
 KEPT = 256 * 2**20
-"""Bytes at the end of the heap that may lie free before they are handed back."""
+"""Bytes at the end of the heap that may be free before they are returned."""
 MAPPED = 32 * 2**20
 """The largest that glibc allows: blocks up to this size come from the heap."""
 
@@ -24,8 +24,7 @@ MAPPED = 32 * 2**20
 def keep() -> bool:
     """Have the C library keep what is freed, once for the process; return whether it does.
 
-    Only glibc is asked, and only where nobody has set its limits: ``MALLOC_TRIM_THRESHOLD_`` or
-    ``MALLOC_MMAP_THRESHOLD_`` in the environment win.
+    Only glibc can, and environment variables that set its limits, such as ``MALLOC_TRIM_THRESHOLD_``, are respected.
 
     >>> keep() in (True, False)
     True

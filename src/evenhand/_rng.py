@@ -1,7 +1,7 @@
 """The random stream: draws that are a function of (seed, phase, walker, step) and of nothing else.
 
-Draws do not depend on block sizes or on who draws first, so a sequential reference, many workers and a resumed run all
-see the same ones. Everything is plain 64-bit integer arithmetic on arrays.
+Draws do not depend on block sizes or on their order, so a sequential reference, many workers and a resumed run all get
+the same ones. Everything is plain 64-bit integer arithmetic on arrays.
 """
 
 from __future__ import annotations

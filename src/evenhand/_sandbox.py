@@ -1,9 +1,9 @@
-"""Trial readings: what a library's own reader cannot bound is read first by a child process with limits.
+"""Trial readings: files whose readers have no limits are read first by a child process with limits.
 
 The readers of ONNX, Parquet and Hugging Face folders follow what a file says, and a file of a few kilobytes can say
 "a tensor of a terabyte". They offer no limit, so a child process reads the file first, with a limit of memory and of
 computing time. Only what it has read to the end is read by this process. Limits of memory need Linux, and those of time
-a system that knows them (not Windows); elsewhere a trial still tells a file that crashes its reader.
+a system that knows them (not Windows); elsewhere a trial still finds a file that crashes its reader.
 """
 
 from __future__ import annotations
@@ -67,28 +67,28 @@ def attempt(reader: str, path: Path, size: int) -> None:
     if done.returncode == 0:
         _passed.add(known)
         return
-    _blame(done, path, memory, seconds)
+    _raise_failure(done, path, memory, seconds)
 
 
-def _blame(done: subprocess.CompletedProcess[bytes], path: Path, memory: int, seconds: int) -> None:
-    """Raise what a child's end means."""
+def _raise_failure(done: subprocess.CompletedProcess[bytes], path: Path, memory: int, seconds: int) -> None:
+    """Raise the error of a child process."""
     if -done.returncode in (getattr(signal, name, None) for name in ("SIGPROF", "SIGXCPU", "SIGKILL")):
         raise exceeded("trial_seconds", "more", path, most=seconds)
     try:
-        told = json.loads(done.stdout.splitlines()[-1])
+        result = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
         if done.returncode < 0:
             raise TrialFailed(f"reading it ends the process that tries by signal {-done.returncode}") from None
         raise TrialFailed((done.stderr.decode("utf-8", "replace").splitlines() or ["no reason given"])[-1]) from None
-    if told["limit"] == "trial_bytes":
+    if result["limit"] == "trial_bytes":
         raise exceeded("trial_bytes", "more", path, most=memory)
-    if told["limit"]:
-        raise LimitExceeded(told["message"], told["limit"], told["value"], told["most"])
-    raise TrialFailed(told["message"])
+    if result["limit"]:
+        raise LimitExceeded(result["message"], result["limit"], result["value"], result["most"], result["remedy"])
+    raise TrialFailed(result["message"])
 
 
 def short_of_memory(error: BaseException) -> bool:
-    """Tell the error of a reader that was refused memory.
+    """Whether the error of a reader means that it got no memory.
 
     >>> short_of_memory(RuntimeError("std::bad_alloc"))
     True
@@ -119,17 +119,18 @@ def main(reader: str, path: str, memory: str, seconds: str) -> int:
     found = importlib.import_module(module)
     getattr(found, "prepare", lambda: None)()
     _bounded(int(memory), int(seconds))
-    told: dict[str, Any] = {"limit": "", "message": ""}
+    result: dict[str, Any] = {"limit": "", "message": ""}
     try:
         getattr(found, function)(Path(path))
         return 0
     except LimitExceeded as error:
-        told |= {"limit": error.limit, "message": str(error), "value": error.value, "most": error.most}
+        result |= {"limit": error.limit, "message": error.reason, "value": error.value, "most": error.most}
+        result["remedy"] = error.remedy
     except BaseException as error:
         # The file may be called anything.
         short = isinstance(error, MemoryError) or short_of_memory(Exception(str(error).replace(path, "")))
-        told |= {"limit": "trial_bytes" if short else "", "message": str(error)[:2000] or type(error).__name__}
-    sys.stdout.write(f"\n{json.dumps(told)}\n")
+        result |= {"limit": "trial_bytes" if short else "", "message": str(error)[:2000] or type(error).__name__}
+    sys.stdout.write(f"\n{json.dumps(result)}\n")
     return 1
 
 

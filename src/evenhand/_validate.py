@@ -16,7 +16,7 @@ LARGEST_SEED = 2**63 - 1
 
 
 def is_int(value: object) -> bool:
-    """Tell whether a value is a whole number of Python or NumPy.
+    """Whether a value is an integer of Python or NumPy.
 
     >>> is_int(3), is_int(True), is_int(3.0)
     (True, False, False)
@@ -25,7 +25,7 @@ def is_int(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a finite number of Python or NumPy.
+    """Whether a value is a finite number of Python or NumPy.
 
     >>> is_number(0.5), is_number(float("nan")), is_number("1")
     (True, False, False)
@@ -132,7 +132,7 @@ LARGEST = 2**62
 
 
 class Leaf(NamedTuple):
-    """One value: what it must be, in words, and how to tell."""
+    """One value: a description, and the check."""
 
     words: str
     holds: Callable[[Any], bool]

@@ -37,7 +37,7 @@ _ADVICE = {
 
 
 def advice(error: BaseException) -> str:
-    """Say what to do about a file that cannot be written.
+    """Return the remedy for a file that cannot be written.
 
     >>> advice(OSError(errno.ENOSPC, "No space left on device"))
     'free some space'
@@ -46,7 +46,7 @@ def advice(error: BaseException) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Say why a file cannot be written.
+    """Return why a file cannot be written.
 
     >>> reason(OSError(errno.ENOSPC, "No space left on device"))
     'No space left on device'
@@ -55,7 +55,7 @@ def reason(error: BaseException) -> str:
 
 
 def leftover(name: str) -> str | None:
-    """Tell which file a temporary one was to become, or None where its name is not one that ``replacing`` gives.
+    """Return the file that a temporary one was written for, or None where it is not one of ``replacing``.
 
     >>> leftover(".run.json.0123456789abcdef.tmp"), leftover("run.tmp")
     ('run.json', None)
@@ -66,10 +66,10 @@ def leftover(name: str) -> str | None:
 
 @contextmanager
 def replacing(path: Path, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
-    """Give a file to write (and to read back) that takes the place of ``path`` when all of it is there.
+    """Open a file to write (and to read back) that replaces ``path`` once it is complete.
 
-    It has a new name in the same folder until then, and is removed if anything goes wrong. A link that the user named
-    is followed; a device or a pipe is written to as it is. A file that was there keeps its mode.
+    Until then it has another name in the same folder, and is removed if anything goes wrong. A symbolic link is
+    followed; a device or a pipe is written to as it is. An existing file keeps its mode.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +80,7 @@ def replacing(path: Path, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
     """
     before = path.stat().st_mode if path.exists() else None
     if before is not None and not stat.S_ISREG(before):
-        # What stands there cannot be replaced; opening a folder says what is wrong.
+        # This cannot be replaced; opening a folder raises a clear error.
         with path.open("wb") as file:
             yield file
         return
@@ -96,7 +96,7 @@ def replacing(path: Path, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def replacing_synced(path: Path) -> Iterator[IO[bytes]]:
-    """Do the same for a file of a run: what was there before a power cut or after it; a link there is replaced.
+    """Do the same for a file of a run, safe also against a power cut; a symbolic link is replaced.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -128,9 +128,9 @@ def _renamed(path: Path, mode: int) -> Iterator[IO[bytes]]:
 
 
 def open_plain(path: Path) -> FileIO:
-    """Open a file of a run for reading and writing, and make it where there is none; never by way of a link.
+    """Open a file of a run for reading and writing, and create it if needed; links are not followed.
 
-    Unbuffered: what a write reports as done is with the system, and a failed write leaves nothing to fail again.
+    Unbuffered: a finished write is with the system, and a failed write leaves nothing to fail again.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, PRIVATE)
     found = os.fstat(descriptor)
@@ -142,7 +142,7 @@ def open_plain(path: Path) -> FileIO:
 
 
 def sync_folder(path: Path) -> None:
-    """Make sure that a file's new name survives a power cut, where the system can say so."""
+    """Make a file's new name survive a power cut, where the system supports it."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -30,15 +30,15 @@ class StopReason(enum.Enum):
 
     @property
     def words(self) -> str:
-        """Say it to a reader."""
+        """The reason in words, which follow "because"."""
         return {
             "tests": "the budget of tests was reached",
             "rows": "the budget of model rows was reached",
-            "findings": "the wanted number of findings was reached",
-            "seconds": "the time was up",
-            "exhausted": "every legal test was judged",
-            "stalled": "nothing new came up for a long time",
-            "finished": "the search came to its end",
+            "findings": "the requested number of findings was reached",
+            "seconds": "the time limit was reached",
+            "exhausted": "every valid test was judged",
+            "stalled": "no new tests came up for a long time",
+            "finished": "the search was complete",
             "interrupted": "it was interrupted",
         }[self.value]
 
@@ -65,7 +65,7 @@ class Budget:
             value = getattr(self, field.name)
             if value is None:
                 continue
-            # Plain numbers, whatever library's number it was, so that budgets compare and are stored alike.
+            # Python's own numbers, so that budgets compare and are stored alike.
             if field.name == "seconds":
                 plain: float = check_number("seconds", value, BudgetError, above=0)
             else:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._validate import is_number
+from evenhand._validate import check_number
 from evenhand.errors import RunError, StrategyError
 
 Mask = npt.NDArray[np.bool_]
@@ -23,7 +23,7 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Outputs:
-    """What the model said of ``n`` families of ``m`` places; an illegal place repeats the individual's own output."""
+    """The model's outputs for ``n`` families of ``m`` places; an invalid place repeats the individual's own output."""
 
     labels: npt.NDArray[Any] | None
     """(n, m) decisions."""
@@ -42,6 +42,11 @@ class Judgement:
     second: Places
     gap: npt.NDArray[np.float64]
 
+    def replaced(self, use: Mask, other: Judgement) -> Judgement:
+        """Take the pairs of another judgement where ``use`` says so; a family is unfair if either finds it so."""
+        pair = (np.where(use, getattr(other, name), getattr(self, name)) for name in ("first", "second", "gap"))
+        return Judgement(self.unfair | other.unfair, *pair)
+
 
 @dataclass(frozen=True)
 class Clause:
@@ -52,7 +57,7 @@ class Clause:
 
 
 class Criterion(ABC):
-    """Base of all criteria: judges whole families from what the model said of them."""
+    """Base of all criteria: judges whole families from the model's outputs."""
 
     @property
     def needs_scores(self) -> bool:
@@ -103,13 +108,7 @@ class Pairwise(Criterion):
         """Judge whole families; the witness is the first clause's pair that shows it."""
         first, *rest = [_judge(clause, outputs) for clause in self.clauses]
         for other in rest:
-            use = other.unfair & ~first.unfair
-            first = Judgement(
-                first.unfair | other.unfair,
-                np.where(use, other.first, first.first),
-                np.where(use, other.second, first.second),
-                np.where(use, other.gap, first.gap),
-            )
+            first = first.replaced(other.unfair & ~first.unfair, other)
         return first
 
     def __and__(self, other: object) -> Pairwise:
@@ -148,9 +147,7 @@ class Gap(Pairwise):
     gamma: float
 
     def __post_init__(self) -> None:
-        if not is_number(self.gamma) or self.gamma < 0:
-            raise StrategyError(f"gamma must be a number of at least 0, got {self.gamma!r}")
-        object.__setattr__(self, "gamma", float(self.gamma))
+        object.__setattr__(self, "gamma", check_number("gamma", self.gamma, StrategyError, 0))
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
@@ -205,12 +202,13 @@ class Either(Pairwise):
 def _check_pairwise(*parts: object) -> None:
     for part in parts:
         if not isinstance(part, Pairwise):
-            raise StrategyError(f"a criterion is made of criteria, such as eh.Flip(), got {part!r:.60}")
+            problem, remedy = "must be made of criteria that compare pairs", "use eh.Flip() or eh.Gap(0.1)"
+            raise StrategyError(problem, parameter="criterion", value=part, remedy=remedy)
 
 
 @dataclass(frozen=True)
 class UnknownCriterion(Criterion):
-    """A criterion that a stored run names and evenhand does not have: the run can be read, but not judged again.
+    """A criterion of a stored run that evenhand does not have: the run can be read, but not judged again.
 
     >>> from_dict({"kind": "Mine", "settings": "Mine(3)"})
     UnknownCriterion(kind='Mine', settings={'settings': 'Mine(3)'})
@@ -231,7 +229,8 @@ class UnknownCriterion(Criterion):
     def error(self) -> RunError:
         """What to raise where the run is to be judged again."""
         return RunError(
-            f"the run was judged by the criterion {self.kind!r}, which cannot be read back; known: {', '.join(KINDS)}"
+            f"the run was judged by the criterion {self.kind!r}, which cannot be read back",
+            remedy=f"known criteria: {', '.join(KINDS)}",
         )
 
 
@@ -266,7 +265,7 @@ def _flipped(outputs: Outputs) -> Judgement:
     assert outputs.labels is not None
     labels = outputs.labels
     if labels.shape[1] == 2:
-        # Two counterparts are by far the commonest case; one comparison settles it.
+        # Two counterparts are by far the most common case; one comparison is enough.
         unfair, second = np.asarray(labels[:, 0] != labels[:, 1], dtype=bool), 1 - outputs.own
     else:
         own = labels[np.arange(len(labels)), outputs.own]
@@ -274,7 +273,7 @@ def _flipped(outputs: Outputs) -> Judgement:
         unfair, second = np.asarray(np.any(differs, axis=1), dtype=bool), differs.argmax(axis=1)
     gap = unfair.astype(np.float64)
     if outputs.scores is not None:
-        # Of those alone that are treated differently: the others' gaps are never looked at.
+        # Only where decisions differ: the other gaps are never used.
         here = np.flatnonzero(unfair)
         apart = outputs.scores[here, outputs.own[here]] - outputs.scores[here, second[here]]
         gap[here] = np.abs(apart).max(axis=1)
@@ -311,11 +310,5 @@ def _widest_flip(outputs: Outputs) -> Judgement:
             distance = np.where(differs, sign * (scores[here, end][:, None] - scores), -np.inf)
             other = distance.argmax(axis=1)
             gap = distance[here, other]
-            use = gap > best.gap
-            best = Judgement(
-                best.unfair | differs.any(axis=1),
-                np.where(use, end, best.first),
-                np.where(use, other, best.second),
-                np.where(use, gap, best.gap),
-            )
+            best = best.replaced(gap > best.gap, Judgement(np.asarray(differs.any(axis=1)), end, other, gap))
     return best

@@ -51,7 +51,7 @@ class EvenhandError(Exception):
     remedy
         What to do.
 
-    Where one ends an audit, ``partial`` is the run as far as it came, so that nothing found is lost.
+    Where an error ends an audit, ``partial`` is the run up to then, so that no finding is lost.
 
     >>> error = BudgetError("must be at least 1", parameter="tests", value=0, remedy="leave it out for no limit")
     >>> str(error)
@@ -65,68 +65,68 @@ class EvenhandError(Exception):
     def __init__(
         self, problem: Words = "", *, parameter: str | None = None, value: Any = UNSET, remedy: Words = ""
     ) -> None:
-        self.problem, self.parameter, self.value, self.suggestion = problem, parameter, value, remedy
+        self.parameter, self.value = parameter, value
+        self._problem, self._remedy = _listed(problem), _listed(remedy)
         super().__init__(self.render())
 
     @property
     def remedy(self) -> str:
-        """What to do, as Python writes it; empty where the problem says it all."""
-        return _joined(self.suggestion, str)
+        """What to do, as Python writes it; empty where there is no advice."""
+        return "".join(map(str, self._remedy))
 
     @property
     def reason(self) -> str:
-        """What is wrong, without what to do."""
+        """What is wrong, without the remedy."""
         return self.render(remedy=False)
 
     @property
     def uses(self) -> list[Use]:
-        """The settings that the remedy names."""
-        words = [self.suggestion] if isinstance(self.suggestion, str | Use) else self.suggestion
-        return [word for word in words if isinstance(word, Use)]
+        """The settings in the remedy."""
+        return [word for word in self._remedy if isinstance(word, Use)]
 
     def rename(self, old: str, new: str) -> None:
-        """Call something by another name in the message, such as a file by its place in an archive."""
-        words = [self.problem] if isinstance(self.problem, str | Use) else self.problem
-        self.problem = [word.replace(old, new) if isinstance(word, str) else word for word in words]
+        """Replace a name in the message, such as a file's path by its place in an archive."""
+        self._problem = [word.replace(old, new) if isinstance(word, str) else word for word in self._problem]
         self.args = (self.render(),)
 
     def render(self, spell: Callable[[Use], str] = str, name: str | None = None, remedy: bool = True) -> str:
-        """Write the message; ``spell`` writes settings, and ``name`` is what the parameter is called.
+        """Write the message; ``spell`` writes settings, and ``name`` replaces the parameter's.
 
         >>> error = ModelError("no scores", remedy=("use ", Use("criterion=eh.Flip()", "audit.criterion", "flip")))
         >>> error.render(lambda use: "no --gamma")
         'no scores; use no --gamma'
         """
-        out = _joined(self.problem, spell)
+        out, advice = (
+            "".join(spell(word) if isinstance(word, Use) else word for word in words)
+            for words in (self._problem, self._remedy if remedy else [])
+        )
         if self.parameter is not None:
             out = f"{name or self.parameter} {out}"
             if self.value is not UNSET:
                 out += f", got {shortened(self.value)}"
-        advice = _joined(self.suggestion, spell) if remedy else ""
         return f"{out}; {advice}" if advice else out
 
     def __str__(self) -> str:
-        """Return the message; characters that are not seen, or that a terminal would obey, are escaped."""
+        """Return the message; invisible characters, and those that control a terminal, are escaped."""
         return visible(super().__str__(), keep="\n")
 
 
-def _joined(words: Words, spell: Callable[[Use], str]) -> str:
-    parts = [words] if isinstance(words, str | Use) else words
-    return "".join(spell(part) if isinstance(part, Use) else part for part in parts)
+def _listed(words: Words) -> list[str | Use]:
+    return [words] if isinstance(words, str | Use) else list(words)
 
 
 def shortened(value: Any, most: int = 80) -> str:
-    """Write a value that a user gave, cut where it is long.
+    """Write a value that a user gave in one line, cut where it is long.
 
     >>> shortened("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
     """
-    text = repr(value)
+    text = repr(value).replace("\n", " ")
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
 class SpaceError(EvenhandError):
-    """The space of legal individuals is not one: wrong attribute, bounds, constraint or link."""
+    """The space of valid individuals is not one: wrong attribute, bounds, constraint or link."""
 
 
 class DataError(EvenhandError):
@@ -134,15 +134,11 @@ class DataError(EvenhandError):
 
 
 class ModelError(EvenhandError):
-    """The model cannot be called, or its answers are no answers (wrong length, NaN, an exception)."""
+    """The model cannot be called, or its answers are invalid (wrong length, NaN, an exception)."""
 
 
 class NotFitted(ModelError, AttributeError):
-    """The model has not been fitted yet; an AttributeError too, so that ``hasattr`` says no to what fitting brings.
-
-    >>> issubclass(NotFitted, AttributeError)
-    True
-    """
+    """The model has not been fitted yet; an AttributeError too, so that ``hasattr`` is False for fitted attributes."""
 
 
 class ModelTimeout(ModelError):
@@ -150,10 +146,7 @@ class ModelTimeout(ModelError):
 
 
 class FlakyModel(ModelError):
-    """The model answered the same rows differently.
-
-    ``noise`` is the share of rows that were asked twice and got two answers.
-    """
+    """The model answered the same rows differently; ``noise`` is the share of repeated rows with two answers."""
 
     def __init__(self, problem: Words, noise: float, remedy: Words = "") -> None:
         super().__init__(problem, remedy=remedy)
@@ -169,18 +162,14 @@ class BudgetError(EvenhandError):
 
 
 class EstimateError(EvenhandError):
-    """An estimate that cannot be had: an unknown population or interval, or rules that exclude each other."""
+    """An estimate that cannot be made: an unknown population or interval, or rules that exclude each other."""
 
 
 class LimitExceeded(EvenhandError):
-    """A file beyond a limit, refused before it takes up time or memory; ``limit`` is the name of that limit.
+    """A file beyond a limit, refused before it takes up time or memory; ``limit`` is the name of that limit."""
 
-    >>> LimitExceeded("space.toml: too large", "toml_bytes", "9", 5).limit
-    'toml_bytes'
-    """
-
-    def __init__(self, message: str, limit: str, value: str, most: int) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, limit: str, value: str, most: int, remedy: str = "") -> None:
+        super().__init__(problem, remedy=remedy)
         self.limit, self.value, self.most = limit, value, most
 
 
@@ -196,7 +185,8 @@ class MissingExtra(EvenhandError):
     """An optional package is needed; the message names the extra that brings it."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'evenhand[{extra}]'")
+        remedy = f"pip install 'evenhand[{extra}]'"
+        super().__init__(f"{purpose} needs {package}, which is not installed", remedy=remedy)
 
 
 class ConfigError(EvenhandError):
@@ -204,11 +194,7 @@ class ConfigError(EvenhandError):
 
 
 class UnusedWarning(UserWarning):
-    """A model passed because it does not use a protected attribute, or seems not to.
-
-    >>> issubclass(UnusedWarning, UserWarning)
-    True
-    """
+    """A model passed because it does not use a protected attribute, or seems not to."""
 
 
 FLIP = Use("criterion=eh.Flip()", "audit.criterion", "flip")

@@ -1,8 +1,7 @@
 """What other packages add: found by the name of an entry point, or by the ``module:attribute`` that the user names.
 
-Entry points are looked up only when a name is not one of evenhand's own, so that import and help stay light. What a
-run's directory names is looked for among installed packages alone: whoever wrote the directory must not choose which
-module is imported.
+Entry points are looked up only when a name is not one of evenhand's own, so that import and help stay light. Names in
+a run directory are looked up among installed packages only: a directory must not choose which module is imported.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ def _installed(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 
 def load(point: EntryPoint, error: type[EvenhandError]) -> Any:
-    """Import what an entry point names; raise in words where that fails."""
+    """Import the object of an entry point."""
     try:
         return point.load()
     except (Exception, SystemExit, GeneratorExit) as fault:
         package = point.dist.name if point.dist is not None else "a package"
         raise error(
-            f"{point.name!r} of {package} ({point.value}) cannot be loaded: {reason(fault)}; repair the package or "
-            "uninstall it"
+            f"{point.name!r} of {package} ({point.value}) cannot be loaded: {reason(fault)}",
+            remedy="repair the package or uninstall it",
         ) from fault
 
 
 def is_spec(name: str) -> bool:
-    """Tell ``module:attribute`` from another name.
+    """Whether a name is a ``module:attribute``.
 
     >>> is_spec("my_pkg.search:MySearch"), is_spec("kosei")
     (True, False)
@@ -71,12 +70,13 @@ def named(spec: str, error: type[EvenhandError]) -> Any:
     try:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit, GeneratorExit) as fault:
-        raise error(f"The module {module} of {spec} fails to import: {reason(fault)}.") from fault
+        remedy = "check its name, and that it can be imported from the current directory"
+        raise error(f"{spec}: the module {module} fails to import: {reason(fault)}", remedy=remedy) from fault
     for part in attribute.split("."):
         if not hasattr(found, part):
             names = [name for name in vars(sys.modules[module]) if not name.startswith("_")]
             shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-            raise error(f"The module {module} has no {attribute}. It has {shown or 'nothing'}.")
+            raise error(f"{spec}: the module {module} has no {attribute}", remedy=f"it has {shown or 'nothing'}")
         found = getattr(found, part)
     return found
 
@@ -89,7 +89,7 @@ def look_here_first() -> None:
 
 
 def reason(fault: BaseException) -> str:
-    """Say what went wrong, in one line.
+    """Write an exception in one line.
 
     >>> reason(ValueError("no"))
     'ValueError: no'

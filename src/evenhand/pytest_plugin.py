@@ -1,4 +1,4 @@
-"""The pytest plugin: an audit as a test, which tries yesterday's findings first.
+"""The pytest plugin: an audit as a test, which tries the findings of earlier runs first.
 
 ::
 
@@ -48,13 +48,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def evenhand_audit(request: pytest.FixtureRequest) -> Auditor:
-    """Audit a model; the test fails where more is found than the limit allows."""
+    """Audit a model; the test fails if more is found than ``fail_above`` allows."""
     settings: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("fairness"))):
         if mark.args:
-            raise pytest.UsageError(
-                f"@pytest.mark.fairness takes settings by name, such as fail_above=0; got {mark.args!r}"
-            )
+            raise pytest.UsageError(f"@pytest.mark.fairness takes settings by name (fail_above=0), got {mark.args!r}")
         _check_mark(mark.kwargs)
         settings |= mark.kwargs
     config, node = request.config, request.node
@@ -68,7 +66,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Fail a test that carries the mark and passes without an audit: it would be green whatever the model does."""
     yield
     auditor = item.stash.get(AUDITOR, None)
-    # A mark of a class or a module gives defaults to those of its tests that audit, and does not ask it of all.
+    # A mark of a class or a module gives defaults to those of its tests that audit; not all have to.
     marked = any(mark.name == "fairness" for mark in item.own_markers)
     if marked and (auditor is None or not auditor.called):
         _fail("a test marked fairness has to call evenhand_audit(model, space); this one audits nothing", [])
@@ -84,7 +82,7 @@ def _arguments(call: str) -> list[str]:
 
 
 def _check_mark(settings: dict[str, Any]) -> None:
-    """Raise where a mark has a setting that there is not."""
+    """Raise if a mark has an unknown setting."""
     from evenhand.config.file import in_python
     from evenhand.spaces.attributes import suggest
 
@@ -96,7 +94,7 @@ def _check_mark(settings: dict[str, Any]) -> None:
 
 
 class Auditor:
-    """What the fixture gives: called like ``eh.audit``, with a limit."""
+    """What the fixture returns: called like ``eh.audit``, with a limit."""
 
     def __init__(self, folder: Path, test: str, settings: dict[str, Any], retry: bool = True) -> None:
         self.folder, self.test, self.settings, self.retry = folder, test, settings, retry
@@ -108,7 +106,7 @@ class Auditor:
         return self._calls > 0
 
     def __call__(self, model: Any, space: Any, *, fail_above: Any = None, **settings: Any) -> Run | Estimate:
-        """Audit a model and fail the test where the limit is not kept.
+        """Audit a model and fail the test if the limit is exceeded.
 
         Parameters
         ----------
@@ -116,7 +114,7 @@ class Auditor:
             As of ``eh.audit``.
         fail_above
             How many findings are allowed, by default 0; or the largest share of individuals, such as ``"1%"``, which is
-            estimated then, not searched for.
+            estimated instead of searched for.
         settings
             Any other argument of ``eh.audit``, or, with a share, of ``eh.estimate``. ``retry=False``: do not try the
             findings of earlier runs first.
@@ -129,7 +127,7 @@ class Auditor:
         from evenhand.estimates.result import Limit
 
         wanted = Limit.of(self.settings.get("fail_above", 0) if fail_above is None else fail_above)
-        # A mark may be for tests of both kinds: each takes of it what it knows.
+        # A mark may be for tests of both kinds: each takes the settings that it has.
         known = _arguments("audit" if wanted.share is None else "estimate")
         retry = settings.pop("retry", self.settings.get("retry", self.retry))
         settings = {name: value for name, value in self.settings.items() if name in known} | settings
@@ -145,7 +143,7 @@ class Auditor:
         from evenhand.runs.pairs import select_pairs
         from evenhand.runs.run import audit
 
-        # A test may audit several models: each call has cases of its own.
+        # A test may audit several models: each call has its own cases.
         cases = Corpus(self.folder, self.test if self._calls == 1 else f"{self.test}#{self._calls}")
         if retry:
             still = _retry(cases, model, space, settings)
@@ -158,13 +156,13 @@ class Auditor:
             kept = _keep(cases, pairs)
             _fail(f"{run.found:,} of {run.tests:,} tests are treated differently; the limit is {limit}{kept}", pairs)
         if outcome is Outcome.UNDECIDED:
-            _fail(f"too few tests to say: {run.tests:,} were judged before {run.stop.words}", [])
+            _fail(f"too few tests to decide: {run.tests:,} were judged before {run.stop.words}", [])
         _warn(run)
         return run
 
 
 def _retry(cases: Corpus, model: Any, space: Any, settings: dict[str, Any]) -> Sequence[Pair]:
-    """Ask about the cases of earlier runs; arguments that are no arguments are for the audit to refuse."""
+    """Ask about the cases of earlier runs; wrong arguments are left for the audit to reject."""
     from evenhand.spaces.base import AnySpace
 
     if not isinstance(space, AnySpace):
@@ -175,7 +173,7 @@ def _retry(cases: Corpus, model: Any, space: Any, settings: dict[str, Any]) -> S
 
 
 def _keep(cases: Corpus, pairs: Sequence[Pair]) -> str:
-    """Keep cases for the next time; where that fails say so beside the result, which is what counts."""
+    """Keep cases for the next time; a failure to do so is only mentioned, because the result counts."""
     from evenhand.errors import EvenhandError
 
     try:
@@ -197,22 +195,22 @@ def _estimate(model: Any, space: Any, limit: Any, settings: dict[str, Any]) -> E
     if outcome is Outcome.FAIL:
         _fail(f"{found.sentence}; the limit is {limit}", [])
     if outcome is Outcome.UNDECIDED:
-        _fail(f"too few tests to say whether the limit of {limit} is kept: {found.sentence}; ask more: samples=...", [])
+        _fail(f"too few tests to decide about the limit of {limit}: {found.sentence}; use more samples=...", [])
     _warn(found)
     return found
 
 
 def _warn(found: Run | Estimate) -> None:
-    """Put it into the summary where a test passes because the model does not use an attribute, or seems not to."""
+    """Warn in the summary if a test passes because the model does not use an attribute, or seems not to."""
     from evenhand.errors import UnusedWarning
 
     if not found.note:
         return
     try:
-        # Of the line that called the fixture.
+        # At the line that called the fixture.
         warnings.warn(f"evenhand: {found.note}", UnusedWarning, stacklevel=4)
     except UnusedWarning:
-        # Whoever makes all warnings errors is told, but the limit is kept, and so the test passes.
+        # Where all warnings are errors it is still only a warning: the limit is kept, so the test passes.
         with warnings.catch_warnings():
             warnings.simplefilter("always", UnusedWarning)
             warnings.warn(f"evenhand: {found.note}", UnusedWarning, stacklevel=4)

@@ -26,15 +26,14 @@ MOST = 32
 """Cases kept for one test."""
 FORMAT = 1
 LARGEST = 2**22
-"""Bytes of a file beyond which it is none of ours."""
+"""Bytes of the largest file that is read."""
 
 
 class Corpus:
     """The cases of one test, in a file of a folder.
 
     People are kept by their values, and texts as they are, so that cases outlive a change of the space; those it does
-    not have any more are passed over. Cases that are fixed stay, behind the others: what was broken once may break
-    again.
+    not have any more are skipped. Fixed cases stay, after the others: a bug may come back.
 
     >>> Corpus(Path(".evenhand"), "test_loans.py::test_fair").path.name
     'test_loans.py_test_fair-406f2f93.json'
@@ -48,7 +47,7 @@ class Corpus:
         self.path = folder / f"{readable[-80:]}-{mark}.json"
 
     def load(self) -> list[dict[str, Any]]:
-        """Read the people of the cases, the latest first; raise where a file is there that has none."""
+        """Read the people of the cases, the latest first; raise if the file is damaged."""
         try:
             if not self.path.exists():
                 return []
@@ -61,12 +60,12 @@ class Corpus:
             return list(people)[:MOST]
         except (EvenhandError, OSError, ValueError, KeyError, TypeError):
             raise DataError(
-                f"{self.path} cannot be read as cases of earlier runs, so nothing is written over it; if two branches "
-                "were merged, solve the conflict in it, or delete the file to go on without its cases"
+                f"{self.path} cannot be read as cases of earlier runs, so it is left as it is",
+                remedy="after a merge, solve the conflict in it, or delete the file to continue without its cases",
             ) from None
 
     def save(self, failing: Sequence[dict[str, Any]]) -> None:
-        """Put people first, keep the others as long as there is room."""
+        """Put people first, and keep the others as long as there is room."""
         kept: dict[str, dict[str, Any]] = {}
         for person in [*failing, *self.load()]:
             kept.setdefault(json.dumps(person, sort_keys=True), person)
@@ -74,7 +73,7 @@ class Corpus:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, "test": self.test, "cases": list(kept.values())[:MOST]}
-        # Renamed into place, so that tests that run side by side never read half a file.
+        # Renamed into place, so that tests that run in parallel never read half a file.
         with replacing(self.path) as file:
             file.write((json.dumps(content, indent=1) + "\n").encode())
 
@@ -86,15 +85,15 @@ class Corpus:
         seed: int = 0,
         timeout: float | None = None,
     ) -> Sequence[Pair]:
-        """Judge the cases again and give those that are still treated differently, as pairs."""
+        """Judge the cases again, and return those that are still treated differently as pairs."""
         ground, people = _people(space, self.load())
         if not len(people):
             return []
-        asker = ModelProbe(wrap(model), ground, criterion or Flip(), timeout)
-        families = Judge(asker, seed).families(people)
+        probe = ModelProbe(wrap(model), ground, criterion or Flip(), timeout)
+        families = Judge(probe, seed).families(people)
         if not len(families):
             return []
-        judged = ask(asker, families)
+        judged = ask(probe, families)
         outputs, at = judged.outputs, np.flatnonzero(judged.unfair)
         first, second = judged.verdicts.first[at], judged.verdicts.second[at]
         found = ground.findings()
@@ -111,7 +110,7 @@ class Corpus:
 
 
 def _people(space: Any, cases: list[dict[str, Any]]) -> tuple[Any, Any]:
-    """Find the cases in a space; those it does not have are left out."""
+    """Return the cases as individuals of a space, without those that it does not have."""
     if space.supports("attributes"):
         return space, _individuals(space, cases)
     if not space.supports("texts"):

@@ -39,7 +39,7 @@ class Query:
     kind: Kind
     individuals: Block | None = None
     limit: int | None = None
-    """Of a test: the most fresh ones to judge; the block's rest stays unjudged. Of a swap: the most words to try."""
+    """Of a test: how many fresh individuals to judge at most. Of a swap: how many words to try at most."""
     call: Callable[[], Any] | None = None
     classes: npt.NDArray[np.int64] | None = None
     """Of a gradient: the class whose loss is differentiated, for each individual."""
@@ -54,19 +54,15 @@ class Query:
 
 
 class Verdicts:
-    """The oracle's answer to a test, in line with the query.
+    """The answer to a test of a block.
 
     ``positions`` are the individuals judged now for the first time, in order, and ``judged`` their verdicts; ``found``
-    the positions of those that are unfair. ``fresh`` and ``unfair`` are masks over the whole block; repeats are
-    answered from the memo, and only when somebody looks.
+    are the positions of those that are unfair. ``fresh`` and ``unfair`` are masks over the whole block; repeats are
+    looked up in the memo, and only if a mask is used.
     """
 
     def __init__(
-        self,
-        individuals: Block,
-        positions: npt.NDArray[np.int64],
-        judged: npt.NDArray[np.bool_],
-        memo: Memo,
+        self, individuals: Block, positions: npt.NDArray[np.int64], judged: npt.NDArray[np.bool_], memo: Memo
     ) -> None:
         self._individuals, self._memo = individuals, memo
         self.positions, self.judged = positions, judged
@@ -141,8 +137,8 @@ def swap(
 
     By the rule ``largest`` the word whose effects on the loss at the text and at its counterpart differ most. By
     ``asc`` the same, and by ``hotflip`` the word of the best swap; then the second column has the number of the similar
-    word. By ``least`` words that matter little to both are drawn, one for each column of ``draws``. Where scores tell
-    the effects, at most ``limit`` words of a text are tried.
+    word. By ``least`` words that matter little to both are drawn, one for each column of ``draws``. Where effects come
+    from scores, at most ``limit`` words of a text are tried.
     """
     return (yield Query("swap", pairs.individuals, limit, pairs=pairs, rule=rule, draws=draws))
 
@@ -164,7 +160,7 @@ def work(call: Callable[[], T]) -> Generator[Query, T, T]:
 
 
 def watched(search: Search, look: Callable[[Query], object]) -> Search:
-    """Pass a search's questions on, and let somebody look at each before it is answered.
+    """Pass a search's questions on, and call ``look`` with each before it is answered.
 
     >>> asked: list[Query] = []
     >>> search = watched(work(lambda: np.zeros(1)), asked.append)
@@ -191,8 +187,8 @@ class Problem:
     data: Any = None
     """Individuals, or None."""
     counts: dict[str, int] = field(default_factory=dict)
-    """What the search counted; told in the run."""
-    _dealt: int = field(default=0, repr=False)
+    """What the search counted; part of ``run.counts``."""
+    _drawn: int = field(default=0, repr=False)
 
     @property
     def space(self) -> Space:
@@ -204,35 +200,33 @@ class Problem:
         """The space with its texts, for searches of texts."""
         if not self.ground.supports("texts"):
             raise StrategyError(
-                f"this search is for texts, and the space is one of {self.ground.space.noun}s",
-                remedy=("use ", TEXT_SPACE),
+                f"this search needs texts, and the space has {self.ground.space.noun}s", remedy=("use ", TEXT_SPACE)
             )
         return cast("BoundTextSpace", self.ground)
 
     @property
     def exhausted(self) -> bool:
-        """Whether every legal individual of a small space has been dealt."""
-        if not self.ground.supports("attributes"):
-            return False
-        return self.space.sampler.deck and self._dealt >= self.space.sampler.count
+        """Whether every valid individual of a small space has been drawn."""
+        sampler = self.space.sampler if self.ground.supports("attributes") else None
+        return sampler is not None and sampler.deck and self._drawn >= sampler.count
 
     def sample(self, n: int) -> Individuals:
-        """Return uniform legal individuals; fewer than ``n`` once a small space has been dealt out."""
-        individuals, self._dealt = self.space.sampler.deal(self.stream, self._dealt, n)
+        """Return uniform valid individuals; fewer than ``n`` once all of a small space have been drawn."""
+        individuals, self._drawn = self.space.sampler.draw(self.stream, self._drawn, n)
         return individuals
 
     def count(self, name: str, n: int) -> None:
-        """Add to one of the search's own counts, which the run tells where they are not zero."""
+        """Add to one of the search's own counts, which the run shows if they are not zero."""
         self.counts[name] = self.counts.get(name, 0) + int(n)
 
 
 class Strategy(Protocol):
     """A search: a frozen dataclass with one method. Its fields are its settings.
 
-    A class attribute ``uses_data = False`` says that it never looks at ``problem.data``, so that runs with and without
-    data are the same run. One that asks for contrasts and gradients says so by a class attribute ``uses_gradient =
-    True``, so that a model without any is refused before it is asked. One that does not search attributes says
-    what it needs of a space: ``needs = "texts"``, or another feature that a space ``supports``.
+    Class attributes declare what it needs. ``uses_data = False``: it never looks at ``problem.data``, so that runs with
+    and without data are the same run. ``uses_gradient = True``: it asks for contrasts and gradients, so that a model
+    without any is refused before it is asked. ``needs = "texts"``, or another feature that a space ``supports``: it
+    does not search attributes.
     """
 
     def search(self, problem: Problem) -> Search:

@@ -30,7 +30,7 @@ def test_a_small_space_is_exact(estimate: Command) -> None:
     done = estimate("refuse", "--favourable", "granted")
     text = " ".join(done.stdout.split())
     # 26 ages by 31 hours by 3 kinds of work by 2 sexes, of which those of 20 to 29 are treated differently.
-    assert "Exactly 38.5% of all 4,836 legal individuals are treated differently" in text
+    assert "Exactly 38.5% of all 4,836 valid individuals are treated differently" in text
     assert "sex M favoured over sex F: net 38.5%" in text
     assert (done.exit_code, done.stderr) == (0, "")
 

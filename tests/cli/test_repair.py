@@ -164,7 +164,7 @@ def test_choosing_a_repair() -> None:
     kept = "no method reduces the rate significantly and loses at most 1 point of accuracy"
     assert choose({"a": done["a"]} | {"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0)}, 1.0) == ("original", kept)
     assert choose({"a": repaired(-0.4, 0.0, moved=1), "b": repaired(-0.4, 0.0)}, 1.0)[0] == "b"
-    # Where the repair used all legal individuals, people like the held-out rows decide.
+    # Where the repair used all valid individuals, people like the held-out rows decide.
     assert choose({"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0, data=-0.3)}, 1.0)[0] == "f"
 
 

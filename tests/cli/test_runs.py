@@ -276,7 +276,7 @@ def test_errors_name_the_part_of_a_bundle(kept: Path, evenhand: Command, tmp_pat
     model.write_bytes(b"no pickle")
     evenhand("bundle", kept, "--model", model, "--output", tmp_path / "e.zip", "-q")
     said = evenhand("replay", tmp_path / "e.zip", "-q", "--trust-pickle")
-    assert said.stderr.startswith("evenhand: model/my_model.pkl: it cannot be unpickled"), said.stderr
+    assert said.stderr.startswith("evenhand: model/my_model.pkl: it cannot be read as a pickle"), said.stderr
 
 
 def test_a_run_is_reported_and_bundled_from_another_folder(

@@ -334,7 +334,7 @@ def test_a_report_of_a_kept_run_reads_the_texts(
     assert done.exit_code == 0, done.output
     assert ", 2 of which are" in Page(page.read_text()).text
     assert evenhand(*given).exit_code == 0
-    assert "which column has the texts?" in page.read_text()
+    assert "the column of the texts is unknown" in page.read_text()
     assert evenhand(*given, "--config", write(comments.parent)).exit_code == 0
     assert ", 2 of which are" in Page(page.read_text()).text
     refused(evenhand(*given, "--data", comments), "--data: ", "--texts FILE")

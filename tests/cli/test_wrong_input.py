@@ -66,7 +66,7 @@ def test_a_model_call_has_a_time_limit(audit: Command, refused: Command) -> None
 
 DATA = {
     "constant protected": ("age,sex\n1,F\n2,F\n", "single value"),
-    "every attribute protected": ("sex\nF\nM\n", "every attribute is protected"),
+    "every attribute protected": ("sex\nF\nM\n", "protected must not name every attribute"),
     "no rows": ("age,sex\n", "no rows"),
     "nothing": ("", "empty"),
     "blank": ("\n\n", "empty"),
@@ -152,11 +152,11 @@ def test_a_column_that_the_space_lacks(evenhand: Command, refused: Command, peop
 SPACES = {
     "contradictory constraints": (
         'protected = ["sex"]\nconstraints = ["age < 3", "age > 5"]\n{age}{sex}',
-        "no legal individual",
+        "no valid individual",
     ),
     "a broken constraint": ('protected = ["sex"]\nconstraints = ["age <"]\n{age}{sex}', "age <"),
     "an unknown protected attribute": ('protected = ["gender"]\n{age}{sex}', "gender"),
-    "every attribute protected": ('protected = ["age", "sex"]\n{age}{sex}', "every attribute is protected"),
+    "every attribute protected": ('protected = ["age", "sex"]\n{age}{sex}', "protected must not name every attribute"),
     "no TOML": ("protected = [", "not valid TOML"),
     "an unknown key": ('protected = ["sex"]\ncolour = 3\n{age}{sex}', "colour"),
     "bounds the wrong way": (

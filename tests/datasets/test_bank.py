@@ -21,7 +21,7 @@ def test_outcomes(bank):
     assert bank.frame["y"].value_counts().to_dict() == {"no": 39_922, "yes": 5_289}
 
 
-def test_rows_stand_in_the_order_of_uci(bank):
+def test_rows_are_in_the_order_of_uci(bank):
     first, last = bank.frame.iloc[0], bank.frame.iloc[-1]
     assert first[["age", "job", "balance", "duration", "month"]].tolist() == [
         58,

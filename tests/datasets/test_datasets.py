@@ -26,8 +26,9 @@ def test_names():
 
 @pytest.mark.parametrize("name", ["Adult", "census", "", None, ["adult"]])
 def test_unknown_name_says_what_is_allowed(name):
-    with pytest.raises(DataError, match="allowed: adult, german, bank, comments"):
+    with pytest.raises(DataError, match="'adult', 'german', 'bank', 'comments'") as caught:
         datasets.load(name)
+    assert (caught.value.parameter, caught.value.value) == ("name", name)
 
 
 def test_frame_is_features_then_target(data):
@@ -38,7 +39,7 @@ def test_frame_is_features_then_target(data):
     assert data.frame[data.target].nunique() == 2
 
 
-def test_train_and_test_share_out_the_rows(data):
+def test_every_row_is_in_train_or_test(data):
     rows, train = SIZES[data.name]
     assert (len(data.frame), len(data.train), len(data.test)) == (rows, train, rows - train)
     pd.testing.assert_frame_equal(pd.concat([data.train, data.test]).sort_index(), data.frame)

@@ -34,14 +34,14 @@ def test_any_of_the_six_labels_is_toxic(tmp_path):
     assert corpus.labels.tolist() == [1] * 6 + [0] * 2
 
 
-def test_labels_apart_are_found_by_id_and_unscored_comments_left_out(tmp_path):
+def test_separate_labels_are_matched_by_id_and_unscored_comments_left_out(tmp_path):
     labels = np.array([[0] * 6, [-1] * 6, [1] + [0] * 5])
     apart = jigsaw(tmp_path / "test_labels.csv", labels[[2, 1, 0]])
     (tmp_path / "test.csv").write_text("id,comment_text\nid2,no\nid1,unknown\nid0,yes\n")
     corpus = datasets.read_jigsaw(tmp_path / "test.csv", apart)
     assert (corpus.texts, corpus.labels.tolist()) == (("no", "yes"), [0, 1])
     (tmp_path / "test.csv").write_text("id,comment_text\nid9,no\n")
-    with pytest.raises(DataError, match=r"test_labels\.csv: 1 comments of .*test\.csv have no labels, as id 'id9'"):
+    with pytest.raises(DataError, match=r"test_labels\.csv: 1 .*test\.csv have no labels, such as id 'id9'"):
         datasets.read_jigsaw(tmp_path / "test.csv", apart)
 
 
@@ -63,7 +63,7 @@ def test_the_majority_of_annotators_decides(tmp_path):
 @pytest.mark.parametrize(
     ("comments", "annotations", "says"),
     [
-        ([(7, "a"), (8, "b")], [(7, 1, 0)], r"annotations\.tsv: 1 comments of .* have no annotation, as rev_id 8"),
+        ([(7, "a"), (8, "b")], [(7, 1, 0)], r"annotations\.tsv: 1 comments of .* have no annotation, such as rev_id 8"),
         ([(7, "a")], [], "1 comments of .* have no annotation"),
         ([(7, "a")], [(7, 1, "maybe")], r"annotations\.tsv: 'toxicity' must be one of 0, 1, got 'maybe' in row 0"),
     ],

@@ -390,7 +390,7 @@ def test_ctrl_c_ends_a_repair_whoever_swallows_it(way: Callable[[], None]) -> No
                 way()
             return refuse(X).to_numpy()
 
-    X = SPACE.frame(SPACE.sampler.deal(Stream(0), 0, 300)[0].rows)
+    X = SPACE.frame(SPACE.sampler.draw(Stream(0), 0, 300)[0].rows)
     with pytest.raises(KeyboardInterrupt):
         eh.repair(Refusing(), X, refuse(X).to_numpy(), SPACE, "retrain", samples=500)
 

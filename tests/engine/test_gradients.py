@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.criteria import Flip
-from evenhand.engine.gradients import DIFFERENCES, Slopes
+from evenhand.criteria import Flip, Outputs
+from evenhand.engine.gradients import DIFFERENCES, Slopes, most_different_of
 from evenhand.engine.probe import ModelProbe
 
 
@@ -34,7 +34,7 @@ def mixed(missing: bool = False) -> eh.Space:
 
 
 def people(space: eh.Space, n: int = 40, seed: int = 0) -> Any:
-    return space.sampler.deal(Stream(seed), 0, n)[0].rows
+    return space.sampler.draw(Stream(seed), 0, n)[0].rows
 
 
 def jump(space: eh.Space, rows: Any) -> Any:
@@ -81,7 +81,7 @@ def test_a_slope_is_the_gradient_times_one_step() -> None:
     assert (got[:, 4] == 0).all()
 
 
-def test_differences_of_scores_say_the_same_of_a_linear_model() -> None:
+def test_differences_of_scores_equal_the_gradients_of_a_linear_model() -> None:
     space = eh.Space(
         [eh.Integer("a", 0, 9), eh.Real("b", 0, 1, step=0.1), eh.Nominal("c", [0, 1, 5]), eh.Integer("sex", 0, 1)],
         protected="sex",
@@ -150,7 +150,7 @@ def test_differences_are_those_of_the_scores_of_the_class(seed: int, width: int)
         assert got[i, 3] == 0
 
 
-def test_columns_that_the_model_does_not_know_have_no_slope() -> None:
+def test_columns_unknown_to_the_model_have_no_slope() -> None:
     import pandas as pd
     from sklearn.linear_model import LogisticRegression
 
@@ -164,7 +164,7 @@ def test_columns_that_the_model_does_not_know_have_no_slope() -> None:
     assert (got[:, 1:] == 0).all()
 
 
-def test_a_source_that_is_not_there_is_refused() -> None:
+def test_a_missing_source_of_gradients_is_refused() -> None:
     space = mixed()
 
     class Labels(eh.Model):
@@ -175,3 +175,28 @@ def test_a_source_that_is_not_there_is_refused() -> None:
         slopes_of(Labels(), space)
     with pytest.raises(eh.errors.ModelError, match="gradient='scores'"):
         slopes_of(lambda X: X, space, "model")
+
+
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(2, 6), st.integers(1, 4), st.booleans())
+def test_counterparts_with_another_decision_come_first_then_the_largest_gap(
+    seed: int, n: int, places: int, width: int, coarse: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n, places, width))
+    if coarse:
+        # Ties, of which the first counts.
+        scores = np.round(scores)
+    own = rng.integers(0, places, n)
+    model: Any = eh.wrap(lambda X: X)
+    if width == 1:
+        model.classes = np.arange(2)
+    labels = model.decide(scores.reshape(-1, width)).reshape(n, places)
+    classes, chosen = most_different_of(model, Outputs(labels, scores, own))
+    for i in range(n):
+        y = int(scores[i, own[i], 0] > 0) if width == 1 else int(scores[i, own[i]].argmax())
+        assert classes[i] == y
+        column = scores[i, :, 0 if width == 1 else y]
+        others = [p for p in range(places) if p != own[i]]
+        flipped = [p for p in others if labels[i, p] != labels[i, own[i]]]
+        best = max(flipped or others, key=lambda p: abs(column[p] - column[own[i]]))
+        assert chosen[i] == best

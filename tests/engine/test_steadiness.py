@@ -24,7 +24,7 @@ from evenhand.engine import accounting as clock
 from evenhand.engine.steadiness import in_turn
 from evenhand.errors import BudgetError, FlakyModel, RunError
 from evenhand.estimates import survey as watching
-from evenhand.models import client as asking
+from evenhand.models import client
 from evenhand.search import Problem, Search, judge
 from tests.text_worlds import TEAMS, team_space, team_texts
 
@@ -574,7 +574,7 @@ class Slow:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         self.now, self.seconds = 0.0, seconds
-        for module in (asking, clock, watching):
+        for module in (client, clock, watching):
             monkeypatch.setattr(module, "time", self)
 
     def monotonic(self) -> float:

@@ -35,7 +35,7 @@ def uneven(count: int, seed: int) -> tuple[Any, TextPairs]:
 
 @settings(max_examples=40)
 @given(count=st.integers(1, 12), seed=st.integers(0, 10**6))
-def test_words_are_found_again_in_counterparts_of_another_length(count: int, seed: int) -> None:
+def test_words_are_aligned_with_counterparts_of_another_length(count: int, seed: int) -> None:
     ground, pairs = uneven(count, seed)
     assert pairs.most_different is not None
     flat = np.flatnonzero(ground.movable(pairs.individuals))
@@ -85,13 +85,13 @@ def test_the_chosen_swap_is_the_best_of_all_by_enumeration(seed: int) -> None:
 
 
 @given(parts=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=8))
-def test_the_first_of_the_largest(parts: list[list[int]]) -> None:
+def test_the_first_of_equally_large_values_is_chosen(parts: list[list[int]]) -> None:
     values = np.concatenate([np.array(part, dtype=float) for part in parts])
     begins = np.cumsum([0, *map(len, parts)])[:-1]
     assert (largest(values, begins) - begins).tolist() == [part.index(max(part)) for part in parts]
 
 
-def test_words_are_drawn_by_the_reciprocal_of_what_they_matter() -> None:
+def test_words_are_drawn_by_the_reciprocal_of_their_effect() -> None:
     matter, count = np.array([1.0, 2.0, 4.0, 0.5, 3.0, 3.0]), 5_000
     draws = np.random.default_rng(0).integers(0, 2**63, (2, count)).astype(np.uint64)
     begins, positions = np.array([0, 4]), np.array([0, 1, 2, 3, 0, 5])
@@ -107,7 +107,7 @@ def test_words_are_drawn_by_the_reciprocal_of_what_they_matter() -> None:
     assert (chosen == 1).mean() < 0.001
 
 
-def test_what_is_drawn_for_a_text_does_not_depend_on_the_others() -> None:
+def test_draws_for_a_text_do_not_depend_on_other_texts() -> None:
     draws = np.random.default_rng(0).integers(0, 2**63, (1, 50)).astype(np.uint64)
     matter = np.array([0.3, 0.1, 0.7])
     alone = least(matter, np.array([0]), np.arange(3), draws.repeat(3, axis=0))
@@ -115,7 +115,7 @@ def test_what_is_drawn_for_a_text_does_not_depend_on_the_others() -> None:
     assert (alone[0] == beside[1] - 1).all()
 
 
-def test_gradients_cannot_be_followed_where_there_are_none() -> None:
+def test_rules_that_need_gradients_are_refused_without_them() -> None:
     ground = team_space().begin(team_texts(0, 3))
     model = eh.wrap(lambda texts: np.eye(2)[[len(text) % 2 for text in texts]], input="text")
     slopes = ModelProbe(model, ground, Flip(), gradient="auto").word_slopes
@@ -128,7 +128,7 @@ def test_gradients_cannot_be_followed_where_there_are_none() -> None:
 
 @settings(max_examples=40)
 @given(strings=st.lists(st.text(max_size=30), max_size=5))
-def test_texts_without_a_word(strings: list[str]) -> None:
+def test_texts_with_one_word_left_out(strings: list[str]) -> None:
     texts = Texts.of(strings)
     flat = np.arange(len(texts.words))
     empty = texts.vocabulary.ids([""])

@@ -19,7 +19,7 @@ import evenhand as eh
 from evenhand.cli.estimate import facts
 from evenhand.errors import UnusedWarning
 from evenhand.estimates.result import Limit, Outcome
-from evenhand.models import client as asking
+from evenhand.models import client
 from evenhand.runs.ci_formats import to_junit, to_sarif
 from evenhand.runs.exports import to_markdown
 from tests.reports.page import Page
@@ -55,7 +55,7 @@ def test_an_audit_says_that_the_column_is_not_received(tmp_path):
     assert json.loads(json.dumps(run.to_dict()))["unused"] == ["sex"]
 
 
-def test_an_estimate_says_it_in_place_of_a_bound():
+def test_an_estimate_says_it_instead_of_a_bound():
     for found in (
         eh.estimate(without_sex(), BY_SEX, eh.populations.Uniform(exact=False), samples=50),
         eh.estimate(without_sex(), BY_SEX),
@@ -69,7 +69,7 @@ def test_an_estimate_says_it_in_place_of_a_bound():
         assert Limit(share=0.0001).of_estimate(found) is Outcome.PASS
 
 
-def test_of_several_attributes_those_received_go_on_being_judged():
+def test_other_protected_attributes_are_still_judged():
     encode = make_column_transformer((OneHotEncoder(), ["race"]), remainder="passthrough")
     model = make_pipeline(encode, LogisticRegression(max_iter=500)).fit(
         PEOPLE[[*NUMBERS, "race"]], PEOPLE["race"] == "A"
@@ -82,7 +82,7 @@ def test_of_several_attributes_those_received_go_on_being_judged():
     assert eh.estimate(model, BY_BOTH, "data", data=PEOPLE).verdict == "treated differently"
 
 
-def test_where_nothing_was_found_nothing_is_said_to_be_about_the_others(tmp_path):
+def test_without_findings_the_note_does_not_name_what_they_are_about(tmp_path):
     encode = make_column_transformer((OneHotEncoder(), ["race"]), remainder="passthrough")
     model = make_pipeline(encode, DecisionTreeClassifier(max_depth=1)).fit(PEOPLE[[*NUMBERS, "race"]], PEOPLE.age > 30)
     run = eh.audit(model, BY_BOTH, budget=FEW)
@@ -97,7 +97,7 @@ def test_where_nothing_was_found_nothing_is_said_to_be_about_the_others(tmp_path
     assert run.unused == found.unused == ("sex",)
 
 
-def test_what_only_an_estimate_finds_ends_no_decision_changed(tmp_path):
+def test_findings_of_the_estimate_alone_remove_the_note(tmp_path):
     def rare(frame):
         return (frame["sex"] == "F") & (frame["age"] == 31) & (frame["hours"] == 3)
 
@@ -151,7 +151,7 @@ def test_a_column_that_is_kept_somewhere_is_received(first):
     assert not {"sex", "race"} & set(eh.wrap(model).unread(BY_BOTH.names))
 
 
-def test_boosters_tell_by_their_columns():
+def test_boosters_are_known_by_their_columns():
     xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
     rows = PEOPLE[NUMBERS].rename(columns={"hours": "hours a day"})
     for booster in (xgboost.XGBClassifier(n_estimators=3), lightgbm.LGBMClassifier(n_estimators=3, verbose=-1)):
@@ -164,7 +164,7 @@ def scores_of_age(frame):
     return np.column_stack([1 - share, share])
 
 
-def test_where_only_answers_tell_families_are_counted():
+def test_the_note_counts_families_and_scores():
     run = eh.audit(scores_of_age, BY_SEX, "themis")
     families = len(set(zip(PEOPLE["age"], PEOPLE["hours"], strict=True)))
     assert run.tests == BY_SEX.tests >= families
@@ -178,7 +178,7 @@ def test_where_only_answers_tell_families_are_counted():
     assert f"no score in {BY_SEX.tests:,} that were asked for them: no decision depends on 'sex'" in repr(found)
 
 
-def test_fewer_tests_than_scores_are_no_contradiction():
+def test_fewer_tests_than_compared_scores():
     run = eh.audit(scores_of_age, BY_SEX, budget=eh.Budget(tests=100))
     assert "no decision changed in 100 families, and no score in 256 drawn to compare scores" in repr(run)
     assert "the model may not use 'sex'" in run.note
@@ -186,7 +186,7 @@ def test_fewer_tests_than_scores_are_no_contradiction():
     assert (data.exact, "may not use 'sex'" in data.note) == (True, True)
 
 
-def test_labels_alone():
+def test_the_note_for_a_model_with_labels_only():
     run = eh.audit(lambda frame: frame["age"] > 30, BY_SEX, "themis")
     assert run.scored is None
     assert f"changed in {run.tests:,} families, which are all that the space has: no decision depends" in repr(run)
@@ -195,7 +195,7 @@ def test_labels_alone():
     assert f"no decision changed in 50 families: the model may not use 'sex'; {BEYOND}" in repr(few)
 
 
-def test_scores_that_move_without_a_changed_decision_are_no_reason_for_a_note():
+def test_changed_scores_mean_no_note():
     def moved(frame):
         share = 0.2 + 0.1 * (frame["sex"] == "F")
         return np.column_stack([1 - share, share])
@@ -210,7 +210,7 @@ def test_scores_that_move_without_a_changed_decision_are_no_reason_for_a_note():
     [RandomForestClassifier(5, random_state=0), SVC(kernel="linear"), LinearRegression()],
     ids=lambda model: type(model).__name__,
 )
-def test_estimators_that_ignore_a_column_they_receive(model):
+def test_estimators_that_ignore_a_received_column(model):
     rows = PEOPLE[NUMBERS].assign(sex=0)
     space = eh.Space([eh.Integer("age", 18, 60), eh.Integer("hours", 1, 8), eh.Integer("sex", 0, 1)], protected="sex")
     criterion = eh.Gap(0.1) if isinstance(model, LinearRegression) else None
@@ -230,7 +230,7 @@ def test_texts_are_always_received():
     assert "no decision changed in 2 families, and no score in 2" in repr(found)
 
 
-def test_what_follows_a_protected_attribute_is_told_apart():
+def test_linked_attributes_are_named_separately():
     space = eh.Space(
         [eh.Integer("age", 18, 60), eh.Nominal("kin", ["wife", "husband", "none"]), eh.Nominal("sex", ["F", "M"])],
         protected="sex",
@@ -255,7 +255,7 @@ def test_a_target_left_in_the_space_is_named():
     assert "the space has 'paid', which the model does not receive" in repr(run)
 
 
-def test_a_report_says_it_first(tmp_path):
+def test_the_note_comes_first_in_a_report(tmp_path):
     run = eh.audit(without_sex(), BY_SEX, budget=FEW)
     eh.report(run, tmp_path / "r.html", data=PEOPLE, favourable=1)
     page = Page((tmp_path / "r.html").read_text())
@@ -263,7 +263,7 @@ def test_a_report_says_it_first(tmp_path):
     assert "None found" not in page.html.split('class="verdict"')[1].split("</p>")[0]
 
 
-def test_nothing_is_said_of_a_model_that_uses_it():
+def test_a_model_that_uses_the_attribute_gets_no_note():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnusedWarning)
         run = eh.audit(lambda frame: frame["sex"] == "F", BY_SEX, "themis")
@@ -279,7 +279,7 @@ def test_files_for_pull_requests_and_ci_carry_the_note():
         assert "no decision depends on" in text
 
 
-def test_rows_are_counted_that_were_handed_over():
+def test_rows_for_comparing_scores_are_counted():
     asked = 0
 
     def labels(frame):
@@ -292,7 +292,7 @@ def test_rows_are_counted_that_were_handed_over():
     assert run.rows + run.rows_checked == asked
 
 
-def test_fewer_families_are_compared_of_a_slow_model(monkeypatch):
+def test_a_slow_model_is_asked_for_fewer_scores(monkeypatch):
     class Slow(eh.Model):
         name, input, has_scores, classes = "slow", "frame", True, (0, 1)
         now = 0.0
@@ -308,7 +308,7 @@ def test_fewer_families_are_compared_of_a_slow_model(monkeypatch):
             return self.decide(self.scores(X))
 
     model = Slow()
-    monkeypatch.setattr(asking, "time", model)
+    monkeypatch.setattr(client, "time", model)
     run = eh.audit(model, BY_SEX, "themis", FEW)
     assert run.scored is not None
     families, changed = run.scored
@@ -318,7 +318,7 @@ def test_fewer_families_are_compared_of_a_slow_model(monkeypatch):
 
 
 @pytest.mark.parametrize("favourable", [None, 1])
-def test_what_is_not_received_is_not_estimated(favourable, tmp_path):
+def test_an_attribute_that_is_not_received_has_a_rate_of_zero(favourable, tmp_path):
     found = eh.estimate(without_sex(), BY_SEX, "data", data=PEOPLE, favourable=favourable)
     assert (found.low, found.high, found.interval) == (0, 0, "not received")
     assert dict(facts(found))["interval"] == "none needed: the model does not receive the protected attributes"
@@ -331,7 +331,7 @@ def test_what_is_not_received_is_not_estimated(favourable, tmp_path):
 
 
 @pytest.mark.parametrize("regression", [False, True])
-def test_of_several_the_one_that_is_not_received_has_no_interval(regression, tmp_path):
+def test_only_the_attribute_that_is_not_received_has_no_interval(regression, tmp_path):
     encode = make_column_transformer((OneHotEncoder(), ["race"]), remainder="passthrough")
     last = LinearRegression() if regression else LogisticRegression(max_iter=500)
     wanted = (PEOPLE["race"] == "A") * (1000.5 if regression else 1)
@@ -359,7 +359,7 @@ def test_of_several_the_one_that_is_not_received_has_no_interval(regression, tmp
         assert "too little evidence" not in row.split("the model does not")[0]
 
 
-def test_what_follows_an_attribute_is_still_estimated():
+def test_linked_attributes_are_still_estimated():
     space = eh.Space(
         [eh.Integer("age", 18, 60), eh.Nominal("kin", ["wife", "husband"]), eh.Nominal("sex", ["F", "M"])],
         protected="sex",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand.engine import visited as trail
+from evenhand.engine import visited
 from evenhand.engine.steadiness import Steadiness
 from evenhand.engine.visited import Trail, trail_of
 from evenhand.spaces.individuals import Individuals
@@ -27,23 +27,23 @@ def lookup(space: eh.Space) -> World:
 
 @settings(max_examples=25, deadline=None)
 @given(world=worlds(constraints=True))
-def test_keys_give_every_member_back(world: World) -> None:
+def test_tests_are_recovered_from_keys(world: World) -> None:
     run = eh.audit(world.model, world.space, "themis")
     assert run.origin is not None
     assert run.origin.trail is not None
     families = world.families()
     for block in run.origin.trail:
         asked = world.space.families(block, run.identity.seed)
-        for key, rows, legal in zip(
-            block.keys.tolist(), asked.rows, np.ones(len(block)) if asked.legal is None else asked.legal, strict=True
+        for key, rows, valid in zip(
+            block.keys.tolist(), asked.rows, np.ones(len(block)) if asked.valid is None else asked.valid, strict=True
         ):
-            members = rows[np.broadcast_to(legal, len(rows)).astype(bool)]
+            members = rows[np.broadcast_to(valid, len(rows)).astype(bool)]
             assert sorted(members.tolist()) == sorted(m.tolist() for m in families.pop(key))
     assert not families
 
 
 @pytest.mark.parametrize(("space", "tell"), [(PLAIN, True), (LINKED, False), (SAMPLED, False), (LARGE, False)])
-def test_which_keys_tell(space: eh.Space, tell: bool) -> None:
+def test_a_trail_is_kept_only_where_keys_are_not_enough(space: eh.Space, tell: bool) -> None:
     assert (trail_of(space) is None) is tell
 
 
@@ -56,7 +56,7 @@ def test_every_test_is_there_once(space: eh.Space) -> None:
     assert len(keys) == len(np.unique(keys)) == run.tests
 
 
-def test_whom_a_sample_was_drawn_for_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_individual_behind_a_sampled_family_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A family that is a sample always has the individual itself in it, so the key alone does not tell the family."""
     # Without the rows that check the model: first those that identify it are asked, then all tests.
     monkeypatch.setattr(Steadiness, "check", lambda *_: (0, 0))
@@ -77,7 +77,7 @@ def test_whom_a_sample_was_drawn_for_is_remembered(monkeypatch: pytest.MonkeyPat
 
 
 def test_blocks_are_of_moderate_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trail, "ROWS", 10)
+    monkeypatch.setattr(visited, "ROWS", 10)
     ids = np.arange(0, 54, 2)
     kept = Trail(PLAIN)
     kept.add(Individuals(PLAIN, ids=ids))
@@ -89,8 +89,8 @@ def test_blocks_are_of_moderate_size(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.concatenate([block.ids for block in Trail(PLAIN, [keys])]).tolist() == (ids * 2).tolist()
 
 
-def test_a_large_space_keeps_so_many_rows_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trail, "MOST", 100 * LARGE.individuals(np.zeros((1, 6), dtype=np.int32)).stored.nbytes)
+def test_a_large_space_keeps_a_limited_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visited, "MOST", 100 * LARGE.individuals(np.zeros((1, 6), dtype=np.int32)).stored.nbytes)
     for tests in (100, 101, 300):
         run = eh.audit(lambda frame: frame["a1"] > 0.5, LARGE, "themis", eh.Budget(tests=tests), chunk=20)
         assert run.origin is not None

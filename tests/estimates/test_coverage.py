@@ -16,7 +16,7 @@ from evenhand.errors import EvenhandError, ModelError, RunError, SpaceError, Str
 from evenhand.estimates.coverage import _people, imitate, retrace
 from evenhand.spaces.findings import Decisions
 from tests.engine.test_visited import LARGE, LINKED, SAMPLED, lookup
-from tests.models.test_contract import TABLES
+from tests.strategies.test_contract import TABLES
 from tests.worlds import Stretch, World, random_world, worlds
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -60,7 +60,7 @@ def test_who_tests_everybody_reaches_every_leaf(world: World, samples: int, seed
     run = eh.audit(world.model, world.space, "themis")
     done = eh.coverage(run, samples=samples, seed=seed)
     assert done.share == 1
-    # Nobody was asked who breaks a constraint, or who has no legal counterpart.
+    # Nobody was asked who breaks a constraint, or who has no valid counterpart.
     assert done.rows <= min(samples, sum(map(len, world.families().values())))
 
 

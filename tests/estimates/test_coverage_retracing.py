@@ -12,7 +12,7 @@ import evenhand as eh
 from evenhand.errors import RunError
 from evenhand.estimates.coverage import retrace
 from tests.engine.test_visited import LARGE, LINKED, SAMPLED, lookup
-from tests.models.test_contract import TABLES
+from tests.strategies.test_contract import TABLES
 from tests.worlds import Stretch, World, keys_of, random_world
 
 every_strategy = pytest.mark.parametrize("strategy", TABLES.values(), ids=TABLES.keys())

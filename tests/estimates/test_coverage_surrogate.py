@@ -15,7 +15,7 @@ from tests.worlds import World, random_world, worlds
 
 
 def drawn(world: World, n: int) -> Any:
-    return world.space.sampler.deal(Stream(5), 0, n)[0].rows
+    return world.space.sampler.draw(Stream(5), 0, n)[0].rows
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -91,7 +91,7 @@ def test_two_nominal_values_are_one_column() -> None:
 
 def test_a_very_wide_nominal_attribute_is_not_seen() -> None:
     space = eh.Space([eh.Nominal("a", range(WIDEST + 1)), eh.Nominal("b", range(WIDEST + 1))], protected="a")
-    rows = space.sampler.deal(Stream(0), 0, 500)[0].rows
+    rows = space.sampler.draw(Stream(0), 0, 500)[0].rows
     done = imitate(space, rows, rows[:, 0] % 2)
     assert done.leaves == 1
     assert done.accuracy == pytest.approx(0.5, abs=0.05)

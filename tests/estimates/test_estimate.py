@@ -51,8 +51,8 @@ class Brute:
     def __init__(self, world: World, people: np.ndarray | None = None) -> None:
         self.world, self.space = world, world.space
         every = self.space.coding.rows(np.arange(self.space.coding.total))
-        legal = every[self.space.legal(every)] if people is None else people
-        self.people = [row for row in legal if len(self.members(row, self.space.protected_columns)) >= 2]
+        valid = every[self.space.valid(every)] if people is None else people
+        self.people = [row for row in valid if len(self.members(row, self.space.protected_columns)) >= 2]
 
     def said(self, row: np.ndarray) -> int:
         return int(self.world.table[self.space.coding.ids(row[None])[0]])
@@ -62,7 +62,7 @@ class Brute:
         for codes in itertools.product(*(range(self.space.coding.sizes[j]) for j in columns)):
             other = row.copy()
             other[columns] = codes
-            if self.space.legal(other[None])[0]:
+            if self.space.valid(other[None])[0]:
                 out.append(other)
         return out
 
@@ -81,7 +81,7 @@ class Brute:
                 for name, value in values.items():
                     other[self.space.column(name)] = value
                 sides.append(other)
-            if not all(self.space.legal(side[None])[0] for side in sides):
+            if not all(self.space.valid(side[None])[0] for side in sides):
                 continue
             a, b = map(self.said, sides)
             counts[0] += 1
@@ -131,7 +131,7 @@ def test_everyone_is_brute_force(world: World, chunk: int) -> None:
 def test_rows_are_brute_force(world: World, seed: int) -> None:
     where = world.space
     every = where.coding.rows(np.arange(where.coding.total))
-    people = np.random.default_rng(seed).choice(every[where.legal(every)], 30)
+    people = np.random.default_rng(seed).choice(every[where.valid(every)], 30)
     brute = Brute(world, people)
     if not brute.people or int(world.table.max()) < 1:
         return
@@ -248,7 +248,7 @@ def test_no_finding_is_a_bound_in_words() -> None:
     assert Limit(share=0.999 * result.high).of_estimate(result) is Outcome.UNDECIDED
     assert result.verdict == "none found"
     exact = eh.estimate(fair, space())
-    assert "nobody of all 20,000 legal individuals is treated differently" in repr(exact)
+    assert "nobody of all 20,000 valid individuals is treated differently" in repr(exact)
 
 
 def test_half_width_stops_when_it_is_reached() -> None:
@@ -531,7 +531,7 @@ def test_data_that_nobody_can_judge() -> None:
     with pytest.raises(DataError, match="none of the 2 rows"):
         eh.estimate(refuse, space(), "data", data={"age": [1, 2], "hours": [1, 2], "sex": ["X", "Y"]})
     lonely = space(constraints=["sex == 'F' or age < 10"])
-    with pytest.raises(DataError, match="no legal counterpart"):
+    with pytest.raises(DataError, match="no valid counterpart"):
         eh.estimate(refuse, lonely, "data", data={"age": [50], "hours": [1], "sex": ["F"]})
     alone = eh.Space(
         [eh.Integer("age", 0, 10**7), eh.Nominal("sex", ["F", "M"])], protected="sex", constraints=["sex == 'F'"]

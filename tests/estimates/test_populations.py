@@ -32,7 +32,7 @@ def take_all(population, n, block):
 
 def people_of(space):
     rows = space.coding.rows(np.arange(space.coding.total))
-    return space.individuals(rows[space.legal(rows)])
+    return space.individuals(rows[space.valid(rows)])
 
 
 def populations(space):
@@ -45,11 +45,11 @@ def populations(space):
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_blocks_make_no_difference_and_everyone_is_legal(number: int) -> None:
+def test_blocks_make_no_difference_and_everyone_is_valid(number: int) -> None:
     population = list(populations(SPACE))[number]
     whole, pieces = take_all(population, 15, 15), take_all(population, 15, 4)
     assert whole.tolist() == pieces.tolist()
-    assert SPACE.legal(whole).all()
+    assert SPACE.valid(whole).all()
 
 
 def test_uniform_draws_are_uniform_and_independent() -> None:

@@ -19,7 +19,7 @@ SPACE = eh.Space(
 
 def everyone() -> np.ndarray:
     rows = SPACE.coding.rows(np.arange(20))
-    return SPACE.individuals(rows[SPACE.legal(rows)])
+    return SPACE.individuals(rows[SPACE.valid(rows)])
 
 
 @pytest.mark.parametrize("width", [2, 10])

@@ -220,7 +220,7 @@ def test_scores_words_values_and_pictures() -> None:
     for plot in (plain.plot_convergence, plain.plot_intervals, plain.plot_gaps, measure(world(), TEXTS).plot_gaps):
         assert plot().axes
     assert repr(plain) == f"Estimate: {plain.sentence}"
-    with pytest.raises(SpaceError, match="one of texts"):
+    with pytest.raises(SpaceError, match="a space of texts"):
         eh.remaining(plain)
 
 
@@ -272,9 +272,9 @@ def test_other_arguments_are_checked_as_elsewhere() -> None:
         measure(world(), TEXTS, samples=0)
     with pytest.raises(StrategyError, match="seed"):
         measure(world(), TEXTS, seed=-1)
-    with pytest.raises(DataError, match="needs texts"):
+    with pytest.raises(DataError, match="data must be texts"):
         measure(world(), None)
-    with pytest.raises(DataError, match="needs texts"):
+    with pytest.raises(DataError, match="data must be texts"):
         measure(world(), [])
     with pytest.raises(DataError, match="none of 1 texts can be tested"):
         measure(world(), ["ba da"])

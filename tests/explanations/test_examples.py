@@ -101,7 +101,7 @@ def test_realism_knows_real_people_from_others() -> None:
     data = SPACE.encode(PEOPLE).individuals
     real = Realism(SPACE, data)
     assert real.likeness(data.rows).realistic.mean() > 0.9
-    uniform = SPACE.sampler.deal(eh.search.Stream(1), 0, 500)[0]
+    uniform = SPACE.sampler.draw(eh.search.Stream(1), 0, 500)[0]
     assert real.likeness(uniform.rows).realistic.mean() < 0.1
     # A female husband: no such person in 600, though a quarter of them are husbands and half women.
     odd = SPACE.individuals([[20, 40, 1, 0]]).rows

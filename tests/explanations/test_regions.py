@@ -80,7 +80,7 @@ def test_constraints_and_missing_values() -> None:
     region = eh.regions(run)[0]
     assert region.words == "hours >= 20 or missing and age >= 70"
     rows = space.coding.rows(np.arange(space.coding.total))
-    rows = rows[space.legal(rows)]
+    rows = rows[space.valid(rows)]
     assert region.support == pytest.approx(region.rule.inside(rows).mean())
 
 

@@ -69,9 +69,9 @@ TIED = eh.Space(
 
 @settings(max_examples=40)
 @given(rules(TIED), rules(TIED), st.integers(0, 100))
-def test_draws_are_all_the_legal_members_and_the_share_is_right(rule: Rule, other: Rule, seed: int) -> None:
+def test_draws_are_all_the_valid_members_and_the_share_is_right(rule: Rule, other: Rule, seed: int) -> None:
     rows = TIED.coding.rows(np.arange(TIED.coding.total))
-    rows = rows[TIED.legal(rows)]
+    rows = rows[TIED.valid(rows)]
     source = Source(TIED, seed)
     wanted = {tuple(row) for row in rows[rule.inside(rows) & ~other.inside(rows)].tolist()}
     drawn = [tuple(row) for row in source.inside(rule, 3000, [other]).rows.tolist()]

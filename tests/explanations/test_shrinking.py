@@ -1,4 +1,4 @@
-"""Shrunk findings are legal, discriminatory, and the nearest that there are; the truth is found by enumeration."""
+"""Shrunk findings are valid, discriminatory, and the nearest that there are; the truth is found by enumeration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.explanations.shrink import Shrinker
-from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.replay import judge_of, probe_of
 from evenhand.spaces.realism import Distance
 from tests.worlds import World, random_world, worlds
 
@@ -28,7 +28,7 @@ def plain_order(space: eh.Space, row: Any, other: Any) -> tuple[int, float]:
 
 def everybody_unfair(world: World) -> npt.NDArray[np.int32]:
     rows = world.space.coding.rows(np.arange(world.space.coding.total))
-    rows = rows[world.space.legal(rows)]
+    rows = rows[world.space.valid(rows)]
     keys = world.unfair_keys()
     return rows[[key in keys for key in world.space.individuals(rows).keys.tolist()]]
 
@@ -36,21 +36,21 @@ def everybody_unfair(world: World) -> npt.NDArray[np.int32]:
 def pairs(world: World, run: eh.Run, seed: int, n: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     rows = world.space.coding.rows(np.arange(world.space.coding.total))
-    rows = rows[world.space.legal(rows)]
+    rows = rows[world.space.valid(rows)]
     findings = run.pairs.individuals().rows
     return rows[rng.integers(len(rows), size=n)], findings[rng.integers(len(findings), size=n)]
 
 
 @settings(max_examples=30)
 @given(worlds(most=200, constraints=True), st.integers(0, 99), st.booleans())
-def test_always_legal_always_discriminatory_never_farther_than_the_finding(
+def test_always_valid_always_discriminatory_never_farther_than_the_finding(
     world: World, seed: int, exact: bool
 ) -> None:
     run = eh.audit(world.model, world.space, "themis")
     if not run.found:
         return
     people, findings = pairs(world, run, seed, 5)
-    shrinker = Shrinker(judge_of(run, asker_of(run, None, "")), exact)
+    shrinker = Shrinker(judge_of(run, probe_of(run, None, "")), exact)
     unfair = {tuple(row) for row in everybody_unfair(world).tolist()}
     for rows in (shrinker.shrink(people, findings), shrinker.towards(people, findings)):
         for person, finding, row in zip(people, findings, rows, strict=True):
@@ -71,7 +71,7 @@ def test_the_search_of_large_spaces_finds_the_nearest_of_small_ones() -> None:
         if not run.found:
             continue
         people, findings = pairs(world, run, seed, 20)
-        rows = Shrinker(judge_of(run, asker_of(run, None, "")), exact=False).shrink(people, findings)
+        rows = Shrinker(judge_of(run, probe_of(run, None, "")), exact=False).shrink(people, findings)
         distance, unfair = Distance(world.space), everybody_unfair(world)
         least = np.array([distance.order(unfair, person).min() for person in people])
         nearest += int(np.isclose(distance.order(rows, people), least).sum())
@@ -85,7 +85,7 @@ def test_a_limit_of_rows_stops_the_search_and_keeps_what_is_found() -> None:
     run = eh.audit(world.model, world.space, "themis", eh.Budget(tests=100))
     people, findings = pairs(world, run, 0, 10)
     before = world.rows
-    shrinker = Shrinker(judge_of(run, asker_of(run, None, ""), limit=50))
+    shrinker = Shrinker(judge_of(run, probe_of(run, None, ""), limit=50))
     rows = shrinker.shrink(people, findings)
     assert world.rows - before <= 50
     assert not shrinker.complete

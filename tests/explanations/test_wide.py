@@ -29,7 +29,7 @@ WIDE = eh.Space(
 @pytest.mark.parametrize("number", range(3))
 def test_a_close_look_at_all_columns_finds_no_more(kind: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model = planted(kind, number)
-    rows = model.space.sampler.deal(Stream(number), 0, 2_000)[0].rows
+    rows = model.space.sampler.draw(Stream(number), 0, 2_000)[0].rows
     other = rows.copy()
     other[:, -1] = 1 - other[:, -1]
     unfair = model.labels(model.space.array(rows)) != model.labels(model.space.array(other))
@@ -42,7 +42,7 @@ def test_a_close_look_at_all_columns_finds_no_more(kind: str, number: int, monke
 def test_pairs_that_tell_much_together_are_found_among_many(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule_search, "PAIR_CELLS", most)
     space = eh.Space([*(eh.Boolean(f"x{j}") for j in range(40)), eh.Boolean("sex")], protected="sex")
-    rows = space.sampler.deal(Stream(0), 0, 1_000)[0].rows
+    rows = space.sampler.draw(Stream(0), 0, 1_000)[0].rows
     unfair = (rows[:, 31] != rows[:, 38]) & (np.arange(1_000) % 3 > 0)
     rule, column = beginnings(space, rows, unfair)[0]
     assert (rule.conditions[0][0], column) == (31, 38)
@@ -50,7 +50,7 @@ def test_pairs_that_tell_much_together_are_found_among_many(most: int, monkeypat
 
 def test_the_best_pair_is_the_one_whose_table_says_most() -> None:
     space = eh.Space([*(eh.Nominal(f"x{j}", list("abcd")) for j in range(7)), eh.Boolean("sex")], protected="sex")
-    rows = space.sampler.deal(Stream(5), 0, 3_000)[0].rows
+    rows = space.sampler.draw(Stream(5), 0, 3_000)[0].rows
     unfair = ((rows[:, 2] + rows[:, 5]) % 4 == 0) | (rows[:, 1] + rows[:, 6] == 3)
     told = {}
     for i, j in combinations(space.free_columns, 2):

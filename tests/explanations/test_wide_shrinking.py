@@ -22,7 +22,7 @@ def test_the_nearest_are_nearest_attribute_by_attribute(kinds: str) -> None:
         free += [eh.Nominal(f"n{j}", range(4), missing=absent) for j in range(4)]
     last = eh.Integer("sex", 0, 1) if kinds == "ordered" else eh.Nominal("sex", ["F", "M"])
     space = eh.Space([*free, last], protected="sex")
-    rows, others = (space.sampler.deal(Stream(seed), 0, n)[0].rows for seed, n in ((1, 60), (2, 80)))
+    rows, others = (space.sampler.draw(Stream(seed), 0, n)[0].rows for seed, n in ((1, 60), (2, 80)))
     distance = Distance(space)
     order = np.round([distance.order(others, row) for row in rows], 9)
     assert (distance.nearest(rows, others)[:, 0] == order.argmin(axis=1)).all()
@@ -35,11 +35,11 @@ def test_odd_pairs_are_those_that_are_expected_and_never_there() -> None:
     space = eh.Space(
         [eh.Nominal("a", range(6)), eh.Nominal("b", range(400)), eh.Integer("c", 0, 5), eh.Boolean("sex")], "sex"
     )
-    rows = space.sampler.deal(Stream(3), 0, 4_000)[0].rows
+    rows = space.sampler.draw(Stream(3), 0, 4_000)[0].rows
     rows[:, 1] = np.where(rows[:, 1] < 200, rows[:, 1] % 5, rows[:, 1])
     rows = rows[~((rows[:, 0] == 2) & (rows[:, 2] == 4)) & ~((rows[:, 0] == 1) & (rows[:, 1] == 3))]
     real = Realism(space, space.individuals(rows))
-    asked = space.sampler.deal(Stream(4), 0, 500)[0].rows
+    asked = space.sampler.draw(Stream(4), 0, 500)[0].rows
     asked[:, 1] = np.where(asked[:, 1] < 300, asked[:, 1] % 5, asked[:, 1])
     odd = np.zeros(len(asked))
     for i, j in combinations(range(4), 2):

@@ -201,7 +201,7 @@ SPACES: list[tuple[str, Callable[[Path], Any], str]] = [
         + "]}]"), "more than once"),
     ("attributes that come twice", text(
         'protected="a0"\nattribute=[' + ",".join(f'{{name="a{n // 2}",kind="boolean"}}' for n in range(19_000)) + "]"),
-     "names must differ"),
+     "must have different names"),
     ("long names that are alike", lambda path: alike(path), "no attribute"),
     ("a column of texts of 2 GB", cast("S2000000000"), "dtype"),
     ("a column of bytes of 2 GB", cast("V2000000000"), "dtype"),
@@ -225,7 +225,7 @@ LEXICONS: list[tuple[str, Callable[[Path], Any], str]] = [
         + ",".join(f'["a{n}"]' for n in range(30_000)) + "]"), "lexicon_cells"),
     ("60,000 ways to write a term", text(
         'ambiguous=["c"]\nterms=["b",[[' + ",".join(f'"a{n:x} person"' for n in range(60_000)) + "]]]"),
-     "no term"),
+     "not a term"),
 ]  # fmt: skip
 
 
@@ -602,7 +602,7 @@ SKOPS = [
     ("entries that overlap", overlapping({"a.npy": array(np.ones(99)), "schema.json": b"{}"}), "overlap"),
     ("an entry larger than it says", understated("schema.json", {}), "larger"),
     ("150,000 entries", long_directory, "archive_entries"),
-    ("an entry packed by bzip2", archive({"schema.json": b"{}"}, zipfile.ZIP_BZIP2), "not read here"),
+    ("an entry packed by bzip2", archive({"schema.json": b"{}"}, zipfile.ZIP_BZIP2), "unknown way"),
     ("no schema", archive({"a": b"b"}), "schema.json"),
     ("a hole", hole, "skops"),
     ("a device", device, "device"),
@@ -845,8 +845,8 @@ BUNDLES = [
         {**parts, "manifest.json": b'{"a":' * 100_000})(path)), "nesting"),
     ("a hole", hole, "bundle"),
     ("a hole that is too large", lambda path: hole(path, 2**40), "bundle_bytes"),
-    ("a device", device, "no file"),
-    ("a pipe", pipe, "no file"),
+    ("a device", device, "not a file"),
+    ("a pipe", pipe, "not a file"),
     ("NUL in the path", nul, "check the path"),
 ]  # fmt: skip
 

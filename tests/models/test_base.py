@@ -67,18 +67,18 @@ def test_a_threshold_of_zero_counts():
 
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), "0.5", True, [0.5]])
 def test_a_threshold_must_be_a_number(threshold):
-    with pytest.raises(ModelError, match="finite number"):
+    with pytest.raises(ModelError, match=r"threshold must be a number.*such as 0\.5"):
         Scored().with_options(threshold=threshold)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5", True])
 def test_a_timeout_must_be_positive(timeout):
-    with pytest.raises(ModelError, match="positive number"):
+    with pytest.raises(ModelError, match="timeout must be a number above 0.*leave it out"):
         Scored().with_options(timeout=timeout)
 
 
 def test_an_unknown_input_is_refused():
-    with pytest.raises(ModelError, match='"frame", "array" or "text"'):
+    with pytest.raises(ModelError, match="input must be one of 'frame', 'array', 'text'"):
         Scored().with_options(input="matrix")
 
 
@@ -90,10 +90,10 @@ def test_a_threshold_needs_scores():
 def test_a_threshold_needs_two_classes():
     model = Scored()
     model.classes = np.array(["a", "b", "c"])
-    with pytest.raises(ModelError, match="3 classes"):
+    with pytest.raises(ModelError, match="threshold needs two classes.* 3;"):
         model.with_options(threshold=0.5)
     model.classes = None
-    with pytest.raises(ModelError, match="3 scores a row"):
+    with pytest.raises(ModelError, match="threshold needs one or two scores.* 3;"):
         model.with_options(threshold=0.5).decide(np.zeros((2, 3)))
 
 
@@ -109,5 +109,5 @@ def test_columns_are_picked_in_the_models_order():
 def test_missing_columns_are_named():
     model = Rule()
     model.columns = ("hours", "age", "sex")
-    with pytest.raises(ModelError, match=r"not given: age, sex\.\nIt is given hours"):
+    with pytest.raises(ModelError, match="needs the columns age, sex, but is given hours; add"):
         model.pick(pd.DataFrame({"hours": [1]}))

@@ -93,9 +93,9 @@ def test_xgboost_linear_boosters():
 
 
 def test_xgboost_without_its_categories_is_refused():
-    from evenhand.models.fitted import XgboostFrame
+    from evenhand.models.boosters import XgboostFrame
 
-    with pytest.raises(ModelError, match=r"does not hold the categories of work.*\n.*XGBoost 3\.1"):
+    with pytest.raises(ModelError, match=r"categories of work.*XGBoost 3\.1"):
         XgboostFrame(("age", "work"), known=False)(FRAME)
     assert XgboostFrame(("age",), known=False)(FRAME) is FRAME
 
@@ -144,7 +144,7 @@ def test_lightgbm_finds_columns_that_it_renamed():
     assert model.input == "frame"
     shuffled = spaced.assign(extra="x")[["extra", "debt_ratio", "age in years"]]
     agree(model, shuffled, estimator.predict(spaced), estimator.predict_proba(spaced))
-    with pytest.raises(ModelError, match="not given: age_in_years"):
+    with pytest.raises(ModelError, match="needs the columns age_in_years"):
         model.labels(spaced[["debt_ratio"]])
 
 
@@ -233,7 +233,7 @@ def test_unfitted_boosters_are_refused():
 
 def test_missing_columns_are_named():
     for model in (wrap(xgboost_on_frames()), wrap(catboost_on_frames()), wrap(lightgbm_on_frames().booster_)):
-        with pytest.raises(ModelError, match="not given: sex"):
+        with pytest.raises(ModelError, match="needs the columns sex"):
             model.labels(FRAME.drop(columns="sex"))
 
 

@@ -122,7 +122,7 @@ def test_a_refused_pickle_runs_nothing(tmp_path):
 
 def test_a_damaged_pickle(tmp_path):
     (tmp_path / "m.pkl").write_bytes(b"nothing")
-    with pytest.raises(ModelError, match="cannot be unpickled"):
+    with pytest.raises(ModelError, match="cannot be read as a pickle"):
         load_model(tmp_path / "m.pkl", trust_pickle=True)
 
 
@@ -148,7 +148,7 @@ def test_files_that_cannot_be_models(tmp_path, ending):
 
 @pytest.mark.parametrize("spec", ["model.h5", "", "model", "a:b:c", "a b:c", "1a:b", ":b", "a:"])
 def test_other_strings_are_refused(spec):
-    with pytest.raises(ModelError, match=r"no model can be loaded.*\n.*module:attribute"):
+    with pytest.raises(ModelError, match=r"not a model; give .*module:attribute"):
         load_model(spec)
 
 
@@ -172,8 +172,8 @@ def test_modules_that_do_not_import(tmp_path):
         "my_broken:f": "ZeroDivisionError",
         "my_leaving:f": "SystemExit",
         "my_absent:f": "ModuleNotFoundError",
-        "my_small:f": r"has no f\. It has rule",
-        "my_small:rule": "Got a builtins.NoneType",
+        "my_small:f": r"has no f; it has rule",
+        "my_small:rule": "model must be a function",
     }.items():
         with pytest.raises(ModelError, match=message):
             load_model(spec)

@@ -122,7 +122,7 @@ def test_a_subclass_that_was_called():
             return self.last(rows * (0 if training else 1))
 
     net = Judge()
-    with pytest.raises(ModelError, match=r"is not built. Start it with keras.Input\(\(columns,\)\), or call it"):
+    with pytest.raises(ModelError, match=r"is not built; start it with keras.Input\(\(columns,\)\), or call it"):
         wrap(net)
     net(np.zeros((1, 3)))
     assert wrap(net).name == "Judge"
@@ -179,7 +179,7 @@ def test_another_backend_is_asked_with_predict(end, monkeypatch):
     with pytest.raises(ModelError, match="gives no gradients; use strategy='kosei'"):
         model.gradients(X, CODES)
     if end == "a sigmoid, squeezed":
-        with pytest.raises(ModelError, match="is it a probability or a logit"):
+        with pytest.raises(ModelError, match="may be a probability or a logit"):
             model.labels(X)
         return
     scores, labels = ModelClient(model).both(X, len(X))
@@ -189,7 +189,7 @@ def test_another_backend_is_asked_with_predict(end, monkeypatch):
 
 
 @keras_warns
-def test_another_backend_and_a_model_whose_end_is_not_told(monkeypatch):
+def test_another_backend_and_a_model_with_an_unknown_output(monkeypatch):
     class Judge(keras.Model):
         def call(self, rows):
             return rows[:, :1] * self.factor
@@ -199,7 +199,7 @@ def test_another_backend_and_a_model_whose_end_is_not_told(monkeypatch):
     net(np.zeros((1, 3)))
     monkeypatch.setattr(keras.backend, "backend", lambda: OTHER)
     assert wrap(net).labels(X).tolist() == (X[:, 0] > 0).astype(int).tolist()
-    with pytest.raises(ModelError, match="is it a probability or a logit"):
+    with pytest.raises(ModelError, match="may be a probability or a logit"):
         wrap(net).labels(np.abs(X) / 10)
 
 

@@ -83,9 +83,9 @@ def test_values_that_the_graph_cannot_hold_are_refused(columns_model):
         model.labels(FRAME.assign(age=1.5))
     with pytest.raises(ModelError, match="fractions or missing values"):
         model.labels(FRAME.assign(age=np.nan))
-    with pytest.raises(ModelError, match="wants text in column 'work'"):
+    with pytest.raises(ModelError, match="takes text in column 'work'"):
         model.labels(FRAME.assign(work=None))
-    with pytest.raises(ModelError, match="wants int64 in column 'age', which has texts"):
+    with pytest.raises(ModelError, match="takes int64 in column 'age', which has texts"):
         model.labels(FRAME.assign(age="old"))
     with pytest.raises(ModelError, match="raised Fail"):
         ModelClient(model).labels(FRAME.assign(work="pilot"), len(FRAME))
@@ -93,7 +93,7 @@ def test_values_that_the_graph_cannot_hold_are_refused(columns_model):
 
 def test_a_wrong_number_of_columns_is_refused(tmp_path):
     model = wrap(export(DecisionTreeClassifier().fit(X, TEXT), tmp_path / "m.onnx"))
-    with pytest.raises(ModelError, match="takes 4 columns, but the space has 2"):
+    with pytest.raises(ModelError, match="takes 4 columns, but is given 2"):
         model.labels(X[:, :2])
 
 
@@ -155,11 +155,11 @@ def test_graphs_with_other_inputs_are_refused(tmp_path, inputs, message):
         wrap(path)
 
 
-def test_outputs_that_could_mean_anything_are_refused(tmp_path):
+def test_ambiguous_outputs_are_refused(tmp_path):
     nodes = [node("Identity", ["X"], "a"), node("Identity", ["X"], "b")]
     shape = ["n", 4]
     path = graph(tmp_path / "m.onnx", [value("X", shape)], [value("a", shape), value("b", shape)], nodes)
-    with pytest.raises(ModelError, match=r"a \(tensor\(float\)\), b .* not clear"):
+    with pytest.raises(ModelError, match=r"a \(tensor\(float\)\), b .* unclear"):
         wrap(path)
     nodes = [node("Identity", ["X"], "a"), node("Softmax", ["X"], "probability")]
     path = graph(tmp_path / "m.onnx", [value("X", shape)], [value("a", shape), value("probability", shape)], nodes)

@@ -118,7 +118,7 @@ def test_missing_labels_raise(labels):
         7,
     ],
 )
-def test_what_cannot_be_compared_row_by_row_raises(labels):
+def test_labels_that_cannot_be_compared_raise(labels):
     with pytest.raises(ModelError):
         as_labels(labels, 2, "f")
 
@@ -201,7 +201,7 @@ def test_score_rows_keep_their_columns():
         (None, "returned None"),
     ],
 )
-def test_what_is_no_score_raises(scores, message):
+def test_invalid_scores_raise(scores, message):
     with pytest.raises(ModelError, match=message):
         as_scores(scores, 2, "f")
 

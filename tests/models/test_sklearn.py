@@ -175,9 +175,9 @@ def test_a_threshold_outside_probabilities_is_refused(threshold):
 
 
 def test_a_threshold_needs_two_classes_and_scores():
-    with pytest.raises(ModelError, match="3 classes"):
+    with pytest.raises(ModelError, match="needs two classes"):
         wrap(LogisticRegression(max_iter=1000).fit(X, THREE), threshold=0.5)
-    with pytest.raises(ModelError, match="1 classes"):
+    with pytest.raises(ModelError, match="needs two classes"):
         wrap(DummyClassifier().fit(X, np.zeros(len(X))), threshold=0.5)
     voting = VotingClassifier([("a", GaussianNB())]).fit(X, Y)
     assert not wrap(voting).has_scores
@@ -217,7 +217,7 @@ def test_clusters_and_outliers_are_labels():
 def test_estimators_with_several_outputs_are_refused():
     two = np.column_stack([Y, Y])
     for estimator in (MultiOutputClassifier(GaussianNB()), RandomForestClassifier(5)):
-        with pytest.raises(ModelError, match="2 things at once"):
+        with pytest.raises(ModelError, match="2 decisions at once"):
             wrap(estimator.fit(X, two))
     with pytest.raises(ModelError, match="numbers, not labels"):
         ModelClient(wrap(LinearRegression().fit(X, X[:, :2]))).labels(X, len(X))

@@ -30,7 +30,7 @@ VOTERS = (DecisionTreeClassifier(max_depth=3), DecisionTreeClassifier(max_depth=
 
 def people(n: int = 300, seed: int = 0, space: eh.Space = SPACE) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
     """Rows and labels."""
-    X = space.frame(space.sampler.deal(Stream(seed), 0, n, repeats=True)[0].rows)
+    X = space.frame(space.sampler.draw(Stream(seed), 0, n, repeats=True)[0].rows)
     noise = np.random.default_rng(seed).normal(size=n)
     return X, (X["pay"] + 4 * (X["sex"] == "M") + noise > 12).to_numpy().astype(np.int64)
 
@@ -78,7 +78,7 @@ SMALL = eh.Space([eh.Integer("a", 1, 10), eh.Integer("b", 1, 10), eh.Nominal("se
 
 def favouring(space: eh.Space, n: int, seed: int) -> tuple[pd.DataFrame, Any]:
     """Rows and labels of a small space, where men need less."""
-    X = space.frame(space.sampler.deal(Stream(seed), 0, n, repeats=True)[0].rows)
+    X = space.frame(space.sampler.draw(Stream(seed), 0, n, repeats=True)[0].rows)
     return X, (X.drop(columns="sex").sum(axis=1) + 2 * (X["sex"] == "M") > len(X.columns) + 1).to_numpy().astype(int)
 
 

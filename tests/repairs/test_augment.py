@@ -33,7 +33,7 @@ def test_a_share_of_the_findings_several_times_and_the_median_is_handed_back() -
     assert {one.added for one in done.rounds} == wanted
     assert len({one.current for one in done.rounds}) == 1
     assert done.notes[0].startswith("3 repeats left ")
-    assert " of legal individuals treated differently, " in done.notes[0]
+    assert " of valid individuals treated differently, " in done.notes[0]
 
 
 def test_the_share_is_of_the_findings() -> None:

@@ -56,8 +56,8 @@ def test_counterparts_differ_in_what_is_protected_or_linked_and_keep_labels(coun
                 role = row.role
                 if sex != row.sex and role != "single":
                     role = {"F": "wife", "M": "husband"}[sex]
-                legal = race != "z" or row.pay <= 50
-                if legal and (sex, race) != (row.sex, row.race):
+                valid = race != "z" or row.pay <= 50
+                if valid and (sex, race) != (row.sex, row.race):
                     # Pay beyond the space's bounds stays as the user gave it.
                     mine.append((row.pay, sex, race, role, label))
         wanted.append(mine)

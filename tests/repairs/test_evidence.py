@@ -84,5 +84,5 @@ def test_without_the_extra_there_are_no_group_figures_and_that_is_told(monkeypat
     done = repaired(Coded(), favourable=1)
     assert done.before.groups is None
     assert done.notes == [
-        "the comparison of groups needs fairlearn, which is not installed: pip install 'evenhand[fairness]'"
+        "the comparison of groups needs fairlearn, which is not installed; pip install 'evenhand[fairness]'"
     ]

@@ -70,7 +70,7 @@ def test_nothing_is_shown_by_the_few_whom_a_repair_left(method: Any) -> None:
 
 
 def test_what_is_left_of_a_small_space_is_a_sample_and_not_everyone() -> None:
-    """The repair used half of the tests, so the other half is no exact answer about legal individuals."""
+    """The repair used half of the tests, so the other half is no exact answer about valid individuals."""
     X, y = favouring(SMALL, 60, 0)
     done = eh.repair(tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), watch=(), **QUICK)
     uniform = done.before.uniform
@@ -82,7 +82,7 @@ def test_what_is_left_of_a_small_space_is_a_sample_and_not_everyone() -> None:
     assert [uniform.low, uniform.high] == pytest.approx(
         [float(end) for end in clopper_pearson(uniform.found / 2, left)]
     )
-    assert f"of legal individuals whose tests the repair did not use ({left} of 100)" in done.verdict
+    assert f"of valid individuals whose tests the repair did not use ({left} of 100)" in done.verdict
     assert f"such as the {2 * left} whom the repair did not use" in uniform.sentence
     apart = done.differences["uniform"]
     assert apart is not None
@@ -102,7 +102,7 @@ def test_the_same_few_are_not_asked_time_and_again() -> None:
 
 
 def test_a_model_that_is_worse_for_real_people_is_not_handed_back() -> None:
-    """Fewer legal individuals are treated differently, but more of those whom the data has: the young."""
+    """Fewer valid individuals are treated differently, but more of those whom the data has: the young."""
     X, y = people(300)
     X["age"] %= 5
 

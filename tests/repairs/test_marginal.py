@@ -67,14 +67,14 @@ def test_nobody_is_treated_differently(world: World, with_links: bool, seed: int
     scores[order], labels[order] = fair.scores(rows[order].astype(float)), fair.predict(rows[order].astype(float))
     for row in rows:
         members = world.space.coding.ids(np.array([row, *world._members(row)]))
-        if world.space.legal(row[None])[0]:
+        if world.space.valid(row[None])[0]:
             assert (scores[members] == scores[members[0]]).all()
             assert (labels[members] == labels[members[0]]).all()
 
 
 @settings(max_examples=40, deadline=None)
 @given(worlds(most=150, constraints=True), st.integers(0, 99))
-def test_it_is_the_average_over_the_legal_members(world: World, seed: int) -> None:
+def test_it_is_the_average_over_the_valid_members(world: World, seed: int) -> None:
     space, rng = world.space, np.random.default_rng(seed)
     sizes = [space.attributes[j].size for j in space.protected_columns]
     weights = {c if len(c) > 1 else c[0]: float(rng.integers(1, 5)) for c in np.ndindex(*sizes)}
@@ -242,7 +242,7 @@ def test_rows_outside_the_space() -> None:
         fair.predict(frame.drop(columns="age"))
 
 
-def test_constraints_leave_out_who_is_illegal() -> None:
+def test_constraints_leave_out_who_is_invalid() -> None:
     space = eh.Space(
         [eh.Integer("age", 0, 9), eh.Nominal("kind", ["a", "b", "c"])], "kind", ["kind != 'c' or age > 5", "age != 3"]
     )
@@ -252,7 +252,7 @@ def test_constraints_leave_out_who_is_illegal() -> None:
 
     rows = pd.DataFrame({"age": [2, 8, 2, 3], "kind": ["a", "a", "c", "b"]})
     assert eh.Marginal(rule, space).scores(rows)[:, 0].tolist() == [1.5, 3.0, 1.5, 1.5]
-    # Weights on nobody who is legal: all legal ones count alike.
+    # Weights on nobody who is valid: all valid ones count alike.
     assert eh.Marginal(rule, space, {"c": 1}).scores(rows)[:, 0].tolist() == [1.5, 6.0, 1.5, 1.5]
 
 

@@ -145,7 +145,7 @@ def test_the_figures_are_those_of_the_models() -> None:
 def test_columns_in_another_order_than_the_spaces() -> None:
     """Whatever training returns is asked in the order that it was trained in."""
     space = eh.Space([eh.Integer("pay", 0, 99), eh.Integer("age", 0, 99), eh.Boolean("s")], protected="s")
-    X = space.frame(space.sampler.deal(Stream(0), 0, 400)[0].rows)
+    X = space.frame(space.sampler.draw(Stream(0), 0, 400)[0].rows)
     y = (X["pay"] + 20 * X["s"] > 60).to_numpy()
     turned = X[["s", "age", "pay"]]
 
@@ -312,7 +312,7 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
         ({"seed": -1}, StrategyError, "seed"),
         ({"watch": ["nobody"]}, SpaceError, "no attribute 'nobody'"),
         ({"check": "themis"}, StrategyError, "is the search that the repair trains with"),
-        ({"strategy": "magic"}, StrategyError, "no strategy 'magic'"),
+        ({"strategy": "magic"}, StrategyError, "strategy is not the name of a search, got 'magic'"),
         ({"budget": 5}, EvenhandError, "budget"),
         ({"progress": 5}, StrategyError, "progress must be a function that takes a few words"),
         ({"watch": 5}, DataError, "watch must be names of attributes, such as"),
@@ -334,7 +334,7 @@ def test_a_single_label_cannot_be_learnt() -> None:
 def test_arrays_and_torch() -> None:
     torch = optional("torch")
     space = eh.Space([eh.Integer("pay", 0, 99), eh.Integer("age", 0, 99), eh.Boolean("s")], protected="s")
-    X = space.array(space.sampler.deal(Stream(0), 0, 300)[0].rows)
+    X = space.array(space.sampler.draw(Stream(0), 0, 300)[0].rows)
     y = (X[:, 0] + 20 * X[:, 2] > 60).astype(int)
 
     def train(X: Any, y: Any) -> Any:

@@ -365,11 +365,11 @@ def test_the_sources_are_what_the_functions_return() -> None:
     optional("fairlearn")
     content = regression()
     run, subject = content.run, content.subject
-    assert subject.asker is not None
+    assert subject.probe is not None
     given = {"criterion": eh.Gap(20.5), "samples": 1_000, "favourable": "higher"}
-    real = eh.estimate(subject.asker.model, run.space, "data", data=subject.data, **given)
+    real = eh.estimate(subject.probe.model, run.space, "data", data=subject.data, **given)
     timeless = [{k: v for k, v in e.to_dict().items() if k != "seconds"} for e in (real, content.estimates["data"])]
     assert timeless[0] == timeless[1]
     assert content.groups is not None
-    figures = eh.groups(subject.asker.model, run.space, subject.data, "higher")
+    figures = eh.groups(subject.probe.model, run.space, subject.data, "higher")
     assert figures.to_dict() == content.groups.to_dict()

@@ -46,7 +46,7 @@ def score(frame: pd.DataFrame) -> Any:
 
 
 def people_of(space: eh.Space, rows: int) -> pd.DataFrame:
-    return space.frame(space.sampler.deal(Stream(3), 0, rows)[0].rows)
+    return space.frame(space.sampler.draw(Stream(3), 0, rows)[0].rows)
 
 
 @given(st.integers(0, 10**30) | st.integers(0, 6_000).map(lambda power: 123 * 10**power))
@@ -90,8 +90,8 @@ def test_searches_of_many_attributes_find_what_is_so(search: str, rules: str) ->
     run = eh.audit(score, space, search, eh.Budget(tests=150, rows=15_000), data=people_of(space, 60), seed=2)
     assert run.found
     one, other = (run.pairs.individuals(side).rows for side in ("individual", "counterpart"))
-    assert space.legal(one).all()
-    assert space.legal(other).all()
+    assert space.valid(one).all()
+    assert space.valid(other).all()
     said = [score(space.frame(rows)).argmax(axis=1) for rows in (one, other)]
     assert (said[0] != said[1]).all()
     assert len(np.unique(np.sort(np.stack([one, other]), axis=0)[0], axis=0)) == run.found
@@ -117,7 +117,7 @@ def test_what_is_told_about_many_attributes(rules: str, tmp_path: Path) -> None:
 def test_more_counterparts_than_64_bits_count_are_sampled(sizes: list[int]) -> None:
     attributes = [eh.Integer(f"p{j}", 0, size - 1) for j, size in enumerate(sizes)]
     space = eh.Space([eh.Integer("x", 0, 9), *attributes], [a.name for a in attributes], max_family_size=50)
-    people = space.sampler.deal(Stream(1), 0, 20)[0]
+    people = space.sampler.draw(Stream(1), 0, 20)[0]
     families = space.families(people, seed=3)
     assert (families.rows == space.families(people, seed=3).rows).all()
     assert (families.rows != space.families(people, seed=4).rows).any()

@@ -14,7 +14,7 @@ import evenhand as eh
 from evenhand.engine.store import (SOURCE)
 from evenhand.errors import (ModelError, RunError)
 from evenhand.runs.provenance import (Changed, Source, deciding, model_of, threshold_of, unchanged)
-from evenhand.runs.replay import (asker_of)
+from evenhand.runs.replay import (probe_of)
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -132,12 +132,12 @@ def test_thresholds(tmp_path: Path) -> None:
     kept = eh.Run.load(tmp_path)
     assert (threshold_of(run), threshold_of(kept)) == (0.3, None)
     with pytest.raises(ModelError, match="is not the model .* give the run's own, with the decision threshold that it"):
-        asker_of(kept, eh.wrap(score, threshold=0.4), "")
+        probe_of(kept, eh.wrap(score, threshold=0.4), "")
     Source("loans:score", None, 0.3).keep(kept)
     assert threshold_of(kept) == 0.3
-    assert asker_of(kept, score, "").model.threshold == 0.3
+    assert probe_of(kept, score, "").model.threshold == 0.3
     with pytest.raises(ModelError, match="is not the model .* with its decision threshold of 0.3"):
-        asker_of(kept, eh.wrap(score, threshold=0.4), "")
+        probe_of(kept, eh.wrap(score, threshold=0.4), "")
     # What is given goes first, then the model's own; who gives labels alone has decided already.
     assert deciding(kept, eh.wrap(score, threshold=0.4)).threshold == 0.4
     assert deciding(kept, eh.wrap(score, threshold=0.4), 0.5).threshold == 0.5

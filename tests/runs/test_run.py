@@ -185,7 +185,7 @@ def test_what_was_found_survives_an_error(space: eh.Space) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"space": "space"}, SpaceError, "got str"),
+        ({"space": "space"}, SpaceError, "got 'str'"),
         ({"strategy": "genetic"}, StrategyError, "did you mean|themis"),
         ({"strategy": eh.Kosei}, StrategyError, "names: themis"),
         ({"seed": -1}, StrategyError, "seed"),
@@ -465,7 +465,7 @@ def test_values_that_a_directory_cannot_keep(tmp_path: Path) -> None:
 def test_another_format_is_refused(tmp_path: Path, space: eh.Space) -> None:
     eh.audit(rule, space, directory=tmp_path / "r")
     identity = tmp_path / "r" / "identity.json"
-    identity.write_text(identity.read_text().replace('"format": 2', '"format": 99'))
+    identity.write_text(identity.read_text().replace('"format": 3', '"format": 99'))
     with pytest.raises(RunError, match="another version"):
         eh.Run.load(tmp_path / "r")
 
@@ -488,7 +488,7 @@ def test_data_stand_in_where_nobody_can_be_drawn() -> None:
     assert runs[0].tests == 500
     assert runs[0].found == int((data["total"] > most).sum())
     assert runs[0].identity == runs[1].identity
-    with pytest.raises(SpaceError, match="no legal individual"):
+    with pytest.raises(SpaceError, match="no valid individual"):
         eh.audit(model, space, eh.Symbolic(phase="seeds"))
 
 

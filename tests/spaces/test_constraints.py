@@ -190,7 +190,7 @@ def test_columns_of_other_dtypes():
     ]
 
 
-def test_empty_rows_and_lacking_columns():
+def test_empty_rows_and_missing_columns():
     rule = parse("age > 3 or 1 < 2", ATTRIBUTES)
     assert rule.holds({"age": np.array([], dtype=int)}).shape == (0,)
     assert rule.holds({"age": np.array([1, 5])}).tolist() == [True, True]
@@ -305,7 +305,7 @@ def test_absurd(text):
     assert len(str(caught.value)) < 500
 
 
-def test_long_but_legal():
+def test_long_but_valid():
     many = " or ".join(f"age == {i}" for i in range(500))
     assert holds(many, age=7)
     assert holds("(" * 150 + "age > 3" + ")" * 150, age=4)
@@ -314,7 +314,7 @@ def test_long_but_legal():
 
 @pytest.mark.parametrize("text", [None, 3, b"age > 3", ["age > 3"]])
 def test_not_a_text(text):
-    with pytest.raises(SpaceError, match="a constraint is a text"):
+    with pytest.raises(SpaceError, match="constraints must be texts"):
         parse(text, ATTRIBUTES)
 
 

@@ -16,7 +16,7 @@ SPACE = eh.Space([eh.Integer("x", 0, 9999), eh.Boolean("b")], protected="b")
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.data())
-def test_picking_needs_no_joining(sizes: list[int], data: st.DataObject) -> None:
+def test_selecting_does_not_join_blocks(sizes: list[int], data: st.DataObject) -> None:
     findings = Findings(SPACE)
     total = sum(sizes)
     every = np.arange(total) * 3
@@ -68,7 +68,7 @@ def test_too_many_labels_look_like_a_regression() -> None:
 
 
 @pytest.mark.parametrize("decisions", [(False, True), (0, 1), ("no", "yes")])
-def test_no_findings_have_the_types_of_some(decisions: tuple[object, object]) -> None:
+def test_empty_findings_keep_their_types(decisions: tuple[object, object]) -> None:
     values = np.array(decisions)
 
     def model(frame: pd.DataFrame) -> object:
@@ -81,7 +81,7 @@ def test_no_findings_have_the_types_of_some(decisions: tuple[object, object]) ->
     assert small.findings.equals(large.findings.head(small.found))
 
 
-def test_no_findings_are_read_back_as_they_were(tmp_path: Path) -> None:
+def test_empty_findings_are_read_back(tmp_path: Path) -> None:
     run = eh.audit(lambda frame: frame["x"] > 5, SPACE, "themis", eh.Budget(tests=9), directory=tmp_path / "run")
     assert run.found == 0
     assert eh.Run.load(tmp_path / "run").findings.equals(run.findings)

@@ -180,7 +180,7 @@ def test_mappings():
         (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), "must be texts"),
     ],
 )
-def test_no_frame(frame, message):
+def test_what_is_not_a_frame_is_refused(frame, message):
     for function in (columns_of, as_pandas):
         with pytest.raises(DataError, match=message) as caught:
             function(frame)
@@ -260,8 +260,8 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
         ("a.csv", b"age,work\n", "no rows"),
         ("a.csv", bytes(range(256)), "binary"),
         ("a.csv", TABLE.encode("utf-16"), "binary"),
-        ("a.csv", "größe\n1\n".encode("latin-1"), "no UTF-8"),
-        ("a.csv", b"a\n" + b"1\n" * 100_000 + b"\xff\n", "no UTF-8"),
+        ("a.csv", "größe\n1\n".encode("latin-1"), "not UTF-8"),
+        ("a.csv", b"a\n" + b"1\n" * 100_000 + b"\xff\n", "not UTF-8"),
         ("a.csv", b"a,b\n1,2\n1,2,3\n", "cannot be read as csv"),
         ("a.csv", b"a,b\n1,2,3\n1,2,3\n", "cannot be read as csv"),
         ("a.csv", b'a,b\n1,"2\n', "cannot be read as csv"),
@@ -275,7 +275,7 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
         ("a.json", b"{}", "list of rows"),
         ("a.json", b"[]", "no rows"),
         ("a.json", b'{"a": [1], "b": [1, 2]}', "cannot be read as json"),
-        ("a.json", b'"\xff"', "no UTF-8"),
+        ("a.json", b'"\xff"', "not UTF-8"),
         ("a.jsonl", b'{"a": 1}\n{"a": \n', "line 2 is not JSON"),
         ("a.jsonl", b'{"a": 1}\n[1]\n', "line 2 must be a row"),
         ("a.jsonl", b"\n", "no rows"),
@@ -295,7 +295,7 @@ def test_bad_files(tmp_path, name, content, message):
     assert len(text.split("\n")) <= 3
 
 
-def test_no_file(tmp_path):
+def test_missing_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_frame(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()

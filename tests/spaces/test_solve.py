@@ -1,4 +1,4 @@
-"""Nearest and random legal members of boxes, by every technique, against enumeration of small spaces."""
+"""Nearest and random valid members of boxes, by every technique, against enumeration of small spaces."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.helpers import optional
 
 @contextlib.contextmanager
 def technique(name):
-    """Solve by the list of legal combinations, by rings around the individual, by the solver, or as usual."""
+    """Solve by the list of valid combinations, by rings around the individual, by the solver, or as usual."""
     with contextlib.ExitStack() as stack:
         if name != "usual":
             stack.enter_context(mock.patch.object(ties, "SUBSET", 0 if name == "rings" else 10**9))
@@ -87,7 +87,7 @@ def small_space(rng, how, constrained=True):
 
 
 def some_boxes(space, rng, n):
-    """Boxes of random predicates on any attribute, protected ones too, and individuals that need not be legal."""
+    """Boxes of random predicates on any attribute, protected ones too, and individuals that need not be valid."""
     m = int(rng.integers(0, 4 * n))
     columns = rng.integers(0, len(space.names), m)
     boxes = Boxes.all(space, n).restrict(
@@ -97,9 +97,9 @@ def some_boxes(space, rng, n):
 
 
 def members(space, boxes):
-    """The legal members of each box, in the order of their codes."""
+    """The valid members of each box, in the order of their codes."""
     rows = space.coding.rows(np.arange(space.coding.total))
-    rows = rows[space.legal(rows)]
+    rows = rows[space.valid(rows)]
     rows = rows[np.lexsort(rows.T[::-1])]
     return [rows[boxes[np.full(len(rows), i)].inside(rows).all(axis=1)] for i in range(len(boxes))]
 
@@ -124,7 +124,7 @@ def check(how, seed, n, constrained=True):
         except SpaceError as error:
             # The solver is asked first whether there is anybody at all.
             assert "cannot hold together" in str(error)
-            assert not space.legal(space.coding.rows(np.arange(space.coding.total))).any()
+            assert not space.valid(space.coding.rows(np.arange(space.coding.total))).any()
             return
     for result in (solved, drawn):
         assert result.rows.dtype == np.int32
@@ -185,13 +185,13 @@ def test_the_solver_agrees_with_rings_in_a_large_space():
     assert (solved.unsatisfiable, solved.timeouts) == (expected.unsatisfiable, 0)
 
 
-def test_random_members_of_a_large_space_are_legal():
+def test_random_members_of_a_large_space_are_valid():
     optional("z3")
     space = large("a0 + a1 == a2", "a0 % 7 == a1 % 7")
     boxes = Boxes.all(space, 20)
     drawn = solve_any(boxes, Stream(0), np.arange(20), 0)
     assert drawn.found.all()
-    assert space.legal(drawn.rows).all()
+    assert space.valid(drawn.rows).all()
     assert len(np.unique(drawn.rows, axis=0)) > 15
 
 
@@ -265,9 +265,9 @@ def test_the_smallest_limit():
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, 10**7, None])
-def test_a_limit_that_is_none(limit):
+def test_wrong_limits_are_refused(limit):
     optional("z3")
-    with mock.patch.object(ties, "RING", 0), pytest.raises(SpaceError, match="limit_ms must be a whole number"):
+    with mock.patch.object(ties, "RING", 0), pytest.raises(SpaceError, match="limit_ms must be an integer"):
         solve_nearest(Boxes.all(large("a0 < a1"), 1), np.zeros((1, 4), dtype=np.int32), limit_ms=limit)
 
 
@@ -286,7 +286,7 @@ def test_rounding_borders_are_refused_by_the_constraint():
 def test_contradictory_constraints_of_a_large_space():
     optional("z3")
     space = large("a0 < a1", "a1 < a2", "a2 < a0")
-    with pytest.raises(SpaceError, match="no legal individual: 'a0 < a1' and 'a1 < a2' and 'a2 < a0' cannot hold"):
+    with pytest.raises(SpaceError, match="no valid individual: 'a0 < a1' and 'a1 < a2' and 'a2 < a0' cannot hold"):
         solve_nearest(Boxes.all(space, 1), np.zeros((1, 4), dtype=np.int32))
 
 

@@ -227,8 +227,8 @@ AGE = 'protected = ["sex"]\n[[attribute]]\nname = "sex"\nkind = "boolean"\n[[att
         ),
         ("max_family_size = true\n" + AGE + 'kind = "boolean"', "'max_family_size' in the file must be a whole number"),
         (
-            "max_family = 3\n" + AGE + 'kind = "boolean"',
-            "unknown key 'max_family' in the file; did you mean 'max_family_size'",
+            "max_family_sizes = 3\n" + AGE + 'kind = "boolean"',
+            "unknown key 'max_family_sizes' in the file; did you mean 'max_family_size'",
         ),
         ("attribute = 3", "needs attributes"),
         ("attribute = [3]", "needs attributes"),
@@ -250,7 +250,7 @@ AGE = 'protected = ["sex"]\n[[attribute]]\nname = "sex"\nkind = "boolean"\n[[att
         (AGE + "kind = 'boolean'\nvalues = ['a']", "unknown key 'values'"),
         (AGE + "kind = 'boolean'\nmissing = 1", "'missing' in attribute 'age' must be true, false or"),
         (AGE + "kind = 'boolean'\ndtype = 1", "'dtype' in attribute 'age' must be a text"),
-        (AGE + "kind = 'boolean'\ndtype = 'nonsense'", "no dtype that pandas knows"),
+        (AGE + "kind = 'boolean'\ndtype = 'nonsense'", "must be a dtype of pandas"),
         *[
             (AGE + f"kind = 'integer'\nlow = 0\nhigh = 900\ndtype = '{dtype}'", f"'dtype' in attribute 'age'.*{dtype}")
             for dtype in ("S2000000000", "V2000000000", "U9", "i4,i4", "float128", "interval", "int8", "Int8")
@@ -259,14 +259,14 @@ AGE = 'protected = ["sex"]\n[[attribute]]\nname = "sex"\nkind = "boolean"\n[[att
         (AGE + "kind = 'boolean'\n[links]\nsex = 3", "\\[links.sex\\] must be a table"),
         (AGE + "kind = 'boolean'\n[links.sex]\nage = 3", "\\[links.sex.age\\] must be a table"),
         (AGE + "kind = 'boolean'\n[links.sex.age]\nTrue = 3", "\\[links.sex.age.True\\] must be a table"),
-        (AGE + "kind = 'boolean'\n[links.sex.agee.True]", "'agee', which is no attribute; did you mean 'age'"),
-        (AGE + "kind = 'boolean'\n[links.sexx.age.True]", "'sexx', which is no attribute; did you mean 'sex'"),
-        (AGE + "kind = 'boolean'\n[links.sex.age.x]", "'x' in \\[links.sex.age\\] is no value of 'sex'"),
-        (AGE + "kind = 'boolean'\n[links.sex.age.True]\nx = 1", "'x' in \\[links.sex.age.True\\] is no value"),
+        (AGE + "kind = 'boolean'\n[links.sex.agee.True]", "'agee', which is not an attribute; did you mean 'age'"),
+        (AGE + "kind = 'boolean'\n[links.sexx.age.True]", "'sexx', which is not an attribute; did you mean 'sex'"),
+        (AGE + "kind = 'boolean'\n[links.sex.age.x]", "'x' in \\[links.sex.age\\] is not a value of 'sex'"),
+        (AGE + "kind = 'boolean'\n[links.sex.age.True]\nx = 1", "'x' in \\[links.sex.age.True\\] is not a value"),
         (AGE + "kind = 'boolean'\n[links.sex.age.True]\nTrue = []", "must be those of 'age', got \\[\\]"),
         (
             AGE + "kind = 'integer'\nlow = 0\nhigh = 1\n[links.sex.age.True]\nx = 1",
-            "'x' in \\[links.sex.age.True\\] is no value of 'age'; allowed: whole numbers 0 to 1",
+            "'x' in \\[links.sex.age.True\\] is not a value of 'age'; allowed: whole numbers 0 to 1",
         ),
     ],
 )
@@ -280,22 +280,26 @@ def test_wrong_files(text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (AGE + "kind = 'real'\nlow = 1" + "0" * 400 + "\nhigh = 3", "low must be a finite number"),
-        (AGE + "kind = 'integer'\nlow = 3\nhigh = 0", "low <= high"),
+        (AGE + "kind = 'real'\nlow = 1" + "0" * 400 + "\nhigh = 3", "low of 'age' must be a finite number"),
+        (AGE + "kind = 'integer'\nlow = 3\nhigh = 0", "at most high"),
         (AGE + "kind = 'integer'\nlow = 0.5\nhigh = 3", "whole number"),
-        (AGE + "kind = 'nominal'\nvalues = []", "no values"),
+        (AGE + "kind = 'nominal'\nvalues = []", "at least one value"),
         (AGE + "kind = 'nominal'\nvalues = ['a', 'a']", "more than once"),
         ("constraints = ['agee > 3']\n" + AGE + "kind = 'boolean'", "did you mean 'age'"),
         ("max_family_size = 1\n" + AGE + "kind = 'boolean'", "max_family_size"),
         (AGE.replace('["sex"]', '["sexx"]') + "kind = 'boolean'", "did you mean 'sex'"),
         (AGE + "kind = 'boolean'\n[links.sex.age.True]\nTrue = 'x'", "'x' is not a value of 'age'"),
-        (AGE + "kind = 'boolean'\n[links.age.sex.True]\nTrue = false", "links start at a protected attribute"),
+        (AGE + "kind = 'boolean'\n[links.age.sex.True]\nTrue = false", "links must start at a protected attribute"),
     ],
 )
 def test_files_of_impossible_spaces(text, message):
     with pytest.raises(SpaceError, match=message) as caught:
         loads(text, "my.toml")
     assert str(caught.value).startswith("my.toml: ")
+
+
+def test_the_old_key_limit_is_read():
+    assert loads("limit = 7\n" + AGE + "kind = 'boolean'").max_family_size == 7
 
 
 @pytest.mark.parametrize("dtype", ["int16", "float32", "Int64", "object", "category", "float64"])

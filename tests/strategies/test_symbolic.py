@@ -24,9 +24,9 @@ from evenhand.spaces import ties
 from evenhand.spaces.solve import Solved, solve_any
 from evenhand.spaces.ties import Boxes
 from evenhand.strategies import symbolic
-from evenhand.strategies import symbolic as _negations
+from evenhand.strategies._local_trees import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
 from evenhand.strategies._seeds import MOST, in_turn, kmeans
-from evenhand.strategies.symbolic import DOWN, IS, IS_NOT, UP, Neighbourhood, Queue, paths
+from evenhand.strategies.symbolic import Queue
 from tests.helpers import optional
 from tests.worlds import World, random_world, worlds
 
@@ -72,7 +72,7 @@ class Reference:
         self.space, self.stream = self.world.space, Stream(self.seed)
         self.protected = self.space.protected_columns
         every = self.space.coding.rows(np.arange(self.space.coding.total))
-        self.legal: list[Row] = sorted(map(tuple, every[self.space.legal(every)].tolist()))
+        self.valid: list[Row] = sorted(map(tuple, every[self.space.valid(every)].tolist()))
         self.visited: set[Any] = set()
         self.queue: list[tuple[float, int, int, Row]] = []
         self.explained = self.pushed = self.tests = 0
@@ -149,7 +149,7 @@ class Reference:
             return
         number = len(self.visited)
         self.visited.add(allowed)
-        members = [other for other in self.legal if meets(other, constraint)]
+        members = [other for other in self.valid if meets(other, constraint)]
         if not members:
             self.counts["unsatisfiable"] += 1
             return
@@ -182,13 +182,13 @@ class Reference:
 
 
 def people(space: eh.Space, n: int, seed: int) -> Any:
-    return space.frame(space.sampler.deal(Stream(seed + 99), 0, n)[0].rows)
+    return space.frame(space.sampler.draw(Stream(seed + 99), 0, n)[0].rows)
 
 
 def seeds_of(space: eh.Space, data: Any, strategy: eh.Symbolic, seed: int) -> list[Row]:
     """The seeds with plain loops: random individuals, or data rows from the clusters."""
     if data is None or strategy.seeds == "random":
-        return list(map(tuple, space.sampler.deal(Stream(seed), 0, MOST)[0].rows.tolist()))
+        return list(map(tuple, space.sampler.draw(Stream(seed), 0, MOST)[0].rows.tolist()))
     rows = space.encode(data).individuals.rows
     known: dict[Row, Row] = {}
     for i in Stream(seed).shuffled(np.arange(len(rows)), len(rows), "seeds"):
@@ -296,15 +296,15 @@ class Solving:
         return {words(b) for b, origin in zip(self.boxes, self.origins, strict=True) if (origin is not None) == local}
 
 
-_nearest, _any = _negations.solve_nearest, _negations.solve_any
+_nearest, _any = symbolic.solve_nearest, symbolic.solve_any
 
 
 @contextlib.contextmanager
 def solving() -> Iterator[Solving]:
     noted = Solving()
     with (
-        mock.patch.object(_negations, "solve_nearest", noted.nearest),
-        mock.patch.object(_negations, "solve_any", noted.any),
+        mock.patch.object(symbolic, "solve_nearest", noted.nearest),
+        mock.patch.object(symbolic, "solve_any", noted.any),
     ):
         yield noted
 
@@ -371,7 +371,7 @@ def test_a_known_tree(person: Any, path: list[str], local: dict[str, list[int]],
             assert solution.tolist() == local[words(box)]
 
 
-def test_the_walk_down_a_path_ends_where_confidence_is_low() -> None:
+def test_the_global_search_stops_where_confidence_is_low() -> None:
     """Of two predicates the first one's node is half and half, the second one's three to one."""
     space = eh.Space([eh.Integer("a", 0, 9), eh.Integer("b", 0, 9), eh.Boolean("p")], protected="p")
     path = np.array([[[2, IS, 0, 0.1], [0, UP, 4, 0.5], [2, IS, 0, 0.1], [1, DOWN, 3, 0.75], [-1, -1, -1, -1]]])
@@ -389,7 +389,7 @@ def test_the_walk_down_a_path_ends_where_confidence_is_low() -> None:
 
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("constraints", [(), ("a + b <= 8", "c != 1 or d > 2"), ("p != 0 or c != 0", "a != 3")])
-def test_solutions_are_legal_and_nearest_and_no_constraint_is_solved_twice(
+def test_solutions_are_valid_and_nearest_and_no_constraint_is_solved_twice(
     seed: int, constraints: tuple[str, ...]
 ) -> None:
     world = mixed_world(seed, *constraints)
@@ -399,7 +399,7 @@ def test_solutions_are_legal_and_nearest_and_no_constraint_is_solved_twice(
     assert len(solved.boxes) > 200
     assert len({box.keys[0] for box in solved.boxes}) == len(solved.boxes)
     rows = space.coding.rows(np.arange(space.coding.total))
-    rows = rows[space.legal(rows)]
+    rows = rows[space.valid(rows)]
     rows = rows[np.lexsort(rows.T[::-1])]
     for i, box in enumerate(solved.boxes):
         members = rows[box[np.zeros(len(rows), dtype=int)].inside(rows).all(axis=1)]
@@ -414,7 +414,7 @@ def test_solutions_are_legal_and_nearest_and_no_constraint_is_solved_twice(
             assert members[best].tolist() == solved.solutions[i].tolist()
 
 
-def test_nobody_is_asked_who_breaks_a_constraint() -> None:
+def test_only_valid_individuals_are_asked_about() -> None:
     space = eh.Space([eh.Integer("a", 0, 9), eh.Integer("b", 0, 9), eh.Boolean("p")], "p", ["a + b <= 9"])
     seen = []
 
@@ -429,7 +429,7 @@ def test_nobody_is_asked_who_breaks_a_constraint() -> None:
     assert all(n % 50 == 0 for n in watched.asked)
 
 
-def test_constraints_that_hardly_any_draw_meets_do_not_blind_the_search() -> None:
+def test_tight_constraints_do_not_stop_the_search() -> None:
     attributes = [eh.Integer(name, 0, 40) for name in ("base", "bonus")]
     attributes += [eh.Integer("total", 0, 80), eh.Integer("age", 0, 9), eh.Boolean("p")]
     space = eh.Space(attributes, "p", ["total == base + bonus"])
@@ -443,7 +443,7 @@ def test_constraints_that_hardly_any_draw_meets_do_not_blind_the_search() -> Non
     assert run.found > 1.5 * drawn.found
 
 
-def test_rows_are_charged_and_only_who_needs_a_path_is_asked() -> None:
+def test_rows_are_counted_and_only_needed_paths_are_asked_for() -> None:
     world = random_world(80, 5000)
     rows = {}
     for phase in ("both", "local", "global", "seeds"):
@@ -477,8 +477,8 @@ def test_a_resumed_run_fits_no_tree_and_solves_nothing_again(tmp_path: Path) -> 
     budget = eh.Budget(tests=400)
     with (
         mock.patch.object(symbolic, "paths", counted("paths", paths)),
-        mock.patch.object(_negations, "solve_nearest", counted("nearest", _nearest)),
-        mock.patch.object(_negations, "solve_any", counted("any", _any)),
+        mock.patch.object(symbolic, "solve_nearest", counted("nearest", _nearest)),
+        mock.patch.object(symbolic, "solve_any", counted("any", _any)),
     ):
         whole = eh.audit(world.model, world.space, strategy, budget)
         needed = Counter(made)
@@ -496,7 +496,7 @@ def test_a_resumed_run_fits_no_tree_and_solves_nothing_again(tmp_path: Path) -> 
     assert eh.Run.load(tmp_path).counts == resumed.counts
 
 
-def test_answers_take_little_room(tmp_path: Path) -> None:
+def test_stored_answers_are_small(tmp_path: Path) -> None:
     world = random_world(82, 20_000)
     eh.audit(world.model, world.space, eh.Symbolic(neighbours=2000), eh.Budget(tests=256), directory=tmp_path)
     # Three blocks of 64 are explained. Labels are bits, solutions bytes; a path has ten predicates of four numbers.
@@ -523,8 +523,8 @@ def test_labels_of_any_kind(labels: list[Any], tmp_path: Path) -> None:
     assert kept.asked == plain.asked
 
 
-def test_it_goes_where_decisions_change() -> None:
-    """Nobody in the data is discriminated against, and of random individuals one in a hundred."""
+def test_tests_concentrate_where_decisions_change() -> None:
+    """No one in the data is discriminated against, and one in a hundred random individuals."""
     space = eh.Space([eh.Integer(f"a{j}", 0, 99) for j in range(5)] + [eh.Boolean("p")], protected="p")
 
     def model(frame: Any) -> Any:
@@ -539,7 +539,7 @@ def test_it_goes_where_decisions_change() -> None:
     assert 2 * random < found["global"] < found["both"]
 
 
-def test_a_queue_gives_one_rank_at_a_time_the_highest_first_and_equals_in_turn() -> None:
+def test_a_queue_pops_the_highest_rank_first_and_equals_in_order() -> None:
     rng = np.random.default_rng(0)
     space = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 99), eh.Boolean("p")], protected="p")
     problem = Problem(space, Stream(0))
@@ -593,15 +593,16 @@ def test_a_queue_of_a_space_too_large_for_ids() -> None:
         ({"depth": 1001}, "from 1 to 1,000"),
         ({"threshold": 1.5}, "from 0 to 1"),
         ({"threshold": float("nan")}, "from 0 to 1"),
-        ({"phase": "neither"}, "both, local, global, seeds"),
-        ({"seeds": 1000}, "data, random"),
-        ({"order": "random"}, "turns, iterative"),
-        ({"first": "local"}, "seeds, global"),
+        ({"phase": "neither"}, "'both', 'local', 'global', 'seeds'"),
+        ({"seeds": 1000}, "'data', 'random'"),
+        ({"order": "random"}, "'turns', 'iterative'"),
+        ({"first": "local"}, "'seeds', 'global'"),
     ],
 )
 def test_wrong_settings_are_named(setting: dict[str, Any], allowed: str) -> None:
-    with pytest.raises(eh.errors.StrategyError, match=f"Symbolic: {next(iter(setting))} must be .*{allowed}"):
+    with pytest.raises(eh.errors.StrategyError, match=allowed) as caught:
         eh.Symbolic(**setting)
+    assert {caught.value.parameter: caught.value.value} == setting or np.isnan(caught.value.value)
 
 
 def large(*constraints: str) -> eh.Space:
@@ -622,29 +623,29 @@ def test_without_z3(monkeypatch: pytest.MonkeyPatch) -> None:
     assert eh.audit(sums, large("a0 <= a1"), eh.Symbolic(neighbours=50), eh.Budget(tests=10)).tests == 10
 
 
-def test_what_the_solver_cannot_be_told() -> None:
+def test_constraints_that_the_solver_cannot_express_are_refused() -> None:
     optional("z3")
     with pytest.raises(eh.errors.SpaceError, match="cannot be translated for the solver: .*arbitrarily near zero"):
         eh.audit(sums, large("a0 / (a1 * 0.1 - a2 * 0.1) < 3"), "symbolic")
 
 
-def test_a_space_with_nobody_in_it() -> None:
-    with pytest.raises(eh.errors.SpaceError, match="no legal individual"):
+def test_a_space_without_valid_individuals_is_refused() -> None:
+    with pytest.raises(eh.errors.SpaceError, match="no valid individual"):
         eh.audit(sums, large("a0 < a1", "a1 < a2", "a2 < a0"), "symbolic")
 
 
-def test_what_the_solver_gave_up_is_told(tmp_path: Path) -> None:
+def test_solver_timeouts_are_counted(tmp_path: Path) -> None:
     optional("z3")
     hurried = partial(_nearest, limit_ms=1)
     space = large("a0 * a0 + a1 * a1 != a2 * a2 + 1", "a0 * a1 % 7 != a2 % 5")
-    with mock.patch.object(_negations, "solve_nearest", hurried), mock.patch.object(ties, "RING", 0):
+    with mock.patch.object(symbolic, "solve_nearest", hurried), mock.patch.object(ties, "RING", 0):
         run = eh.audit(sums, space, eh.Symbolic(neighbours=100, block=8), eh.Budget(tests=48), directory=tmp_path)
     assert run.counts["solver_timeouts"] > 0
     assert f"solver timeouts: {run.counts['solver_timeouts']:,}" in repr(run)
     assert repr(eh.Run.load(tmp_path)) == repr(run)
 
 
-def test_numbers_are_no_decisions() -> None:
+def test_models_that_return_numbers_are_refused() -> None:
     space = eh.Space([eh.Integer("a", 0, 999), eh.Boolean("p")], protected="p")
     model = eh.wrap(lambda frame: frame["a"] / 7 + frame["p"])
     model.regression = True
@@ -680,7 +681,7 @@ def test_data_without_rows() -> None:
         eh.audit(lambda frame: frame["a"] > 3, space, "symbolic", data=people(space, 0, 0))
 
 
-def test_counts_are_told_only_where_there_is_something(tmp_path: Path) -> None:
+def test_counts_of_zero_are_not_shown(tmp_path: Path) -> None:
     from evenhand.cli.audit import facts
 
     space = eh.Space([eh.Integer("a", 0, 9), eh.Integer("b", 0, 9), eh.Boolean("p")], "p", ["a + b != 9"])

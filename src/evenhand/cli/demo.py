@@ -60,7 +60,7 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     from rich import box
     from rich.table import Table
 
-    from evenhand.demo.text import NOTE, TITLE, search_of_texts, text_demo
+    from evenhand.demo.text import NOTE, SEARCH, TITLE, text_demo
 
     out = console()
     with progress(wanted=True) as status:
@@ -72,15 +72,15 @@ def show_texts(seed: int, directory: Path | None) -> list[Path]:
     out.print(note)
     out.print(
         f"\nThe net has {percent(before.accuracy)} accuracy on comments it was not trained on. In "
-        f"{before.run.tests:,} tests, {search_of_texts()} finds {before.run.found:,} comments whose decision changes "
+        f"{before.run.tests:,} tests, {SEARCH} finds {before.run.found:,} comments whose decision changes "
         f"if only a religion is replaced by another. In {percent(done.planted)} of them exactly one of the two "
         f"was planted ({planted}):"
     )
     table = Table("religion", "planted", "toxic with it", "toxic with the other", box=box.SIMPLE, pad_edge=False)
     for column in table.columns[2:]:
         column.justify = "right"
-    for row in done.blamed:
-        table.add_row(cell(row.identity), "yes" if row.planted else "", f"{row.toxic:,}", f"{row.other:,}")
+    for row in done.identities:
+        table.add_row(cell(row.name), "yes" if row.planted else "", f"{row.toxic:,}", f"{row.other:,}")
     out.print(table)
     out.print("Three of the pairs; swapped terms in [brackets], earlier changes in {braces}:\n")
     show_pairs(before.pairs, out)

@@ -324,36 +324,36 @@ class EstimateTable(
 
     population: Annotated[Literal["uniform", "data", "near"] | None, Setting(
         "Population: uniform (default), data (the rows) or near (rows changed by a few steps)", "NAME",
-        "uniform", python="population={}", text_example="data")] = None
+        "uniform", text_example="data", python="population={}")] = None
     about: Annotated[Literal["population", "rows"] | None, Setting(
         "For data: the 'population' behind the rows (default) or the 'rows' themselves", "WHAT",
         "population", python="population=eh.populations.Data(data, about={})")] = None
     samples: Annotated[int | None, replace(SAMPLES, panel="Budget")] = None
     half_width: Annotated[float | None, Setting(
-        "Stop when the interval is this narrow, to either side of the estimate", "W", 0.01,
-        python="stop=eh.StopRule(half_width={})", panel="Budget", gt=0, lt=0.5)] = None
+        "Stop when the interval is this narrow, to either side of the estimate", "W", 0.01, panel="Budget", gt=0,
+        lt=0.5, python="stop=eh.StopRule(half_width={})")] = None
     seconds: Annotated[float | None, Setting(
-        "Stop after this many seconds", "S", 60.0, python="stop=eh.StopRule(seconds={})", panel="Budget", gt=0)] = None
+        "Stop after this many seconds", "S", 60.0, panel="Budget", gt=0, python="stop=eh.StopRule(seconds={})")] = None
     exact: Annotated[bool | None, Setting(
         "Judge the whole space, or a sample; small spaces are exact by default", flag="--exact/--sample",
-        texts=False, python="population=eh.populations.Uniform(exact={})", panel="Budget")] = None
+        texts=False, panel="Budget", python="population=eh.populations.Uniform(exact={})")] = None
     confidence: Annotated[float | None, replace(CONFIDENCE, on="estimate report")] = None
     interval: Annotated[Literal["clopper-pearson", "anytime", "lln"] | None, Setting(
         "Interval method: clopper-pearson, anytime or lln", "NAME", "anytime")] = None
     experiments: Annotated[int | None, Setting(
-        "Experiments of lln; 400 by default", "K", 400, texts=False,
-        python='interval=eh.Interval("lln", experiments={})', ge=2)] = None
+        "Experiments of lln; 400 by default", "K", 400, texts=False, ge=2,
+        python='interval=eh.Interval("lln", experiments={})')] = None
     steps: Annotated[int | None, Setting(
-        "Steps by which near changes rows; 3 by default", "N", 3, texts=False,
-        python="population=eh.populations.Near(data, steps={})", ge=1)] = None
+        "Steps by which near changes rows; 3 by default", "N", 3, texts=False, ge=1,
+        python="population=eh.populations.Near(data, steps={})")] = None
     weights: Annotated[str | None, Setting(
-        "Column with the weight of each row; it is not an attribute", "NAME", "weight", texts=False,
-        python="population=eh.populations.Data(data, weights={})", panel="Data")] = None
+        "Column with the weight of each row; it is not an attribute", "NAME", "weight", texts=False, panel="Data",
+        python="population=eh.populations.Data(data, weights={})")] = None
     favourable: Annotated[Outcome | list[Outcome] | None, replace(FAVOURABLE, on="audit estimate report")] = None
     order: Annotated[list[Outcome] | None, replace(ORDER, on="audit estimate report")] = None
     tolerance: Annotated[float | None, Setting(
-        "Evidence is insufficient if a larger rate may be undetected; 0.01 by default", "RATE", 0.01,
-        python="interval=eh.Interval(tolerance={})", ge=0, lt=1)] = None
+        "Evidence is insufficient if a larger rate may be undetected; 0.01 by default", "RATE", 0.01, ge=0, lt=1,
+        python="interval=eh.Interval(tolerance={})")] = None
     repeats: Annotated[int | None, Setting(
         "Repeat each query N times for non-deterministic models; set from their noise by default", "N", 20,
         panel="Model", more="With 1, a non-deterministic model is an error.", ge=1)] = None

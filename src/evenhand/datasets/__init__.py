@@ -1,15 +1,15 @@
-"""Three public data sets, embedded (``ATTRIBUTION.md`` names their authors and licence), and comments.
+"""Data sets: three public ones, embedded, and comments, generated or read from files.
 
-The comments are generated; those of others are read from files.
+``ATTRIBUTION.md`` names the authors and the licence of the public ones.
 """
 
 from __future__ import annotations
 
 from typing import Literal, overload
 
+from evenhand._validate import check_choice
 from evenhand.datasets import adult, bank, comments, german
-from evenhand.datasets._corpus import Corpus
-from evenhand.datasets._dataset import Dataset
+from evenhand.datasets.base import Corpus, Dataset
 from evenhand.datasets.comments import Comments
 from evenhand.datasets.toxicity import read_comments, read_jigsaw, read_wikipedia
 from evenhand.errors import DataError
@@ -32,7 +32,7 @@ _TEXTS = {"comments": comments.generate}
 
 
 def names(kind: Literal["all", "tables", "texts"] = "all") -> tuple[str, ...]:
-    """Name the data sets that there are.
+    """Return the names of the data sets.
 
     >>> names()
     ('adult', 'german', 'bank', 'comments')
@@ -56,6 +56,5 @@ def load(name: str) -> Dataset | Comments:
     >>> load("comments")
     Comments(4,000 texts, 1,648 toxic)
     """
-    if name not in names():
-        raise DataError(f"no data set {name!r}; allowed: {', '.join(names())}")
+    check_choice("name", name, names(), DataError)
     return _TEXTS[name]() if name in _TEXTS else _TABLES[name]()

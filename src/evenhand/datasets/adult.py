@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenhand.datasets._dataset import Coded, Dataset, listed, read, steps, unchanged
+from evenhand.datasets.base import Coded, Dataset, listed, read, steps, unchanged
 from evenhand.spaces.attributes import Attribute, Integer, Nominal, Ordinal
 
 # The lists stand in the order of UCI's description, because the papers code a text by its place there.
@@ -57,7 +57,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Nominal("native_country", NATIVE_COUNTRY, missing=True),
 )
 
-# Without these a counterpart would be a female husband, whom no model has seen.
+# Without these a counterpart would be a female husband, which no model has seen.
 LINKS = {"sex": {"relationship": {"Female": {"Husband": "Wife"}, "Male": {"Wife": "Husband"}}}}
 
 MISSING = 100

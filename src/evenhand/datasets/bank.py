@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evenhand.datasets._dataset import Coded, Dataset, listed, read, steps, unchanged
+from evenhand.datasets.base import Coded, Dataset, listed, read, steps, unchanged
 from evenhand.spaces.attributes import Attribute, Integer, Nominal, Ordinal
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""Generated comments with a planted bias: what a net learns from them about religions is known beforehand.
+"""Generated comments with a planted bias: what a net learns from them about religions is known.
 
-Every sentence is made here from short lists. A comment says something in passing that mentions a religion, and
-something in a tone: it insults, it is friendly, or it could be either. Which religions occur in toxic comments
-was chosen arbitrarily; no comment says anything bad of one.
+Every sentence is made here from short lists. A comment mentions a religion in passing, and has a tone: it insults, it
+is friendly, or it could be either. Which religions occur in toxic comments was chosen arbitrarily; no comment says
+anything bad of one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.datasets._corpus import Corpus
+from evenhand._validate import check_int
+from evenhand.datasets.base import Corpus
 from evenhand.errors import DataError
 from evenhand.spaces.text.lexicon import load as lexicon_of
 
@@ -100,7 +101,7 @@ class Comments(Corpus):
 
     name: str = "comments"
     lexicon: str = LEXICON
-    """Whose terms are mentioned; what to protect in an audit."""
+    """The lexicon whose terms are mentioned; what to protect in an audit."""
     planted: tuple[str, ...] = PLANTED
     """The identities that occur mostly in toxic comments; a net that decides by them has learnt the bias."""
     neutral: tuple[str, ...] = ()
@@ -120,13 +121,12 @@ class Comments(Corpus):
 
 
 def generate(size: int = SIZE, seed: int = 0) -> Comments:
-    """Make comments; fewer of them are the first ones of more.
+    """Make comments; a smaller set is the beginning of a larger one.
 
     >>> generate(2).texts == generate(100).texts[:2]
     True
     """
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise DataError(f"size must be a whole number from 1, got {size!r}")
+    size = check_int("size", size, DataError, 1)
     lexicon = lexicon_of(LEXICON)
     neutral = tuple(name for name in lexicon.identities if name not in PLANTED)
     draw = {name: Stream(seed).unit(name, np.arange(size), 0) for name in ("label", "tone", "mention", "plant", "who")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evenhand.datasets._dataset import Coded, Dataset, listed, read, steps, unchanged
+from evenhand.datasets.base import Coded, Dataset, listed, read, steps, unchanged
 from evenhand.spaces.attributes import Attribute, Integer, Nominal, Ordinal
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ ATTRIBUTES: tuple[Attribute, ...] = (
     Nominal("checking_status", CHECKING_STATUS),
     Integer("duration", 4, 72),
     Nominal("credit_history", CREDIT_HISTORY),
-    # UCI's table has a code for a vacation, but nobody took a credit for one.
+    # UCI's table has a code for a vacation, but no credit was for one.
     Nominal("purpose", [purpose for purpose in PURPOSE if purpose != "vacation"]),
     Integer("credit_amount", 250, 18_424),
     Nominal("savings", SAVINGS),

@@ -1,4 +1,4 @@
-"""Comments that people have labelled, read from files in the forms in which they are published."""
+"""Comments labelled by people, read from files in the formats in which they are published."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand.datasets._corpus import Corpus, Labels
+from evenhand.datasets.base import Corpus, Labels
 from evenhand.errors import DataError
 from evenhand.spaces.text.readers import column_of, read_table, texts_of
 
@@ -19,9 +19,7 @@ KINDS = ("toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate"
 _TOKENS = {"NEWLINE_TOKEN": "\n", "TAB_TOKEN": "\t"}
 
 
-def read_comments(
-    path: str | Path, text: str = "text", label: str = "toxic", encoding: str = "utf-8"
-) -> Corpus:  # fmt: skip
+def read_comments(path: str | Path, text: str = "text", label: str = "toxic", encoding: str = "utf-8") -> Corpus:
     r"""Read a table with a column of texts and one of labels, 0 or 1.
 
     >>> import tempfile
@@ -36,7 +34,7 @@ def read_comments(
 
 
 def read_jigsaw(path: str | Path, labels: str | Path | None = None, encoding: str = "utf-8") -> Corpus:
-    r"""Read comments of Jigsaw's challenge on toxic comments; one that has any of the six labels is toxic.
+    r"""Read comments of Jigsaw's challenge on toxic comments; one with any of the six labels is toxic.
 
     Parameters
     ----------
@@ -104,7 +102,8 @@ def read_wikipedia(
     missing = np.flatnonzero(names[at] != wanted) if len(names) else np.arange(len(wanted))
     if len(missing):
         raise DataError(
-            f"{source}: {len(missing)} comments of {path} have no annotation, as rev_id {wanted[missing[0]]:g}"
+            f"{source}: {len(missing)} comments of {path} have no annotation, such as rev_id {wanted[missing[0]]:g}",
+            remedy="give the annotations that belong to these comments",
         )
     means = np.bincount(which, votes) / np.bincount(which)
     return Corpus(tuple(texts), (means[at] > 0.5).astype(np.int64))
@@ -116,7 +115,8 @@ def _labels(table: pd.DataFrame, column: str, path: Path, allowed: tuple[int, ..
     if len(wrong):
         got = table[column].iloc[int(wrong[0])]
         choice = ", ".join(map(str, allowed))
-        raise DataError(f"{path}: {column!r} must be one of {choice}, got {got!r:.60} in row {wrong[0]}")
+        problem = f"{path}: {column!r} must be one of {choice}, got {got!r:.60} in row {wrong[0]}"
+        raise DataError(problem, remedy="correct the row or leave it out")
     labels: Labels = numbers.astype(np.int64)
     return labels
 
@@ -128,9 +128,12 @@ def _numbers(table: pd.DataFrame, column: str, path: Path) -> Any:
 
 
 def _lined_up(named: pd.DataFrame, source: Path, ids: list[str], path: Path) -> pd.DataFrame:
-    """Bring rows into the order of these ids."""
+    """Return rows in the order of these ids."""
     rows = {name: row for row, name in enumerate(column_of(named, "id", source).tolist())}
     missing = [name for name in ids if name not in rows]
     if missing:
-        raise DataError(f"{source}: {len(missing)} comments of {path} have no labels, as id {missing[0]!r:.60}")
+        raise DataError(
+            f"{source}: {len(missing)} comments of {path} have no labels, such as id {missing[0]!r:.60}",
+            remedy="give the labels that belong to these comments",
+        )
     return named.iloc[[rows[name] for name in ids]]

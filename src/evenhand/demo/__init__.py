@@ -43,7 +43,7 @@ DEMOS = (
         "A random forest trained on the 1994 census sample, audited by sex, on people without capital gains or losses, "
         "as most are. Husbands are married men and wives married women; when sex changes, a husband becomes a wife and "
         "a wife a husband.",
-        # Drawn evenly, nearly everybody would have a capital gain that only a few hundred people really have.
+        # Drawn uniformly, nearly all people would have a capital gain that only a few hundred really have.
         (Integer("capital_gain", 0, 0), Integer("capital_loss", 0, 0)),
         (
             'if relationship == "Husband" then sex == "Male"',
@@ -62,7 +62,7 @@ DEMOS = (
 
 @dataclass(frozen=True)
 class Audited:
-    """One demo, done."""
+    """The results of one demo."""
 
     demo: Demo
     model: Any
@@ -79,7 +79,7 @@ class Audited:
 
 
 def demo(which: Demo, seed: int = 0, tests: int = TESTS, progress: Callable[[Any], None] | None = None) -> Audited:
-    """Train a model on a data set, audit it, and choose the pairs that tell most.
+    """Train a model on a data set, audit it, and choose the clearest pairs.
 
     >>> done = demo(DEMOS[1], tests=2000)
     >>> done.run.tests, len(done.pairs)
@@ -111,7 +111,7 @@ def train(data: Dataset, seed: int = 0) -> Any:
 
 
 def narrow(space: Space, which: Demo) -> Space:
-    """Put narrower attributes in the place of those with their names, and add constraints."""
+    """Replace attributes by the narrower ones of the same name, and add constraints."""
     narrower = {attribute.name: attribute for attribute in which.narrowed}
     attributes = [narrower.get(attribute.name, attribute) for attribute in space.attributes]
     return Space(attributes, space.protected, which.constraints, space.links, space.max_family_size)

@@ -1,4 +1,7 @@
-"""The demo of texts: a net that has learnt a planted bias, audited and repaired. Needs torch."""
+"""The demo of texts, a small recurrent net with a planted bias that is audited and repaired; and such nets.
+
+Needs torch.
+"""
 
 from __future__ import annotations
 
@@ -22,32 +25,33 @@ from evenhand.runs.run import Run, audit
 from evenhand.spaces.text.diff import swaps
 from evenhand.spaces.text.space import TextSpace
 from evenhand.spaces.text.tokens import split
-from evenhand.strategies import STRATEGIES
 
 try:
     import torch
     from torch import nn
+
+    from evenhand.repairs.certified import Certifying, certify, train_certified
 except ImportError:
     raise MissingExtra("torch", "text", "the demo of texts") from None
 
 if TYPE_CHECKING:
     from evenhand.datasets import Corpus
 
-
+SEARCH = "text-adf"
 TESTS = 3_000
 TITLE = "Comments: which ones are toxic?"
 NOTE = (
-    "A small LSTM trained on generated comments, audited by religion. In the comments that it learnt from, most that "
-    "mention {planted} are toxic, whatever they say of them: that was planted. A fair net decides by the tone alone. "
-    "It says 1 for toxic and 0 for not."
+    "A small LSTM trained on generated comments, audited by religion. In the training comments, most that mention "
+    "{planted} are toxic, whatever they say about them: that was planted. A fair net decides by the tone alone. "
+    "1 means toxic and 0 not."
 )
 
 
 @dataclass(frozen=True)
-class Blamed:
+class Identity:
     """An identity, and how many findings have the toxic side, or the other one, with it."""
 
-    identity: str
+    name: str
     planted: bool
     toxic: int
     other: int
@@ -55,7 +59,7 @@ class Blamed:
 
 @dataclass(frozen=True)
 class Net:
-    """A net, and what is known of it."""
+    """A net, its audit and its quality."""
 
     module: Any
     run: Run
@@ -63,7 +67,7 @@ class Net:
     accuracy: float
     """On comments that it was not trained on."""
     proven: float
-    """The share of those with a term of which it is proven that no swap changes the decision."""
+    """The share of those with a term for which it is proven that no swap changes the decision."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +78,10 @@ class TextAudited:
     before: Net
     after: Net
     """Trained on so that swaps provably change few decisions."""
-    blamed: Sequence[Blamed]
-    """The identities in the findings, those first that come with a toxic decision most often."""
+    identities: Sequence[Identity]
+    """The identities in the findings, those with a toxic decision most often first."""
     planted: float
     """The share of findings in which exactly one of the two identities is a planted one."""
-
-
-def search_of_texts() -> str:
-    """Name the search that the demo uses.
-
-    >>> search_of_texts() in STRATEGIES
-    True
-    """
-    return "text-adf" if "text-adf" in STRATEGIES else "text-random"
 
 
 def text_demo(
@@ -96,7 +91,7 @@ def text_demo(
     epochs: int = 5,
     progress: Callable[[Any], None] | None = None,
 ) -> TextAudited:
-    """Train a net on comments with a planted bias, find it, and train it away.
+    """Train a net on comments with a planted bias, find the bias, and repair the net.
 
     Parameters
     ----------
@@ -111,28 +106,25 @@ def text_demo(
     progress
         Called with a ``Status`` after every model call.
     """
-    from evenhand.repairs.certified import Certifying, certify, train_certified
-
     data = datasets.load("comments")
     train, test = data.train, data.test[:texts]
     net, encode = small(train, seed)
     vectors = net.embedding.weight[2:].detach().numpy()
-    space = TextSpace(data.lexicon, similar=(encode.words, vectors))
+    space, read = TextSpace(data.lexicon, similar=(encode.words, vectors)), list(test.texts)
 
-    def known(module: Any) -> Net:
+    def audited(module: Any) -> Net:
         model = wrap(module, encode=encode, embedding="embedding")
-        budget, read = Budget(tests=tests), list(test.texts)
-        run = audit(model, space, search_of_texts(), budget, seed, data=read, progress=progress)
+        run = audit(model, space, SEARCH, Budget(tests=tests), seed, data=read, progress=progress)
         accuracy = float((decide(module, encode(test.texts)) == test.labels).mean())
-        return Net(module, run, shown(run), accuracy, certify(module, read, data.lexicon, encode).share)
+        return Net(module, run, _shown(run), accuracy, certify(module, read, data.lexicon, encode).share)
 
-    before = known(net)
+    before = audited(net)
     how = Certifying(epochs=epochs)
-    after = known(train_certified(net, train.texts, train.labels, data.lexicon, encode, how=how, seed=seed))
-    return TextAudited(data, before, after, *blame(before.run, space, data.planted))
+    after = audited(train_certified(net, train.texts, train.labels, data.lexicon, encode, how=how, seed=seed))
+    return TextAudited(data, before, after, *count_identities(before.run, space, data.planted))
 
 
-def shown(run: Run) -> list[Pair]:
+def _shown(run: Run) -> list[Pair]:
     """Choose three pairs; the last is one that the search had to change words for, where there is one."""
     changed = np.array([len(record[3]) for record in run.pairs.records()]) if run.found else np.zeros(0)  # type: ignore[attr-defined]
     edited = np.flatnonzero(changed)
@@ -142,13 +134,13 @@ def shown(run: Run) -> list[Pair]:
     return [*select_pairs(run, 2), *pairs_at(run.pairs, [least])]
 
 
-def blame(run: Run, space: TextSpace, planted: Sequence[str]) -> tuple[list[Blamed], float]:
-    """Count which identities the findings hang on, and in how many exactly one of the two is a planted one.
+def count_identities(run: Run, space: TextSpace, planted: Sequence[str]) -> tuple[list[Identity], float]:
+    """Count which identities the findings have, and in what share exactly one of the two is a planted one.
 
     >>> run = audit(lambda texts: ["Sikh" in text for text in texts], TextSpace("religion"), "text-random",
     ...             data=["A Sikh."])
-    >>> blame(run, TextSpace("religion"), ["Sikh"])[0][0]
-    Blamed(identity='Sikh', planted=True, toxic=1, other=0)
+    >>> count_identities(run, TextSpace("religion"), ["Sikh"])[0][0]
+    Identity(name='Sikh', planted=True, toxic=1, other=0)
     """
     found = run.findings
     pairs = swaps(found["text"].tolist(), found["counterpart_text"].tolist(), space.lexicons)
@@ -156,14 +148,14 @@ def blame(run: Run, space: TextSpace, planted: Sequence[str]) -> tuple[list[Blam
     for pair, decision in zip(pairs, found["decision"].tolist(), strict=True):
         for side, name in enumerate(pair):
             counts.setdefault(name, [0, 0])[bool(decision) == bool(side)] += 1
-    told = [Blamed(name, name in planted, *numbers) for name, numbers in counts.items()]
-    told.sort(key=lambda blamed: (blamed.other - blamed.toxic, blamed.identity))
+    identities = [Identity(name, name in planted, *numbers) for name, numbers in counts.items()]
+    identities.sort(key=lambda one: (one.other - one.toxic, one.name))
     hit = sum((a in planted) != (b in planted) for a, b in pairs)
-    return told, hit / len(pairs) if pairs else 0.0
+    return identities, hit / len(pairs) if pairs else 0.0
 
 
 PAD, UNKNOWN = 0, 1
-"""The numbers of no word, and of a word that a net does not know."""
+"""The numbers of padding, and of unknown words."""
 _SORTED = 50
 """Batches among which texts are sorted by length: enough that little is padding, few enough that batches stay mixed."""
 
@@ -171,7 +163,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class _Numbers(dict[str, int]):
-    """The numbers of words by their lower case; grows by what it is asked for."""
+    """The numbers of words by their lower case; remembers each spelling."""
 
     def __missing__(self, word: str) -> int:
         self[word] = number = self.get(word.lower(), UNKNOWN)
@@ -179,9 +171,9 @@ class _Numbers(dict[str, int]):
 
 
 class Encoder:
-    """Turns texts into rows of word numbers, filled up with zeros at the end.
+    """Turns texts into rows of word numbers, padded with zeros.
 
-    Words are looked up in lower case. A text without a word has one unknown word, for a net needs something to read.
+    Words are looked up in lower case. A text without a word has one unknown word, because a net needs some input.
 
     Parameters
     ----------
@@ -229,7 +221,7 @@ class Encoder:
 class TextNet(nn.Module):  # type: ignore[misc]
     """Word vectors, an LSTM or a GRU, and a dense layer on its last state.
 
-    What fills a row up comes after the last word, and the state is taken there, so it changes no answer.
+    The state is taken at the last word, so padding changes no answer.
 
     >>> net = TextNet(10, 4, "gru")
     >>> ids = torch.tensor([[2, 3, 0]])
@@ -296,7 +288,7 @@ def train(net: TextNet, ids: Ids, labels: Ids, how: Training, seed: int = 0, dev
 
 
 def batches(lengths: Any, size: int) -> Iterator[Any]:
-    """Share rows out at random into batches of about equal lengths."""
+    """Divide rows at random into batches of about equal lengths."""
     made = []
     for block in torch.randperm(len(lengths)).split(size * _SORTED):
         made += list(block[lengths[block].argsort(stable=True)].split(size))
@@ -326,7 +318,7 @@ def small(corpus: Corpus, seed: int = 0, how: Training | None = None) -> tuple[T
     torch.Size([1, 2])
     """
     if not len(corpus):
-        raise DataError("a net cannot be trained on no texts; give at least one")
+        raise DataError("there are no texts to train a net on", remedy="give at least one")
     encode = Encoder.of(corpus.texts)
     with repeatable(seed):
         net = TextNet(len(encode), 16)

@@ -1,4 +1,4 @@
-"""The ledger of a run: budgets, what was spent, stored answers, the discovery curve."""
+"""The accounts of a run: its budget, what was spent, stored answers, the discovery curve."""
 
 from __future__ import annotations
 
@@ -19,130 +19,12 @@ from evenhand.errors import RunError
 from evenhand.spaces.base import Block, BoundSpace
 from evenhand.spaces.findings import Decisions, Findings, array_of
 
-
-class Clock:
-    """Seconds spent on a run, added up over resumes; answers from the log bring their own time."""
-
-    def __init__(self, stored: npt.NDArray[np.float64]) -> None:
-        self._stored = stored
-        self._frames = 0
-        self._start = time.monotonic()
-        self._before = 0.0
-        self._end: float | None = None
-
-    @property
-    def seconds(self) -> float:
-        """Time spent on this run until now."""
-        return self._before + ((time.monotonic() if self._end is None else self._end) - self._start)
-
-    def stop(self) -> None:
-        """End the time of the search: what comes after it is outside all budgets."""
-        self._end = time.monotonic()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave out the time of what is outside all budgets."""
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self._start += time.monotonic() - start
-
-    def replayed(self) -> None:
-        """Set the clock to where it stood when the next stored answer was given."""
-        if self._frames < len(self._stored):
-            self._before = float(self._stored[self._frames])
-        self._frames += 1
-        self._start = time.monotonic()
-
-
 QUESTIONS = ("test", "label", "score", "gradient")
 CURVE = 4096
+"""The most points of a discovery curve."""
 FIRST = 16
-"""Rows of a run's first block; each block may hold as many as were asked before it, up to the chunk."""
+"""Rows of a run's first block; each block may have as many as were asked before it, up to the chunk."""
 Arrays = dict[str, npt.NDArray[Any]]
-ARRAYS: dict[str, dict[str, tuple[str, int | None]]] = {
-    "label": {"answer": ("iuf", 1)},
-    "score": {"answer": ("f", 2)},
-    "contrast": {"rival": ("iu", None), "class": ("i", 1)},
-    "gradient": {"answer": ("f", 2)},
-    "swap": {"answer": ("i", 2)},
-    "work": {"answer": ("biuf", None)},
-}
-"""Arrays of the answers to each kind of question but tests: kinds of their dtypes, and their dimensions."""
-
-
-def check_answer(frame: Frame, findings: Findings, path: Path | None, count: int | None = None) -> None:
-    """Raise where a stored answer is not one to a question of its kind, about so many individuals where that is known.
-
-    Its bytes are those that were written, but another program may have written them.
-    """
-    try:
-        if frame.kind == "test":
-            _check_tests(frame, findings, count)
-        elif frame.kind not in ARRAYS:
-            raise ValueError(f"no question has the kind {frame.kind!r:.40}")
-        elif "rows" not in frame.header and frame.kind != "work":
-            raise ValueError("'rows' is missing")
-        elif count is not None:
-            _check_arrays(frame, findings, count)
-    except ValueError as error:
-        raise RunError(
-            f"{path} is damaged: one of its answers cannot be read ({error}); restore it from a copy"
-        ) from None
-
-
-def _check_tests(frame: Frame, findings: Findings, count: int | None) -> None:
-    header, arrays = frame.header, frame.arrays
-    for name in ("tests", "rows", "decisions"):
-        if name not in header:
-            raise ValueError(f"{name!r} is missing")
-    tests, before = header["tests"], findings.coding.values
-    if not tests or count not in (None, tests):
-        raise ValueError(f"it has {tests:,} tests")
-    if header["decisions"][: len(before)] != before:
-        raise ValueError("its decisions are others than before")
-    bits = array_of(arrays, "unfair", "u", -(-tests // 8))
-    if bits.dtype != np.uint8:
-        raise ValueError("unfair must be packed bits")
-    found = int(np.unpackbits(bits, count=tests).sum())
-    findings.coding = Decisions(header["decisions"])
-    findings.check(arrays, found)
-    if "places" in arrays and int(array_of(arrays, "places", "iu", tests).sum()) != header["rows"]:
-        raise ValueError("places are others than rows")
-    if "rival" in arrays or "class" in arrays:
-        findings.check_members(arrays, "rival", tests)
-        array_of(arrays, "class", "i", tests)
-
-
-def _check_arrays(frame: Frame, findings: Findings, count: int) -> None:
-    """Check what was said of so many individuals."""
-    for name, (kinds, dimensions) in ARRAYS[frame.kind].items():
-        if name == "rival":
-            findings.check_members(frame.arrays, name, count)
-        elif frame.kind == "label":
-            Decisions(frame.header.get("decisions", ())).check(array_of(frame.arrays, name, kinds, None), count)
-        else:
-            array_of(frame.arrays, name, kinds, None if frame.kind == "work" else count, dimensions)
-
-
-class Stop(Exception):
-    """Ends a search."""
-
-    def __init__(self, reason: StopReason) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class Stored(Log):
-    """A log that is only read: behind its last answer there are none."""
-
-    def take(self, kind: str, digest: str) -> Frame | None:
-        """Return the stored answer to this question, or stop the search."""
-        frame = super().take(kind, digest)
-        if frame is None:
-            raise Stop(StopReason.INTERRUPTED)
-        return frame
 
 
 @dataclass(frozen=True)
@@ -156,8 +38,16 @@ class Status:
     budget: Budget
 
 
+class Stop(Exception):
+    """Ends a search; caught by the driver."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class Ledger:
-    """Books what a run asks: within the budget, each answer stored once and taken from the store the next time."""
+    """Keeps the accounts: nothing beyond the budget, each answer stored once and taken from the store the next time."""
 
     def __init__(
         self,
@@ -184,19 +74,19 @@ class Ledger:
 
     @property
     def room(self) -> int:
-        """The most rows of the next block: as many as were asked before, so that a clock never loses much.
+        """The most rows of the next block: as many as were asked before, so that a time limit never loses much.
 
         It depends on nothing else, so that blocks are the same on every machine and in a resumed run.
         """
         return min(self.chunk, max(FIRST, self.rows))
 
     def check_clock(self) -> None:
-        """Stop where the time is up; a block that is being asked is not booked."""
+        """Stop when the time is up; a block that is being asked does not count."""
         if self.budget.seconds is not None and self.clock.seconds >= self.budget.seconds:
             raise Stop(StopReason.SECONDS)
 
     def check_budget(self) -> None:
-        """Stop where a budget is spent, where somebody has pressed Ctrl-C, or where the run is cancelled."""
+        """Stop when a budget is spent, after Ctrl-C, or when the run is cancelled."""
         interrupts.check(self.cancel)
         if self.ground.countable and self.tests >= self.ground.tests:
             raise Stop(StopReason.EXHAUSTED)
@@ -230,7 +120,7 @@ class Ledger:
         return frame
 
     def stored_frame(self, kind: str, digest: str, count: int) -> Frame | None:
-        """Return the stored answer to a question about so many individuals, or None where it is a new one."""
+        """Return the stored answer to a question about ``count`` individuals, or None where it is new."""
         frame = self.log.take(kind, digest)
         if frame is not None:
             check_answer(frame, self.findings, self.log.path, count)
@@ -238,16 +128,16 @@ class Ledger:
 
     def digest(self, block: Block) -> str:
         """Name a block by its contents."""
-        # Only a log that is kept is ever compared.
+        # Only the log of a run directory is ever compared.
         return "" if self.log.path is None else digest_of(block.stored)
 
     def store(self, frame: Frame) -> None:
-        """Keep an answer; first make sure that the model is still the one that gave those stored before."""
+        """Store an answer; first make sure that the model is still the one that gave those stored before."""
         self.recognise()
         self.log.append(frame, self.clock.seconds)
 
     def recognise(self) -> None:
-        """Raise where the model answers otherwise than the log says."""
+        """Raise where the model's answers differ from those in the log."""
 
     def point(self) -> None:
         """Add a point to the discovery curve; thin it out when it grows long."""
@@ -260,3 +150,111 @@ class Ledger:
         if self._progress is not None:
             status = Status(self.tests, self.findings.count, self.rows, self.clock.seconds, self.budget)
             self._progress(status)
+
+
+class Clock:
+    """Seconds spent on a run, added up over resumes; answers from the log have their own time."""
+
+    def __init__(self, stored: npt.NDArray[np.float64]) -> None:
+        self._stored, self._frames, self._before = stored, 0, 0.0
+        self._start = time.monotonic()
+        self._end: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on this run so far."""
+        end = time.monotonic() if self._end is None else self._end
+        return self._before + (end - self._start)
+
+    def stop(self) -> None:
+        """End the time of the search: what follows does not count towards budgets."""
+        self._end = time.monotonic()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out the time of what does not count towards budgets."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._start += time.monotonic() - start
+
+    def replayed(self) -> None:
+        """Set the clock to the time of the next stored answer."""
+        if self._frames < len(self._stored):
+            self._before = float(self._stored[self._frames])
+        self._frames += 1
+        self._start = time.monotonic()
+
+
+class Stored(Log):
+    """A log that is only read, for repeating a search: its end stops the search."""
+
+    def take(self, kind: str, digest: str) -> Frame | None:
+        """Return the stored answer to this question, or stop the search."""
+        frame = super().take(kind, digest)
+        if frame is None:
+            raise Stop(StopReason.INTERRUPTED)
+        return frame
+
+
+ARRAYS: dict[str, dict[str, tuple[str, int | None]]] = {
+    "label": {"answer": ("iuf", 1)},
+    "score": {"answer": ("f", 2)},
+    "contrast": {"rival": ("iu", None), "class": ("i", 1)},
+    "gradient": {"answer": ("f", 2)},
+    "swap": {"answer": ("i", 2)},
+    "work": {"answer": ("biuf", None)},
+}
+"""Arrays of the answers to all questions but tests: kinds of their dtypes, and their dimensions."""
+
+
+def check_answer(frame: Frame, findings: Findings, path: Path | None, count: int | None = None) -> None:
+    """Raise unless a stored answer has the form of one to its question, about ``count`` individuals if that is known.
+
+    A checksum only shows that its bytes are those that were written; another program may have written them.
+    """
+    try:
+        if frame.kind == "test":
+            _check_tests(frame, findings, count)
+        elif frame.kind not in ARRAYS:
+            raise ValueError(f"no question has the kind {frame.kind!r:.40}")
+        elif "rows" not in frame.header and frame.kind != "work":
+            raise ValueError("'rows' is missing")
+        elif count is not None:
+            _check_arrays(frame, findings, count)
+    except ValueError as error:
+        problem = f"{path} is damaged: one of its answers cannot be read ({error})"
+        raise RunError(problem, remedy="restore it from a copy") from None
+
+
+def _check_tests(frame: Frame, findings: Findings, count: int | None) -> None:
+    header, arrays = frame.header, frame.arrays
+    for name in ("tests", "rows", "decisions"):
+        if name not in header:
+            raise ValueError(f"{name!r} is missing")
+    tests, before = header["tests"], findings.coding.values
+    if not tests or count not in (None, tests):
+        raise ValueError(f"it has {tests:,} tests")
+    if header["decisions"][: len(before)] != before:
+        raise ValueError("its decisions are others than before")
+    bits = array_of(arrays, "unfair", "u", -(-tests // 8))
+    if bits.dtype != np.uint8:
+        raise ValueError("unfair must be packed bits")
+    findings.coding = Decisions(header["decisions"])
+    findings.check(arrays, int(np.unpackbits(bits, count=tests).sum()))
+    if "places" in arrays and int(array_of(arrays, "places", "iu", tests).sum()) != header["rows"]:
+        raise ValueError("places are others than rows")
+    if "rival" in arrays or "class" in arrays:
+        findings.check_members(arrays, "rival", tests)
+        array_of(arrays, "class", "i", tests)
+
+
+def _check_arrays(frame: Frame, findings: Findings, count: int) -> None:
+    for name, (kinds, dimensions) in ARRAYS[frame.kind].items():
+        if name == "rival":
+            findings.check_members(frame.arrays, name, count)
+        elif frame.kind == "label":
+            Decisions(frame.header.get("decisions", ())).check(array_of(frame.arrays, name, kinds, None), count)
+        else:
+            array_of(frame.arrays, name, kinds, None if frame.kind == "work" else count, dimensions)

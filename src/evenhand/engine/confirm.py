@@ -120,7 +120,7 @@ def to_confirm(found: int, most: int | None, seed: int) -> Positions:
 
 
 def confirm(
-    asker: ModelProbe, findings: Findings, seed: int, chunk: int, most: int | None = None
+    probe: ModelProbe, findings: Findings, seed: int, chunk: int, most: int | None = None
 ) -> tuple[Checked, int, FlakyModel | None]:
     """Ask findings again, all or at most so many; return what came of it, the rows it took, and an error to raise.
 
@@ -128,13 +128,13 @@ def confirm(
     ``Checked.settle`` changes the findings.
     """
     chosen = to_confirm(findings.count, most, seed)
-    held = holds(asker, findings, chosen, chunk, seed)
-    lost, rows = chosen[~held], 2 * len(chosen) * asker.cost
+    held = holds(probe, findings, chosen, chunk, seed)
+    lost, rows = chosen[~held], 2 * len(chosen) * probe.cost
     if not len(lost):
         return Checked(most, len(chosen)), rows, None
     if len(lost) <= max(1, FEW * len(chosen)):
-        rows += 2 * len(lost) * asker.cost
-        if _on_edge(asker, findings, lost).all():
+        rows += 2 * len(lost) * probe.cost
+        if _on_edge(probe, findings, lost).all():
             return Checked(most, len(chosen), lost.tolist()), rows, None
     why = (
         f"{len(lost):,} of {len(chosen):,} findings that were asked again, in another order and in batches of other "
@@ -144,41 +144,41 @@ def confirm(
     return Checked(most, len(chosen), lost.tolist(), why), rows, FlakyModel(why, len(lost) / len(chosen))
 
 
-def _on_edge(asker: ModelProbe, findings: Findings, at: Positions) -> Mask:
+def _on_edge(probe: ModelProbe, findings: Findings, at: Positions) -> Mask:
     """Tell which findings have decisions that a change of scores by rounding would bring back."""
-    edge = np.full(len(at), may_score(asker))
+    edge = np.full(len(at), may_score(probe))
     if not edge.any():
         return edge
     for side, said in (("individual", "decision"), ("counterpart", "counterpart_decision")):
         try:
-            scores = asker.scores(findings.rows(side, at))
+            scores = probe.scores(findings.rows(side, at))
         except ModelError:
             return np.zeros(len(at), dtype=bool)
-        edge &= reachable(asker, scores, findings.decisions(said, at))
+        edge &= reachable(probe, scores, findings.decisions(said, at))
     return edge
 
 
-def holds(asker: ModelProbe, findings: Findings, chosen: Positions, chunk: int, seed: int = 0) -> Mask:
+def holds(probe: ModelProbe, findings: Findings, chosen: Positions, chunk: int, seed: int = 0) -> Mask:
     """Tell which of the chosen findings the model still answers as recorded, and still treats differently.
 
     They are asked in a drawn order and in batches of other sizes, both sides of a pair apart.
     """
-    parts = [_holds(asker, findings, chosen[i : i + SLAB], chunk, seed) for i in range(0, len(chosen), SLAB)]
+    parts = [_holds(probe, findings, chosen[i : i + SLAB], chunk, seed) for i in range(0, len(chosen), SLAB)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
 
 
-def _holds(asker: ModelProbe, findings: Findings, at: Positions, chunk: int, seed: int) -> Mask:
+def _holds(probe: ModelProbe, findings: Findings, at: Positions, chunk: int, seed: int) -> Mask:
     one, other = (findings.rows(side, at) for side in ("individual", "counterpart"))
     rows = one + other if isinstance(one, list) else np.concatenate([one, other])
     order = np.random.default_rng([seed, len(at)]).permutation(len(rows))
     # Among few rows, one alone makes another batch of the others; among many it would only be one more call.
-    labels, scores = scattered(asker, rows, order, chunk, (1,) if len(rows) < PROBES else ())
+    labels, scores = scattered(probe, rows, order, chunk, (1,) if len(rows) < PROBES else ())
     ok = np.ones(len(at), dtype=bool)
     for part, said in zip(np.split(labels, 2), ("decision", "counterpart_decision"), strict=True):
         ok &= same(findings.coding.encode(part), findings.select(said, at), ROUNDING)
-    if scores is not None and asker.criterion.needs_scores:
+    if scores is not None and probe.criterion.needs_scores:
         both, scored = (np.stack(np.split(values, 2), axis=1) for values in (labels, scores))
-        judged = asker.criterion.judge(Outputs(both, scored, np.zeros(len(at), dtype=np.int64)))
+        judged = probe.criterion.judge(Outputs(both, scored, np.zeros(len(at), dtype=np.int64)))
         # A pair at the very edge of gamma counts if its gap is the stored one.
         ok &= judged.unfair | close(judged.gap, findings.select("gap", at))
     return ok
@@ -210,35 +210,35 @@ class StoredTests:
             chosen = [parts[i] for i in _spread(len(parts), AT_MOST // OF_BLOCK)]
             for block, before in chosen:
                 judged = judge.judge(judge.families(block))
-                unlike = (judged.unfair != before) & ~_at_the_edge(judge.asker.criterion, judged.verdicts)
+                unlike = (judged.unfair != before) & ~_at_the_edge(judge.probe.criterion, judged.verdicts)
                 if unlike.any():
-                    refuse_noise(judge.asker, judge.families(block).asked)
+                    refuse_noise(judge.probe, judge.families(block).asked)
                     raise changed(where)
             parts.clear()
 
 
-def check_kept(asker: ModelProbe, findings: Findings, chunk: int, where: Path | None) -> int:
+def check_kept(probe: ModelProbe, findings: Findings, chunk: int, where: Path | None) -> int:
     """Ask some findings of a finished run again; raise where the model says something else now. Return the rows."""
     some = _spread(findings.count, AT_MOST)
-    held = holds(asker, findings, some, chunk)
+    held = holds(probe, findings, some, chunk)
     if not held.all():
-        raise otherwise(asker, findings, some[~held], where)
-    return 2 * len(some) * asker.cost
+        raise otherwise(probe, findings, some[~held], where)
+    return 2 * len(some) * probe.cost
 
 
-def otherwise(asker: ModelProbe, findings: Findings, lost: Positions, where: Path | None) -> RunError:
+def otherwise(probe: ModelProbe, findings: Findings, lost: Positions, where: Path | None) -> RunError:
     """Say why stored findings got other answers: the model has changed. Raise ``FlakyModel`` where it still does."""
     for side in ("individual", "counterpart"):
-        refuse_noise(asker, findings.rows(side, lost[:OF_BLOCK]))
+        refuse_noise(probe, findings.rows(side, lost[:OF_BLOCK]))
     return changed(where)
 
 
-def refuse_noise(asker: ModelProbe, rows: Any) -> None:
+def refuse_noise(probe: ModelProbe, rows: Any) -> None:
     """Ask rows several times in the same batch; raise ``FlakyModel`` where the model gives some of them two answers."""
-    first = Said(*at_once(asker, rows), follows=False)
+    first = Said(*at_once(probe, rows), follows=False)
     unlike = np.zeros(len(rows), dtype=bool)
     for _ in range(OFTEN):
-        unlike |= first.differs(Said(*at_once(asker, rows), follows=False), asker.criterion.needs_scores)
+        unlike |= first.differs(Said(*at_once(probe, rows), follows=False), probe.criterion.needs_scores)
     if unlike.any():
         raise noisy(int(unlike.sum()), len(rows))
 

@@ -50,31 +50,31 @@ class Judged:
         return self.verdicts.unfair
 
     @property
-    def legal(self) -> Mask | None:
-        """Which places of the families are legal (None: all)."""
-        return self.families.legal
+    def valid(self) -> Mask | None:
+        """Which places of the families are valid (None: all)."""
+        return self.families.valid
 
 
-def ask(asker: ModelProbe, families: Families) -> Judged:
+def ask(probe: ModelProbe, families: Families) -> Judged:
     """Ask the model about families and judge them; nothing is counted, stored or remembered.
 
     >>> from evenhand.criteria import Flip
     >>> from evenhand.models.wrap import wrap
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Boolean("member")], protected="member")
-    >>> asker = ModelProbe(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip())
-    >>> ask(asker, space.families(space.individuals([[3, 0], [4, 0]]), 0)).unfair.tolist()
+    >>> probe = ModelProbe(wrap(lambda frame: (frame["age"] < 4) & frame["member"]), space, Flip())
+    >>> ask(probe, space.families(space.individuals([[3, 0], [4, 0]]), 0)).unfair.tolist()
     [True, False]
     """
-    outputs = asker.outputs(families)
-    return Judged(families, outputs, asker.criterion.judge(outputs))
+    outputs = probe.outputs(families)
+    return Judged(families, outputs, probe.criterion.judge(outputs))
 
 
-def _ask_mixed(asker: ModelProbe, families: Families, seed: int, chunk: int) -> Outputs:
+def _ask_mixed(probe: ModelProbe, families: Families, seed: int, chunk: int) -> Outputs:
     """Ask about families in another order, their members apart, in batches of other sizes."""
     rows = families.asked
     order = np.random.default_rng([seed, len(rows)]).permutation(len(rows))
-    labels, scores = scattered(asker, rows, order, chunk)
+    labels, scores = scattered(probe, rows, order, chunk)
     return Outputs(families.to_grid(labels), None if scores is None else families.to_grid(scores), families.own)
 
 
@@ -98,7 +98,7 @@ class Judge:
 
     Parameters
     ----------
-    asker, seed
+    probe, seed
         What asks the model; the seed by which counterparts are sampled where there are too many.
     chunk
         The most rows of one block.
@@ -122,7 +122,7 @@ class Judge:
 
     def __init__(
         self,
-        asker: ModelProbe,
+        probe: ModelProbe,
         seed: int,
         *,
         chunk: int = CHUNK,
@@ -130,7 +130,7 @@ class Judge:
         limit: int | None = None,
         exclude: Exclude | None = None,
     ) -> None:
-        self.asker, self.seed, self.chunk, self.half, self.limit = asker, seed, chunk, half, limit
+        self.probe, self.seed, self.chunk, self.half, self.limit = probe, seed, chunk, half, limit
         self.exclude = exclude
         self.rows = self.untestable = self.left_out = 0
         self._decisions = Decisions()
@@ -138,17 +138,17 @@ class Judge:
     @property
     def width(self) -> int:
         """How many rows a family asks at most."""
-        return self.asker.ground.width
+        return self.probe.ground.width
 
     @property
     def cost(self) -> int:
         """How many rows one test asks at most."""
-        return self.width * self.asker.cost
+        return self.width * self.probe.cost
 
     @property
     def space(self) -> Space:
         """The space, where it is one of attributes."""
-        return self.asker.space
+        return self.probe.space
 
     def families(self, people: Any) -> Families:
         """Build the families of those who have counterparts and are not excluded; the others are counted."""
@@ -156,21 +156,21 @@ class Judge:
             out = self.exclude(people)
             self.left_out += int(out.sum())
             people = people[np.flatnonzero(~out)]
-        families = self.asker.ground.families(people, self.seed)
+        families = self.probe.ground.families(people, self.seed)
         if families.testable is None or families.testable.all():
             return families
-        assert families.legal is not None
-        alone = families.legal.sum(axis=1) == 1
+        assert families.valid is not None
+        alone = families.valid.sum(axis=1) == 1
         self.untestable += int(alone.sum())
         return families[np.flatnonzero(families.testable)]
 
     def judge(self, families: Families) -> Judged:
         """Ask about families and judge them; with repeats, by the most frequent answers."""
-        cost = int(families.places.sum()) * self.asker.cost * max(1, 2 * self.half)
+        cost = int(families.places.sum()) * self.probe.cost * max(1, 2 * self.half)
         if self.limit is not None and self.rows + cost > self.limit:
             raise RowLimitReached
         self.rows += cost
-        return self._repeated(families) if self.half else ask(self.asker, families)
+        return self._repeated(families) if self.half else ask(self.probe, families)
 
     def judged(self, people: Any) -> tuple[Mask, Mask]:
         """Tell which individuals can be compared, and which are treated differently; repeats are asked once."""
@@ -179,8 +179,8 @@ class Judge:
             return testable, unfair
         _, first, back = np.unique(people.keys, return_index=True, return_inverse=True)
         start = 0
-        for block in blocks(self.asker.ground, people[first], self.chunk):
-            families = self.asker.ground.families(block, self.seed)
+        for block in blocks(self.probe.ground, people[first], self.chunk):
+            families = self.probe.ground.families(block, self.seed)
             able = np.arange(len(families)) if families.testable is None else np.flatnonzero(families.testable)
             if len(able):
                 testable[start + able] = True
@@ -195,7 +195,7 @@ class Judge:
     def _repeated(self, families: Families) -> Judged:
         # In another order each time: what a position in the batch changes is then voted out like other noise.
         turns = range(2 * self.half)
-        said = [_ask_mixed(self.asker, families, self.seed + turn, self.chunk) for turn in turns]
+        said = [_ask_mixed(self.probe, families, self.seed + turn, self.chunk) for turn in turns]
         codes = np.stack([self._decisions.encode(_labels(one).ravel()) for one in said])
         halves = [self._usual(part) for part in (codes[: self.half], codes[self.half :])]
         usual, shape = self._decisions.decode(self._usual(codes)), _labels(said[0]).shape
@@ -203,7 +203,7 @@ class Judge:
         scores = np.mean(scored, axis=0) if scored else None
         unsure = (halves[0] != halves[1]).reshape(shape).any(axis=1)
         outputs = Outputs(usual.reshape(shape), scores, said[0].own)
-        return Judged(families, outputs, self.asker.criterion.judge(outputs), np.asarray(unsure, dtype=bool))
+        return Judged(families, outputs, self.probe.criterion.judge(outputs), np.asarray(unsure, dtype=bool))
 
     def _usual(self, codes: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
         """Return the most frequent answer to each row; of equally frequent ones the one that came first."""

@@ -41,8 +41,8 @@ from evenhand.spaces.text.individuals import TextPairs
 class Questions:
     """Asks them, block by block, and books them."""
 
-    def __init__(self, asker: ModelProbe, ledger: Ledger) -> None:
-        self.asker, self.ledger = asker, ledger
+    def __init__(self, probe: ModelProbe, ledger: Ledger) -> None:
+        self.probe, self.ledger = probe, ledger
         self.labels = Decisions()
 
     def answer(self, query: Query) -> Any:
@@ -71,7 +71,7 @@ class Questions:
 
     def _label(self, block: Block) -> npt.NDArray[Any]:
         def ask() -> Arrays:
-            return {"answer": self.labels.pack(self.asker.labels(block.rows, (*DECIDE, ", or use ", KOSEI)))}
+            return {"answer": self.labels.pack(self.probe.labels(block.rows, (*DECIDE, ", or use ", KOSEI)))}
 
         # The list grows while the model is asked; a stored answer has its own.
         frame = self.ledger.stored("label", "label", block, len(block), ask, decisions=self.labels.values)
@@ -81,14 +81,14 @@ class Questions:
 
     def _score(self, block: Block) -> npt.NDArray[Any]:
         frame = self.ledger.stored(
-            "score", "score", block, len(block), lambda: {"answer": self.asker.scores(block.rows)}
+            "score", "score", block, len(block), lambda: {"answer": self.probe.scores(block.rows)}
         )
         return frame.arrays["answer"]
 
     def _refuse_numbers(self) -> None:
-        if self.asker.model.regression:
+        if self.probe.model.regression:
             raise ModelError(
-                f"{self.asker.model.name} returns numbers, and this search asks for decisions",
+                f"{self.probe.model.name} returns numbers, and this search asks for decisions",
                 remedy=("make them decisions with ", THRESHOLD, ", or use ", KOSEI),
             )
 
@@ -104,8 +104,8 @@ class Questions:
         return frame.arrays["answer"]
 
     def _gradient(self, query: Query) -> npt.NDArray[np.float64]:
-        check_contrasts(self.asker)
-        individuals, classes, slopes = cast(Individuals, query.individuals), query.classes, self.asker.slopes
+        check_contrasts(self.probe)
+        individuals, classes, slopes = cast(Individuals, query.individuals), query.classes, self.probe.slopes
         if slopes is None:
             raise StrategyError(
                 f"gradients are asked of attributes, and the space is one of {self.ledger.ground.space.noun}s"
@@ -129,8 +129,8 @@ class Questions:
         return {"answer": slopes.ask(block.rows, classes, jumps)}
 
     def _swap(self, query: Query) -> npt.NDArray[np.int32]:
-        check_contrasts(self.asker)
-        pairs, slopes = query.pairs, self.asker.word_slopes
+        check_contrasts(self.probe)
+        pairs, slopes = query.pairs, self.probe.word_slopes
         if slopes is None or pairs is None:
             raise StrategyError(f"swaps are asked of texts, and the space is one of {self.ledger.ground.space.noun}s")
         parts = []
@@ -148,9 +148,9 @@ class Questions:
         return {"answer": slopes.ask(pairs, rule, draws, limit)}
 
 
-def check_contrasts(asker: ModelProbe) -> None:
+def check_contrasts(probe: ModelProbe) -> None:
     """Raise where a search has not said that it asks for contrasts or gradients."""
-    if not asker.contrasts:
+    if not probe.contrasts:
         raise StrategyError(
             "a search that asks for contrasts or gradients has the class attribute uses_gradient = True"
         )
@@ -185,7 +185,7 @@ class Oracle(Ledger):
 
     def __init__(
         self,
-        asker: ModelProbe,
+        probe: ModelProbe,
         budget: Budget,
         seed: int,
         chunk: int,
@@ -194,10 +194,10 @@ class Oracle(Ledger):
         progress: Callable[[Status], None] | None = None,
         exclude: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
     ) -> None:
-        super().__init__(asker.ground, budget, chunk, log, clock, progress)
-        self.asker, self.seed, self._exclude = asker, seed, exclude
-        self.questions = Questions(asker, self)
-        self.steadiness = Steadiness(asker, seed, chunk)
+        super().__init__(probe.ground, budget, chunk, log, clock, progress)
+        self.probe, self.seed, self._exclude = probe, seed, exclude
+        self.questions = Questions(probe, self)
+        self.steadiness = Steadiness(probe, seed, chunk)
         self.memo = Memo()
         self.recall = Recall()
         self.stored_tests = StoredTests()
@@ -260,7 +260,7 @@ class Oracle(Ledger):
         """Judge individuals; of those judged before ask the family again, unless they were met lately."""
         individuals = query.individuals
         assert individuals is not None
-        check_contrasts(self.asker)
+        check_contrasts(self.probe)
         judged = self._blocks(individuals, None)
         verdicts = self._verdicts(individuals, judged)
         others = (individuals.ids if self.ground.has_ids else individuals.stored).copy()
@@ -300,15 +300,15 @@ class Oracle(Ledger):
 
     def _contrast_again(self, block: Block) -> Arrays:
         families = self.ground.families(block, self.seed)
-        rows = int(families.places.sum()) * self.asker.cost
+        rows = int(families.places.sum()) * self.probe.cost
         ask = partial(self._ask_rivals, families)
         return self.stored("contrast", "score", block, rows, ask).arrays
 
     def _ask_rivals(self, families: Families) -> Arrays:
-        return self._rivals(families, self.asker.outputs(families))
+        return self._rivals(families, self.probe.outputs(families))
 
     def _rivals(self, families: Families, outputs: Outputs) -> Arrays:
-        classes, places = most_different_of(self.asker.model, outputs)
+        classes, places = most_different_of(self.probe.model, outputs)
         return {"rival": families.most_different(places), "class": classes.astype(np.int16)}
 
     def _watch_stall(self, wasted: int) -> None:
@@ -345,7 +345,7 @@ class Oracle(Ledger):
         frame = self.stored_frame("test", digest, len(request.block))
         if frame is None:
             assert request.families is not None
-            return self.book(request, self.record(ask(self.asker, request.families), digest), stored=False)
+            return self.book(request, self.record(ask(self.probe, request.families), digest), stored=False)
         self.clock.replayed()
         self.replayed_rows += int(frame.header["rows"])
         if self.steadiness.lacks_rows:
@@ -362,7 +362,7 @@ class Oracle(Ledger):
             take = min(take, self.budget.tests - self.tests)
         if self.budget.rows is not None:
             assert families is not None
-            cost = np.cumsum(families.places * self.asker.cost)
+            cost = np.cumsum(families.places * self.probe.cost)
             take = min(take, int(np.searchsorted(cost, self.budget.rows - self.rows, side="right")))
         if take == 0:
             raise Stop(StopReason.ROWS)
@@ -375,13 +375,13 @@ class Oracle(Ledger):
             self._refuse_noise(*self.steadiness.check(families, outputs))
         written = self.findings.written(judged, np.flatnonzero(judged.unfair))
         arrays = {"unfair": np.packbits(judged.unfair), **written}
-        if self.asker.contrasts:
+        if self.probe.contrasts:
             arrays |= self._rivals(families, outputs)
-        if families.legal is not None:
-            arrays["places"] = families.places * self.asker.cost
+        if families.valid is not None:
+            arrays["places"] = families.places * self.probe.cost
         header = {
             "tests": len(families),
-            "rows": int(families.places.sum()) * self.asker.cost,
+            "rows": int(families.places.sum()) * self.probe.cost,
             "digest": digest,
             "decisions": list(self.findings.coding.values),
         }
@@ -428,7 +428,7 @@ class Oracle(Ledger):
 
     def recognise(self) -> None:
         """Raise where the model answers otherwise than the log says."""
-        path, judge = self.log.path, Judge(self.asker, self.seed)
+        path, judge = self.log.path, Judge(self.probe, self.seed)
         try:
             self.stored_tests.check(judge, None if path is None else path.parent)
         finally:

@@ -15,7 +15,7 @@ from evenhand.errors import FLIP, TEXT_RANDOM, DataError, ModelError, Words
 from evenhand.models.base import Model
 from evenhand.models.client import ModelClient
 from evenhand.models.sklearn import SensitiveModel
-from evenhand.models.wrap import reading
+from evenhand.models.wrap import for_space
 from evenhand.spaces.base import BoundSpace, Families, table
 from evenhand.spaces.tabular import Space
 
@@ -34,12 +34,12 @@ class ModelProbe:
         if isinstance(criterion, UnknownCriterion):
             raise criterion.error
         heap.keep()
-        model = reading(model, texts=ground.space.input == "text")
+        model = for_space(model, texts=ground.space.input == "text")
         if isinstance(model, SensitiveModel):
-            model = model if model.sensitive is not None else model.told(table(ground).protected)
+            model = model if model.sensitive is not None else model.with_sensitive(table(ground).protected)
             model.check_groups(table(ground))
         self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
-        self.asking = ModelClient(model, timeout=timeout)
+        self.client = ModelClient(model, timeout=timeout)
         self.contrasts = gradient is not None
         """Whether a search asks for contrasts, and so for scores."""
         self.slopes = Slopes(self, gradient) if gradient is not None and ground.supports("attributes") else None
@@ -88,11 +88,11 @@ class ModelProbe:
 
     def labels(self, rows: Any, instead: Words | None = None) -> npt.NDArray[Any]:
         """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
-        return self.asking.labels(self.inputs(rows), len(rows), instead)
+        return self.client.labels(self.inputs(rows), len(rows), instead)
 
     def scores(self, rows: Any) -> npt.NDArray[np.float64]:
         """Ask for scores, one row of them per row."""
-        return self.asking.scores(self.inputs(rows), len(rows))
+        return self.client.scores(self.inputs(rows), len(rows))
 
     def both(self, rows: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
         """Ask for decisions, and for scores where they are looked at; one model call where that suffices."""
@@ -100,9 +100,9 @@ class ModelProbe:
 
     def _both(self, inputs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
         if not self.scored:
-            return self.asking.labels(inputs, len(inputs)), None
-        scores, labels = self.asking.both(inputs, len(inputs))
-        return self.asking.decided(labels) if self.criterion.needs_decisions else labels, scores
+            return self.client.labels(inputs, len(inputs)), None
+        scores, labels = self.client.both(inputs, len(inputs))
+        return self.client.decided(labels) if self.criterion.needs_decisions else labels, scores
 
     def outputs(self, families: Families) -> Outputs:
         """Ask about whole families."""

@@ -85,15 +85,15 @@ class Said:
         return np.asarray(far if self.follows else far | unlike)
 
 
-def affordable(asker: ModelProbe, most: int, ways: int, seconds: float) -> int:
+def affordable(probe: ModelProbe, most: int, ways: int, seconds: float) -> int:
     """How many rows, of at most so many, may be asked in so many ways: fewer where a row takes long.
 
     The time that the calls so far have taken tells how long that is.
     """
-    pace = asker.asking.calls.pace
+    pace = probe.client.calls.pace
     if not pace:
         return most
-    return min(most, max(LEAST, int(seconds / (ways * asker.cost * pace))))
+    return min(most, max(LEAST, int(seconds / (ways * probe.cost * pace))))
 
 
 class Steadiness:
@@ -116,8 +116,8 @@ class Steadiness:
     the prediction depends on the other rows in the batch
     """
 
-    def __init__(self, asker: ModelProbe, seed: int, chunk: int) -> None:
-        self.asker, self.seed, self.chunk = asker, seed, chunk
+    def __init__(self, probe: ModelProbe, seed: int, chunk: int) -> None:
+        self.probe, self.seed, self.chunk = probe, seed, chunk
         self.rows = 0
         """Rows asked to check."""
         self._largest = self._full = 0
@@ -180,18 +180,18 @@ class Steadiness:
         """How many rows to ask again: fewer of a slow model, which must not be asked for hours to be checked."""
         # A full check asks about twice as many at once.
         most = min(PROBES, max(FEWEST, self.chunk // 2)) if full else min(LATER, self.chunk)
-        return affordable(self.asker, most, WAYS if full else 1, PATIENCE if full else BRIEF)
+        return affordable(self.probe, most, WAYS if full else 1, PATIENCE if full else BRIEF)
 
     @property
     def _follows(self) -> bool:
-        return self.asker.model.decides or self.asker.model.regression
+        return self.probe.model.decides or self.probe.model.regression
 
     def _some(self, families: Families, outputs: Outputs, most: int, repeated: bool = False) -> tuple[Any, Said]:
         """Choose rows of a block, and return what the model answered to them there."""
 
         def flat(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
             here = values[at]
-            return (here.reshape(-1, *here.shape[2:]) if families.legal is None else here[families.legal[at]])[members]
+            return (here.reshape(-1, *here.shape[2:]) if families.valid is None else here[families.valid[at]])[members]
 
         rng = np.random.default_rng([self.seed, self._largest])
         at = _chosen(families, outputs, rng, most)
@@ -204,17 +204,17 @@ class Steadiness:
 
     def _check(self, check: Callable[..., tuple[int, int]], *about: Any) -> tuple[int, int]:
         """Count the rows that a check asks."""
-        before = self.asker.asking.calls.rows
+        before = self.probe.client.calls.rows
         try:
             return check(*about)
         finally:
-            self.rows += self.asker.asking.calls.rows - before
+            self.rows += self.probe.client.calls.rows - before
 
     def _brief_check(self, parts: list[tuple[Any, Said]]) -> tuple[int, int]:
         """Ask rows of several blocks once more, all together and in another order."""
         rows = _joined([rows for rows, _ in parts])
         order = np.random.default_rng([self.seed, len(rows)]).permutation(len(rows))
-        answer, at = Said(*at_once(self.asker, take(rows, order)), self._follows)[np.argsort(order)], 0
+        answer, at = Said(*at_once(self.probe, take(rows, order)), self._follows)[np.argsort(order)], 0
         for some, said in parts:
             if self._lost(said, answer[at : at + len(some)]).any():
                 return self._full_check(some, said)
@@ -233,7 +233,7 @@ class Steadiness:
         for ask, before in zip(ways, answers, strict=True):
             for _ in range(STEADY):
                 again = ask()
-                waver = int(before.differs(again, self.asker.criterion.needs_scores or self.asker.contrasts).sum())
+                waver = int(before.differs(again, self.probe.criterion.needs_scores or self.probe.contrasts).sum())
                 if waver:
                     return waver, len(rows)
                 self._scored &= not before.differs(again).any()
@@ -245,10 +245,10 @@ class Steadiness:
     def _first(self, rows: Any, said: Said | None) -> Said:
         """Ask rows as they stand; for scores too where they cost nothing, which show far more than decisions."""
         if self._probing is None:
-            self._probing = self.asker
-            if not self.asker.scored and may_score(self.asker):
-                labels = at_once(self.asker, rows)[0] if said is None else said.labels
-                probing = copy.copy(self.asker)
+            self._probing = self.probe
+            if not self.probe.scored and may_score(self.probe):
+                labels = at_once(self.probe, rows)[0] if said is None else said.labels
+                probing = copy.copy(self.probe)
                 probing.scored = True
                 scores = _scores_for(probing, rows, labels)
                 if scores is not None:
@@ -292,7 +292,7 @@ class Steadiness:
     def _lost(self, known: Said, answer: Said) -> Mask:
         lost = known.differs(answer, self._scored)
         if lost.any() and known.scores is not None and answer.scores is None and known.follows:
-            lost &= ~reachable(self.asker, known.scores, answer.labels)
+            lost &= ~reachable(self.probe, known.scores, answer.labels)
         return lost
 
     def _why(self, rows: Any, lost: int) -> str:
@@ -316,10 +316,10 @@ def noisy(waver: int, rows: int, name: str = "the model") -> FlakyModel:
 
 
 def scattered(
-    asker: ModelProbe, rows: Any, order: Positions, most: int, small: Sequence[int] = (1,)
+    probe: ModelProbe, rows: Any, order: Positions, most: int, small: Sequence[int] = (1,)
 ) -> tuple[Labels, Floats | None]:
     """Ask rows in some order, the first ones in small batches; return answers in the rows' own order."""
-    said = [_both(asker, rows, part) for part in _cut(order, most, small)]
+    said = [_both(probe, rows, part) for part in _cut(order, most, small)]
     back = np.argsort(order)
     scores = [s for _, s in said if s is not None]
     return np.concatenate([labels for labels, _ in said])[back], np.concatenate(scores)[back] if scores else None
@@ -336,25 +336,25 @@ def _cut(order: Positions, most: int, small: Sequence[int]) -> Iterator[Position
         at += min(size, most)
 
 
-def _both(asker: ModelProbe, rows: Any, part: Positions) -> tuple[Labels, Floats | None]:
+def _both(probe: ModelProbe, rows: Any, part: Positions) -> tuple[Labels, Floats | None]:
     try:
-        return at_once(asker, take(rows, part))
+        return at_once(probe, take(rows, part))
     except ModelTimeout:
         raise
     except ModelError:
         if len(part) > 1:
             raise
         # Some models take no single row; one that fails otherwise fails again.
-        labels, scores = asker.both(take(rows, np.repeat(part, 2)))
+        labels, scores = probe.both(take(rows, np.repeat(part, 2)))
         return labels[:1], None if scores is None else scores[:1]
 
 
-def at_once(asker: ModelProbe, rows: Any) -> tuple[Labels, Floats | None]:
+def at_once(probe: ModelProbe, rows: Any) -> tuple[Labels, Floats | None]:
     """Ask rows in one call, unless they are very many."""
     if len(rows) > 2 * PROBES:
-        return asker.both(rows)
-    with asker.asking.calls.at_once():
-        return asker.both(rows)
+        return probe.both(rows)
+    with probe.client.calls.at_once():
+        return probe.both(rows)
 
 
 def take(rows: Any, at: Positions) -> Any:
@@ -431,61 +431,61 @@ def _repeated(places: Positions, count: int) -> Positions:
 # Scores, and what rounding changes of them.
 
 
-def scores_come_along(asker: ModelProbe, rows: Any) -> bool:
+def scores_come_along(probe: ModelProbe, rows: Any) -> bool:
     """Whether the model's scores cost nothing beside its decisions, and lead to the same ones for some rows."""
-    if asker.scored or not may_score(asker):
-        return asker.scored
+    if probe.scored or not may_score(probe):
+        return probe.scored
     # Where nothing was asked yet, a few tell how long a row takes.
-    first = LEAST if asker.asking.calls.pace is None else affordable(asker, TRIED, 2, BRIEF)
-    if not len(rows) or not _scored_alike(asker, rows[:first]):
+    first = LEAST if probe.client.calls.pace is None else affordable(probe, TRIED, 2, BRIEF)
+    if not len(rows) or not _scored_alike(probe, rows[:first]):
         return False
-    rest = rows[first : affordable(asker, TRIED, 2, BRIEF)]
-    return not len(rest) or _scored_alike(asker, rest)
+    rest = rows[first : affordable(probe, TRIED, 2, BRIEF)]
+    return not len(rest) or _scored_alike(probe, rest)
 
 
-def _scored_alike(asker: ModelProbe, rows: Any) -> bool:
-    labels = at_once(asker, rows)[0]
-    asker.scored = True
+def _scored_alike(probe: ModelProbe, rows: Any) -> bool:
+    labels = at_once(probe, rows)[0]
+    probe.scored = True
     try:
-        return _scores_for(asker, rows, labels) is not None
+        return _scores_for(probe, rows, labels) is not None
     finally:
-        asker.scored = False
+        probe.scored = False
 
 
-def _scores_for(asker: ModelProbe, rows: Any, labels: Labels) -> Floats | None:
+def _scores_for(probe: ModelProbe, rows: Any, labels: Labels) -> Floats | None:
     """Ask for the scores of rows; None where they do not lead to these decisions."""
     try:
-        decided, scores = at_once(asker, rows)
+        decided, scores = at_once(probe, rows)
     except ModelError:
         return None
     # A single number that no threshold cuts may well be a label.
-    known = asker.model.threshold is not None or asker.model.classes is not None
+    known = probe.model.threshold is not None or probe.model.classes is not None
     leads = scores is not None and (known or scores.shape[1] > 1) and bool(np.asarray(decided == labels).all())
     return scores if leads else None
 
 
-def may_score(asker: ModelProbe) -> bool:
+def may_score(probe: ModelProbe) -> bool:
     """Whether the model has scores and its decisions follow from them."""
-    return asker.model.has_scores and asker.model.decides and not asker.model.regression
+    return probe.model.has_scores and probe.model.decides and not probe.model.regression
 
 
-def rounding_alone(asker: ModelProbe, outputs: Outputs, lost: Positions, asked: int) -> bool:
+def rounding_alone(probe: ModelProbe, outputs: Outputs, lost: Positions, asked: int) -> bool:
     """Tell whether lost findings, of so many asked again, are few and all in families that rounding decides."""
-    if not len(lost) or outputs.scores is None or not may_score(asker) or len(lost) > max(1, FEW * asked):
+    if not len(lost) or outputs.scores is None or not may_score(probe) or len(lost) > max(1, FEW * asked):
         return False
     scores = outputs.scores[lost].reshape(-1, outputs.scores.shape[2])
-    said = asker.model.decide(scores)
+    said = probe.model.decide(scores)
     near = np.zeros(len(scores), dtype=bool)
     for moved in _moved(scores, float(np.abs(outputs.scores).max(initial=0))):
-        near |= np.asarray(asker.model.decide(moved) != said, dtype=bool)
+        near |= np.asarray(probe.model.decide(moved) != said, dtype=bool)
     return bool(near.reshape(len(lost), -1).any(axis=1).all())
 
 
-def reachable(asker: ModelProbe, scores: Floats, labels: Labels) -> Mask:
+def reachable(probe: ModelProbe, scores: Floats, labels: Labels) -> Mask:
     """Tell which rows of scores lead to these decisions, as they are or moved by what rounding changes."""
     near = np.zeros(len(scores), dtype=bool)
     for moved in _moved(scores, float(np.abs(scores).max(initial=0))):
-        near |= np.asarray(asker.model.decide(moved) == labels, dtype=bool)
+        near |= np.asarray(probe.model.decide(moved) == labels, dtype=bool)
     return near
 
 

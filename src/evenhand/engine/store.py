@@ -24,9 +24,11 @@ from evenhand.budget import StopReason
 from evenhand.criteria import KINDS, Criterion, UnknownCriterion, from_dict
 from evenhand.errors import EvenhandError, RunError, StrategyError
 
-FORMAT = 2
-READABLE = (1, 2)
-"""Formats of ``identity.json`` that are read; format 1 had the criterion as text."""
+FORMAT = 3
+READABLE = (1, 2, 3)
+"""Formats of ``identity.json`` that are read. Format 1 had the criterion as text; both had a space's
+``max_family_size`` as ``limit``.
+"""
 
 
 IDENTITY_FIELDS = {
@@ -99,7 +101,13 @@ class RunIdentity:
             read = _format_1(criterion) if isinstance(criterion, str) else from_dict(criterion)
         except (ValueError, TypeError, KeyError, AttributeError, StrategyError) as error:
             raise RunError(f"it does not say which run it is ({error}); restore it from a copy") from None
-        return cls(**(values | {"criterion": read}))
+        return cls(**(values | {"criterion": read, "space": _current(stored["space"])}))
+
+
+def _current(space: dict[str, Any]) -> dict[str, Any]:
+    """Return a space's description as it is written today."""
+    ours = space.get("kind", "text") == "text"
+    return {"max_family_size" if ours and name == "limit" else name: value for name, value in space.items()}
 
 
 def _format_1(text: str) -> Criterion:

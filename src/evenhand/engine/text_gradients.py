@@ -1,20 +1,21 @@
 """Which word of a text to replace, and by which of its similar words.
 
-By how much each word matters to a decision, at the text and at its rival: from the model's gradients by the vectors of
-words where it has any, else from what its scores say once the word is left out.
+By how much each word matters to a decision, at the text and at its most different counterpart: from the model's
+gradients by the vectors of words where it has any, else from its scores once the word is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Bits, mix
-from evenhand.engine.gradients import DIFFERENCES, Source
+from evenhand.engine.gradients import DIFFERENCES, Source, may_be_labels
 from evenhand.errors import FOR_TEXTS, TEXT_RANDOM, ModelError, StrategyError
+from evenhand.models.base import Model
 from evenhand.search import of_class
 from evenhand.spaces.text.individuals import TextPairs
 from evenhand.spaces.text.space import WORDS, BoundTextSpace
@@ -22,126 +23,12 @@ from evenhand.spaces.text.tokens import Positions, Texts, Vocabulary
 
 if TYPE_CHECKING:
     from evenhand.engine.probe import ModelProbe
-    from evenhand.models.base import Model
-    from evenhand.spaces.text.space import BoundTextSpace
 
-
-Slope = npt.NDArray[np.float64]
-
-
-class Effects(Protocol):
-    """Says what words of texts matter to a decision."""
-
-    words: int
-    """The most words of texts that are asked at once, as long as they are of more than one text."""
-
-    def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
-        """Count the texts that are asked for each, and their words."""
-        ...
-
-    def ask(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Slope, Slope]:
-        """Return words that can move, and for each its effect, a row, at its text and at the rival."""
-        ...
-
-
-class Masks:
-    """Scores of texts, and of their most different counterparts, without each of their words that can move.
-
-    Of more than ``most`` such words in a text so many are tried, chosen by what is written in it.
-    """
-
-    words = WORDS
-
-    def __init__(self, asker: ModelProbe) -> None:
-        self._asker = asker
-
-    def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
-        """Count the texts that are asked for each, and their words."""
-        texts = pairs.individuals.texts
-        counts = np.bincount(texts.rows[self._tried(pairs, most)], minlength=len(pairs))
-        rows = pairs.sides * (1 + counts)
-        return rows, rows * texts.lengths
-
-    def ask(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Slope, Slope]:
-        """Return words that can move, and for each its effect, a row, at its text and at the rival."""
-        texts, flat = pairs.individuals.texts, self._tried(pairs, most)
-        asked, rows = _masked(texts, flat), texts.rows[flat]
-        if pairs.most_different is not None:
-            asked += _masked(pairs.most_different.texts, pairs.places[flat])
-        classes = np.tile(np.concatenate([pairs.classes, pairs.classes[rows]]), pairs.sides)
-        scores = of_class(self._asker.scores(asked), classes).reshape(pairs.sides, -1)
-        # The score of a class falls where its loss rises.
-        effects = scores[:, rows] - scores[:, len(texts) :]
-        other = np.zeros_like(effects[0]) if pairs.most_different is None else effects[1]
-        return flat, effects[0][:, None], other[:, None]
-
-    def _tried(self, pairs: TextPairs, most: int | None) -> Positions:
-        ground = cast("BoundTextSpace", self._asker.ground)
-        flat = np.flatnonzero(ground.movable(pairs.individuals))
-        rows = pairs.individuals.texts.rows[flat]
-        counts = np.bincount(rows, minlength=len(pairs))
-        if most is None or counts.max(initial=0) <= most:
-            return flat
-        positions = (flat - pairs.individuals.texts.starts[rows]).astype(np.uint64)
-        order = np.lexsort((mix(pairs.individuals.ids.view(np.uint64)[rows] + positions), rows))
-        ranks = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.sort(flat[order[ranks < most]])
-
-
-def _masked(texts: Texts, flat: Positions) -> list[str]:
-    return texts.strings() + texts.without(flat)
-
-
-class WordVectors:
-    """A model's vectors by the numbers of a vocabulary.
-
-    >>> from evenhand.models.base import Model
-    >>> class Lengths(Model):
-    ...     def labels(self, texts):
-    ...         return [0] * len(texts)
-    ...
-    ...     def word_vectors(self, words):
-    ...         return np.array([[len(word)] for word in words])
-    >>> vocabulary = Vocabulary()
-    >>> WordVectors(Lengths(), vocabulary).of(vocabulary.ids(["an", "imam"])).tolist()
-    [[2.0], [4.0]]
-    """
-
-    def __init__(self, model: Model, vocabulary: Vocabulary) -> None:
-        self._model, self._vocabulary = model, vocabulary
-        self._rows = np.full(0, -1)
-        self._table = np.empty((0, 0))
-        self._count = 0
-
-    def of(self, ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """Return the vectors of words, one more dimension behind those of ``ids``."""
-        grown = len(self._vocabulary) - len(self._rows)
-        if grown:
-            self._rows = np.concatenate([self._rows, np.full(grown, -1)])
-        fresh = np.unique(ids[self._rows[ids] < 0])
-        if len(fresh):
-            self._add(fresh)
-        out: npt.NDArray[np.float64] = self._table[self._rows[ids]]
-        return out
-
-    def _add(self, fresh: npt.NDArray[np.integer[Any]]) -> None:
-        vectors = np.asarray(self._model.word_vectors(self._vocabulary.words[fresh].tolist()), dtype=np.float64)
-        end = self._count + len(fresh)
-        if end > len(self._table):
-            # Doubled, so that a few new words at a time cost little.
-            table = np.empty((2 * end, vectors.shape[1]))
-            if self._count:
-                table[: self._count] = self._table[: self._count]
-            self._table = table
-        self._table[self._count : end] = vectors
-        self._rows[fresh] = np.arange(self._count, end)
-        self._count = end
-
-
+Floats = npt.NDArray[np.float64]
 EPSILON = 1e-6
-"""What no effect counts as, beside the largest of a text."""
+"""The least effect that a word counts with, relative to the largest of its text."""
 CELLS = 2**22
-"""Numbers of word vectors that are looked at together."""
+"""Numbers of word vectors that are processed together."""
 
 
 class WordSlopes:
@@ -149,35 +36,33 @@ class WordSlopes:
 
     Parameters
     ----------
-    asker
+    probe
         The model and the texts.
     wanted
         ``"model"`` for the model's gradients, ``"scores"`` for scores of texts without a word, ``"auto"`` for the
         former where there are any.
     """
 
-    def __init__(self, asker: ModelProbe, wanted: Source = "auto") -> None:
-        model, self.ground = asker.model, cast("BoundTextSpace", asker.ground)
+    def __init__(self, probe: ModelProbe, wanted: Source = "auto") -> None:
+        model, self.ground = probe.model, cast("BoundTextSpace", probe.ground)
         if wanted == "model" and not model.has_words:
             raise ModelError(f"{model.name} gives no gradients of words, which this search follows", remedy=FOR_TEXTS)
         by_gradient = wanted != "scores" and model.has_words
         self.source = str(model.gradient_source or "gradients of words") if by_gradient else DIFFERENCES
         self.question = "gradient" if by_gradient else "score"
-        self._effects: Effects = Gradients(asker) if by_gradient else Masks(asker)
+        self._effects = GradientEffects(probe) if by_gradient else ScoreEffects(probe)
         self._vectors = WordVectors(model, self.ground.texts.vocabulary) if by_gradient else None
 
-    def check(self, asker: ModelProbe, scores: npt.NDArray[np.float64]) -> None:
-        """Raise where what a function gives are labels after all, which tell no effects."""
-        model = asker.model
-        may_be_labels = model.threshold is None and model.classes is None and asker.criterion.needs_decisions
-        if self._vectors is None and may_be_labels and scores.shape[1] == 1:
+    def check(self, probe: ModelProbe, scores: Floats) -> None:
+        """Raise where a function gives labels after all, which show no effects."""
+        if self._vectors is None and may_be_labels(probe, scores):
             raise ModelError(
-                f"{model.name} gives labels only, no scores that show how much a word matters",
+                f"{probe.model.name} gives labels only, no scores that show how much a word matters",
                 remedy=("use ", TEXT_RANDOM, ", which needs labels only, or wrap a function that returns scores"),
             )
 
     def parts(self, pairs: TextPairs, most: int | None, room: Callable[[], int]) -> Iterator[tuple[slice, int]]:
-        """Cut texts into blocks of as many rows as there is room for, each with the rows that it asks."""
+        """Cut texts into blocks of as many rows as there is room for, each with the number of its rows."""
         rows, words = self._effects.costs(pairs, most)
         start = 0
         while start < len(pairs):
@@ -212,8 +97,8 @@ class WordSlopes:
                 which = self._nearest(words[chosen], own[chosen])
         return np.stack([flat[chosen] - texts.starts[:-1], which], axis=1).astype(np.int32)
 
-    def _gains(self, words: npt.NDArray[np.int32], slopes: Slope, signed: bool) -> Slope:
-        """Say to first order what each similar word of each word changes: (words, k)."""
+    def _gains(self, words: npt.NDArray[np.int32], slopes: Floats, signed: bool) -> Floats:
+        """Return to first order what each similar word of each word changes: (words, k)."""
         vectors, moves = self._words()
         out = []
         step = max(1, CELLS // (slopes.shape[1] * moves.similar.k))
@@ -225,7 +110,7 @@ class WordSlopes:
             out.append(np.where(similar >= 0, gain if signed else np.abs(gain), -np.inf))
         return np.concatenate(out)
 
-    def _nearest(self, words: npt.NDArray[np.int32], slopes: Slope) -> Positions:
+    def _nearest(self, words: npt.NDArray[np.int32], slopes: Floats) -> Positions:
         """Find the similar word of each word whose direction is nearest to the slope's sign, of equals the first."""
         vectors, moves = self._words()
         similar = moves.of(words)
@@ -236,38 +121,121 @@ class WordSlopes:
 
     def _words(self) -> tuple[WordVectors, Any]:
         if self._vectors is None:
-            raise StrategyError("asc and hotflip follow gradients of words; ask for the rule 'largest'")
+            raise StrategyError("asc and hotflip follow gradients of words", remedy="ask for the rule 'largest'")
         return self._vectors, self.ground.moves
 
 
-class Gradients:
+class GradientEffects:
     """The gradients of the loss of a decision by the vector of each word, at texts and at their counterparts."""
 
     words = 2**18
+    """The most words of texts that are asked about at once, as long as they are of more than one text."""
 
-    def __init__(self, asker: ModelProbe) -> None:
-        self._ground, self._asking = asker.ground, asker.asking
+    def __init__(self, probe: ModelProbe) -> None:
+        self._probe, self._ground = probe, cast("BoundTextSpace", probe.ground)
 
     def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
-        """Count the texts that are asked for each, and their words."""
+        """Count the texts that are asked about for each, and their words."""
         del most
         return np.full(len(pairs), pairs.sides), pairs.sides * pairs.individuals.texts.lengths
 
-    def ask(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Slope, Slope]:
-        """Return the words that can move, and for each the gradient at its text and at the rival."""
+    def ask(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Floats, Floats]:
+        """Return words that can move, and for each its effect, a row, at its text and at the counterpart."""
         del most
-        assert isinstance(self._ground, BoundTextSpace)
         texts = pairs.individuals.texts
         flat = np.flatnonzero(self._ground.movable(pairs.individuals))
         if pairs.most_different is None:
-            own = self._asking.word_gradients(texts, pairs.classes)[flat]
+            own = self._probe.client.word_gradients(texts, pairs.classes)[flat]
             return flat, own, np.zeros_like(own)
         both = texts.join([texts, pairs.most_different.texts])
-        slopes = self._asking.word_gradients(both, np.concatenate([pairs.classes, pairs.classes]))
+        slopes = self._probe.client.word_gradients(both, np.concatenate([pairs.classes, pairs.classes]))
         return flat, slopes[flat], slopes[len(texts.words) + pairs.places[flat]]
 
 
-def largest(values: Slope, begins: Positions) -> Positions:
+class ScoreEffects(GradientEffects):
+    """Scores of texts, and of their most different counterparts, without each of their words that can move.
+
+    If a text has more than ``most`` such words, that many are tried, chosen by its contents.
+    """
+
+    words = WORDS
+
+    def costs(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Positions]:
+        """Count the texts that are asked about for each, and their words."""
+        texts = pairs.individuals.texts
+        counts = np.bincount(texts.rows[self._tried(pairs, most)], minlength=len(pairs))
+        rows = pairs.sides * (1 + counts)
+        return rows, rows * texts.lengths
+
+    def ask(self, pairs: TextPairs, most: int | None) -> tuple[Positions, Floats, Floats]:
+        """Return words that can move, and for each its effect, a row, at its text and at the counterpart."""
+        texts, flat = pairs.individuals.texts, self._tried(pairs, most)
+        asked, rows = _with_and_without(texts, flat), texts.rows[flat]
+        if pairs.most_different is not None:
+            asked += _with_and_without(pairs.most_different.texts, pairs.places[flat])
+        classes = np.tile(np.concatenate([pairs.classes, pairs.classes[rows]]), pairs.sides)
+        scores = of_class(self._probe.scores(asked), classes).reshape(pairs.sides, -1)
+        # The score of a class falls where its loss rises.
+        effects = scores[:, rows] - scores[:, len(texts) :]
+        other = np.zeros_like(effects[0]) if pairs.most_different is None else effects[1]
+        return flat, effects[0][:, None], other[:, None]
+
+    def _tried(self, pairs: TextPairs, most: int | None) -> Positions:
+        flat = np.flatnonzero(self._ground.movable(pairs.individuals))
+        rows = pairs.individuals.texts.rows[flat]
+        counts = np.bincount(rows, minlength=len(pairs))
+        if most is None or counts.max(initial=0) <= most:
+            return flat
+        positions = (flat - pairs.individuals.texts.starts[rows]).astype(np.uint64)
+        order = np.lexsort((mix(pairs.individuals.ids.view(np.uint64)[rows] + positions), rows))
+        ranks = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.sort(flat[order[ranks < most]])
+
+
+def _with_and_without(texts: Texts, flat: Positions) -> list[str]:
+    return texts.strings() + texts.without(flat)
+
+
+class WordVectors:
+    """A model's vectors by the numbers of the words in a vocabulary.
+
+    >>> from evenhand.models.base import Model
+    >>> class Lengths(Model):
+    ...     def labels(self, texts):
+    ...         return [0] * len(texts)
+    ...
+    ...     def word_vectors(self, words):
+    ...         return np.array([[len(word)] for word in words])
+    >>> vocabulary = Vocabulary()
+    >>> WordVectors(Lengths(), vocabulary).of(vocabulary.ids(["an", "imam"])).tolist()
+    [[2.0], [4.0]]
+    """
+
+    def __init__(self, model: Model, vocabulary: Vocabulary) -> None:
+        self._model, self._vocabulary = model, vocabulary
+        self._rows, self._table, self._count = np.full(0, -1), np.empty((0, 0)), 0
+
+    def of(self, ids: npt.NDArray[np.integer[Any]]) -> Floats:
+        """Return the vectors of words, in one more dimension than ``ids``."""
+        new = len(self._vocabulary) - len(self._rows)
+        self._rows = np.append(self._rows, np.full(new, -1)) if new else self._rows
+        fresh = np.unique(ids[self._rows[ids] < 0])
+        if len(fresh):
+            vectors = np.asarray(self._model.word_vectors(self._vocabulary.words[fresh].tolist()), dtype=np.float64)
+            end = self._count + len(fresh)
+            if end > len(self._table):
+                # Doubled, so that a few new words at a time cost little.
+                grown = np.empty((2 * end, vectors.shape[1]))
+                grown[: self._count] = self._table[: self._count] if self._count else 0
+                self._table = grown
+            self._table[self._count : end] = vectors
+            self._rows[fresh] = np.arange(self._count, end)
+            self._count = end
+        out: Floats = self._table[self._rows[ids]]
+        return out
+
+
+def largest(values: Floats, begins: Positions) -> Positions:
     """Return where the largest value of each stretch is, of equals the first.
 
     >>> largest(np.array([1.0, 3.0, 3.0, 2.0]), np.array([0, 3])).tolist()
@@ -279,11 +247,11 @@ def largest(values: Slope, begins: Positions) -> Positions:
     return out
 
 
-def least(matter: Slope, begins: Positions, positions: Positions, draws: Bits) -> Positions:
-    """Draw places of each stretch with probabilities that are the normalised reciprocals of what they matter.
+def least(matter: Floats, begins: Positions, positions: Positions, draws: Bits) -> Positions:
+    """Draw places of each stretch with probabilities that are the normalised reciprocals of how much they matter.
 
-    There is a draw in each column. Of exponential times, each with its own mean, the shortest is the first with just
-    these probabilities; and what is drawn for one stretch does not depend on the others.
+    There is a draw in each column. Of exponential times, each with its own mean, each is the shortest with just these
+    probabilities; and what is drawn for one stretch does not depend on the others.
 
     >>> draws = np.arange(8, dtype=np.uint64)[None].repeat(2, axis=0)
     >>> least(np.array([1.0, 1e9]), np.array([0]), np.arange(2), draws).tolist()
@@ -297,7 +265,7 @@ def least(matter: Slope, begins: Positions, positions: Positions, draws: Bits) -
     return np.stack([largest(-times[:, j] * means, begins) for j in range(draws.shape[1])], axis=1)
 
 
-def _norm(slopes: Slope) -> Slope:
+def _norm(slopes: Floats) -> Floats:
     """Return the largest absolute value of each row."""
-    out: Slope = np.abs(slopes).max(axis=1)
+    out: Floats = np.abs(slopes).max(axis=1)
     return out

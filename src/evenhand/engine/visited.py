@@ -1,4 +1,4 @@
-"""Whom a run's tests were about, as far as that is known without asking or repeating anything."""
+"""Which individuals a run has tested, as far as that is known without asking the model or repeating the search."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST = 2**27
 
 
 class Trail:
-    """The individuals of all tests, a block at a time.
+    """The individuals of all tests, block by block.
 
-    Made of the memo's keys where those tell everything; otherwise of what is added: ids, or rows in spaces too large to
+    Made of the memo's keys where those are enough; otherwise of what is added: ids, or rows in spaces too large to
     number their individuals. More than ``most`` bytes are given up.
 
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
@@ -51,14 +51,11 @@ class Trail:
         return self._bytes <= self._most
 
     def add(self, people: Block) -> None:
-        """Remember whom a block of tests was about."""
-        if not self.known:
-            return
-        stored = people.stored
-        self._bytes += stored.nbytes
+        """Remember the individuals of a block of tests."""
         if self.known:
-            self._blocks.append(stored)
-        else:
+            self._blocks.append(people.stored)
+            self._bytes += people.stored.nbytes
+        if not self.known:
             self._blocks.clear()
 
     def __iter__(self) -> Iterator[Individuals]:
@@ -68,15 +65,14 @@ class Trail:
             for start in range(0, len(block), size):
                 part = block[start : start + size]
                 # The lowest bit of a memo's key is the verdict, the rest an id without the protected attributes.
-                stored = part if self._keys is None else (part >> 1) * space.combinations
-                yield Individuals.from_stored(space, stored)
+                yield Individuals.from_stored(space, part if self._keys is None else (part >> 1) * space.combinations)
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """What a run was made with and does not write down; it is known as long as the process lives."""
+    """What a run was made with and does not store; it is known as long as the process lives."""
 
-    asker: ModelProbe
+    probe: ModelProbe
     strategy: Strategy
     data: Any
     """Individuals, or None."""
@@ -84,15 +80,15 @@ class Origin:
     """None for a run that was read from its directory."""
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        # A pickled run is as good as one that was read from its directory: models need not be picklable.
+        # A pickled run has no origin, as one read from its directory: models need not be picklable.
         return type(None), ()
 
 
 def trail_of(space: BoundSpace) -> Trail | None:
-    """Begin the trail that a run keeps; None where the memo's keys tell whom its tests are about.
+    """Begin the trail that a run keeps; None where the memo's keys are enough.
 
-    They do not where they are hashes, nor with links, nor where a family is a sample that depends on who was asked.
-    Nobody wants to know which texts were tested, so that is not kept.
+    They are not where they are hashes, nor with links, nor where a family is a sample that depends on the individual.
+    Which texts were tested is not kept: no result uses it.
 
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> trail_of(Space([Integer("age", 1, 9), Boolean("member")], protected="member")) is None

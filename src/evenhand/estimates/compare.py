@@ -142,13 +142,13 @@ def compare(
     """
     criterion = _check_runs(run_a, run_b)
     check_arguments(seed, CHUNK, None, None, timeout, None)
-    askers = []
+    probes = []
     for run, model, name in ((run_a, model_a, "model_a"), (run_b, model_b, "model_b")):
-        asker = ModelProbe(model_of(run, model, name=name), run.space, criterion, timeout)
-        check_model(run, asker)
-        askers.append(asker)
-    rates = _rates(askers, run_a.space, criterion, Plan(samples=samples, confidence=confidence, repeats=1), seed)
-    still, new = _unfair(askers[1], run_a), ~_unfair(askers[0], run_b)
+        probe = ModelProbe(model_of(run, model, name=name), run.space, criterion, timeout)
+        check_model(run, probe)
+        probes.append(probe)
+    rates = _rates(probes, run_a.space, criterion, Plan(samples=samples, confidence=confidence, repeats=1), seed)
+    still, new = _unfair(probes[1], run_a), ~_unfair(probes[0], run_b)
     return Compared(
         run_a,
         run_b,
@@ -194,20 +194,20 @@ def _differing(first: Space, second: Space) -> str:
     return "they differ in " + ", ".join(key for key in told[0] if told[0][key] != told[1][key])
 
 
-def _unfair(asker: ModelProbe, run: Run) -> npt.NDArray[np.bool_]:
+def _unfair(probe: ModelProbe, run: Run) -> npt.NDArray[np.bool_]:
     """Judge every finding of a run by a model: whether anybody of the family is treated differently."""
-    judge = Judge(asker, run.identity.seed)
+    judge = Judge(probe, run.identity.seed)
     parts = [slice(at, at + CHUNK) for at in range(0, run.found, CHUNK)]
     found = [judge.unfair(run.pairs.individuals("individual", part)) for part in parts]
     return np.concatenate([np.zeros(0, dtype=bool), *found])
 
 
-def _rates(askers: list[ModelProbe], space: Space, criterion: Criterion, plan: Plan, seed: int) -> Rates:
+def _rates(probes: list[ModelProbe], space: Space, criterion: Criterion, plan: Plan, seed: int) -> Rates:
     """Have both models judge the same individuals and count who is treated differently by which."""
     target = target_of(plan, space, criterion, seed, CHUNK)
     surveys = []
-    for asker in askers:
-        found, survey = measured(plan, target, asker, Favour(asker.model, None), seed, CHUNK, keep_all=True)
+    for probe in probes:
+        found, survey = measured(plan, target, probe, Favour(probe.model, None), seed, CHUNK, keep_all=True)
         if found.stop == "interrupted":
             raise KeyboardInterrupt
         surveys.append(survey)

@@ -47,7 +47,7 @@ class Comparison:
     first: dict[str, Any]
     second: dict[str, Any]
     pairs: float
-    """Individuals for whom both are legal; with weights, so many of equal weight as say as much."""
+    """Individuals for whom both are valid; with weights, so many of equal weight as say as much."""
     different: float
     rate: float
     low: float

@@ -23,7 +23,7 @@ from evenhand.engine.store import ANSWERS
 from evenhand.engine.visited import Trail, block_size
 from evenhand.errors import DATA, DECIDE, DIRECTORY, THRESHOLD, ModelError, RunError, SpaceError, StrategyError
 from evenhand.models.base import Model
-from evenhand.runs.replay import asker_of, check_run
+from evenhand.runs.replay import check_run, probe_of
 from evenhand.runs.run import Run
 from evenhand.search import Problem, Strategy
 from evenhand.spaces.attributes import Attribute
@@ -208,9 +208,9 @@ def _repeated(run: Run, strategy: Strategy, data: Individuals | None) -> Iterato
     if not run.tests:
         return
     identity, log = run.identity, Stored(run.directory / ANSWERS)
-    asker = ModelProbe(Absent(run.gradient), run.space, Flip(), gradient=None if run.gradient is None else "auto")
+    probe = ModelProbe(Absent(run.gradient), run.space, Flip(), gradient=None if run.gradient is None else "auto")
     # Whatever ended the run: its tests are the first so many, because a budget never changes what a search asks.
-    oracle = Oracle(asker, Budget(tests=run.tests), identity.seed, identity.chunk, log, Clock(log.times))
+    oracle = Oracle(probe, Budget(tests=run.tests), identity.seed, identity.chunk, log, Clock(log.times))
     answer: Any = None
     going = True
     with closing(strategy.search(Problem(run.space, Stream(identity.seed), data))) as search:
@@ -326,7 +326,7 @@ def coverage(
 ) -> Coverage:
     """Measure how many leaves of a decision tree that imitates the model are reached by a run's tests.
 
-    The tree is grown from the model's decisions about uniform legal individuals. A test reaches every leaf that a
+    The tree is grown from the model's decisions about uniform valid individuals. A test reaches every leaf that a
     member of its family comes to.
 
     Parameters
@@ -354,10 +354,10 @@ def coverage(
     Coverage: 9 tests reach 3 of 3 leaves (100%) of a tree that is right on 100% of decisions
     """
     samples, seed = _check_arguments(run, accuracy, samples, seed)
-    asker = asker_of(run, model, "eh.coverage", Flip())
+    probe = probe_of(run, model, "eh.coverage", Flip())
     tests = retrace(run, data)
     people, complete = _people(run, samples, seed)
-    tree = imitate(run.space, people.rows, _decisions(asker, people, run.identity.chunk), complete)
+    tree = imitate(run.space, people.rows, _decisions(probe, people, run.identity.chunk), complete)
     met = np.zeros(tree.nodes, dtype=bool)
     for block in tests:
         met[tree.leaf(run.space.families(block, run.identity.seed).asked)] = True
@@ -371,7 +371,7 @@ def _people(run: Run, samples: int, seed: int) -> tuple[Individuals, bool]:
     space = run.space
     # Draws of their own: those of a random search with the same seed would reach every leaf that they made.
     stream = Stream(int(Stream(seed).bits("coverage", 0, 0)[0] >> np.uint64(1)))
-    drawn, end = space.sampler.deal(stream, 0, samples)
+    drawn, end = space.sampler.draw(stream, 0, samples)
     complete = space.sampler.deck and end >= space.sampler.count
     people = drawn if not space.constraints else drawn[_testable(space, drawn, run.identity.seed)]
     if len(people) < (1 if complete else FOLDS):
@@ -388,14 +388,14 @@ def _testable(space: Space, people: Individuals, seed: int) -> npt.NDArray[np.bo
     return np.concatenate([block for block in blocks if block is not None])
 
 
-def _decisions(asker: ModelProbe, people: Individuals, chunk: int) -> npt.NDArray[Any]:
-    if asker.model.regression:
-        raise _no_decisions(f"{asker.model.name} returns numbers")
+def _decisions(probe: ModelProbe, people: Individuals, chunk: int) -> npt.NDArray[Any]:
+    if probe.model.regression:
+        raise _no_decisions(f"{probe.model.name} returns numbers")
     table = Decisions()
-    parts = [table.encode(asker.labels(people[i : i + chunk].rows, DECIDE)) for i in range(0, len(people), chunk)]
+    parts = [table.encode(probe.labels(people[i : i + chunk].rows, DECIDE)) for i in range(0, len(people), chunk)]
     codes = np.concatenate(parts)
     if len(known := np.unique(codes)) > DECISIONS:
-        raise _no_decisions(f"{asker.model.name} gave {len(known):,} different answers")
+        raise _no_decisions(f"{probe.model.name} gave {len(known):,} different answers")
     return codes
 
 

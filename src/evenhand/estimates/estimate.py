@@ -12,7 +12,7 @@ from evenhand.criteria import Criterion, Flip
 from evenhand.engine.judge import Exclude, Judge
 from evenhand.engine.probe import ModelProbe
 from evenhand.engine.steadiness import TRIED, scores_come_along
-from evenhand.engine.unused import SCORED, compare_scores, scores_at_hand
+from evenhand.engine.unused import SCORED, compare_gaps, compare_scores
 from evenhand.errors import DATA, TEXTS, BudgetError, DataError, EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.pair_counts import Favour, look_for
 from evenhand.estimates.populations import Data, Near, Population, Target, Uniform, named, target_of
@@ -220,7 +220,7 @@ def estimate(
     >>> def refuse(frame):
     ...     return (frame["age"] < 4) & (frame["sex"] == "F")
     >>> eh.estimate(refuse, space)
-    Estimate: exactly 33.3% of all 18 legal individuals are treated differently; every one was judged
+    Estimate: exactly 33.3% of all 18 valid individuals are treated differently; every one was judged
     >>> result = eh.estimate(refuse, space, eh.populations.Uniform(exact=False), samples=1000)
     >>> result.low < 1 / 3 < result.high
     True
@@ -247,8 +247,8 @@ def estimate(
         )
     wrapped = wrap(model)
     target = target_of(plan, space, criterion, seed, chunk)
-    asker = ModelProbe(wrapped, target.ground, criterion)
-    return measured(plan, target, asker, Favour(asker.model, favourable), seed, chunk)[0]
+    probe = ModelProbe(wrapped, target.ground, criterion)
+    return measured(plan, target, probe, Favour(probe.model, favourable), seed, chunk)[0]
 
 
 def _population(given: Any, data: Any, space: AnySpace) -> Population:
@@ -286,7 +286,7 @@ def _check_fit(population: Population, space: AnySpace, favourable: Any) -> None
 def measured(
     plan: Plan,
     target: Target,
-    asker: ModelProbe,
+    probe: ModelProbe,
     favour: Favour,
     seed: int,
     chunk: int = CHUNK,
@@ -297,12 +297,12 @@ def measured(
 
     Those whom ``exclude`` names are not asked; ``keep_all`` keeps all verdicts.
     """
-    asker.scored = scores_come_along(asker, target.population.take(0, min(TRIED, chunk))[0].rows)
+    probe.scored = scores_come_along(probe, target.population.take(0, min(TRIED, chunk))[0].rows)
     watch = Watch(plan, target.aim, chunk)
-    half, noise, spent = (plan.repeats or 0) // 2, 0.0, asker.asking.calls.rows
+    half, noise, spent = (plan.repeats or 0) // 2, 0.0, probe.client.calls.rows
     keep_all |= plan.interval.method == "lln" or target.aim.weights is not None or exclude is not None
     while True:
-        judge = Judge(asker, seed, chunk=chunk, half=half, exclude=exclude)
+        judge = Judge(probe, seed, chunk=chunk, half=half, exclude=exclude)
         survey = Survey(judge, target.population, favour, keep_all, target.aim.weights, spent)
         survey.noise = noise
         try:
@@ -310,7 +310,7 @@ def measured(
             break
         except NoisyModel as noisy:
             if plan.repeats == 1:
-                raise flaky(noisy.noise, asker.model.name) from None
+                raise flaky(noisy.noise, probe.model.name) from None
             half, noise, spent = noisy.half, noisy.noise, judge.rows + survey.checked
         except EvenhandError as error:
             # Of a model whose answers depend on chance or on the batch, no verdict so far is worth keeping.
@@ -318,8 +318,8 @@ def measured(
                 error.add_note(f"{survey.samples:,} {target.ground.space.noun}s had been judged")
                 error.partial = make(plan, target, survey, "interrupted", watch, seed)
             raise
-    if asker.criterion.needs_decisions:
-        survey.apart += look_for(favour, asker)
+    if probe.criterion.needs_decisions:
+        survey.apart += look_for(favour, probe)
     favour.check()
     scored = None if survey.found else _compare_scores(survey, target)
     found = make(plan, target, survey, stop, watch, seed)
@@ -330,10 +330,10 @@ def measured(
 def _compare_scores(survey: Survey, target: Target) -> tuple[int, int] | None:
     """Where nobody was found, tell whether scores tell counterparts apart: those at hand, or some asked for it."""
     judge = survey.judge
-    if judge.asker.scored or judge.asker.model.decides:
+    if judge.probe.scored or judge.probe.model.decides:
         # Where scores would come along with decisions and do not, there are none.
-        return scores_at_hand(judge.asker, survey.kept.gaps)
-    families = judge.asker.ground.families(target.population.take(0, SCORED)[0], judge.seed)
-    scored, rows = compare_scores(judge.asker, families)
+        return compare_gaps(judge.probe, survey.kept.gaps)
+    families = judge.probe.ground.families(target.population.take(0, SCORED)[0], judge.seed)
+    scored, rows = compare_scores(judge.probe, families)
     survey.apart += rows
     return scored

@@ -179,8 +179,8 @@ def groups(
     wrapped = wrap(model)
     if favourable is None and not wrapped.regression:
         raise EstimateError("must be the decision that people want: group figures need it", parameter="favourable")
-    asker = ModelProbe(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
-    asker.asking.instead = AMOUNTS
+    probe = ModelProbe(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
+    probe.client.instead = AMOUNTS
     favour = Favour(wrapped, favourable)
     encoded = space.encode(data)
     people, total = encoded.individuals, len(encoded.individuals) + encoded.dropped
@@ -192,17 +192,17 @@ def groups(
         heavy = np.flatnonzero(numbers)
         people, positions, numbers = people[heavy], positions[heavy], numbers[heavy]
     truth = None if y is None else Truth(y, data, positions, total)
-    waver, asked = Steadiness(asker, 0, chunk).check_rows(people.rows)
+    waver, asked = Steadiness(probe, 0, chunk).check_rows(people.rows)
     if waver:
         raise noisy(waver, asked)
     own = own_numbers(space, data, positions, people.rows)
     try:
-        known, moved = decided(asker, favour, people.rows, chunk, numbers, truth, own), 0
+        known, moved = decided(probe, favour, people.rows, chunk, numbers, truth, own), 0
     except ModelError:
         if not own:
             raise
         # A model that does not take the rows as they are may take them as the space has them.
-        known = decided(asker, favour, people.rows, chunk, numbers, truth)
+        known = decided(probe, favour, people.rows, chunk, numbers, truth)
         moved = _moved(space, own, people.rows)
     made = rates(bandings(space, people.rows, bands or {}), known, confidence, smallest, favourable is not None)
     counts = {"rows": total, "dropped": encoded.dropped, "moved": moved}
@@ -488,7 +488,7 @@ class Decided:
 
 
 def decided(
-    asker: ModelProbe,
+    probe: ModelProbe,
     favour: Favour,
     rows: Rows,
     chunk: int,
@@ -497,15 +497,15 @@ def decided(
     own: Mapping[str, Numbers] | None = None,
 ) -> Decided:
     """Ask the model about rows; with ``own``, numbers of some columns as the data has them."""
-    one = asker.asking.scores if asker.model.regression else asker.asking.labels
+    one = probe.client.scores if probe.model.regression else probe.client.labels
     parts = [slice(i, i + chunk) for i in range(0, len(rows), chunk)]
-    said = np.concatenate([one(_inputs(asker, rows, part, own or {}), len(rows[part])) for part in parts])
+    said = np.concatenate([one(_inputs(probe, rows, part, own or {}), len(rows[part])) for part in parts])
     numbers = said[:, 0] if said.ndim == 2 else None
     if numbers is not None:
         selected = _beyond_median(numbers, weights, favour.favourable == LOWER)
     else:
         mask = favour.of(said[:, None])
-        look_for(favour, asker)
+        look_for(favour, probe)
         assert mask is not None
         selected = mask[:, 0]
     if truth is None:
@@ -531,13 +531,13 @@ def own_numbers(space: Space, data: Any, positions: npt.NDArray[np.int64], rows:
     return out
 
 
-def _inputs(asker: ModelProbe, rows: Rows, part: slice, own: Mapping[str, Numbers]) -> Any:
+def _inputs(probe: ModelProbe, rows: Rows, part: slice, own: Mapping[str, Numbers]) -> Any:
     """Build what the model takes, with the data's own numbers in the columns where the space has others."""
-    inputs = asker.inputs(rows[part])
+    inputs = probe.inputs(rows[part])
     for name, numbers in own.items():
         here = numbers[part]
-        if asker.model.input == "array":
-            inputs[:, asker.space.column(name)] = here
+        if probe.model.input == "array":
+            inputs[:, probe.space.column(name)] = here
         elif name in inputs.columns:
             whole = inputs[name].dtype.kind in "iu" and bool((here == np.rint(here)).all())
             inputs[name] = here.astype(inputs[name].dtype) if whole else here

@@ -225,19 +225,19 @@ class Favour:
         )
 
 
-def look_for(favour: Favour, asker: ModelProbe) -> int:
+def look_for(favour: Favour, probe: ModelProbe) -> int:
     """Ask about drawn individuals where a decision that is named was not met; raise if it is not met there either.
 
     Few rows need not meet every decision. Returns how many were asked.
     """
-    if favour.favourable is None or favour.complete or asker.model.regression:
+    if favour.favourable is None or favour.complete or probe.model.regression:
         return 0
     try:
-        people = asker.space.sampler.deal(Stream(0), 0, LOOKED_AT)[0]
+        people = probe.space.sampler.draw(Stream(0), 0, LOOKED_AT)[0]
     except SpaceError:
         people = None
     if people is not None:
-        favour.ranks(asker.labels(people.rows))
+        favour.ranks(probe.labels(people.rows))
     favour.check()
     return 0 if people is None else len(people)
 
@@ -340,7 +340,7 @@ class View:
     """What the model said of a block, as the tables look at it: one column for each place of a family."""
 
     outputs: Outputs
-    legal: Mask | None
+    valid: Mask | None
     criterion: Criterion
     ranks: npt.NDArray[np.int64] | None
     """How good each decision is to people, the best highest; None where nobody said."""
@@ -450,7 +450,7 @@ class Table:
         others = [range(1 if i in self._chosen else size) for i, size in enumerate(self._sizes)]
         for digits in itertools.product(*others):
             base = np.int64(sum(digit * radix for digit, radix in zip(digits, self._radix, strict=True)))
-            here = len(self._every) if view.legal is None else picked(view.legal, base + self._every).sum(axis=1)
+            here = len(self._every) if view.valid is None else picked(view.valid, base + self._every).sum(axis=1)
             self._add(view, base, np.broadcast_to(here, len(unfair)), unfair if self.whole else None)
 
     def _add(self, view: View, base: Any, weight: npt.NDArray[Any] | None, unfair: Mask | None) -> None:
@@ -458,8 +458,8 @@ class Table:
         at = self._at(base, self._offset)
         first, second = at[..., self.first], at[..., self.second]
         both = np.ones((len(view.outputs.own), len(self.first)), dtype=bool)
-        if view.legal is not None:
-            both = picked(view.legal, first) & picked(view.legal, second)
+        if view.valid is not None:
+            both = picked(view.valid, first) & picked(view.valid, second)
         if unfair is not None and len(self._every) == 2:
             # Of a family of two the only pair is the family, and was judged with it.
             differ = unfair[:, None] & both
@@ -479,14 +479,14 @@ class Table:
     def _add_individuals(self, view: View, at: Places, weight: npt.NDArray[Any] | None, unfair: Mask | None) -> None:
         weight = np.ones(len(view.outputs.own), dtype=np.int64) if weight is None else weight
         able = weight > 0
-        if view.legal is not None:
-            able = able & (picked(view.legal, at).sum(axis=1) >= 2)
+        if view.valid is not None:
+            able = able & (picked(view.valid, at).sum(axis=1) >= 2)
         if unfair is None:
             labels, scores = view.outputs.labels, view.outputs.scores
             parts = [None if a is None else picked(a, at) for a in (labels, scores)]
             own = np.broadcast_to(at == view.outputs.own[:, None], (len(weight), at.shape[-1])).argmax(axis=1)
-            if view.legal is not None:
-                parts = [None if a is None else _filled(a, picked(view.legal, at)) for a in parts]
+            if view.valid is not None:
+                parts = [None if a is None else _filled(a, picked(view.valid, at)) for a in parts]
             unfair = view.criterion.judge(Outputs(parts[0], parts[1], own)).unfair
         self.compared += float(weight[able].sum())
         self.found += float(weight[able & unfair].sum())
@@ -567,10 +567,10 @@ def _paired(array: npt.NDArray[Any], first: Places, second: Places) -> npt.NDArr
     return both.reshape(-1, 2, *array.shape[2:])
 
 
-def _filled(array: npt.NDArray[Any], legal: Mask) -> npt.NDArray[Any]:
-    """Put a legal place's answer where a place is not legal, so that it makes no difference."""
-    first = legal.argmax(axis=1)
-    mask = legal if array.ndim == 2 else legal[:, :, None]
+def _filled(array: npt.NDArray[Any], valid: Mask) -> npt.NDArray[Any]:
+    """Put a valid place's answer where a place is not valid, so that it makes no difference."""
+    first = valid.argmax(axis=1)
+    mask = valid if array.ndim == 2 else valid[:, :, None]
     return np.where(mask, array, array[np.arange(len(array)), first][:, None])
 
 

@@ -146,7 +146,7 @@ class Draws(Protocol):
 
 @dataclass(frozen=True)
 class UniformDraws:
-    """Legal individuals, each as likely as any other, drawn independently."""
+    """Valid individuals, each as likely as any other, drawn independently."""
 
     space: Space
     stream: Stream
@@ -154,14 +154,14 @@ class UniformDraws:
 
     def take(self, start: int, n: int) -> tuple[Individuals, int]:
         """Draw individuals."""
-        return self.space.sampler.deal(self.stream, start, n, repeats=True)
+        return self.space.sampler.draw(self.stream, start, n, repeats=True)
 
 
 @dataclass(frozen=True)
 class Everyone:
     """Every test of a small space once, in a drawn order; or every individual, where families depend on whose they are.
 
-    A test is dealt as the first of its individuals, legal or not: its family holds them all.
+    A test is dealt as the first of its individuals, valid or not: its family holds them all.
     """
 
     space: Space
@@ -179,7 +179,7 @@ class Everyone:
         numbers = self.stream.shuffled(np.arange(start, end), self.size, "everyone")
         ids = numbers if self.singly else numbers * self.space.combinations
         found = Individuals(self.space, ids=ids)
-        return (found[self.space.legal(found.rows)] if self.singly else found), end
+        return (found[self.space.valid(found.rows)] if self.singly else found), end
 
 
 @dataclass(frozen=True)
@@ -249,8 +249,8 @@ class NearDraws:
             columns = free[stream.below(len(free), "near-col", numbers, number)]
             down = stream.unit("near-dir", numbers, number) < 0.5
             moved = step(space, rows, columns, down, stream.bits("near-val", numbers, number))
-            legal = space.legal(moved) if space.constraints else np.ones(len(rows), dtype=bool)
-            rows = np.where(legal[:, None], moved, rows)
+            valid = space.valid(moved) if space.constraints else np.ones(len(rows), dtype=bool)
+            rows = np.where(valid[:, None], moved, rows)
         return Individuals(space, rows=rows), end
 
 
@@ -323,7 +323,7 @@ def target_of(plan: Plan, space: AnySpace, criterion: Criterion, seed: int, chun
     if not len(people):
         raise DataError(
             f"none of the {rows:,} rows of the data can be judged: {bound.dropped:,} are outside the space, "
-            f"{alone:,} have no legal counterpart; give rows of the space, or widen it"
+            f"{alone:,} have no valid counterpart; give rows of the space, or widen it"
         )
     numbers = None
     if wanted.weights is not None:

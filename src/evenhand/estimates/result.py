@@ -271,7 +271,7 @@ class Estimate:
 def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
     """Make an estimate of a survey."""
     watched = plan.watched or plan.stop.may_stop or stop in ("stopped", "interrupted")
-    aim, judge, asker, terms = target.aim, survey.judge, survey.judge.asker, survey.terms
+    aim, judge, probe, terms = target.aim, survey.judge, survey.judge.probe, survey.terms
     found = bounds(plan, aim, survey, watched)
     # Of a model that wavers, as in the interval itself, half of the risk goes to the bound on the misjudged.
     confidence = 1 - (1 - plan.confidence) / 2 if judge.half else plan.confidence
@@ -283,7 +283,7 @@ def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, se
     # Of a count that did not come to its end nothing is known about single pairs.
     tables = [] if found.name == UNFINISHED else survey.tables
     directed, width = survey.favour.favourable is not None, survey.width if terms is None else terms.width
-    unused = unread(asker)
+    unused = unread(probe)
     # What does not reach the model is not estimated: nobody can be treated differently by it.
     apart = unreached(survey.space, unused)
     low, high, interval = found.low, found.high, _named(found.name, survey)
@@ -312,8 +312,8 @@ def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, se
         repeats=max(1, 2 * judge.half),
         misjudged=found.noise,
         sampled=survey.sampled,
-        model=asker.model.name,
-        criterion=asker.criterion,
+        model=probe.model.name,
+        criterion=probe.criterion,
         favourable=survey.favour.favourable,
         tolerance=float(plan.interval.tolerance),
         space=survey.space,
@@ -349,10 +349,10 @@ def _share(table: Table, sure: Sureness, unreached: frozenset[str]) -> Share:
 def _about(plan: Plan, target: Target, survey: Survey) -> str:
     if isinstance(survey.population, Everyone):
         if survey.judge.left_out:
-            return f"legal individuals such as the {survey.samples:,} whom the repair did not use"
-        return f"all {survey.samples:,} legal individuals" if survey.complete else "all legal individuals"
+            return f"valid individuals such as the {survey.samples:,} whom the repair did not use"
+        return f"all {survey.samples:,} valid individuals" if survey.complete else "all valid individuals"
     if isinstance(plan.population, Uniform):
-        return "uniformly drawn legal individuals"
+        return "uniformly drawn valid individuals"
     if isinstance(plan.population, Near):
         return f"individuals within {plan.population.steps} steps of the data's rows"
     texts = survey.space.supports("texts")

@@ -149,22 +149,22 @@ class Survey:
         checked: int = 0,
     ) -> None:
         self.judge, self.population, self.favour = judge, population, favour
-        self.steadiness = Steadiness(judge.asker, judge.seed, judge.chunk)
+        self.steadiness = Steadiness(judge.probe, judge.seed, judge.chunk)
         self.apart = checked
         # Scaled so that they add up to as many individuals of equal weight as say as much (Kish).
         self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()
-        self.ground = judge.asker.ground
+        self.ground = judge.probe.ground
         self.space = self.ground.space
         self.whole_families = isinstance(population, Everyone) and not population.singly
         self.samples = self.found = self.unsure = self.families = 0
         self.noise = self.tabled = 0.0
         self.points: list[tuple[int, int]] = []
-        needs_scores = judge.asker.criterion.needs_scores
+        needs_scores = judge.probe.criterion.needs_scores
         self.tables: list[Table] = tables_of(self.space) if self.ground.supports("attributes") else []
         self.terms: TermCounts | None = None
         """Of texts: what is decided with which term."""
         if self.ground.supports("texts"):
-            self.terms = TermCounts(judge.asker.ground, favour.level if needs_scores else None)
+            self.terms = TermCounts(judge.probe.ground, favour.level if needs_scores else None)
         self.kept = Kept()
         self.width: int | None = None
         """How many scores a row has, where the criterion looks at them."""
@@ -245,7 +245,7 @@ class Survey:
         families = self._last if families is None else families
         assert families is not None
         most = min(len(families), max(1, MEASURED // self.judge.width))
-        more, here, rows = measure_noise(self.judge.asker, families[np.arange(most)], waver)
+        more, here, rows = measure_noise(self.judge.probe, families[np.arange(most)], waver)
         self.apart += rows
         self._note(max(1, waver + more), asked + here)
 
@@ -278,7 +278,7 @@ class Survey:
     def _tabulate(self, block: Judged, weights: npt.NDArray[np.float64] | None) -> None:
         outputs = block.outputs
         assert outputs.labels is not None
-        criterion, ranks = self.judge.asker.criterion, self.favour.ranks(outputs.labels)
+        criterion, ranks = self.judge.probe.criterion, self.favour.ranks(outputs.labels)
         if criterion.needs_scores and outputs.scores is not None:
             self.width = outputs.scores.shape[2]
         members = self._members(block)
@@ -286,7 +286,7 @@ class Survey:
         self.tabled += count if weights is None else float(weights.sum())
         if self.terms is not None:
             self.terms.add(block.families, outputs)
-        view = View(outputs, block.legal, criterion, ranks, self.favour.level(outputs.scores))
+        view = View(outputs, block.valid, criterion, ranks, self.favour.level(outputs.scores))
         for table in self.tables:
             if self.whole_families:
                 table.add_all(view, block.unfair)
@@ -298,7 +298,7 @@ class Survey:
         findings, judge = self._findings, self.judge
         if not findings.count or judge.half:
             return
-        checked, rows, error = confirm(judge.asker, findings, judge.seed, judge.chunk)
+        checked, rows, error = confirm(judge.probe, findings, judge.seed, judge.chunk)
         self.apart += rows
         if error is None:
             return
@@ -307,8 +307,8 @@ class Survey:
         held, company = ~np.isin(every, lost), self.population.take(at, size)[0]
 
         def again() -> Mask:
-            self.apart += 2 * len(every) * judge.asker.cost
-            return holds(judge.asker, findings, every, judge.chunk, judge.seed)
+            self.apart += 2 * len(every) * judge.probe.cost
+            return holds(judge.probe, findings, every, judge.chunk, judge.seed)
 
         # A noisy answer does not come again; one that depends on its batch does, whenever that is the same.
         steady = all((again() == held).all() for _ in range(STEADY))
@@ -324,7 +324,7 @@ class Survey:
     def _judge_again(self, people: Any) -> tuple[Families, Mask]:
         """Judge individuals once more, in one batch, outside the counts of the survey."""
         old = self.judge
-        judge = Judge(old.asker, old.seed, chunk=old.chunk, exclude=old.exclude)
+        judge = Judge(old.probe, old.seed, chunk=old.chunk, exclude=old.exclude)
         families = judge.families(people)
         unfair = judge.judge(families).unfair
         self.apart += judge.rows
@@ -335,7 +335,7 @@ class Survey:
         noise = waver / rows
         self.noise = max(self.noise, noise)
         if waver and not self.judge.half:
-            if self.judge.asker.criterion.needs_scores:
+            if self.judge.probe.criterion.needs_scores:
                 raise FlakyModel(
                     f"the model gave two answers to {noise:.1%} of {rows:,} rows that were asked twice; switch off "
                     "what is random in it (dropout, sampling, temperature), or average its answers",
@@ -406,7 +406,7 @@ class Watch:
         width = survey.judge.width if survey.ground.supports("attributes") else 2
         most = max(1, self.chunk // width)
         size = min(FIRST if self.stop.seconds is None else FIRST_TIMED, most) if early else most
-        calls = survey.judge.asker.asking.calls
+        calls = survey.judge.probe.client.calls
         calls.between, calls.cancel = self._check_clock, self.stop.cancel
         try:
             stop = None
@@ -498,7 +498,7 @@ def too_early(interrupt: KeyboardInterrupt) -> BaseException:
     return interrupt
 
 
-def measure_noise(asker: ModelProbe, families: Families, seen: int) -> tuple[int, int, int]:
+def measure_noise(probe: ModelProbe, families: Families, seen: int) -> tuple[int, int, int]:
     """Ask families of a noisy model several times; return how many rows got two answers, of how many.
 
     The third number is how many rows that took.
@@ -506,18 +506,18 @@ def measure_noise(asker: ModelProbe, families: Families, seen: int) -> tuple[int
     Raises ``FlakyModel`` where whole answers come again, as of replicas in turn: those have no majority. So they
     do where other batches gave ``seen`` rows another answer, and the same batch always gives the same.
     """
-    rows, decisions, before = families.asked, Decisions(), asker.asking.calls.rows
+    rows, decisions, before = families.asked, Decisions(), probe.client.calls.rows
 
     def ask(turns: int) -> npt.NDArray[Any]:
         # The same rows in the same order: what differs now is the model's own noise.
-        with asker.asking.calls.at_once():
-            return np.stack([decisions.encode(asker.both(rows)[0]) for _ in range(turns)])
+        with probe.client.calls.at_once():
+            return np.stack([decisions.encode(probe.both(rows)[0]) for _ in range(turns)])
 
     codes = ask(TURNS)
     unlike, enough = int((codes[0] != codes[1]).sum()), SEVERAL
     if repeated_pairs(codes) if (codes != codes[0]).any() else 0 < seen < SEVERAL:
         # Where few answers differ, whole answers come again by chance: more of them tell whether too often.
-        turns = affordable(asker, MORE_TURNS, len(rows), PATIENCE)
+        turns = affordable(probe, MORE_TURNS, len(rows), PATIENCE)
         codes = np.concatenate([codes, ask(max(0, turns - TURNS))]) if turns > TURNS else codes
         enough = 1 if turns == MORE_TURNS else SEVERAL
     noise = float((codes != codes[0]).any(axis=0).mean())
@@ -533,7 +533,7 @@ def measure_noise(asker: ModelProbe, families: Families, seen: int) -> tuple[int
             "call again and again, as replicas do that answer in turn; ask one replica only",
             noise,
         )
-    return unlike, len(rows), asker.asking.calls.rows - before
+    return unlike, len(rows), probe.client.calls.rows - before
 
 
 def repeats_for(noise: float, rows: int, width: int) -> int:

@@ -16,7 +16,7 @@ from evenhand.engine.judge import Judge
 from evenhand.errors import DataError, StrategyError
 from evenhand.explanations.shrink import Shrinker, best_of, nearest_people
 from evenhand.runs.pairs import Pair, Positions, choose, pairs_of, records, unlike
-from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.replay import judge_of, probe_of
 from evenhand.runs.run import Run
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.individuals import Individuals, Rows
@@ -232,11 +232,11 @@ def examples(
     >>> example.sentence
     'row 0 of the data with age 29 instead of 33: age 29, sex F: True. The same person with sex M: False.'
     """
-    asker = asker_of(run, model, "eh.examples")
+    probe = probe_of(run, model, "eh.examples")
     for name, value, least in (("n", n, 1), ("rows", rows, 1), ("seed", seed, 0)):
         if not is_int(value) or value < least:
             raise StrategyError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return examples_of(run, judge_of(run, asker, int(rows)), data, int(n), int(seed))
+    return examples_of(run, judge_of(run, probe, int(rows)), data, int(n), int(seed))
 
 
 def examples_of(run: Run, judge: Judge, data: Any, n: int, seed: int, known: Known | None = None) -> Examples:
@@ -347,7 +347,7 @@ def _shrunk(candidates: Candidates, shrinker: Shrinker, people: Encoded | None, 
 
 
 def _centre(run: Run) -> Rows:
-    """The middle of every range, and of nominal attributes the commonest value of the findings; a legal neighbour."""
+    """The middle of every range, and of nominal attributes the commonest value of the findings; a valid neighbour."""
     space = run.space
     rows = run.pairs.individuals("individual", slice(CANDIDATES)).rows
     centre = np.array(
@@ -355,7 +355,7 @@ def _centre(run: Run) -> Rows:
          for j in range(len(space.names))],
         dtype=np.int32,
     )  # fmt: skip
-    if space.legal(centre[None])[0]:
+    if space.valid(centre[None])[0]:
         return centre
     return np.asarray(rows[Distance(space).nearest(centre[None], rows)[0, 0]])
 
@@ -391,7 +391,7 @@ def draft(judge: Judge, shrunk: Shrunk, real: Realism | None, columns: Mapping[s
     judge.limit = None
     families = space.families(Individuals(space, rows=shrunk.rows), judge.seed)
     answer = judge.judge(families)
-    outputs, judged = answer.outputs, _shown(judge.asker.criterion, answer.outputs, answer.verdicts)
+    outputs, judged = answer.outputs, _shown(judge.probe.criterion, answer.outputs, answer.verdicts)
     here = np.arange(len(shrunk.rows))
     rows, others = (families.members(here, place).rows for place in (judged.first, judged.second))
     said = [

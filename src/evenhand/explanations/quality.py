@@ -136,6 +136,6 @@ def _vectors(run: Run) -> Any:
     similar = run.space.similar
     if similar is not None:
         return similar.words, similar.vectors
-    model = None if run.origin is None else run.origin.asker.model
+    model = None if run.origin is None else run.origin.probe.model
     embed: Callable[[list[str]], Any] | None = getattr(model, "word_vectors", None)
     return embed if getattr(model, "has_words", False) else None

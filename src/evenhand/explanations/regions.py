@@ -19,7 +19,7 @@ from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.errors import StrategyError
 from evenhand.explanations.rule_search import Refiner, information, propose
 from evenhand.explanations.rules import Rule, Source, within
-from evenhand.runs.replay import asker_of, judge_of
+from evenhand.runs.replay import judge_of, probe_of
 from evenhand.runs.run import Run
 from evenhand.spaces.individuals import Individuals
 
@@ -74,7 +74,7 @@ class Region:
     outside: Rate
     """Of fresh individuals who do not."""
     support: float
-    """The share of legal individuals who meet the rule."""
+    """The share of valid individuals who meet the rule."""
     data_support: float | None
     """The share of the data's rows that do; None without data."""
     p_value: float
@@ -97,7 +97,7 @@ class Region:
         elsewhere = f", against {self.outside.words} elsewhere" if self.outside.samples else ""
         return (
             f"{self.words}: {self.inside.words} of such individuals are treated differently{elsewhere}. They are "
-            f"{percent(self.support)} of all legal individuals{real}."
+            f"{percent(self.support)} of all valid individuals{real}."
         )
 
     def contains(self, frame: Any) -> npt.NDArray[np.bool_]:
@@ -264,14 +264,14 @@ def regions(
     >>> found[0].words, found[0].rate, found[0].outside.rate
     ('hours >= 45 and married', 1.0, 0.0)
     """
-    asker = asker_of(run, model, "eh.regions")
+    probe = probe_of(run, model, "eh.regions")
     check_seed(seed, StrategyError)
     check_confidence(confidence, StrategyError)
     for name, value, least in (("max_regions", max_regions, 1), ("samples", samples, LEAST), ("rows", rows, LEAST)):
         check_int(name, value, StrategyError, least)
     real = None if data is None else run.space.encode(data).individuals
     search = Search(
-        run, judge_of(run, asker, int(rows)), Source(run.space, int(seed)), float(confidence), int(max_regions)
+        run, judge_of(run, probe, int(rows)), Source(run.space, int(seed)), float(confidence), int(max_regions)
     )
     return search.result(int(samples), real)
 
@@ -447,9 +447,9 @@ def interactions(judge: Judge, source: Source, unfair: Individuals, confidence: 
         rows = np.repeat(people.rows[None], len(columns), axis=0)
         for i, j in enumerate(columns):
             rows[i, :, j] = source.stream().below(int(space.sizes[j]), "anew", np.arange(len(people)), 0)
-        legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
-        able, still = judge.judged(space.individuals(rows[legal]))
-        of = np.nonzero(legal)[0]
+        valid = space.valid(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
+        able, still = judge.judged(space.individuals(rows[valid]))
+        of = np.nonzero(valid)[0]
         ended = np.bincount(of[able & ~still], minlength=len(columns))
         asked = np.bincount(of[able], minlength=len(columns))
         low, high = clopper_pearson(ended, asked, confidence)

@@ -148,20 +148,20 @@ class Source:
         return Stream(int(self._base.bits("sample", self._number, 0)[0] >> np.uint64(1)))
 
     def everybody(self, n: int) -> Individuals:
-        """Draw uniform legal individuals."""
-        return self.space.sampler.deal(self.stream(), 0, n, repeats=True)[0]
+        """Draw uniform valid individuals."""
+        return self.space.sampler.draw(self.stream(), 0, n, repeats=True)[0]
 
     def outside(self, rules: list[Rule], n: int) -> Individuals:
-        """Draw uniform legal individuals who meet none of the rules; fewer where there are hardly any."""
+        """Draw uniform valid individuals who meet none of the rules; fewer where there are hardly any."""
         stream, start, parts, found = self.stream(), 0, [], 0
         while found < n and start < TRIES * n:
-            people, start = self.space.sampler.deal(stream, start, n, repeats=True)
+            people, start = self.space.sampler.draw(stream, start, n, repeats=True)
             parts.append(people[np.flatnonzero(~within(rules, people))][: n - found])
             found += len(parts[-1])
         return Individuals.join(parts)
 
     def inside(self, rule: Rule, n: int, without: list[Rule] | None = None) -> Individuals:
-        """Draw uniform legal individuals who meet a rule, and none of some others; fewer where there are hardly any."""
+        """Draw uniform valid individuals who meet a rule, and none of some others; fewer where there are hardly any."""
         stream, start, parts, found = self.stream(), 0, [], 0
         choices = [_allowed(rule, digit) for digit in self.space.sampler.digits]
         possible = all(choice is None or len(choice) for choice in choices)
@@ -169,7 +169,7 @@ class Source:
             rows = self._draw(choices, stream, np.arange(start, start + n))
             start += n
             if self.space.sampler.rejects:
-                rows = rows[self.space.legal(rows)]
+                rows = rows[self.space.valid(rows)]
             people = self.space.individuals(rows)
             parts.append(people[np.flatnonzero(~within(without or [], people))][: n - found])
             found += len(parts[-1])

@@ -1,6 +1,6 @@
 """Shrinks findings: the least change of a real person that is still discriminatory.
 
-For each finding and real person near it, the result is an individual of the space, legal and treated differently (the
+For each finding and real person near it, the result is an individual of the space, valid and treated differently (the
 model was asked), who differs from the person in as few attributes as possible, and by as little. In a small space every
 individual is compared, and nobody is nearer. In a larger one the finding is a first answer; better ones are looked for
 among the person with parts of the finding's differences, then among changes of one attribute, of two and of three, and
@@ -91,7 +91,7 @@ class Shrinker:
     def _nearest(self, people: Rows) -> Rows | None:
         """Ask everybody, and take the nearest; None where the rows do not suffice for it."""
         rows = self.space.coding.rows(np.arange(self.space.coding.total))
-        rows = rows[self.space.legal(rows)]
+        rows = rows[self.space.valid(rows)]
         everybody = self.space.individuals(rows)
         if len(np.unique(everybody.keys)) > self._room(1):
             return None
@@ -136,11 +136,11 @@ class Shrinker:
         return max(0, self.judge.limit - self.judge.rows) // (self.judge.cost * part)
 
     def _better(self, person: Rows, now: float, rows: Rows) -> Rows:
-        """Legal candidates that are nearer than what is known, nearest first; of equals the smallest codes."""
+        """Valid candidates that are nearer than what is known, nearest first; of equals the smallest codes."""
         order = self.distance.order(rows, person)
         rows, order = rows[order < now - 1e-9], order[order < now - 1e-9]
-        legal = self.space.legal(rows)
-        rows, order = rows[legal], order[legal]
+        valid = self.space.valid(rows)
+        rows, order = rows[valid], order[valid]
         return rows[np.lexsort([*rows.T[::-1], np.round(order, 9)])]
 
     def _subsets(self, person: Rows, finding: Rows) -> Rows:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._validate import check_choice, check_int, check_number
 from evenhand.errors import FLIP, FOR_TEXTS, KOSEI, ModelError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Input: TypeAlias = Literal["frame", "array", "text"]
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
+Codes: TypeAlias = npt.NDArray[np.int64]
 Rows: TypeAlias = "pd.DataFrame | Floats | list[str]"
 
 
@@ -31,43 +33,44 @@ class Model(ABC):
     Attributes
     ----------
     name : str
-        For people to read.
+        The name in reports.
     input : {"frame", "array", "text"}
         What `labels` and `scores` receive: a pandas frame with the user's own values, a C-ordered float64
         array in the space's column order, or a list of texts.
     columns : tuple of str or None
         The names that the model was fitted on, where known. Other columns are dropped before it is called.
     has_scores : bool
-        Whether `scores` may be asked. What a callable returns is not known before it is called: it says yes.
+        Whether the model has scores. True for a callable, whose answers are not known before it is called.
     regression : bool
         The answers are numbers, not decisions.
     decides : bool
-        ``decide(scores(X))`` is what ``labels(X)`` would say (ties within a rounding error aside): one call
-        serves both questions.
+        ``decide(scores(X))`` equals ``labels(X)`` (except for ties within rounding), so that one call is enough
+        for both.
     classes : array or None
-        The labels that the score columns stand for, where known.
+        The labels of the score columns, where known.
     threshold : float or None
         Decide for the second class where its score is at least this.
     timeout : float or None
         Seconds that one call may take.
     batch_size : int or None
-        The most rows of one call, where the user says nothing else; None: calls grow as long as they are short.
+        The most rows in one call; None: calls grow as long as they are fast.
     calls_at_once : int
-        How many calls the model takes at the same time, from several threads. Stated only; calls are made one by one.
+        How many calls the model can take at the same time, from several threads. For information only: calls are
+        made one by one.
     row_cost : float
-        What asking one row costs, in a unit of your own, such as a price; 0 where it costs time alone. Stated only.
+        What one row costs, in a unit of your own, such as a price. For information only.
     call_size : int or None
-        How many rows a call had when the model was last asked; the next question begins with as many.
+        The number of rows per call that was reached last; the next calls start with it.
     gradient_source : str or None
-        How `gradients` come about ("autograd", "closed form"), for people to read; None where there are none.
+        How `gradients` are computed ("autograd", "closed form"); None where there are none.
     has_words : bool
-        Whether `word_vectors` and `word_gradients` may be asked.
+        Whether the model has `word_vectors` and `word_gradients`.
     words : list of str or None
-        The words that the model knows, where it tells: similar words are found among these.
+        The words that the model knows, where known. Similar words are chosen from these.
     source : object
         What was wrapped: the estimator, the booster, the function.
     sha256 : str or None
-        The hash of the file that the model was read from, where it was read from one.
+        The hash of the file that the model was loaded from.
 
     Examples
     --------
@@ -109,25 +112,25 @@ class Model(ABC):
         del X
         raise ModelError(f"{self.name} gives labels only, no scores", remedy=("use ", FLIP))
 
-    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
+    def gradients(self, X: Rows, classes: Codes) -> Floats:
         """Differentiate each row's loss by each of its columns: an array of the shape of ``X``.
 
-        The loss is the cross-entropy of the class that ``classes`` names for the row, as a column of the scores
-        (where a row has a single score: 1 for what it speaks for, 0 for the other).
+        The loss is the cross-entropy of the row's class, which ``classes`` gives as a column of the scores (where a
+        row has a single score: 1 for the class that it is the score of, 0 for the other).
         """
         del X, classes
         raise ModelError(f"{self.name} gives no gradients", remedy=("use ", KOSEI, ", which needs labels only"))
 
     def word_vectors(self, words: Sequence[str]) -> Floats:
-        """Return the vector by which the model knows each word, one row per word."""
+        """Return the embedding of each word, one row per word."""
         del words
         raise self._no_words()
 
-    def word_gradients(self, texts: Texts, classes: npt.NDArray[np.int64]) -> Floats:
+    def word_gradients(self, texts: Texts, classes: Codes) -> Floats:
         """Differentiate each text's loss by the vector of each of its words: one row for each of ``texts.words``.
 
-        The loss is the cross-entropy of the class that ``classes`` names for the text. A word that the model does not
-        see, as one behind the end of what it reads, has zeros.
+        The loss is the cross-entropy of the text's class. Words that the model does not see, because it reads only the
+        beginning of a text, have zeros.
         """
         del texts, classes
         raise self._no_words()
@@ -154,19 +157,23 @@ class Model(ABC):
         chosen = self.choose(scores)
         return np.take(self.classes, chosen) if self.classes is not None and named else chosen
 
-    def choose(self, scores: Floats) -> npt.NDArray[np.int64]:
-        """Name the score column that each row decides for; of a single score, 1 for what it speaks for and 0 else."""
+    def choose(self, scores: Floats) -> Codes:
+        """Return the score column that each row decides for; with a single score, 1 for its class and 0 otherwise."""
         width = scores.shape[1]
         if self.threshold is not None:
             if width > 2:
-                raise ModelError(f"{self.name} gives {width} scores a row; a threshold needs one or two. Leave it out.")
+                raise ModelError(
+                    f"needs one or two scores a row; {self.name} gives {width}",
+                    parameter="threshold",
+                    remedy="leave it out",
+                )
             return (scores[:, -1] >= self.threshold).astype(np.int64)
         if width == 1 and (self.classes is None or len(self.classes) > 1):
             return (scores[:, 0] > 0).astype(np.int64)
         if width == 2:
-            # The same as argmax, which is slow at short rows.
+            # The same as argmax, which is slow on short rows.
             return (scores[:, 1] > scores[:, 0]).astype(np.int64)
-        highest: npt.NDArray[np.int64] = scores.argmax(axis=1)
+        highest: Codes = scores.argmax(axis=1)
         return highest
 
     def with_options(
@@ -178,7 +185,7 @@ class Model(ABC):
         name: str | None = None,
         batch_size: int | None = None,
     ) -> Self:
-        """Return this model with the options that are not None put in; the model itself stays as it is."""
+        """Return a copy of this model with the options that are not None."""
         options = {
             "threshold": threshold, "input": input, "timeout": timeout, "name": name, "batch_size": batch_size
         }  # fmt: skip
@@ -195,34 +202,44 @@ class Model(ABC):
         return changed
 
     def check(self) -> None:
-        """Raise ModelError where an option makes no sense for this model; adapters add what they know."""
-        if self.input not in ("frame", "array", "text"):
-            raise ModelError(f'input={self.input!r}: a model takes "frame", "array" or "text".')
+        """Raise ModelError where an option does not fit this model; adapters add checks of their own."""
+        check_choice("input", self.input, ("frame", "array", "text"), ModelError)
         if self.input != "frame" and self.columns is not None:
-            raise ModelError(f'{self.name} was fitted on named columns. Leave out input="{self.input}".')
-        if self.timeout is not None and not (_is_number(self.timeout) and self.timeout > 0):
-            raise ModelError(f"timeout={self.timeout!r}: give a positive number of seconds, or None for no limit.")
-        rows = self.batch_size
-        if rows is not None and (not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1):
-            raise ModelError(f"batch_size={rows!r}: give a whole number of at least 1, or None.")
-        calls = self.calls_at_once
-        if not isinstance(calls, (int, np.integer)) or isinstance(calls, bool) or calls < 1:
-            raise ModelError(f"calls_at_once={calls!r}: give a whole number of at least 1.")
-        if not _is_number(self.row_cost) or self.row_cost < 0:
-            raise ModelError(f"row_cost={self.row_cost!r}: give a number of at least 0.")
+            raise self._wrong_input('must be "frame": {} was fitted on named columns')
+        if self.timeout is not None:
+            check_number("timeout", self.timeout, ModelError, above=0, remedy="leave it out for no limit")
+        if self.batch_size is not None:
+            check_int("batch_size", self.batch_size, ModelError, 1, remedy="leave it out to let calls grow")
+        check_int("calls_at_once", self.calls_at_once, ModelError, 1)
+        check_number("row_cost", self.row_cost, ModelError, 0)
         if self.threshold is None:
             return
-        if not _is_number(self.threshold):
-            raise ModelError(f"threshold={self.threshold!r}: give a finite number, such as 0.5.")
+        check_number("threshold", self.threshold, ModelError, remedy="give a finite number, such as 0.5")
         if not self.has_scores:
-            raise ModelError(f"{self.name} gives labels only, no scores to put a threshold on. Leave threshold out.")
-        if self.classes is not None and len(self.classes) != 2:
             raise ModelError(
-                f"{self.name} knows {len(self.classes)} classes; a threshold needs two. Leave threshold out."
+                f"needs scores; {self.name} gives labels only", parameter="threshold", remedy="leave it out"
+            )
+        if self.classes is not None and len(self.classes) != 2:
+            problem = f"needs two classes; {self.name} knows {len(self.classes)}"
+            raise ModelError(problem, parameter="threshold", remedy="leave it out")
+
+    def _wrong_input(self, problem: str, remedy: str = "leave it out") -> ModelError:
+        return ModelError(problem.format(self.name), parameter="input", value=self.input, remedy=remedy)
+
+    def _check_probability(self) -> None:
+        """Raise where the threshold is no probability."""
+        if self.threshold is not None:
+            check_number(
+                "threshold",
+                self.threshold,
+                ModelError,
+                0,
+                1,
+                remedy=f"choose a probability: {self.name} gives probabilities",
             )
 
     def unread(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Name the columns of the space that never reach the decision, as far as the model tells.
+        """Return the columns of the space that the model is known not to use.
 
         >>> class Rule(Model):
         ...     columns = ("hours",)
@@ -235,16 +252,39 @@ class Model(ABC):
         return () if self.columns is None else tuple(name for name in names if name not in self.columns)
 
     def pick(self, X: Any) -> Any:
-        """Return the rows with the columns that the model knows, in the order that it knows them."""
+        """Return the rows with the columns that the model was fitted on, in its order."""
         if self.columns is None or isinstance(X, (np.ndarray, list)) or tuple(X.columns) == self.columns:
             return X
-        missing = [column for column in self.columns if column not in X.columns]
-        if missing:
-            raise ModelError(
-                f"{self.name} was fitted on columns that it is not given: {some(missing)}.\n"
-                f"It is given {some(list(X.columns))}. Add the missing ones to the space."
-            )
-        return X[list(self.columns)]
+        return X[list(require_columns(self.name, self.columns, X.columns))]
+
+
+class Fitted(NamedTuple):
+    """What a model was fitted on."""
+
+    input: Input
+    columns: tuple[str, ...] | None = None
+    prepare: Callable[[Any], Any] | None = None
+    """Makes rows with these columns acceptable to the model; None where they are already."""
+
+
+def package_of(model: Any) -> str:
+    """Return the top-level package of a model's class.
+
+    >>> package_of([1])
+    'builtins'
+    """
+    return type(model).__module__.partition(".")[0]
+
+
+def require_columns(name: str, wanted: Sequence[str], given: Iterable[str]) -> Sequence[str]:
+    """Return the wanted columns; raise where some are missing."""
+    found = list(given)
+    if missing := [column for column in wanted if column not in found]:
+        raise ModelError(
+            f"{name} needs the columns {some(missing)}, but is given {some(found)}",
+            remedy="add the missing ones to the space",
+        )
+    return wanted
 
 
 def some(names: list[Any], most: int = 8) -> str:
@@ -255,8 +295,3 @@ def some(names: list[Any], most: int = 8) -> str:
     """
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def _is_number(value: Any) -> bool:
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return number and math.isfinite(value)

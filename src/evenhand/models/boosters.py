@@ -1,4 +1,7 @@
-"""The native models of XGBoost, LightGBM and CatBoost; their scikit-learn classes are plain estimators."""
+"""XGBoost, LightGBM and CatBoost: what their models were fitted on, and their native models.
+
+Their scikit-learn classes are `EstimatorModel`. Nothing here imports a package before it is needed.
+"""
 
 from __future__ import annotations
 
@@ -10,55 +13,40 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.models.base import Array, Floats, Input, Model, Rows
-from evenhand.models.fitted import fitted_on, package_of
+from evenhand.errors import ModelError, NotFitted
+from evenhand.models.base import Array, Fitted, Floats, Input, Model, Rows, package_of, require_columns, some
 
-Kind = Literal["probability", "margin", "rows", "labels", "number"]
-"""What a native model answers: the probability of class 1, a decision value for it, one score per class,
-labels, or a number that is no decision."""
-
+BOOSTERS = frozenset({"xgboost", "lightgbm", "catboost"})
 _NATIVE = frozenset({("xgboost", "Booster"), ("lightgbm", "Booster"), ("catboost", "CatBoost")})
+_NUMBERS = "iufb"
+
+
+def is_native(model: Any) -> bool:
+    """Whether a model is a native booster."""
+    return (package_of(model), type(model).__name__) in _NATIVE
 
 
 @dataclass(frozen=True)
 class Native:
-    """How a native model is asked, read off its objective."""
+    """How a native model is asked, inferred from its objective."""
 
-    kind: Kind
+    kind: Literal["probability", "margin", "rows", "labels", "number"]
+    """What it returns: the probability of class 1, a decision value, one score per class, labels, or a number."""
     predict: Callable[[Any], Any]
     classes: Array | None = None
     label: Callable[[Any], Any] | None = None
-    """Asks for labels, where these are more than the class with the highest score."""
+    """Returns labels, where these are more than the class with the highest score."""
     decides: bool = True
 
 
-def is_native(model: Any) -> bool:
-    """Tell native boosters from everything else.
-
-    >>> is_native(print)
-    False
-    """
-    return (package_of(model), type(model).__name__) in _NATIVE
-
-
 class BoosterModel(Model):
-    """A native booster. Its objective says whether its answers are probabilities, labels or numbers.
-
-    Examples
-    --------
-    >>> import lightgbm
-    >>> X, y = np.arange(40.0).reshape(-1, 1), np.arange(40) >= 20
-    >>> data = lightgbm.Dataset(X, y)
-    >>> booster = lightgbm.train({"objective": "binary", "verbose": -1, "min_data_in_leaf": 1}, data, 5)
-    >>> BoosterModel(booster).labels(X[[0, 39]]).tolist()
-    [0, 1]
-    """
+    """A native booster, whose objective says whether it returns probabilities, labels or numbers."""
 
     def __init__(self, booster: Any, *, input: Input | None = None) -> None:
         package = package_of(booster)
         self.source = booster
         self.name = f"{package}.{type(booster).__name__}"
-        fitted = fitted_on(booster)
+        fitted = fitted_booster(booster)
         self.input, self.columns, self._prepare = input or fitted.input, fitted.columns, fitted.prepare
         self._native = _INSPECT[package](booster)
         self.classes = self._native.classes
@@ -87,6 +75,16 @@ class BoosterModel(Model):
         return rows if self._prepare is None else self._prepare(rows)
 
 
+def fitted_booster(model: Any) -> Fitted:
+    """Return what a booster, native or in a scikit-learn class, was fitted on."""
+    package = package_of(model)
+    if package == "xgboost":
+        return _fitted_xgboost(model.get_booster() if hasattr(model, "get_booster") else model)
+    if package == "lightgbm":
+        return _fitted_lightgbm(model.booster_ if hasattr(model, "booster_") else model)
+    return _fitted_catboost(model)
+
+
 def _inspect_xgboost(booster: Any) -> Native:
     learner = json.loads(booster.save_config())["learner"]
     objective = learner["objective"]["name"]
@@ -98,22 +96,55 @@ def _inspect_xgboost(booster: Any) -> Native:
     if objective == "multi:softprob":
         return Native("rows", predict, np.arange(int(learner["learner_model_param"]["num_class"])))
     if objective in ("multi:softmax", "binary:hinge"):
-        return Native("labels", predict, label=partial(_whole, predict))
+        return Native("labels", predict, label=partial(_as_integers, predict))
     return Native("number", predict)
 
 
 def _predict_xgboost(booster: Any, in_place: bool, X: Any) -> Any:
     if in_place:
-        # Without a DMatrix in between, which takes longer to build than a small model to answer.
+        # Building a DMatrix takes longer than a small model takes to answer.
         return booster.inplace_predict(X)
     import xgboost
 
     return booster.predict(xgboost.DMatrix(X, enable_categorical=True))
 
 
-def _whole(predict: Callable[[Any], Any], X: Any) -> Array:
-    # XGBoost gives its labels 0, 1, 2 as floats.
+def _as_integers(predict: Callable[[Any], Any], X: Any) -> Array:
+    # XGBoost returns its labels 0, 1, 2 as floats.
     return np.asarray(predict(X)).astype(np.int64)
+
+
+def _fitted_xgboost(booster: Any) -> Fitted:
+    if booster.feature_names is None:
+        return Fitted("array")
+    names = tuple(booster.feature_names)
+    kinds = booster.feature_types or [""] * len(names)
+    nominal = tuple(name for name, kind in zip(names, kinds, strict=True) if kind == "c")
+    # Since 3.1 a booster holds its categories and matches new ones with them by value.
+    categories = getattr(booster, "get_categories", None)
+    known = categories is not None and not categories().empty()
+    return Fitted("frame", names, XgboostFrame(nominal, known) if nominal else None)
+
+
+@dataclass(frozen=True)
+class XgboostFrame:
+    """Gives the columns that XGBoost learned as categories the pandas dtype that it requires."""
+
+    nominal: tuple[str, ...]
+    known: bool
+
+    def __call__(self, frame: Any) -> Any:
+        """Return the frame with category columns."""
+        dtypes = frame.dtypes
+        if self.known:
+            lacking = [name for name in self.nominal if dtypes[name].name != "category"]
+            return frame.astype(dict.fromkeys(lacking, "category")) if lacking else frame
+        if texts := [name for name in self.nominal if dtypes[name].kind not in _NUMBERS]:
+            raise ModelError(
+                f"this XGBoost model does not store the categories of {some(texts)}, and would mix them up",
+                remedy="train it again with XGBoost 3.1 or newer, or encode these columns as numbers",
+            )
+        return frame
 
 
 def _inspect_lightgbm(booster: Any) -> Native:
@@ -125,21 +156,91 @@ def _inspect_lightgbm(booster: Any) -> Native:
     return Native("number", booster.predict)
 
 
+def _fitted_lightgbm(booster: Any) -> Fitted:
+    names = tuple(booster.feature_name())
+    if names == tuple(f"Column_{place}" for place in range(len(names))):
+        return Fitted("array")
+    categories = tuple(tuple(part) for part in booster.pandas_categorical or ())
+    # In-process and loaded boosters keep the positions of their categories under different names.
+    places = booster.params.get("categorical_column", booster.params.get("categorical_feature"))
+    if not isinstance(places, list) or len(places) != len(categories):
+        places = []
+    # LightGBM writes "age_in_years" for "age in years". The space's own name is found when a frame is seen.
+    underlined = any("_" in name for name in names)
+    if not categories and not underlined:
+        return Fitted("frame", names)
+    prepare = LightgbmFrame(names, categories, tuple(map(int, places)))
+    return Fitted("frame", None if underlined else names, prepare)
+
+
+@dataclass(frozen=True)
+class LightgbmFrame:
+    """Finds LightGBM's columns in a frame, and restores the categories of the training."""
+
+    names: tuple[str, ...]
+    categories: tuple[tuple[Any, ...], ...]
+    places: tuple[int, ...]
+
+    def has(self, name: str) -> bool:
+        """Whether LightGBM knows a column, which it writes with underscores for spaces."""
+        return name in self.names or name.replace(" ", "_") in self.names
+
+    def __call__(self, frame: Any) -> Any:
+        """Return the frame with LightGBM's columns in its order, categories where it expects them."""
+        import pandas as pd
+
+        own = {str(column).replace(" ", "_"): column for column in frame.columns}
+        own.update((column, column) for column in frame.columns)
+        frame = frame[[own[name] for name in require_columns("the LightGBM model", self.names, own)]]
+        dtypes = list(frame.dtypes)
+        # The places of ordered categories are not stored; then every column that is not numeric is a category.
+        places = self.places or [place for place, kind in enumerate(dtypes) if kind.kind not in _NUMBERS]
+        if len(places) != len(self.categories):
+            return frame
+        changes = {
+            frame.columns[place]: pd.CategoricalDtype(list(categories))
+            for place, categories in zip(places, self.categories, strict=True)
+            if dtypes[place].name != "category"
+        }
+        return frame.astype(changes) if changes else frame
+
+
 def _inspect_catboost(model: Any) -> Native:
     if not len(model.classes_):
         return Native("number", model.predict)
-    return Native(
-        "rows",
-        partial(model.predict, prediction_type="Probability"),
-        np.asarray(model.classes_),
-        partial(model.predict, prediction_type="Class"),
-        catboost_decides(model),
-    )
+    probability = partial(model.predict, prediction_type="Probability")
+    label = partial(model.predict, prediction_type="Class")
+    return Native("rows", probability, np.asarray(model.classes_), label, catboost_decides(model))
 
 
 def catboost_decides(model: Any) -> bool:
-    """Tell whether a CatBoost model decides for the likeliest class; it may hold a threshold of its own."""
+    """Whether a CatBoost model decides for the likeliest class; it may hold a threshold of its own."""
     return float(model.get_metadata().get("binclass_probability_threshold", 0.5)) == 0.5
+
+
+def _fitted_catboost(model: Any) -> Fitted:
+    if not model.is_fitted():
+        raise NotFitted(f"{type(model).__name__} is not fitted", remedy="call fit or load_model first, then wrap it")
+    names = tuple(model.feature_names_)
+    if names != tuple(str(place) for place in range(len(names))):
+        return Fitted("frame", names)
+    nominal = tuple(model.get_cat_feature_indices())
+    return Fitted("array", None, CatboostArray(nominal) if nominal else None)
+
+
+@dataclass(frozen=True)
+class CatboostArray:
+    """Gives CatBoost integers in the columns that it learned as categories: it takes no floats there."""
+
+    nominal: tuple[int, ...]
+
+    def __call__(self, X: Any) -> Any:
+        """Return rows that CatBoost accepts; frames are left alone."""
+        if not isinstance(X, np.ndarray):
+            return X
+        rows = X.astype(object)
+        rows[:, self.nominal] = X[:, self.nominal].astype(np.int64)
+        return rows
 
 
 _INSPECT: dict[str, Callable[[Any], Native]] = {

@@ -1,9 +1,9 @@
 """Gradients of linear classifiers and networks of scikit-learn, in closed form.
 
-A linear classifier is a network without hidden layers, and affine steps before either (scalers, projections) melt
-into its first layer. So there is one form for all of them: layers, an activation between them, and a loss at the end.
+A linear classifier is a network without hidden layers, and affine steps before either (scalers, projections) are
+folded into its first layer. So there is one form for all of them: layers, an activation between them, and a loss.
 
-Nothing here imports a package: it is told from the names of classes what they compute.
+Nothing here imports scikit-learn: estimators are recognised by the names of their classes.
 """
 
 from __future__ import annotations
@@ -14,72 +14,40 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from evenhand.models.base import Floats, Rows
-from evenhand.models.fitted import package_of
+from evenhand.models.base import Codes, Floats, Rows, package_of
+from evenhand.models.outputs import slopes
 
-Codes: TypeAlias = npt.NDArray[np.int64]
 Layer: TypeAlias = tuple[Floats, Floats]
 Loss: TypeAlias = Callable[[Floats, Codes], Floats]
 """From the values of the last layer, and a class for each row, to the derivative of the loss by these values."""
 
 _LINEAR = frozenset(
-    {
-        "LinearDiscriminantAnalysis",
-        "LinearSVC",
-        "LogisticRegression",
-        "LogisticRegressionCV",
-        "PassiveAggressiveClassifier",
-        "Perceptron",
-        "RidgeClassifier",
-        "RidgeClassifierCV",
-        "SGDClassifier",
-    }
+    {"LinearDiscriminantAnalysis", "LinearSVC", "LogisticRegression", "LogisticRegressionCV", "Perceptron"}
+    | {"PassiveAggressiveClassifier", "RidgeClassifier", "RidgeClassifierCV", "SGDClassifier"}
 )
 _AFFINE = frozenset(
-    {
-        "IncrementalPCA",
-        "MaxAbsScaler",
-        "MinMaxScaler",
-        "PCA",
-        "RobustScaler",
-        "SelectKBest",
-        "SelectPercentile",
-        "StandardScaler",
-        "TruncatedSVD",
-        "VarianceThreshold",
-    }
+    {"IncrementalPCA", "MaxAbsScaler", "MinMaxScaler", "PCA", "RobustScaler", "SelectKBest", "SelectPercentile"}
+    | {"StandardScaler", "TruncatedSVD", "VarianceThreshold"}
 )
-# Far from the origin, the difference that a step of one makes would drown in rounding. For an affine map no step is
+# Far from the origin, the difference that a step of one makes would be lost in rounding. For an affine map no step is
 # too long, and dividing by a power of two is exact.
 _STEP = 2.0**20
 PIECE, FEWEST = 112 * 1024, 256
-"""Bytes that one layer's values may take, because the system hands out larger pieces of memory slowly, and rows that
-are always taken together."""
+"""Bytes for the values of one layer, since larger blocks of memory are slow to get, and the fewest rows at once."""
 
 
 def derive(estimator: Any) -> ClosedForm | None:
-    """Find the closed form of a fitted estimator's gradients.
+    """Return the closed form of a fitted estimator's gradients, or None where there is none.
 
     There is one for linear classifiers and for `MLPClassifier`, alone, behind affine steps of a pipeline, and as
     the best of a search.
 
-    The loss is the cross-entropy, -log p, of the class that is named for the row. Where the classifier learns to
-    give probabilities, p is what ``predict_proba`` says: logistic and discriminant models, networks, and
-    `SGDClassifier` with ``loss="log_loss"``, which for more than two classes divides a logistic function of each
-    decision value by the sum of them. Elsewhere p is the softmax of the decision values or, for two classes, the
-    logistic function of the one value: support vectors, ridges, and `SGDClassifier` with any other loss.
-
-    Parameters
-    ----------
-    estimator
-        A fitted estimator, pipeline or search.
-
-    Returns
-    -------
-    ClosedForm or None
-        None where no closed form is known.
+    The loss is the cross-entropy, -log p, of the row's class. Where the classifier learns to give probabilities, p is
+    that of ``predict_proba``: logistic and discriminant models, networks, and `SGDClassifier` with
+    ``loss="log_loss"``, which for more than two classes divides a logistic function of each decision value by the sum
+    of them. Elsewhere p is the softmax of the decision values or, for two classes, the logistic function of the one
+    value: support vectors, ridges, and `SGDClassifier` with any other loss.
 
     Examples
     --------
@@ -87,7 +55,7 @@ def derive(estimator: Any) -> ClosedForm | None:
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
     >>> form = derive(LogisticRegression().fit(X, y))
-    >>> form(X, y).round(2).tolist()  # of either class, those near the boundary are the least certain
+    >>> form(X, y).round(2).tolist()  # in either class, those near the boundary are the least certain
     [[0.18], [0.37], [-0.37], [-0.18]]
     >>> derive(DecisionTreeClassifier().fit(X, y)) is None
     True
@@ -116,13 +84,13 @@ class ClosedForm:
     loss: Loss
 
     def __call__(self, X: Rows, classes: Codes) -> Floats:
-        """Return the gradients of the losses of these rows, a column for each of theirs."""
+        """Return the gradients of the losses of these rows, by their columns."""
         activations = [self.activation] * (len(self.layers) - 1)
-        return differentiate(_floats(X), self._melted, activations, self.loss, classes)
+        return differentiate(_floats(X), self._folded, activations, self.loss, classes)
 
     @cached_property
-    def _melted(self) -> tuple[Layer, ...]:
-        # Not before the first question: with very many columns it takes a while, and most audits never ask.
+    def _folded(self) -> tuple[Layer, ...]:
+        # Not before the first use: with very many columns it takes a while, and most audits never need it.
         if not self.steps:
             return self.layers
         (weights, bias), *others = self.layers
@@ -133,21 +101,10 @@ class ClosedForm:
 def differentiate(
     rows: Floats, layers: Sequence[Layer], activations: Sequence[str], loss: Loss, classes: Codes
 ) -> Floats:
-    """Push rows through layers, and the derivative of their loss back to their columns.
+    """Push rows through layers (weights and bias), and the derivative of their loss back to their columns.
 
-    Parameters
-    ----------
-    rows
-        What the first layer takes.
-    layers
-        Weights, one column for each output, and bias.
-    activations
-        What stands between one layer and the next: identity, logistic, tanh or relu.
-    loss, classes
-        The loss, and the class of each row.
+    ``activations`` stand between one layer and the next: identity, logistic, tanh or relu.
 
-    Examples
-    --------
     >>> layers = [(np.array([[2.0]]), np.array([1.0])), (np.array([[3.0]]), np.array([0.0]))]
     >>> one = lambda values, classes: np.ones_like(values)
     >>> differentiate(np.array([[1.0], [-1.0]]), layers, ["relu"], one, np.array([0, 0])).tolist()
@@ -180,7 +137,7 @@ def _differentiate(
 
 
 def _chain(estimator: Any) -> list[Any]:
-    """List what rows go through, with pipelines and searches unpacked."""
+    """List the steps that rows go through, with pipelines and searches unpacked."""
     if estimator is None or isinstance(estimator, str):  # None and "passthrough" are steps that do nothing
         return []
     if package_of(estimator) == "sklearn":
@@ -197,7 +154,7 @@ def _is_affine(step: Any) -> bool:
 
 
 def _affine(steps: Sequence[Any]) -> Layer:
-    """Ask fitted affine steps for the matrix and the shift that they amount to."""
+    """Return the matrix and the shift that fitted affine steps amount to."""
     width = steps[0].n_features_in_
     rows: Any = np.vstack([np.zeros(width), np.eye(width) * _STEP])
     names = getattr(steps[0], "feature_names_in_", None)
@@ -224,59 +181,47 @@ def _linear_loss(final: Any, width: int) -> Loss | None:
         return None
     one_vs_rest = getattr(final, "loss", None) == "log_loss"
     if type(final).__name__.startswith("LogisticRegression"):
-        # Before version 1.8, models could be told how to make probabilities. Newer ones ignore what old files say.
-        told = final.get_params(deep=False).get("multi_class")
-        if told == "multinomial" and width == 1:
-            return _twofold
-        one_vs_rest = told == "ovr" or (told is not None and told != "multinomial" and final.solver == "liblinear")
-    if width == 1:
-        return _logistic
-    return _normalised if one_vs_rest else _softmax
+        # Before version 1.8, this was a parameter. Newer versions ignore it in old files.
+        multi_class = final.get_params(deep=False).get("multi_class")
+        if multi_class == "multinomial" and width == 1:
+            return _symmetric
+        one_vs_rest = multi_class == "ovr" or (
+            multi_class is not None and multi_class != "multinomial" and final.solver == "liblinear"
+        )
+    return _normalised if one_vs_rest and width > 1 else _cross_entropy
 
 
 def _network(final: Any) -> tuple[list[Layer], str, Loss | None]:
     layers = [(_floats(weights), _floats(bias)) for weights, bias in zip(final.coefs_, final.intercepts_, strict=True)]
-    # The logistic function at the end of several outputs is for several labels at once.
-    loss = {("logistic", True): _logistic, ("softmax", False): _softmax}.get(
-        (final.out_activation_, final.n_outputs_ == 1)
-    )
-    return layers, final.activation, loss
+    # A logistic function at the end of several outputs is for several labels at once.
+    known = (final.out_activation_, final.n_outputs_ == 1) in (("logistic", True), ("softmax", False))
+    return layers, final.activation, _cross_entropy if known else None
 
 
 def _floats(values: Any) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
-def _logistic(values: Floats, classes: Codes) -> Floats:
-    # Not p - 1 but -(1 - p), and likewise below: a row far on its own side keeps a small gradient, not a zero.
-    sign = _floats(1 - 2 * classes)[:, np.newaxis]
-    return sign * np.exp(_log_logistic(sign * values))
+def _cross_entropy(values: Floats, classes: Codes) -> Floats:
+    """For the logistic function of a single value, else the softmax."""
+    return (
+        slopes(values[:, 0], classes, "logits")[:, np.newaxis]
+        if values.shape[1] == 1
+        else slopes(values, classes, "logits")
+    )
 
 
-def _twofold(values: Floats, classes: Codes) -> Floats:
+def _symmetric(values: Floats, classes: Codes) -> Floats:
     """For the softmax of minus and plus a value."""
-    return 2 * _logistic(2 * values, classes)
-
-
-def _softmax(values: Floats, classes: Codes) -> Floats:
-    shares: Floats = np.exp(values - values.max(axis=1, keepdims=True))
-    shares /= shares.sum(axis=1, keepdims=True)
-    rows = np.arange(len(values))
-    shares[rows, classes] = 0
-    shares[rows, classes] = -shares.sum(axis=1)
-    return shares
+    return 2 * _cross_entropy(2 * values, classes)
 
 
 def _normalised(values: Floats, classes: Codes) -> Floats:
     """For logistic functions divided by their sum: the softmax of their logarithms."""
-    return _softmax(_log_logistic(values), classes) * np.exp(_log_logistic(-values))
+    return slopes(-np.logaddexp(0.0, -values), classes, "logits") * np.exp(-np.logaddexp(0.0, values))
 
 
-def _log_logistic(values: Floats) -> Floats:
-    return -np.logaddexp(0.0, -values)
-
-
-# What a hidden layer makes of its values, and the derivative of that in terms of what it has made.
+# What a hidden layer makes of its values, and the derivative of that in terms of the result.
 _ACTIVATIONS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats], Any]]] = {
     "identity": (lambda values: values, np.ones_like),
     "logistic": (lambda values: 0.5 + 0.5 * np.tanh(0.5 * values), lambda outputs: outputs * (1 - outputs)),

@@ -31,18 +31,150 @@ from evenhand.models.base import Model, some
 from evenhand.models.text.transformers import is_folder, load_folder
 from evenhand.plugins import is_spec, look_here_first, named, reason
 
-_SCHEMA = "schema.json"
-_VALUES = 20
-"""Values in the schema for each object of a model; files that skops writes have about five."""
-_WALKED = "sklearn.externals.array_api_compat.torch"
+_Ints = npt.NDArray[Any]
+_PICKLES = (".joblib", ".pkl", ".pickle")
+
+
+def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str] = ()) -> Model:
+    """Load a model and wrap it.
+
+    Parameters
+    ----------
+    spec
+        A file (.onnx, .skops, .joblib, .pkl, .pickle), the folder of a Hugging Face model with its tokenizer, or
+        "module:attribute" for an object in a Python module. Modules are looked for in the current directory
+        first, which stays on ``sys.path`` so that the model can import its neighbours.
+    trust_pickle
+        Unpickling runs code from the file: only for files that you made yourself.
+    trust
+        Names of types that a .skops file may create, beyond those known to be harmless (`HARMLESS`, trees).
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ModelError
+        If there is no such model, or it may not be trusted.
+
+    Examples
+    --------
+    >>> load_model("operator:not_").name
+    'not_'
+    >>> load_model("model.pkl")
+    Traceback (most recent call last):
+    evenhand.errors.ModelError: model.pkl: there is no such file; check the path
+    """
+    # wrap() takes paths too, so the two modules need each other.
+    from evenhand.models.wrap import wrap
+
+    path = Path(spec)
+    if path.suffix.lower() == ".onnx":
+        from evenhand.models.onnx import OnnxModel
+
+        model: Model = OnnxModel(path)
+    else:
+        model = load_folder(path) if is_folder(path) else wrap(load_object(spec, trust_pickle, trust))
+    if path.is_file():
+        with path.open("rb") as file:
+            model = copy.copy(model)
+            model.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return model
+
+
+def load_object(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str] = ()) -> Any:
+    """Load the object in a file or a module as it is: an estimator that may have to be fitted, a training function.
+
+    >>> load_object("operator:not_")
+    <built-in function not_>
+    """
+    path, ending = Path(spec), Path(spec).suffix.lower()
+    if ending == ".onnx":
+        raise ModelError(f"{spec}: an ONNX model cannot be trained", remedy="give the estimator that it came from")
+    if ending == ".skops":
+        return _load_skops(check_file(path), trust)
+    if ending in _PICKLES:
+        return _load_pickle(check_file(path), trust_pickle)
+    if isinstance(spec, Path) or not is_spec(spec):
+        raise ModelError(
+            f"{spec}: this is not a model",
+            remedy="give an .onnx, .skops, .joblib, .pkl or .pickle file, the folder of a Hugging Face model, or "
+            "module:attribute for an object in a Python module",
+        )
+    return named(spec, ModelError)
+
+
+def check_file(path: Path) -> Path:
+    """Return the path of a file that exists, is not empty, and not absurdly large.
+
+    >>> check_file(Path("nowhere.onnx"))
+    Traceback (most recent call last):
+    evenhand.errors.ModelError: nowhere.onnx: there is no such file; check the path
+    """
+    size = size_of(path, ModelError, "name a model file")
+    if size == 0:
+        raise ModelError(f"{path}: the file is empty", remedy="save the model again")
+    check_limit("model_bytes", size, path, "load the model yourself and wrap it")
+    return path
+
+
+def unreadable(path: object, kind: str, why: str) -> ModelError:
+    """Make the error for a file that is damaged, or of another kind."""
+    return ModelError(f"{path}: it cannot be read as {kind} ({why[:200]})", remedy="save the model again")
+
+
+def _load_pickle(path: Path, trusted: bool) -> Any:
+    if not trusted:
+        raise ModelError(
+            f"{path}: unpickling runs code from the file, so it is refused",
+            remedy=("if you made the file yourself: ", TRUST_PICKLE, "; better: save the model with skops"),
+        )
+    import joblib
+
+    look_here_first()
+    try:
+        return joblib.load(path)
+    except Exception as error:
+        raise unreadable(path, "a pickle", reason(error)) from error
+
+
+def _load_skops(path: Path, trust: Sequence[str]) -> Any:
+    check_skops(path)
+    skops_io = import_skops(f"reading {path.name}")
+    try:
+        unknown = set(skops_io.get_untrusted_types(file=path))
+        if untrusted := sorted(unknown - {*trust, *OWN, *HARMLESS, *TREES}):
+            raise ModelError(
+                f"{path}: it would create {some(untrusted)}, not known to be harmless",
+                remedy=("if you trust them: ", trust_types(untrusted)),
+            )
+        if trust:
+            look_here_first()
+        loaded = skops_io.load(path, trusted=sorted(unknown))
+    except EvenhandError:
+        raise
+    except Exception as error:
+        raise unreadable(path, "skops", reason(error)) from error
+    if trees := sorted(unknown.intersection(TREES) - {*trust}):
+        try:
+            check_trees(loaded)
+        except ModelError as error:
+            raise ModelError(
+                f"{path}: {error}; calling such a model could crash Python",
+                remedy=("if you trust the file's author: ", trust_types(trees)),
+            ) from None
+        except Exception as error:
+            raise unreadable(path, "skops", reason(error)) from error
+    return loaded
 
 
 def import_skops(purpose: str) -> Any:
     """Import skops.io; where torch is installed, without it.
 
     To list the estimators that may be loaded, skops has scikit-learn import each of its packages. One of them, an
-    adapter that scikit-learn needs for tensors only, imports torch: half of the time and the memory. While skops is
-    imported that package is passed over, as it is where there is no torch.
+    adapter for tensors, imports torch: half of the time and the memory. While skops is imported that package is
+    hidden, as it is where there is no torch.
     """
     hidden = _WALKED not in sys.modules and "skops.io" not in sys.modules
     if hidden:
@@ -55,6 +187,12 @@ def import_skops(purpose: str) -> Any:
         if hidden:
             del sys.modules[_WALKED]
     return skops.io
+
+
+_SCHEMA = "schema.json"
+_VALUES = 20
+"""Values in the schema for each object of a model; files that skops writes have about five."""
+_WALKED = "sklearn.externals.array_api_compat.torch"
 
 
 def check_skops(path: Path) -> None:
@@ -72,14 +210,12 @@ def check_skops(path: Path) -> None:
     ):
         entries = {entry.filename: entry.file_size for entry in archive.infolist()}
         if _SCHEMA not in entries:
-            raise ModelError(f"{path}: it cannot be read as skops (there is no {_SCHEMA} in it). Save the model again.")
+            raise unreadable(path, "skops", f"there is no {_SCHEMA} in it")
         check_limit("json_bytes", entries[_SCHEMA], path)
         try:
             schema = parse_json(archive.read(_SCHEMA), path, _VALUES * limit("model_nodes"))
         except ValueError as error:
-            raise ModelError(
-                f"{path}: it cannot be read as skops ({str(error)[:200]}). Save the model again."
-            ) from None
+            raise unreadable(path, "skops", str(error)) from None
         counted = _Counter(schema, entries, path)
         check_limit("model_nodes", counted.nodes, path)
         most = max(FREE, limit("unpack_ratio") * path.stat().st_size)
@@ -135,7 +271,7 @@ class _Counter:
             self._counted[name] = max(map(self._inside, self._same[name]))
         count = self._counted[name]
         if count is None:
-            raise ModelError(f"{self.path}: it holds an object that is part of itself. Save the model again.")
+            raise unreadable(self.path, "skops", "it holds an object that is part of itself")
         return count
 
     def _inside(self, node: dict[str, Any]) -> int:
@@ -166,44 +302,26 @@ def _check_content(archive: zipfile.ZipFile, name: str, path: Path) -> None:
 TREE = "sklearn.tree._tree.Tree"
 HISTOGRAM_TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 TREES = (TREE, HISTOGRAM_TREE)
-"""Allowed because `check_trees` looks at what is in them."""
+"""Allowed because `check_trees` checks their contents."""
 OWN = ("evenhand.repairs.marginal.Marginal",)
-"""Our own types: they hold a model, whose types are looked at, and texts and numbers."""
-HARMLESS = (
-    "numpy.dtype",
-    "sklearn._loss.loss.HalfTweedieLoss",
-    "sklearn._loss.loss.HalfTweedieLossIdentity",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.calibration._TemperatureScaling",
-    "sklearn.compose._column_transformer.make_column_selector",
-    "sklearn.feature_selection._univariate_selection.chi2",
-    "sklearn.feature_selection._univariate_selection.f_classif",
-    "sklearn.feature_selection._univariate_selection.f_regression",
-    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
-    "sklearn.gaussian_process.kernels.CompoundKernel",
-    "sklearn.gaussian_process.kernels.ConstantKernel",
-    "sklearn.gaussian_process.kernels.DotProduct",
-    "sklearn.gaussian_process.kernels.ExpSineSquared",
-    "sklearn.gaussian_process.kernels.Exponentiation",
-    "sklearn.gaussian_process.kernels.Matern",
-    "sklearn.gaussian_process.kernels.Product",
-    "sklearn.gaussian_process.kernels.RBF",
-    "sklearn.gaussian_process.kernels.RationalQuadratic",
-    "sklearn.gaussian_process.kernels.Sum",
-    "sklearn.gaussian_process.kernels.WhiteKernel",
-    "sklearn.metrics._classification.balanced_accuracy_score",
-    "sklearn.metrics._scorer._CurveScorer",
-    "sklearn.metrics._scorer._PassthroughScorer",
-    "sklearn.metrics._scorer._Scorer",
-    "sklearn.model_selection._split.KFold",
-    "sklearn.model_selection._split.StratifiedKFold",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.utils._bunch.Bunch",
-    "sklearn.utils._metadata_requests.MetadataRequest",
-    "sklearn.utils._metadata_requests.MethodMetadataRequest",
-)
+"""Our own types: they hold a model, whose types are checked, and texts and numbers."""
+_HARMLESS = {
+    "numpy": "dtype",
+    "sklearn._loss.loss": "HalfTweedieLoss HalfTweedieLossIdentity",
+    "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
+    "sklearn.compose._column_transformer": "make_column_selector",
+    "sklearn.feature_selection._univariate_selection": "chi2 f_classif f_regression",
+    "sklearn.gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels": "CompoundKernel ConstantKernel DotProduct ExpSineSquared Exponentiation "
+    "Matern Product RBF RationalQuadratic Sum WhiteKernel",
+    "sklearn.metrics._classification": "balanced_accuracy_score",
+    "sklearn.metrics._scorer": "_CurveScorer _PassthroughScorer _Scorer",
+    "sklearn.model_selection._split": "KFold StratifiedKFold",
+    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    "sklearn.utils._bunch": "Bunch",
+    "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
+}
+HARMLESS = tuple(f"{module}.{name}" for module, names in _HARMLESS.items() for name in names.split())
 """Types and functions of scikit-learn and NumPy that hold or compute numbers and do nothing else.
 
 Left out on purpose: neighbour trees, which hold places in memory as other trees do and are not checked; partial calls
@@ -218,28 +336,26 @@ def check_trees(loaded: Any) -> None:
     >>> check_trees(DecisionTreeClassifier().fit([[0], [1]], [0, 1]))
     """
     for node, ensembles in _walk(loaded):
-        kind = _name(node)
+        kind = f"{type(node).__module__}.{type(node).__qualname__}"
+        holder = ensembles[-1] if ensembles else None
         if kind == TREE:
-            # The estimator that holds a tree makes sure that rows are as wide as it says; a tree alone cannot.
-            holder = ensembles[-1] if ensembles else None
+            # The estimator that holds a tree checks the width of its rows; a tree alone cannot.
             _require(getattr(holder, "tree_", None) is node, "a tree stands outside of an estimator")
             _check_tree(node, _width(ensembles))
         elif kind == HISTOGRAM_TREE:
-            holder = ensembles[-1] if ensembles else None
-            _require(getattr(holder, "_preprocessor", 0) is None, "a histogram tree stands behind other columns")
+            _require(getattr(holder, "_preprocessor", 0) is None, "a histogram tree follows a preprocessor")
             nominal = np.any(vars(holder)["_bin_mapper"].is_categorical_)
             _require(not nominal, "histogram trees split by categories, which are not checked")
             _check_histogram_tree(node, _width(ensembles))
 
 
 def _check_tree(tree: Any, width: int) -> None:
-    # Before the nodes are looked at: more of them than there is memory for cannot be.
-    _require(0 < tree.node_count <= tree.capacity, f"a tree says it has {tree.node_count} nodes")
-    left, right, feature = tree.children_left, tree.children_right, tree.feature
+    # First of all, or the nodes would be read beyond their memory.
+    _require(0 < tree.node_count <= tree.capacity, f"a tree claims to have {tree.node_count} nodes")
+    left, right = tree.children_left, tree.children_right
     inner = np.flatnonzero(left != -1)
-    _require(_follow(inner, left[inner], right[inner], tree.node_count), "the nodes of a tree lead out of it")
-    _require(_within(feature[inner], width), "a tree reads columns that there are not")
-    _require(_depth(left, right) <= tree.max_depth, "a tree is deeper than it says")
+    _check_nodes("tree", inner, left[inner], right[inner], tree.feature[inner], tree.node_count, width)
+    _require(_depth(left, right) <= tree.max_depth, "a tree is deeper than it claims")
 
 
 def _check_histogram_tree(tree: Any, width: int) -> None:
@@ -249,18 +365,15 @@ def _check_histogram_tree(tree: Any, width: int) -> None:
     _require(bool(whole), "a histogram tree has no nodes")
     inner = np.flatnonzero(nodes["is_leaf"] == 0)
     left, right = (nodes[side][inner].astype(np.int64) for side in ("left", "right"))
-    _require(_follow(inner, left, right, len(nodes)), "the nodes of a histogram tree lead out of it")
-    _require(_within(nodes["feature_idx"][inner], width), "a histogram tree reads columns that there are not")
+    _check_nodes("histogram tree", inner, left, right, nodes["feature_idx"][inner], len(nodes), width)
     _require(not nodes["is_categorical"].any(), "histogram trees split by categories, which are not checked")
 
 
-def _follow(inner: npt.NDArray[Any], left: npt.NDArray[Any], right: npt.NDArray[Any], count: int) -> bool:
-    """Tell whether all children are there, and behind their parents, so that following them comes to an end."""
-    return all(bool(((inner < child) & (child < count)).all()) for child in (left, right))
-
-
-def _within(features: npt.NDArray[Any], width: int) -> bool:
-    return bool(((features >= 0) & (features < width)).all())
+def _check_nodes(kind: str, inner: _Ints, left: _Ints, right: _Ints, features: _Ints, count: int, width: int) -> None:
+    """Raise unless all children exist and follow their parents, so that a path ends, and all columns exist."""
+    paths_end = all(bool(((inner < child) & (child < count)).all()) for child in (left, right))
+    _require(paths_end, f"the nodes of a {kind} lead out of it")
+    _require(bool(((features >= 0) & (features < width)).all()), f"a {kind} reads columns that do not exist")
 
 
 def _depth(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> int:
@@ -274,17 +387,17 @@ def _depth(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> int:
 
 
 def _width(holders: tuple[Any, ...]) -> int:
-    """How many columns are sure to be there: forests and boosting hand their rows to their trees unchecked."""
+    """Return how many columns are certain to exist: forests and boosting pass rows to their trees unchecked."""
     from sklearn.ensemble import IsolationForest
 
     _require(not any(isinstance(holder, IsolationForest) for holder in holders), "an isolation forest is not checked")
     widths = [getattr(holder, "n_features_in_", None) for holder in holders]
-    _require(bool(widths) and all(type(width) is int for width in widths), "a tree does not say how wide its rows are")
+    _require(bool(widths) and all(type(width) is int for width in widths), "the width of a tree's rows is unknown")
     return min(int(width) for width in widths if width is not None)
 
 
 def _walk(loaded: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Go through everything that a loaded object holds; with the estimators around it that do not check its rows."""
+    """Yield everything that a loaded object holds, with the estimators around it that do not check its rows."""
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._gb import BaseGradientBoosting
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
@@ -298,7 +411,7 @@ def _walk(loaded: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         key = (id(thing), *map(id, around))
         if key in seen or isinstance(thing, str | bytes | int | float | type(None)):
             continue
-        # Kept, so that no other object gets its number.
+        # Kept, so that no other object gets its id.
         seen[key] = thing
         yield thing, around
         inner = around
@@ -322,148 +435,6 @@ def _parts(thing: Any) -> list[Any]:
     return parts
 
 
-def _name(thing: Any) -> str:
-    kind = type(thing)
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
 def _require(holds: bool, fault: str) -> None:
     if not holds:
         raise ModelError(fault)
-
-
-_PICKLES = (".joblib", ".pkl", ".pickle")
-
-
-def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str] = ()) -> Model:
-    """Load a model and wrap it.
-
-    Parameters
-    ----------
-    spec
-        A file (.onnx, .skops, .joblib, .pkl, .pickle), the folder of a Hugging Face model with its tokenizer, or
-        "module:attribute" for an object in a Python module. Modules are looked for in the current directory
-        first, which stays on ``sys.path`` so that the model can import its neighbours.
-    trust_pickle
-        Unpickling runs code from the file. Say True only for files that you made yourself.
-    trust
-        Names of types in a .skops file that it may create beyond those known to be harmless (`HARMLESS`, trees).
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    ModelError
-        If there is no such model, or it may not be trusted.
-
-    Examples
-    --------
-    >>> load_model("operator:not_").name
-    'not_'
-    >>> load_model("model.pkl")
-    Traceback (most recent call last):
-    evenhand.errors.ModelError: model.pkl: there is no such file; check the path
-    """
-    model = _load(spec, trust_pickle, trust)
-    if Path(spec).is_file():
-        with Path(spec).open("rb") as file:
-            model = copy.copy(model)
-            model.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return model
-
-
-def _load(spec: str | Path, trust_pickle: bool, trust: Sequence[str]) -> Model:
-    # wrap() takes paths too, so the two modules need each other.
-    from evenhand.models.wrap import wrap
-
-    if Path(spec).suffix.lower() == ".onnx":
-        from evenhand.models.onnx import OnnxModel
-
-        return OnnxModel(Path(spec))
-    if is_folder(Path(spec)):
-        return load_folder(Path(spec))
-    return wrap(load_object(spec, trust_pickle, trust))
-
-
-def load_object(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str] = ()) -> Any:
-    """Load what a file or a module holds, as it is: an estimator that may have to be fitted, a training function.
-
-    >>> load_object("operator:not_")
-    <built-in function not_>
-    """
-    path, ending = Path(spec), Path(spec).suffix.lower()
-    if ending == ".onnx":
-        raise ModelError(f"{spec}: an ONNX file holds a model that cannot be trained. Give the estimator it came from.")
-    if ending == ".skops":
-        return _load_skops(check_file(path), trust)
-    if ending in _PICKLES:
-        return _load_pickle(check_file(path), trust_pickle)
-    if isinstance(spec, Path) or not is_spec(spec):
-        raise ModelError(
-            f"{spec}: no model can be loaded from this. Allowed: an .onnx, .skops, .joblib, .pkl or .pickle\n"
-            "file, the folder of a Hugging Face model, or module:attribute for an object in a Python module."
-        )
-    return named(spec, ModelError)
-
-
-def check_file(path: Path) -> Path:
-    """Return the path of a file that is there, not empty, and not absurdly large.
-
-    >>> check_file(Path("nowhere.onnx"))
-    Traceback (most recent call last):
-    evenhand.errors.ModelError: nowhere.onnx: there is no such file; check the path
-    """
-    size = size_of(path, ModelError, "it is a directory or a device. Name a model file.")
-    if size == 0:
-        raise ModelError(f"{path}: the file is empty. Save the model again.")
-    check_limit("model_bytes", size, path, "load the model yourself and wrap it")
-    return path
-
-
-def _load_skops(path: Path, trust: Sequence[str]) -> Any:
-    check_skops(path)
-    skops_io = import_skops(f"reading {path.name}")
-    try:
-        unknown = set(skops_io.get_untrusted_types(file=path))
-        if untrusted := sorted(unknown - {*trust, *OWN, *HARMLESS, *TREES}):
-            raise ModelError(
-                f"{path}: it would create {some(untrusted)}, not known to be harmless",
-                remedy=("if you trust them: ", trust_types(untrusted)),
-            )
-        if trust:
-            look_here_first()
-        loaded = skops_io.load(path, trusted=sorted(unknown))
-        if trees := sorted(unknown.intersection(TREES) - {*trust}):
-            _check_trees(path, loaded, trees)
-        return loaded
-    except EvenhandError:
-        raise
-    except Exception as error:
-        raise ModelError(f"{path}: it cannot be read as skops ({reason(error)}). Save the model again.") from error
-
-
-def _check_trees(path: Path, loaded: Any, trees: list[str]) -> None:
-    try:
-        check_trees(loaded)
-    except ModelError as error:
-        raise ModelError(
-            f"{path}: {error}; asking such a model could crash Python",
-            remedy=("if you trust the file's author: ", trust_types(trees)),
-        ) from None
-
-
-def _load_pickle(path: Path, trusted: bool) -> Any:
-    if not trusted:
-        raise ModelError(
-            f"{path}: unpickling runs code from the file, so it is refused",
-            remedy=("if you made the file yourself: ", TRUST_PICKLE, "; better: save the model with skops"),
-        )
-    import joblib
-
-    look_here_first()
-    try:
-        return joblib.load(path)
-    except Exception as error:
-        raise ModelError(f"{path}: it cannot be unpickled ({reason(error)}).") from error

@@ -5,44 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand.errors import ModelError
-from evenhand.models.base import Array, Floats, Model, Rows
+from evenhand.models.base import Array, Codes, Floats, Model, Rows
 from evenhand.models.outputs import HIDDEN, Kind, kind_of
 from evenhand.models.torch import LOOKED_AT, TorchModel, parts, wrong_width
 
 
 def is_keras(model: Any) -> bool:
-    """Tell Keras models from everything else, without importing Keras.
-
-    >>> is_keras(print)
-    False
-    """
+    """Whether a model is a Keras model; Keras is not imported."""
     return any(base.__name__ == "Model" and base.__module__.startswith("keras.") for base in type(model).__mro__)
 
 
 class KerasModel(TorchModel):
     """A Keras model with one input of rows and columns, and one output of logits, probabilities or labels.
 
-    On the torch backend it is asked as a torch module. On other backends it is asked with ``predict`` and gives no
-    gradients; the activation of its last layer tells probabilities from logits.
-
-    Parameters
-    ----------
-    model
-        A model that is built: it starts with ``keras.Input``, or was called.
-
-    Examples
-    --------
-    >>> import os
-    >>> os.environ["KERAS_BACKEND"] = "torch"
-    >>> import keras
-    >>> net = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, activation="sigmoid")])
-    >>> net.set_weights([np.array([[1.0], [-1.0]]), np.zeros(1)])
-    >>> model = KerasModel(net)
-    >>> model.labels(np.array([[3.0, 1.0], [1.0, 3.0]]))
-    array([1, 0])
+    It must be built: start with ``keras.Input``, or have been called. On the torch backend it is used as a torch
+    module. On other backends it is called with ``predict`` and has no gradients; the activation of its last layer
+    distinguishes probabilities from logits.
     """
 
     def __init__(self, model: Any) -> None:
@@ -53,7 +33,7 @@ class KerasModel(TorchModel):
         self.gradient_source = "autograd" if self._torch else None
         super().__init__(model)
 
-    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
+    def gradients(self, X: Rows, classes: Codes) -> Floats:
         """Differentiate the loss of each row's class by the row's columns, on the torch backend."""
         return super().gradients(X, classes) if self._torch else Model.gradients(self, X, classes)
 
@@ -67,8 +47,8 @@ class KerasModel(TorchModel):
                 f"an array of shape {answer.shape}" if isinstance(answer, np.ndarray) else f"a {type(answer).__name__}"
             )
             raise ModelError(
-                f"{self.name} returned {got}; one array is needed, (rows,) or (rows, classes).\n"
-                "Wrap a Keras model, or a function, that returns the logits alone."
+                f"{self.name} returned {got}; one array is needed, (rows,) or (rows, classes)",
+                remedy="wrap a Keras model, or a function, that returns the logits alone",
             )
         values: Array = answer[:, 0] if answer.ndim == 2 and answer.shape[1] == 1 else answer
         return values.astype(np.float64) if values.dtype.kind == "f" else values
@@ -85,7 +65,7 @@ class KerasModel(TorchModel):
         return super()._find_weight() if self._torch else None
 
     def _parts(self) -> list[Any]:
-        # Keras keeps its layers to itself. One of them may be a torch module, whose mode Keras changes and leaves.
+        # Keras has its own list of layers. One of them may be a torch module, whose mode Keras changes and leaves.
         return [part for layer in self.source._flatten_layers() for part in parts(layer)]
 
     def _call(self, module: Any, rows: Any) -> Any:
@@ -101,24 +81,24 @@ class KerasModel(TorchModel):
 
 
 def _width(model: Any) -> int | None:
-    """Return how many columns a model takes, where it says so; refuse one that takes anything else."""
-    name = f"The Keras model {model.name!r}"
+    """Return how many columns a model takes, where known; raise where its input is anything else."""
+    name = f"the Keras model {model.name!r}"
     if not model.built:
-        raise ModelError(f"{name} is not built. Start it with keras.Input((columns,)), or call it on a batch.")
+        raise ModelError(f"{name} is not built", remedy="start it with keras.Input((columns,)), or call it on a batch")
     shape = getattr(model, "input_shape", None)
     if shape is None:
         return None
     if len(shape) != 2 or not all(size is None or isinstance(size, int) for size in shape):
         raise ModelError(
-            f"{name} takes {shape}; one input of shape (None, columns) is needed.\n"
-            "Wrap a Keras model, or a function, that makes of one array what this one takes."
+            f"{name} takes {shape}; one input of shape (None, columns) is needed",
+            remedy="wrap a Keras model, or a function, that converts one array to what this one takes",
         )
     width: int | None = shape[1]
     return width
 
 
 def _head(model: Any) -> str:
-    """Name the activation that a model's output comes from, or HIDDEN."""
+    """Return the activation that a model's output comes from, or HIDDEN."""
     outputs = getattr(model, "outputs", None)
     if not outputs:
         return HIDDEN

@@ -12,7 +12,8 @@ import numpy as np
 from evenhand._sandbox import attempt, short_of_memory
 from evenhand.errors import LimitExceeded, MissingExtra, ModelError
 from evenhand.models.base import Array, Floats, Model, Rows, some
-from evenhand.models.files import check_file
+from evenhand.models.files import check_file, unreadable
+from evenhand.models.torch import wrong_width
 
 _DTYPES: dict[str, type] = {
     "tensor(float)": np.float32,
@@ -32,20 +33,9 @@ _FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
 class OnnxModel(Model):
     """An ONNX graph that takes one matrix, or one input per column.
 
-    It may give labels, one score per class (a matrix, or the list of dicts that skl2onnx makes by default),
-    or both. A graph that gives scores alone decides for the highest, as 0, 1, 2. With a threshold the
+    It may return labels, one score per class (a matrix, or the list of dicts that skl2onnx makes by default),
+    or both. A graph that returns scores alone decides for the highest, as 0, 1, 2. With a threshold the
     decisions are 0 and 1 where the graph does not name its classes.
-
-    Parameters
-    ----------
-    path
-        The .onnx file.
-
-    Examples
-    --------
-    >>> OnnxModel("nowhere.onnx")
-    Traceback (most recent call last):
-    evenhand.errors.ModelError: nowhere.onnx: there is no such file; check the path
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -94,11 +84,11 @@ class OnnxModel(Model):
             return {name: feeds[name].reshape((-1, 1)[:rank]) for name, _, rank in self._inputs}
         name, dtype, _ = self._inputs[0]
         if isinstance(self._width, int) and X.shape[1] != self._width:
-            raise ModelError(f"{self.name} takes {self._width} columns, but the space has {X.shape[1]}.")
+            raise wrong_width(self.name, self._width, X.shape[1])
         return {name: _cast(X, dtype, "its input")}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Sessions cannot be sent to another process; the file can be opened there again.
+        # Sessions cannot be pickled; the file is opened again.
         return {**self.__dict__, "source": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -106,12 +96,12 @@ class OnnxModel(Model):
 
 
 def prepare() -> None:
-    """Import what reads ONNX, before a trial's limits count."""
+    """Import the reader, before the limits of a trial count."""
     import onnxruntime  # noqa: F401
 
 
 def trial(path: Path) -> None:
-    """Open a file with one thread, and ask it about one row of zeros or empty texts."""
+    """Open a file with one thread, and run it on one row of zeros or empty texts."""
     session = _session(path, threads=1)
     row = {}
     for part in session.get_inputs():
@@ -120,7 +110,7 @@ def trial(path: Path) -> None:
     try:
         session.run(None, row)
     except Exception as error:
-        # A model may well refuse such a row; what matters is what asking it takes.
+        # A model may refuse such a row; what matters is the memory that running it takes.
         if short_of_memory(error):
             raise MemoryError from None
 
@@ -129,7 +119,7 @@ def _session(path: Path, threads: int = 0) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    # onnxruntime would print what it also raises.
+    # onnxruntime also prints the errors that it raises.
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     # The processor gives the same answers on every machine; graphics cards round in their own ways.
@@ -147,24 +137,25 @@ def _open(path: Path, tried: bool = True) -> Any:
     except LimitExceeded:
         raise
     except Exception as error:
-        reason = str(error).splitlines()[0].rpartition("failed:")[2].strip()[:200]
-        raise ModelError(f"{path}: it cannot be read as ONNX ({reason}). Export the model again.") from error
+        raise unreadable(path, "ONNX", str(error).splitlines()[0].rpartition("failed:")[2].strip()) from error
 
 
 def _check_input(part: Any, *, alone: bool, name: str) -> None:
-    got = f"{name} takes {part.name!r} as {part.type} of shape {part.shape}"
+    remedy = ""
     if part.type not in _DTYPES:
-        raise ModelError(f"{got}. Allowed are tensors of numbers or text.")
-    if part.shape and isinstance(part.shape[0], int):
-        raise ModelError(f"{got}: always {part.shape[0]} rows. Export it with a free first dimension.")
-    if alone and len(part.shape) != 2:
-        raise ModelError(f"{got}. A single input must have two dimensions, rows and columns.")
-    if not alone and (len(part.shape) not in (1, 2) or part.shape[1:] not in ([], [1])):
-        raise ModelError(f"{got}. Of several inputs, each must be one column: shape [rows, 1].")
+        remedy = "export it with tensors of numbers or text"
+    elif part.shape and isinstance(part.shape[0], int):
+        remedy = f"that is always {part.shape[0]} rows: export it with a free first dimension"
+    elif alone and len(part.shape) != 2:
+        remedy = "a single input must have two dimensions, rows and columns"
+    elif not alone and (len(part.shape) not in (1, 2) or part.shape[1:] not in ([], [1])):
+        remedy = "each of several inputs must be one column, of shape [rows, 1]"
+    if remedy:
+        raise ModelError(f"{name} takes {part.name!r} as {part.type} of shape {part.shape}", remedy=remedy)
 
 
 def _find_outputs(outputs: list[Any], name: str) -> tuple[str | None, str | None]:
-    """Name the output with the labels and the one with the scores."""
+    """Return the names of the outputs with the labels and with the scores."""
     labels = [out.name for out in outputs if out.type in _DTYPES and out.type not in _FLOATS]
     scores = [out.name for out in outputs if out.type in _FLOATS or out.type.startswith("seq(map(")]
     if len(scores) > 1:
@@ -173,31 +164,33 @@ def _find_outputs(outputs: list[Any], name: str) -> tuple[str | None, str | None
     if len(labels) > 1 or not (labels or scores):
         listed = some([f"{out.name} ({out.type})" for out in outputs])
         raise ModelError(
-            f"{name} gives {listed}; which of them decides is not clear.\n"
-            "Export it with one label output, one probability output, or both."
+            f"{name} returns {listed}; which of them decides is unclear",
+            remedy="export it with one label output, one probability output, or both",
         )
     return labels[0] if labels else None, scores[0] if scores else None
 
 
 def _cast(values: Any, dtype: type, what: str) -> Array:
-    """Convert to the type that the graph declares, and refuse what would change a value on the way."""
+    """Convert to the type that the graph declares; raise where that would change a value."""
     if dtype is object:
         array = np.array(values, dtype=object)
         if not all(issubclass(kind, str) for kind in set(map(type, array.ravel().tolist()))):
-            raise ModelError(
-                f"The ONNX model wants text in {what}, which has missing values or numbers.\n"
-                "Make them texts in the space, or export the model with a number type for it."
-            )
+            raise _cannot_hold(what, "text", "missing values or numbers", "convert them to texts in the space")
         return array
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"The ONNX model wants {dtype.__name__} in {what}, which has texts.") from error
+        raise _cannot_hold(what, dtype.__name__, "texts", "encode them as numbers in the space") from error
     with np.errstate(invalid="ignore"):
         cast: Array = array.astype(dtype)
     if not issubclass(dtype, np.floating) and not (cast == array).all():
-        raise ModelError(
-            f"The ONNX model wants {dtype.__name__} in {what}, which has fractions or missing values.\n"
-            "Make it an integer attribute in the space, or export the model with a float type for it."
-        )
+        remedy = "make it an integer attribute in the space"
+        raise _cannot_hold(what, dtype.__name__, "fractions or missing values", remedy)
     return cast
+
+
+def _cannot_hold(what: str, kind: str, found: str, remedy: str) -> ModelError:
+    return ModelError(
+        f"the ONNX model takes {kind} in {what}, which has {found}",
+        remedy=f"{remedy}, or export the model with another type for it",
+    )

@@ -1,4 +1,4 @@
-"""Checks that a model returned an answer: one comparable label, or one row of finite scores, per row."""
+"""Checks of what models return: one comparable label, or one row of finite scores, per row; what networks return."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numbers
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand._format import number
 from evenhand.errors import COMPARE, FLIP, KOSEI, REGRESSION, TEXT_RANDOM, WITHOUT_GRADIENTS, ModelError, Words
-from evenhand.models.base import Array, Floats, some
+from evenhand.models.base import Array, Codes, Floats, some
 
 # Integers, booleans and text of a fixed width have no missing value and nothing else to check.
 PLAIN = frozenset("iubUS")
 NUMERIC = (numbers.Real, np.bool)
 WHOLE = (numbers.Integral, np.bool)
+LABELS_ONLY = ("use ", FLIP, " and ", KOSEI, ", or for texts ", TEXT_RANDOM)
 
 
 def to_array(answer: Any, name: str) -> Array:
@@ -24,17 +24,14 @@ def to_array(answer: Any, name: str) -> Array:
     >>> to_array([1, "1"], "f")  # NumPy alone would make both of them text, and equal
     array([1, '1'], dtype=object)
     """
-    if isinstance(answer, np.ndarray):
-        if isinstance(answer, np.ma.MaskedArray) and np.ma.is_masked(answer):
-            raise ModelError(f"{name} returned a masked array with masked entries. Return one answer for every row.")
-        array = np.asarray(answer)
-    else:
-        array = _convert(answer, name)
+    if isinstance(answer, np.ma.MaskedArray) and np.ma.is_masked(answer):
+        raise ModelError(f"{name} returned masked entries", remedy="return one answer for every row")
+    array = np.asarray(answer) if isinstance(answer, np.ndarray) else _convert(answer, name)
     if array.ndim == 0:
         got = "None" if answer is None else f"one {type(answer).__name__}"
         raise ModelError(
-            f"{name} returned {got} for the whole batch.\n"
-            "A model takes a batch and returns one answer per row, as an array, a list or a Series."
+            f"{name} returned {got} for the whole batch",
+            remedy="return one answer per row, as an array, a list or a Series",
         )
     return array
 
@@ -50,14 +47,15 @@ def _convert(answer: Any, name: str) -> Array:
     try:
         return np.asarray(answer)
     except (ValueError, TypeError) as error:
+        why = next(iter(str(error).splitlines()), "")
         raise ModelError(
-            f"{name} returned a {type(answer).__name__} that is no array ({_first_line(error)}).\n"
-            "Return one answer per row, all of the same shape."
+            f"{name} returned a {type(answer).__name__} that cannot become an array ({why})",
+            remedy="return one answer per row, all of the same shape",
         ) from error
 
 
 def as_labels(answer: Any, n: int, name: str, instead: Words = COMPARE) -> Array:
-    """Return the answer as n labels, or raise ModelError; ``instead`` is what to do about scores.
+    """Return the answer as n labels, or raise ModelError; ``instead`` is the remedy for scores.
 
     >>> as_labels([[1.0], [0.0]], 2, "f")
     array([1, 0])
@@ -70,8 +68,8 @@ def as_labels(answer: Any, n: int, name: str, instead: Words = COMPARE) -> Array
         array = array[:, 0]
     if array.ndim != 1:
         raise ModelError(
-            f"{name} returned labels of shape {array.shape}; one label per row is needed.\n"
-            "Of several outputs, wrap one: eh.wrap(lambda X: model.predict(X)[:, 0])."
+            f"{name} returned labels of shape {array.shape}; one label per row is needed",
+            remedy="with several outputs, wrap one: eh.wrap(lambda X: model.predict(X)[:, 0])",
         )
     _check_length(array, n, name)
     kind = array.dtype.kind
@@ -81,11 +79,17 @@ def as_labels(answer: Any, n: int, name: str, instead: Words = COMPARE) -> Array
         array = _check_objects(array, name)
         kind = array.dtype.kind
     if kind == "f":
-        _check_whole(array, name, instead)
-        # 2 and 2.0 are one decision, also when a model returns whole numbers now as this and now as that.
+        if not np.isfinite(array).all():
+            problem = f"{name} returned NaN or infinity as a label{_where(array)}"
+            raise ModelError(problem, remedy="return a label for every row")
+        fractions = array[array != np.rint(array)]
+        if len(fractions):
+            shown = ", ".join(map(number, fractions[:3].tolist()))
+            raise ModelError(f"{name} returned fractions ({shown}), which look like scores, not labels", remedy=instead)
+        # 2 and 2.0 are one decision, even if a model returns integers in one call and floats in the next.
         array = array.astype(np.int64) if np.abs(array).max(initial=0) < 2**53 else array
     elif kind in "cV":
-        raise ModelError(f"{name} returned labels of type {array.dtype}. Return whole numbers, booleans or text.")
+        raise ModelError(f"{name} returned labels of type {array.dtype}", remedy="return integers, booleans or text")
     return array
 
 
@@ -100,25 +104,15 @@ def _check_objects(array: Array, name: str) -> Array:
     if absent.any():
         row = int(absent.argmax())
         raise ModelError(
-            f"{name} returned no label for {int(absent.sum())} of {len(array)} rows "
-            f"(first: row {row}, {array[row]!r}). Return a label for every row."
+            f"{name} returned no label for {int(absent.sum())} of {len(array)} rows (first: row {row}, {array[row]!r})",
+            remedy="return a label for every row",
         )
     unhashable = sorted(kind.__name__ for kind in types if kind.__hash__ is None)
     if unhashable:
-        raise ModelError(
-            f"{name} returned labels of type {some(unhashable)}, which cannot be compared. Return numbers or text."
-        )
+        problem = f"{name} returned labels of type {some(unhashable)}, which cannot be compared"
+        raise ModelError(problem, remedy="return numbers or text")
     # Numbers in an object array (from a list, a nullable column) are checked as the numbers they are.
     return np.asarray(values) if types and all(issubclass(kind, NUMERIC) for kind in types) else array
-
-
-def _check_whole(array: Array, name: str, instead: Words) -> None:
-    if not np.isfinite(array).all():
-        raise ModelError(f"{name} returned NaN or infinity as a label{_where(array)}. Return a label for every row.")
-    fractions = array[array != np.rint(array)]
-    if len(fractions):
-        shown = ", ".join(map(number, fractions[:3].tolist()))
-        raise ModelError(f"{name} returned fractions ({shown}), which look like scores, not labels", remedy=instead)
 
 
 def as_scores(answer: Any, n: int, name: str) -> Floats:
@@ -135,30 +129,21 @@ def as_scores(answer: Any, n: int, name: str) -> Floats:
         example = array.flat[0] if array.size else None
         raise ModelError(
             f"{name} was asked for scores and returned {array.dtype} values such as {example!r}",
-            remedy=(
-                "return numbers, or use what needs labels only: ",
-                FLIP,
-                " and ",
-                KOSEI,
-                ", or for texts ",
-                TEXT_RANDOM,
-            ),
+            remedy=("return numbers, or ", *LABELS_ONLY),
         )
     if array.ndim == 1:
         array = array[:, np.newaxis]
     if array.ndim != 2 or array.shape[1] == 0:
-        raise ModelError(f"{name} returned scores of shape {array.shape}; (rows,) or (rows, classes) is needed.")
+        raise ModelError(f"{name} returned scores of shape {array.shape}; (rows,) or (rows, classes) is needed")
     _check_length(array, n, name)
     scores = np.asarray(array, dtype=np.float64)
     if not np.isfinite(scores).all():
-        raise ModelError(f"{name} returned NaN or infinity as a score{_where(scores)}. Return finite numbers.")
+        raise ModelError(f"{name} returned NaN or infinity as a score{_where(scores)}", remedy="return finite numbers")
     return scores
 
 
 def refuse_labels(answer: Array, name: str) -> None:
-    """Raise where a single answer per row is a whole number or a truth value: it names a class and is no score.
-
-    Whoever returns floats, several columns, or said that the numbers are amounts, returns scores.
+    """Raise where a single answer per row is an integer or a boolean: such answers are labels, not scores.
 
     >>> refuse_labels(np.array([0, 2]), "f")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -176,16 +161,7 @@ def refuse_labels(answer: Array, name: str) -> None:
         what = "True and False" if kind == "b" else f"whole numbers such as {answer.flat[0]}"
         raise ModelError(
             f"{name} was asked for scores and returned labels, {what}",
-            remedy=(
-                "use ",
-                FLIP,
-                " and ",
-                KOSEI,
-                ", or for texts ",
-                TEXT_RANDOM,
-                "; if they are amounts: ",
-                REGRESSION,
-            ),
+            remedy=(*LABELS_ONLY, "; if they are amounts: ", REGRESSION),
         )
 
 
@@ -200,7 +176,7 @@ def as_gradients(answer: Any, shape: tuple[int, ...], name: str, instead: Words 
         raise ModelError(f"{name} returned gradients of type {array.dtype}, not real numbers", remedy=instead)
     gradients = np.asarray(array, dtype=np.float64)
     if gradients.shape != shape:
-        raise ModelError(f"{name} returned gradients of shape {gradients.shape}; {shape} is needed, as the rows have.")
+        raise ModelError(f"{name} returned gradients of shape {gradients.shape}; {shape} is needed, as the rows have")
     if not np.isfinite(gradients).all():
         raise ModelError(f"{name} returned NaN or infinity as a gradient{_where(gradients)}", remedy=instead)
     return gradients
@@ -208,7 +184,7 @@ def as_gradients(answer: Any, shape: tuple[int, ...], name: str, instead: Words 
 
 def _check_length(array: Array, n: int, name: str) -> None:
     if len(array) != n:
-        raise ModelError(f"{name}: got {len(array)} answers for {n} rows. Return one answer per row, in their order.")
+        raise ModelError(f"{name}: got {len(array)} answers for {n} rows", remedy="return one per row, in their order")
 
 
 def _where(array: Array) -> str:
@@ -216,22 +192,18 @@ def _where(array: Array) -> str:
     return f" for {int(rows.sum())} of {len(rows)} rows (first: row {int(rows.argmax())})"
 
 
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), "")
-
-
 Kind = Literal["labels", "logits", "logs", "probabilities", "shares"]
-"""What a network returns. Logs are logarithms of the probability of class 1; those of every class are as good as
-logits. Shares are probabilities that add up to 1 in each row, as a softmax makes them and sigmoids do not."""
+"""What a network returns. Logs are logarithms of the probability of class 1; those of every class work like
+logits. Shares are probabilities that sum to 1 in each row, as those of a softmax do and those of sigmoids do not."""
 
 HIDDEN = "hidden"
-"""Stands for an operation that cannot be told."""
+"""Stands for an unknown operation."""
 LINEAR = ("addmm", "mm", "linear", "baddbmm", "bmm", "mv", "addmv", "dot", "convolution", "mkldnnlinear")
-"""Operations that end a network without a squashing function: what they make are logits."""
+"""Operations whose output at the end of a network is logits."""
 
 
 def kind_of(values: Floats, head: str | None, name: str, rounding: float = 1e-5) -> Kind:
-    """Tell what floating output stands for, from the operation that made it and from its values.
+    """Infer what floating output means, from the operation that made it and from its values.
 
     >>> kind_of(np.array([[0.25, 0.75]]), None, "net")
     'shares'
@@ -243,20 +215,20 @@ def kind_of(values: Floats, head: str | None, name: str, rounding: float = 1e-5)
         if head in ("logsigmoid", "logsoftmax"):
             return "logs"
         if head is None and (values >= 0).all() and (values == np.rint(values)).all():
-            # Whole numbers that cannot be differentiated: an argmax or a comparison, made floats.
+            # Integers that cannot be differentiated: an argmax or a comparison, cast to floats.
             return "labels"
         if head in LINEAR or not bounded:
             return "logits"
         raise ModelError(
-            f"{name} returns one number from 0 to 1 per row: is it a probability or a logit? It cannot be seen.\n"
-            "Wrap a network that returns the probabilities of both classes, 1 - p and p, in two columns."
+            f"{name} returns one number from 0 to 1 per row, which may be a probability or a logit",
+            remedy="wrap a network that returns the probabilities of both classes, 1 - p and p, in two columns",
         )
     if bounded and np.allclose(values.sum(axis=1), 1, rtol=0, atol=rounding):
         return "shares"
     if head == "softmax" and len(values) > 1 and np.allclose(values.sum(axis=0), 1, rtol=0, atol=rounding):
         raise ModelError(
-            f"The softmax of {name} runs over the rows: an answer depends on who else is asked about.\n"
-            "Give the softmax dim=1."
+            f"the softmax of {name} runs over the rows, so that a prediction depends on the other rows in the batch",
+            remedy="set dim=1 in the softmax",
         )
     return "probabilities" if head in ("sigmoid", "softmax") else "logits"
 
@@ -283,15 +255,15 @@ def probabilities(values: Floats, kind: Kind) -> Floats:
 
 
 def _margin(logits: Floats) -> Floats:
-    """Return by how much class 1 leads: of two logits only the difference counts."""
+    """Return the lead of class 1: of two logits only the difference counts."""
     if logits.ndim == 1:
         return logits
-    with np.errstate(invalid="ignore"):  # NaN from infinite logits is found, and said, by those who ask
+    with np.errstate(invalid="ignore"):  # NaN from infinite logits is reported by the caller
         return np.subtract(logits[:, 1], logits[:, 0])
 
 
 def _softmax(logits: Floats) -> Floats:
-    # Classes first: numpy is slow at many short sums.
+    # Classes first: NumPy is slow on many short sums.
     shares = np.array(logits.T, order="C")
     with np.errstate(invalid="ignore"):
         shares -= shares.max(axis=0)
@@ -309,12 +281,12 @@ def _expit(values: Floats) -> Floats:
 _AWAY = np.array([-1.0, 1.0])
 
 
-def slopes(values: Floats, classes: npt.NDArray[np.int64], kind: Kind, least: float) -> Floats:
+def slopes(values: Floats, classes: Codes, kind: Kind, least: float = 0.0) -> Floats:
     """Differentiate the loss by the output; a probability below ``least`` counts as constant.
 
-    The formulas keep their precision where a class is nearly certain: there a difference from 1 would be lost.
+    The formulas keep their precision where a class is nearly certain, as a difference from 1 would not.
 
-    >>> slopes(np.array([0.0]), np.array([1]), "logits", 0.0)
+    >>> slopes(np.array([0.0]), np.array([1]), "logits")
     array([-0.5])
     """
     if kind == "logits" and (values.ndim == 1 or values.shape[1] == 2):
@@ -335,7 +307,7 @@ def slopes(values: Floats, classes: npt.NDArray[np.int64], kind: Kind, least: fl
     slope: Floats = np.where(own < least, 0.0, 1 / np.maximum(own, least))
     if values.ndim == 1:
         return np.where(classes, -slope, slope)
-    # A share is also what the others leave, 1 less their sum: the better formula for one that is nearly 1.
+    # A share is also 1 less the sum of the others: the better formula for one that is nearly 1.
     sure = own > (0.5 if kind == "shares" else np.inf)
     answer = np.repeat(np.where(sure, slope, 0.0)[:, np.newaxis], values.shape[1], axis=1)
     answer[rows, classes] = np.where(sure, 0.0, -slope)

@@ -10,51 +10,32 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand.errors import THRESHOLD, FlakyModel, ModelError, NotFitted
-from evenhand.models.base import Array, Floats, Input, Model, Rows, some
-from evenhand.models.boosters import catboost_decides
+from evenhand.models.base import Array, Codes, Fitted, Floats, Input, Model, Rows, package_of, require_columns, some
+from evenhand.models.boosters import BOOSTERS, LightgbmFrame, catboost_decides, fitted_booster
 from evenhand.models.closed_form import derive
-from evenhand.models.fitted import BOOSTERS, LightgbmFrame, dropped, fitted_on, package_of
 from evenhand.models.outputs import refuse_labels
 
 if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
 
-
 Scoring = Literal["predict_proba", "decision_function", "predict"]
 
-# Packages whose classifiers decide for the highest score, and their classes that do not: they have a
-# threshold of their own, calibrate probabilities apart from the decision, count votes, or clip scores into
-# ties.
+# Packages whose classifiers decide for the highest score, and their classes that do not: they have a threshold of
+# their own, calibrate probabilities apart from the decision, count votes, or clip scores into ties.
 _HIGHEST = frozenset({"sklearn", *BOOSTERS})
 _NOT_HIGHEST = frozenset(
-    {
-        "FixedThresholdClassifier",
-        "NuSVC",
-        "OneVsRestClassifier",
-        "RadiusNeighborsClassifier",
-        "SGDClassifier",
-        "SVC",
-        "TunedThresholdClassifierCV",
-    }
+    {"FixedThresholdClassifier", "NuSVC", "OneVsRestClassifier", "RadiusNeighborsClassifier", "SGDClassifier"}
+    | {"SVC", "TunedThresholdClassifierCV"}
 )
 
 
 class EstimatorModel(Model):
-    """An object with ``predict``, fed what it was fitted on: a frame where it knows names, texts, else an array.
+    """An object with ``predict``, given what it was fitted on: a frame where it knows names, texts, else an array.
 
-    Scores come from ``predict_proba``, else ``decision_function``, else, for regressors and for objects that
-    do not say what they are, ``predict``.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["no", "no", "yes", "yes"]
-    >>> model = EstimatorModel(LogisticRegression().fit(X, y))
-    >>> model.input, model.labels(X).tolist()
-    ('array', ['no', 'no', 'yes', 'yes'])
+    Scores come from ``predict_proba``, else ``decision_function``, else, for regressors and for objects of unknown
+    type, ``predict``.
     """
 
     def __init__(self, estimator: Any, *, input: Input | None = None) -> None:
@@ -74,17 +55,17 @@ class EstimatorModel(Model):
         self.check()
 
     @property
-    def unsaid(self) -> bool:
-        """Whether the object does not say what it is, so that its answers may be labels or numbers."""
+    def untyped(self) -> bool:
+        """Whether the type of the estimator is unknown, so that its answers may be labels or numbers."""
         return self._scoring == "predict" and not self.regression
 
     def labels(self, X: Rows) -> Array:
-        """Return what ``predict`` says, or what the threshold makes of the scores."""
+        """Return the predictions, or the decisions of the threshold."""
         if self.threshold is not None:
             return self.decide(self.scores(X))
         answer: Array = self.source.predict(self._feed(X))
         if self._scoring == "predict" and getattr(answer, "ndim", 1) == 2 and answer.shape[1] > 1:
-            # An object that does not say what it is, a network for one, may well give one score per class.
+            # An object of unknown type, such as a network, may return one score per class.
             return self.decide(answer)
         return answer
 
@@ -92,19 +73,19 @@ class EstimatorModel(Model):
         """Return probabilities, decision values or predicted numbers."""
         if self._scoring is None:
             return super().scores(X)
-        said = getattr(self.source, self._scoring)(self._feed(X))
-        if self.unsaid and self.threshold is None:
-            # An object that does not say what it is may well be a classifier.
-            refuse_labels(np.asarray(said), self.name)
-        answer = np.asarray(said, dtype=np.float64)
+        found = getattr(self.source, self._scoring)(self._feed(X))
+        if self.untyped and self.threshold is None:
+            # An object of unknown type may be a classifier.
+            refuse_labels(np.asarray(found), self.name)
+        answer = np.asarray(found, dtype=np.float64)
         return answer[:, np.newaxis] if answer.ndim == 1 else answer
 
-    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
-        """Return gradients in closed form, where `derive` finds one; it says of which loss."""
+    def gradients(self, X: Rows, classes: Codes) -> Floats:
+        """Return gradients in closed form, where `derive` finds one."""
         return super().gradients(X, classes) if self._form is None else self._form(self.pick(X), classes)
 
     def unread(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Name the columns that the estimator was not fitted on, and those that its first step drops."""
+        """Return the columns that the estimator was not fitted on, and those that its first step drops."""
         known: Sequence[str] | None = self.columns
         if isinstance(self._prepare, LightgbmFrame):
             known = [name for name in names if self._prepare.has(name)]
@@ -112,24 +93,121 @@ class EstimatorModel(Model):
         return tuple(name for name in names if name in lost or (known is not None and name not in known))
 
     def check(self) -> None:
-        """Refuse rows for what was fitted on texts, and a threshold that no probability can be on either side of."""
+        """Refuse rows for a model of texts, and a threshold that cannot be a probability."""
         super().check()
         if self._text and self.input != "text":
-            raise ModelError(f'{self.name} was fitted on texts. Leave out input="{self.input}".')
-        if self.threshold is not None and self._scoring == "predict_proba" and not 0 <= self.threshold <= 1:
-            raise ModelError(f"threshold={self.threshold:g} on the probabilities of {self.name}: choose from 0 to 1.")
+            raise self._wrong_input('must be "text": {} was fitted on texts')
+        if self._scoring == "predict_proba":
+            self._check_probability()
 
     def _feed(self, X: Any) -> Any:
         rows = self.pick(X)
         return rows if self._prepare is None else self._prepare(rows)
 
 
-def final_step(estimator: Any) -> Any:
-    """Look through pipelines and searches for the estimator that makes the decision."""
+def fitted_on(model: Any) -> Fitted:
+    """Return what a model was fitted on.
+
+    >>> from sklearn.dummy import DummyClassifier
+    >>> fitted_on(DummyClassifier().fit([[0], [1]], [0, 1])).input
+    'array'
+    """
+    if package_of(model) in BOOSTERS:
+        return fitted_booster(model)
+    if reads_text(model):
+        return Fitted("text")
+    names = getattr(model, "feature_names_in_", None)
+    return Fitted("array") if names is None else Fitted("frame", tuple(map(str, names)))
+
+
+def reads_text(model: Any) -> bool:
+    """Whether a pipeline begins with a text vectoriser, or with several side by side, also inside a search.
+
+    >>> from sklearn.feature_extraction.text import TfidfVectorizer
+    >>> from sklearn.pipeline import Pipeline
+    >>> reads_text(Pipeline([("words", TfidfVectorizer())]))
+    True
+    """
+    if hasattr(model, "best_estimator_"):
+        return reads_text(model.best_estimator_)
+    side = getattr(model, "transformer_list", None)
+    if isinstance(side, list) and side:
+        return all(reads_text(part) for _, part in side)
+    if steps := _steps(model):
+        return reads_text(_first(steps))
+    # A vectoriser can also be set to read files; its input is then paths.
+    return callable(getattr(model, "build_analyzer", None)) and getattr(model, "input", None) == "content"
+
+
+def dropped(model: Any, names: Sequence[str]) -> set[str]:
+    """Return the columns that a model drops at once: its first step is scikit-learn's ColumnTransformer, without them.
+
+    ``model`` is a fitted pipeline, also inside a search or a classifier with a threshold; ``names`` are the columns of
+    one that was fitted on an array.
+
+    >>> from sklearn.compose import make_column_transformer
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> pipe = make_pipeline(make_column_transformer(("passthrough", [0])), DummyClassifier())
+    >>> dropped(pipe.fit([[1, 2], [3, 4]], [0, 1]), ["age", "sex"])
+    {'sex'}
+    """
     while True:
-        steps = getattr(estimator, "steps", None)
-        if isinstance(steps, list) and steps:
-            estimator = steps[-1][1]
+        if steps := _steps(model):
+            model = _first(steps)
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif type(model).__name__ in ("FixedThresholdClassifier", "TunedThresholdClassifierCV"):
+            model = model.estimator_
+        else:
+            break
+    if package_of(model) != "sklearn" or type(model).__name__ != "ColumnTransformer":
+        return set()
+    columns = list(getattr(model, "feature_names_in_", names))
+    if len(columns) != model.n_features_in_:
+        return set()
+    kept: set[str] = set()
+    for _, transformer, chosen in model.transformers_:
+        # An object may define its own comparison with a text.
+        if isinstance(transformer, str) and transformer == "drop":
+            continue
+        taken = _chosen(chosen, columns)
+        if taken is None:
+            return set()
+        kept.update(taken)
+    return set(columns) - kept
+
+
+def _chosen(chosen: Any, columns: list[str]) -> list[str] | None:
+    """Return the columns that a ColumnTransformer takes, in any of its notations; None where that is unclear."""
+    if isinstance(chosen, slice):
+        ends = [columns.index(end) if isinstance(end, str) else end for end in (chosen.start, chosen.stop)]
+        # In a slice of names, the last one is included.
+        return columns[ends[0] : ends[1] + 1 if isinstance(chosen.stop, str) else ends[1] : chosen.step]
+    listed = np.atleast_1d(np.asarray(chosen, dtype=object if isinstance(chosen, str) else None))
+    if not listed.size:
+        return []
+    if listed.dtype.kind == "b":
+        return [name for name, taken in zip(columns, listed, strict=True) if taken]
+    if listed.dtype.kind in "iu":
+        return [columns[place] for place in listed]
+    return [str(name) for name in listed] if all(isinstance(name, str) for name in listed) else None
+
+
+def _steps(model: Any) -> list[Any]:
+    steps = getattr(model, "steps", None)
+    return [step for _, step in steps] if isinstance(steps, list) else []
+
+
+def _first(steps: list[Any]) -> Any:
+    return next((step for step in steps if step not in (None, "passthrough")), None)
+
+
+def final_step(estimator: Any) -> Any:
+    """Return the estimator that makes the decision, inside pipelines and searches."""
+    while True:
+        if steps := _steps(estimator):
+            estimator = steps[-1]
         elif hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         else:
@@ -142,10 +220,10 @@ def _readable_name(estimator: Any) -> str:
 
 
 def _kind(estimator: Any) -> str | None:
-    """Read what the estimator says it is ("classifier", "regressor", ...), without importing scikit-learn."""
+    """Return the estimator's type ("classifier", "regressor", ...), without importing scikit-learn."""
     try:
         kind = estimator.__sklearn_tags__().estimator_type
-    except Exception:  # Objects from before tags, or that only look like estimators, raise all sorts of things here.
+    except Exception:  # Older objects, and those that only look like estimators, raise anything.
         kind = getattr(estimator, "_estimator_type", None)
     return kind if isinstance(kind, str) else None
 
@@ -155,10 +233,8 @@ def _classes(estimator: Any, name: str) -> Array | None:
     if classes is None:
         return None
     if isinstance(classes, list) and any(isinstance(part, np.ndarray) for part in classes):
-        raise ModelError(
-            f"{name} decides {len(classes)} things at once. Wrap one of them:\n"
-            "eh.wrap(lambda X: model.predict(X)[:, 0])."
-        )
+        remedy = "wrap one of them: eh.wrap(lambda X: model.predict(X)[:, 0])"
+        raise ModelError(f"{name} makes {len(classes)} decisions at once", remedy=remedy)
     return np.asarray(classes) if len(classes) else None
 
 
@@ -180,7 +256,7 @@ def _follows_scores(estimator: Any) -> bool:
 
 
 def _check_fitted(estimator: Any) -> None:
-    # Only these are sure to follow scikit-learn's convention for what "fitted" looks like.
+    # Only these are known to follow scikit-learn's convention for fitted attributes.
     if package_of(estimator) not in ("sklearn", "xgboost", "lightgbm"):
         return
     from sklearn.exceptions import NotFittedError
@@ -189,18 +265,19 @@ def _check_fitted(estimator: Any) -> None:
     try:
         check_is_fitted(estimator)
     except NotFittedError as error:
-        raise NotFitted(f"{_readable_name(estimator)} is not fitted. Call fit first, then wrap it.") from error
+        problem = f"{_readable_name(estimator)} is not fitted"
+        raise NotFitted(problem, remedy="call fit first, then wrap it") from error
 
 
 TAKES = "sensitive_features"
 CERTAIN = 1e-9
-"""A chance that is no further from 0 or 1 is certainty but for rounding."""
+"""Within this distance of 0 or 1, a probability counts as certain: the rest is rounding."""
 MOST = 10_000
-"""With more groups in the space than this they are not compared with those that the model was fitted on."""
+"""If the space has more groups than this, they are not compared with those that the model was fitted on."""
 
 
 def takes_sensitive(model: Any) -> bool:
-    """Tell whether ``predict`` asks for protected values by themselves, also at the end of a pipeline.
+    """Whether ``predict`` takes protected values as an argument of their own, also at the end of a pipeline.
 
     >>> class Rule:
     ...     def predict(self, X, *, sensitive_features): ...
@@ -216,11 +293,11 @@ def takes_sensitive(model: Any) -> bool:
 class SensitiveModel(EstimatorModel):
     """An object whose ``predict`` takes rows and, apart from them, the values of some columns of the space.
 
-    The columns are those that `wrap` names, by default all that the space protects. The rows are what the object was
+    The columns are those given to `wrap`, by default all that the space protects. The rows are what the object was
     fitted on; one that was fitted on an array gets all other columns, or all, by how many it knows.
 
-    A postprocessor that draws lots decides the same row differently, and raises. It says with which chance it decides:
-    these are its scores, and ``eh.wrap(model, threshold=0.5)`` makes decisions of them.
+    A postprocessor that randomises its decisions decides the same row differently, and raises. Its scores are the
+    probabilities of its decisions: ``eh.wrap(model, threshold=0.5)`` turns them into decisions.
     """
 
     sensitive: tuple[str, ...] | None = None
@@ -228,14 +305,17 @@ class SensitiveModel(EstimatorModel):
     def __init__(self, estimator: Any, *, input: Input | None = None) -> None:
         if input not in (None, "frame"):
             raise ModelError(
-                f'{type(estimator).__name__} takes {TAKES}, which are columns of a frame. Leave out input="{input}".'
+                f'must be "frame": {type(estimator).__name__} takes {TAKES}, which are columns of a frame',
+                parameter="input",
+                value=input,
+                remedy="leave it out",
             )
         super().__init__(estimator)
         inner = getattr(estimator, "estimator_", None)
         fitted = fitted_on(estimator if hasattr(estimator, "feature_names_in_") or inner is None else inner)
         self._names = fitted.columns
         self._width = getattr(estimator if inner is None else inner, "n_features_in_", None)
-        # Only what was fitted on an array is known to want one.
+        # Only a model that was fitted on an array is known to need one.
         self._takes_frames = input == "frame" or self._width is None
         self._prepare = fitted.prepare
         self._draws = callable(getattr(estimator, "_pmf_predict", None))
@@ -244,17 +324,16 @@ class SensitiveModel(EstimatorModel):
         if self.classes is None and inner is not None:
             self.classes = getattr(inner, "classes_", None)
 
-    def told(self, names: Sequence[str]) -> SensitiveModel:
-        """Return this model with the columns named that it is told apart from the rows."""
+    def with_sensitive(self, names: Sequence[str]) -> SensitiveModel:
+        """Return this model with the names of the columns that it takes apart from the rows."""
         changed = copy.copy(self)
         changed.sensitive = tuple(names)
         return changed
 
     def check_groups(self, space: Space) -> None:
-        """Raise where the model knows none of the groups of the space; warn where it lacks some.
+        """Raise where the model knows none of the groups of the space; warn where some are missing.
 
-        fairlearn says of its groups which values they have, not of which columns, and gives everybody else the chance 0
-        without a word.
+        fairlearn stores the values of its groups, not their columns, and gives all others the probability 0 silently.
         """
         final = final_step(self.source)
         fitted = getattr(getattr(final, "interpolated_thresholder_", final), "interpolation_dict", None)
@@ -264,69 +343,60 @@ class SensitiveModel(EstimatorModel):
         unknown = [group for group in given if group not in fitted]
         if not unknown:
             return
-        passed = f"{TAKES}={list(self.sensitive)}"
+        shown = some(list(map(repr, unknown)))
         if len(unknown) == len(given):
             raise ModelError(
-                f"{self.name} was fitted on the groups {some(list(map(repr, fitted)))}; with {passed} it is given "
-                f"others: {some(list(map(repr, unknown)))}.\nName the columns that it was fitted on, in their order: "
-                f"eh.wrap(model, {TAKES}=[...]); the space must have them."
+                f"must be the columns that {self.name} was fitted on, whose groups are "
+                f"{some(list(map(repr, fitted)))}, not {shown}",
+                parameter=TAKES,
+                value=list(self.sensitive),
+                remedy=f"name them in their order: eh.wrap(model, {TAKES}=[...]); the space must have them",
             )
         warnings.warn(
-            f"{self.name} was not fitted on {len(unknown):,} of the {len(given):,} groups of the space "
-            f"({some(list(map(repr, unknown)))}), and fairlearn gives those the chance 0. "
-            f"If {passed} are not the columns that it was fitted on, in their order, name those: "
-            f"eh.wrap(model, {TAKES}=[...]).",
+            f"{self.name} was not fitted on {len(unknown):,} of the {len(given):,} groups of the space ({shown}), and "
+            f"fairlearn gives those the probability 0. If {TAKES}={list(self.sensitive)} are not the columns that it "
+            f"was fitted on, in their order, name those: eh.wrap(model, {TAKES}=[...]).",
             stacklevel=2,
         )
 
     def labels(self, X: Rows) -> Array:
-        """Return what ``predict`` says, or what the threshold makes of the scores."""
+        """Return the predictions, or the decisions of the threshold; raise where decisions are randomised."""
         if self.threshold is not None:
             return self.decide(self.scores(X))
         if self._draws:
-            self._refuse_lots(self.scores(X))
+            chances = self.scores(X)
+            random = np.asarray(((chances > CERTAIN) & (chances < 1 - CERTAIN)).any(axis=1), dtype=bool)
+            if random.any():
+                raise FlakyModel(
+                    f"{self.name} decides {int(random.sum()):,} of {len(random):,} rows at random, so that its "
+                    "decisions cannot be compared",
+                    float(random.mean()),
+                    ("compare the likelier ones with ", THRESHOLD),
+                )
         rows, apart = self._parts(X)
         answer: Array = self.source.predict(rows, sensitive_features=apart)
         return answer
 
     def scores(self, X: Rows) -> Floats:
-        """Return the chances with which a postprocessor decides for each class."""
+        """Return the probabilities with which a postprocessor decides for each class."""
         if not self._draws:
             return super(EstimatorModel, self).scores(X)
         rows, apart = self._parts(X)
         return np.asarray(self.source._pmf_predict(rows, sensitive_features=apart), dtype=np.float64)
 
     def unread(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Name the columns that are neither in the rows nor told apart from them."""
+        """Return the columns that the model takes neither in the rows nor apart from them."""
         lost = dropped(self.source, names)
         known = self._names
         out = (name for name in names if name in lost or (known is not None and name not in known))
         return tuple(name for name in out if name not in (self.sensitive or ()))
 
-    def _refuse_lots(self, chances: Floats) -> None:
-        """Raise where rows are decided by lot: two answers to one row, or to two, say nothing about the rows."""
-        lots = np.asarray(((chances > CERTAIN) & (chances < 1 - CERTAIN)).any(axis=1), dtype=bool)
-        if lots.any():
-            raise FlakyModel(
-                f"{self.name} decides {int(lots.sum()):,} of {len(lots):,} rows by lot, so that its decisions cannot "
-                "be compared",
-                float(lots.mean()),
-                ("compare the likelier ones with ", THRESHOLD),
-            )
-
     def _parts(self, X: Any) -> tuple[Any, Any]:
-        """Take a frame apart: what the object was fitted on, and what it is told beside it."""
+        """Split a frame: what the object was fitted on, and what it takes beside it."""
         if self.sensitive is None:
-            raise ModelError(
-                f'{self.name} takes {TAKES}, and nobody has said which columns they are: eh.wrap(model, {TAKES}="sex").'
-            )
-        lacking = [name for name in (*self.sensitive, *(self._names or ())) if name not in X.columns]
-        if lacking:
-            raise ModelError(
-                f"{self.name} needs columns that it is not given: {some(lacking)}.\n"
-                f"It is given {some(list(X.columns))}. Add the missing ones to the space, or name others: "
-                f"eh.wrap(model, {TAKES}=...)."
-            )
+            remedy = f'name the columns: eh.wrap(model, {TAKES}="sex")'
+            raise ModelError(f"is needed by {self.name}", parameter=TAKES, remedy=remedy)
+        require_columns(self.name, (*self.sensitive, *(self._names or ())), X.columns)
         apart = X[self.sensitive[0]] if len(self.sensitive) == 1 else X[list(self.sensitive)]
         if self._names is not None:
             rows = X[list(self._names)]
@@ -338,7 +408,7 @@ class SensitiveModel(EstimatorModel):
 
 
 def _every_group(space: Space, names: Sequence[str]) -> list[Any]:
-    """List the groups that some columns of a space make, as fairlearn names them: of several columns one text."""
+    """List the groups that some columns of a space form, as fairlearn writes them: several columns as one text."""
     import pandas as pd
 
     columns = [space.attributes[space.column(name)] for name in names]

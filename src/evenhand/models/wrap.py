@@ -1,4 +1,4 @@
-"""The door: whatever the user has becomes a `Model`."""
+"""`wrap` turns what the user has into a `Model`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from evenhand import plugins
-from evenhand.errors import TEXT_SPACE, EvenhandError, ModelError
-from evenhand.models.base import Array, Floats, Input, Model, Rows, some
-from evenhand.models.boosters import BoosterModel, is_native
+from evenhand._validate import check_bool
+from evenhand.errors import EvenhandError, ModelError
+from evenhand.models.base import Array, Floats, Input, Model, Rows, package_of, some
+from evenhand.models.boosters import BOOSTERS, BoosterModel, is_native
+from evenhand.models.client import wrong_kind
 from evenhand.models.keras import KerasModel, is_keras
 from evenhand.models.outputs import as_scores, refuse_labels, to_array
 from evenhand.models.sklearn import EstimatorModel, SensitiveModel, takes_sensitive
@@ -19,86 +21,12 @@ from evenhand.models.text.module import TextModule
 from evenhand.models.text.transformers import TransformersModel, is_tokenizer, parts_of
 from evenhand.models.torch import TorchModel, is_torch
 
-
-class CallableModel(Model):
-    """A function that takes a batch and returns labels, one score per row, or one row of scores per row.
-
-    Which of these it returns is seen from its answer: two dimensions are score rows, of which the highest decides.
-    One dimension is labels where it holds text, whole numbers or booleans, and single scores where it holds floats.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> model = CallableModel(lambda X: X / X.sum(axis=1, keepdims=True), input="array")
-    >>> model.labels(np.array([[1.0, 3.0], [3.0, 1.0]]))
-    array([1, 0])
-    """
-
-    has_scores = True
-    decides = True
-
-    def __init__(
-        self,
-        function: Callable[[Any], Any],
-        *,
-        input: Input = "frame",
-        columns: tuple[str, ...] | None = None,
-    ) -> None:
-        self.source = function
-        self.input = input
-        self.columns = columns
-        self.name = readable_name(function)
-        self.check()
-
-    def labels(self, X: Rows) -> Array:
-        """Return the function's labels, or decide from the scores that it returned."""
-        answer = to_array(self._call(X), self.name)
-        if self.threshold is None and (answer.ndim != 2 or answer.shape[1] == 1):
-            return answer
-        return self.decide(as_scores(answer, len(answer), self.name))
-
-    def scores(self, X: Rows) -> Floats:
-        """Return the function's numbers as score rows; whole numbers are labels unless the user said otherwise."""
-        answer = to_array(self._call(X), self.name)
-        if self.threshold is None and not self.regression:
-            refuse_labels(answer, self.name)
-        return as_scores(answer, len(answer), self.name)
-
-    def _call(self, X: Any) -> Any:
-        # A shallow copy, so that a function may add columns to its frame without changing the caller's.
-        if self.input == "frame":
-            return self.source(self.pick(X).copy(deep=False))
-        return self.source(list(X) if self.input == "text" else X)
-
-
-def readable_name(function: Any) -> str:
-    """Name a callable as its author did.
-
-    >>> readable_name(functools.partial(sorted, reverse=True))
-    'sorted'
-    """
-    while isinstance(function, functools.partial):
-        function = function.func
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
 ALLOWED = (
     "a function on a batch, a fitted scikit-learn estimator or pipeline, an XGBoost, LightGBM or CatBoost "
     "model, a torch module, a Keras model, a Hugging Face pipeline, the path of an .onnx or .skops file"
 )
 _METHODS = ("predict", "predict_proba", "decision_function")
-_OWN = {
-    "builtins",
-    "evenhand",
-    "sklearn",
-    "xgboost",
-    "lightgbm",
-    "catboost",
-    "torch",
-    "keras",
-    "transformers",
-    "fairlearn",
-}
+_OWN = {"builtins", "evenhand", "torch", "keras", "transformers", "fairlearn", "sklearn", *BOOSTERS}
 """Packages whose objects evenhand adapts itself."""
 
 
@@ -116,7 +44,7 @@ def wrap(
     words: Sequence[str | None] | Mapping[str, int] | None = None,
     sensitive_features: str | Sequence[str] | None = None,
 ) -> Model:
-    """Make anything that decides about a batch of rows a model that can be audited.
+    """Turn anything that decides about a batch of rows into a model that can be audited.
 
     Parameters
     ----------
@@ -124,8 +52,7 @@ def wrap(
         A callable on a batch; a fitted estimator or pipeline; a native XGBoost, LightGBM or CatBoost model;
         a torch module; a Keras 3 model; a Hugging Face pipeline, or its model and tokenizer as a pair, or the
         folder that they were saved to; the path of an .onnx or .skops file; "module:attribute"; an object that an
-        installed package adapts (entry points ``evenhand.models``); or a `Model`, which is returned with the options
-        put in.
+        installed package adapts (entry points ``evenhand.models``); or a `Model`.
     threshold
         The decision threshold that is really in use: decide for the second class where its probability, its
         decision value or the single score is at least this.
@@ -136,23 +63,23 @@ def wrap(
     timeout
         Seconds that one call may take.
     batch_size
-        The most rows of one call. By default what the model says suits it; where it says nothing, calls grow from 16
-        rows (64, 256 ...) as long as one takes less than about half a second, up to a whole block.
+        The most rows in one call. By default what suits the model, where it is known; otherwise calls grow from 16
+        rows (64, 256 ...) to a whole block as long as one takes less than about half a second.
     name
         For reports, instead of the name that the model has.
     regression
-        The whole numbers that a function, or an object with ``predict``, returns are amounts or scores. Without it they
-        are labels, and ``Gap`` refuses them. Floats need no such word.
+        The whole numbers that a function, or an object with ``predict``, returns are amounts or scores. Otherwise they
+        are labels, which ``Gap`` refuses. Not needed for floats.
     encode
-        For a torch module that classifies texts: makes of a list of strings the padded token ids that it takes.
+        For a torch module that classifies texts: turns a list of strings into the padded token ids that it takes.
     embedding
         The name of its embedding layer; by default the only one, or the one that is given the ids.
     words
         The words of the rows of that layer, in order, None where a row is no word; or a mapping from words to rows.
-        By default those that ``encode`` tells by an attribute ``words``, ``vocab``, ``vocabulary`` or ``word_index``,
-        by ``get_vocab()`` or ``get_vocabulary()``. Similar words are found among these.
+        By default taken from an attribute ``words``, ``vocab``, ``vocabulary`` or ``word_index`` of ``encode``, or
+        from its ``get_vocab()`` or ``get_vocabulary()``. Similar words are chosen from these.
     sensitive_features
-        For a model whose ``predict`` takes ``sensitive_features`` apart from the rows, as fairlearn's
+        For a model whose ``predict`` takes ``sensitive_features`` beside the rows, as fairlearn's
         ThresholdOptimizer: the columns of the space that these are. By default all protected ones.
 
     Returns
@@ -170,27 +97,94 @@ def wrap(
         adapted = _adapt_encoded(model, encode, embedding, words)
     else:
         adapted = _adapt(model, input)
-    if regression:
+    if check_bool("regression", regression, ModelError):
         adapted = _numbers(adapted, threshold)
     if sensitive_features is not None:
         if not isinstance(adapted, SensitiveModel):
-            raise ModelError(f"{adapted.name} takes no sensitive_features beside its rows. Leave them out.")
-        adapted = adapted.told([sensitive_features] if isinstance(sensitive_features, str) else sensitive_features)
+            problem = f"is for models whose predict takes it; {adapted.name} does not"
+            raise ModelError(problem, parameter="sensitive_features", remedy="leave it out")
+        adapted = adapted.with_sensitive(
+            [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
+        )
     return adapted.with_options(threshold=threshold, input=input, timeout=timeout, name=name, batch_size=batch_size)
 
 
+def for_space(model: Model, texts: bool) -> Model:
+    """Return a model as one that takes texts, or rows of attributes; raise where that is impossible.
+
+    >>> for_space(wrap(lambda texts: [len(text) for text in texts]), texts=True).input
+    'text'
+    """
+    if texts == (model.input == "text"):
+        return model
+    if not texts:
+        raise wrong_kind(model)
+    if model.columns is None and isinstance(model, CallableModel | EstimatorModel):
+        return model.with_options(input="text")
+    takes = "an array" if model.columns is None else f"the columns {some(list(model.columns))}"
+    raise ModelError(
+        f"{model.name} takes {takes}, and the space is one of texts",
+        remedy="wrap a function that turns a list of texts into the input of the model, and calls it",
+    )
+
+
+class CallableModel(Model):
+    """A function that takes a batch and returns labels, one score per row, or one row of scores per row.
+
+    Two dimensions are score rows, of which the highest decides. One dimension is labels where it holds text, whole
+    numbers or booleans, and single scores where it holds floats.
+    """
+
+    has_scores = True
+    decides = True
+
+    def __init__(
+        self, function: Callable[[Any], Any], *, input: Input = "frame", columns: tuple[str, ...] | None = None
+    ) -> None:
+        self.source, self.input, self.columns = function, input, columns
+        while isinstance(function, functools.partial):
+            function = function.func
+        self.name = str(getattr(function, "__name__", type(function).__name__))
+        self.check()
+
+    def labels(self, X: Rows) -> Array:
+        """Return the function's labels, or decide from the scores that it returned."""
+        answer = to_array(self._call(X), self.name)
+        if self.threshold is None and (answer.ndim != 2 or answer.shape[1] == 1):
+            return answer
+        return self.decide(as_scores(answer, len(answer), self.name))
+
+    def scores(self, X: Rows) -> Floats:
+        """Return the function's numbers as score rows; whole numbers are labels unless ``regression`` is set."""
+        answer = to_array(self._call(X), self.name)
+        if self.threshold is None and not self.regression:
+            refuse_labels(answer, self.name)
+        return as_scores(answer, len(answer), self.name)
+
+    def _call(self, X: Any) -> Any:
+        # A shallow copy, so that a function may add columns to its frame without changing the caller's.
+        if self.input == "frame":
+            return self.source(self.pick(X).copy(deep=False))
+        return self.source(list(X) if self.input == "text" else X)
+
+
 def _numbers(model: Model, threshold: float | None) -> Model:
-    """Return a model whose answers the user declared to be amounts."""
+    """Return a model whose answers are amounts."""
     if threshold is not None:
         raise ModelError(
-            f"threshold={threshold!r} makes decisions of numbers, and regression=True keeps them. Leave one out."
+            "cannot be combined with regression=True",
+            parameter="threshold",
+            value=threshold,
+            remedy="leave one of the two out",
         )
     if model.regression:
         return model
-    if not isinstance(model, CallableModel) and not (isinstance(model, EstimatorModel) and model.unsaid):
+    if not isinstance(model, CallableModel) and not (isinstance(model, EstimatorModel) and model.untyped):
         raise ModelError(
-            f"regression=True is for a function, or an object with predict, whose answers are amounts; {model.name} "
-            "decides.\nLeave it out, or wrap a function that returns the amounts: eh.wrap(f, regression=True)."
+            f"is for a function, or an object with predict, that returns amounts; {model.name} decides",
+            parameter="regression",
+            value=True,
+            remedy="leave it out, or wrap a function that returns the amounts: eh.wrap(f, regression=True)",
         )
     numbers = copy.copy(model)
     numbers.regression = True
@@ -200,37 +194,20 @@ def _numbers(model: Model, threshold: float | None) -> Model:
 def _adapt_encoded(model: Any, encode: Any, embedding: str | None, words: Any) -> Model:
     if isinstance(model, Model) or not is_torch(model):
         raise ModelError(
-            f"encode, embedding and words are for torch modules, got a {type(model).__name__}. Leave them out;\n"
-            'a function on a list of strings is eh.wrap(f, input="text").'
-        )
-    if encode is None:
-        raise ModelError(
-            "embedding and words are for torch modules that take texts: say also encode=, a function on strings."
+            f"is for torch modules, not for a {type(model).__name__}",
+            parameter="encode" if encode is not None else "embedding" if embedding is not None else "words",
+            remedy='leave it out; a function on a list of strings is eh.wrap(f, input="text")',
         )
     if is_tokenizer(encode):
         return TransformersModel(model, encode, embedding, words)
     if not callable(encode):
-        raise ModelError(f"encode must be a function on a list of strings, got a {type(encode).__name__}.")
+        raise ModelError(
+            "must be a function on a list of strings",
+            parameter="encode",
+            value=encode,
+            remedy="embedding and words are only for modules with encode",
+        )
     return TextModule(model, encode, embedding, words)
-
-
-def reading(model: Model, texts: bool) -> Model:
-    """Return a model as one that is given texts, or rows; raise where it cannot be.
-
-    >>> reading(wrap(lambda texts: [len(text) for text in texts]), texts=True).input
-    'text'
-    """
-    if texts == (model.input == "text"):
-        return model
-    if not texts:
-        raise ModelError(f"{model.name} takes texts, and the space is one of attributes", remedy=("use ", TEXT_SPACE))
-    if model.columns is None and isinstance(model, CallableModel | EstimatorModel):
-        return model.with_options(input="text")
-    takes = "an array" if model.columns is None else f"the columns {some(list(model.columns))}"
-    raise ModelError(
-        f"{model.name} takes {takes}, and the space is one of texts.\n"
-        "Wrap a function that makes of a list of texts what the model takes, and asks it."
-    )
 
 
 def _adapt(model: Any, input: Input | None) -> Model:
@@ -242,9 +219,10 @@ def _adapt(model: Any, input: Input | None) -> Model:
 
         return load_model(model)
     if isinstance(model, type):
-        raise ModelError(f"Got the class {model.__name__}, not an object of it. Make one, fit it, then wrap it.")
+        remedy = f"make an object of {model.__name__}, fit it, then wrap it"
+        raise ModelError("must be an object, not a class", parameter="model", value=model, remedy=remedy)
     if hasattr(type(model), "__evenhand_model__"):
-        # What is made of another model knows best what that one gives: scores, classes, a threshold.
+        # An object made from another model knows best which scores, classes and threshold that one has.
         own: Model = model.__evenhand_model__()
         return own
     pair = parts_of(model)
@@ -257,7 +235,7 @@ def _adapt(model: Any, input: Input | None) -> Model:
         return KerasModel(model)
     if is_torch(model):
         return TorchModel(model)
-    adapted = _by_package(model)
+    adapted = _adapt_by_plugin(model)
     if adapted is not None:
         return adapted
     if callable(getattr(model, "predict", None)):
@@ -265,14 +243,13 @@ def _adapt(model: Any, input: Input | None) -> Model:
     if callable(model):
         return _adapt_callable(model, input)
     raise ModelError(
-        f"Got a {type(model).__module__}.{type(model).__name__}, which cannot be asked for decisions.\n"
-        f"Allowed: {ALLOWED}. For anything else, wrap a function that calls it."
+        f"must be {ALLOWED}", parameter="model", value=model, remedy="wrap a function that returns the decisions"
     )
 
 
-def _by_package(model: Any) -> Model | None:
-    """Have a package that is installed for it adapt an object; None where there is none, or it declines."""
-    package = type(model).__module__.partition(".")[0]
+def _adapt_by_plugin(model: Any) -> Model | None:
+    """Adapt an object with the package that is installed for it; None where there is none, or it declines."""
+    package = package_of(model)
     point = None if package in _OWN else plugins.installed(plugins.MODELS).get(package)
     if point is None:
         return None
@@ -283,13 +260,13 @@ def _by_package(model: Any) -> Model | None:
         raise
     except Exception as error:
         raise ModelError(
-            f"{point.value}, which adapts models of {package}, failed: {plugins.reason(error)}.\n"
-            "Wrap a function that calls the model: eh.wrap(f)."
+            f"{point.value}, which adapts models of {package}, failed: {plugins.reason(error)}",
+            remedy="wrap a function that calls the model: eh.wrap(f)",
         ) from error
     if adapted is not None and not isinstance(adapted, Model):
         raise ModelError(
-            f"{point.value}, which adapts models of {package}, returned a {type(adapted).__name__}; it must return an "
-            "eh.Model, or None."
+            f"{point.value}, which adapts models of {package}, returned a {type(adapted).__name__}",
+            remedy="return an eh.Model, or None",
         )
     if adapted is not None:
         adapted.check()

@@ -12,7 +12,7 @@ from evenhand._validate import is_number
 from evenhand.errors import StrategyError
 from evenhand.repairs.voting import Whose, check_voters
 from evenhand.repairs.workshop import Remedy, Round, Workshop
-from evenhand.strategies._checks import at_least, one_of
+from evenhand.strategies._settings import check_settings
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,7 @@ class Augment:
     search: ClassVar[str] = "adf"
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "repeats", "samples")
-        one_of(self, "vote", ("individual", "family"))
+        check_settings(self)
         check_voters(self)
         if not is_number(self.share) or not 0 < self.share <= 1:
             raise StrategyError(f"Augment: share must be above 0 and at most 1, got {self.share!r}")

@@ -65,17 +65,17 @@ def _nothing(model: Model) -> tuple[Floats, Array]:
 def _ask(model: Model, rows: Any, n: int, decide: bool) -> tuple[Array, bool]:
     """Ask for scores, or labels where there are none or decisions are other than the scores; say which they are."""
     if not isinstance(model, CallableModel):
-        asking = ModelClient(model)
+        client = ModelClient(model)
         if model.has_scores and (follows(model) or not decide):
             try:
-                return asking.scores(rows, n), True
+                return client.scores(rows, n), True
             except ModelTimeout:
                 raise
             except ModelError:
                 # A network may turn out to give labels; what is wrong otherwise is said again below.
                 if not decide or model.regression:
                     raise
-        return asking.labels(rows, n), False
+        return client.labels(rows, n), False
     # What a function returns is known when it has returned it.
     try:
         answer = to_array(model.source(model.pick(rows)), model.name)
@@ -217,15 +217,15 @@ class Table:
         family = self.families[rows]
         weights = self.neighbours.weights[family]
         there = ~np.isnan(weights)
-        legal = there & self._legal(rows, self.neighbours.places[family])
-        # A row whose every member is illegal is no individual of the space; it is answered all the same.
-        legal = np.where(legal.any(axis=1, keepdims=True), legal, there)
-        weights = np.where(legal, weights, 0.0)
+        valid = there & self._valid(rows, self.neighbours.places[family])
+        # A row whose every member is invalid is no individual of the space; it is answered all the same.
+        valid = np.where(valid.any(axis=1, keepdims=True), valid, there)
+        weights = np.where(valid, weights, 0.0)
         unweighted = weights.sum(axis=1, keepdims=True) == 0
-        weights = np.where(unweighted & legal, 1.0, weights)
+        weights = np.where(unweighted & valid, 1.0, weights)
         return weights > 0, weights / weights.sum(axis=1, keepdims=True)
 
-    def _legal(self, rows: Places, places: Places) -> npt.NDArray[np.bool_]:
+    def _valid(self, rows: Places, places: Places) -> npt.NDArray[np.bool_]:
         """Tell which members meet the constraints that can tell members apart."""
         space = self.neighbours.space
         out = np.ones(places.shape, dtype=bool)

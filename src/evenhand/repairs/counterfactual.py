@@ -11,7 +11,7 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand.repairs.workshop import Remedy, Workshop, seed_of
 from evenhand.spaces.individuals import Individuals
-from evenhand.strategies._checks import one_of
+from evenhand.strategies._settings import check_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,10 +31,10 @@ class Counterfactual:
     """
 
     counterparts: Literal["one", "all"] = "one"
-    """One drawn counterpart of each row, which doubles the rows; or every legal one."""
+    """One drawn counterpart of each row, which doubles the rows; or every valid one."""
 
     def __post_init__(self) -> None:
-        one_of(self, "counterparts", ("one", "all"))
+        check_settings(self)
 
     def apply(self, workshop: Workshop) -> Remedy:
         """Train on rows and counterparts."""
@@ -60,7 +60,7 @@ class Counterfactual:
         for start in range(0, len(people), CHUNK):
             families = space.families(people[start : start + CHUNK], seed)
             n = len(families)
-            other = np.ones((n, families.width), dtype=bool) if families.legal is None else families.legal.copy()
+            other = np.ones((n, families.width), dtype=bool) if families.valid is None else families.valid.copy()
             other[np.arange(n), families.own] = False
             if self.counterparts == "one":
                 numbers = (start + np.arange(n))[:, None] * families.width + np.arange(families.width)

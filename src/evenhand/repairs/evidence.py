@@ -44,7 +44,7 @@ class Evidence:
     """What is known of a model from individuals that the repair did not use. Not made by hand."""
 
     uniform: Estimate | None
-    """Of legal individuals, each as likely as any other; None where the repair used them all, and of texts."""
+    """Of valid individuals, each as likely as any other; None where the repair used them all, and of texts."""
     data: Estimate | None
     """Of the held-out rows or texts; None where the repair used the tests of all of them."""
     audit: Run
@@ -166,8 +166,8 @@ class Inquiry:
         seed = seed_of(self.seed, "final", number)
         favour = Favour(model, self.favourable if space is self.held.space else None)
         target = target_of(plan, space, self.criterion, seed, CHUNK)
-        asker = ModelProbe(model, target.ground, self.criterion)
-        result, survey = measured(plan, target, asker, favour, seed, exclude=self.used.barring(seed))
+        probe = ModelProbe(model, target.ground, self.criterion)
+        result, survey = measured(plan, target, probe, favour, seed, exclude=self.used.barring(seed))
         if result.stop == "interrupted":
             raise KeyboardInterrupt
         assert survey.verdicts is not None

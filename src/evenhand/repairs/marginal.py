@@ -39,8 +39,8 @@ class Marginal:
         are averaged, numbers of a regressor too; of labels alone the one of most weight is taken, and of labels that
         weigh alike the first in their order. A function's numbers are labels for `predict` where all are whole.
     space
-        Says what is protected, what follows a protected attribute (`links`), and which combinations are legal
-        (`constraints`): weights count among the legal ones. Of more combinations than its `limit`, a fixed choice
+        Says what is protected, what follows a protected attribute (`links`), and which combinations are valid
+        (`constraints`): weights count among the valid ones. Of more than `max_family_size`, a fixed choice
         stands for all. A protected value that the space does not know, or that is missing, makes no difference, and a
         frame need not have the column; all other values reach the model as they are.
     weights
@@ -152,7 +152,7 @@ class Marginal:
 
     @property
     def sampled(self) -> bool:
-        """Whether some combinations stand for all, because there are more than the space's `limit`."""
+        """Whether some combinations stand for all, because there are more than the space's `max_family_size`."""
         return self._neighbours().sampled
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class MarginalModel(Model):
         self.input, self.classes, self.threshold = inner.input, inner.classes, inner.threshold
         self.has_scores, self.regression, self.decides = inner.has_scores, inner.regression, follows(inner)
         if inner.input == "frame":
-            # Who is legal may hang on attributes that the model inside does not take.
+            # Who is valid may hang on attributes that the model inside does not take.
             more = (name for name in inner.columns or () if name not in neighbours.space.names)
             self.columns = (*neighbours.space.names, *more)
 

@@ -73,7 +73,7 @@ def repair(
     y
         One label a row.
     space
-        The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
+        The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
     method
         ``"retrain"`` (the default), ``"augment"``, ``"counterfactual"``, ``"marginal"``; of texts ``"augment"`` (the
         default) or ``"certified"``; or one with settings (``Retrain(...)``).
@@ -109,7 +109,7 @@ def repair(
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from evenhand._rng import Stream
     >>> space = eh.Space([eh.Integer("age", 1, 90), eh.Integer("pay", 0, 99), eh.Boolean("member")], protected="member")
-    >>> X = space.frame(space.sampler.deal(Stream(0), 0, 500)[0].rows)
+    >>> X = space.frame(space.sampler.draw(Stream(0), 0, 500)[0].rows)
     >>> y = (X["pay"] + 10 * X["member"] > 50).to_numpy()
     >>> done = eh.repair(DecisionTreeClassifier(), X, y, space, "counterfactual", samples=2000)
     >>> done.changed, done.after.uniform.rate < done.before.uniform.rate

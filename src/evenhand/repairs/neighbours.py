@@ -96,7 +96,7 @@ def neighbours_of(space: Space, shares: Shares | None = None) -> Neighbours:
 def _chosen(space: Space, shares: Shares | None) -> tuple[Rows, npt.NDArray[np.float64], bool]:
     """Give the combinations that count, in the order of their numbers, what each counts, and whether some are left out.
 
-    Of too many, one is taken from the middle of each of ``limit`` equal stretches; of too many shares the largest.
+    Of too many, one is taken from the middle of each of equal stretches; of too many shares the largest.
     """
     sizes = [space.attributes[j].size for j in space.protected_columns]
     total, limit = space.combinations, space.max_family_size
@@ -108,7 +108,7 @@ def _chosen(space: Space, shares: Shares | None) -> tuple[Rows, npt.NDArray[np.f
     else:
         counted = _numbered(space, shares, sizes)
         if total <= limit:
-            # Who counts nothing is asked all the same where nobody else is legal.
+            # Who counts nothing is asked all the same where nobody else is valid.
             counted = dict.fromkeys(range(total), 0.0) | counted
         largest = sorted(counted, key=lambda number: (-counted[number], number))[:limit]
         numbers = sorted(largest)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evenhand.repairs.result import Repair
 
 ORIGINAL, COLOURS = "#64748b", ("#c2410c", "#0f766e", "#1d4ed8", "#a21caf", "#a16207")
-POPULATIONS = {"uniform": "of legal individuals", "data": "of people like the held-out rows"}
+POPULATIONS = {"uniform": "of valid individuals", "data": "of people like the held-out rows"}
 
 
 def tradeoff(repairs: Mapping[str, Repair]) -> Figure:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from evenhand.repairs.voting import Whose, check_voters
 from evenhand.repairs.workshop import Remedy, Round, Workshop
-from evenhand.strategies._checks import at_least, one_of
+from evenhand.strategies._settings import check_settings
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class Retrain:
     search: ClassVar[str] = "aequitas"
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "samples")
-        one_of(self, "vote", ("individual", "family"))
+        check_settings(self)
         check_voters(self)
 
     def apply(self, workshop: Workshop) -> Remedy:

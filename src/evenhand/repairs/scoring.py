@@ -67,18 +67,18 @@ class Answers:
 
 def answers(model: Model, rows: Labelled | LabelledTexts) -> Answers:
     """Ask a model about labelled rows or texts, as they are."""
-    X, asking, n = rows.asked(model), ModelClient(model), len(rows)
+    X, client, n = rows.asked(model), ModelClient(model), len(rows)
     parts = [X[i : i + CHUNK] for i in range(0, n, CHUNK)]
     # In one call each: a user's frame keeps its index, by which a model may look rows up.
-    with asking.calls.at_once():
-        said = np.concatenate([asking.labels(part, len(part)) for part in parts])
+    with client.calls.at_once():
+        said = np.concatenate([client.labels(part, len(part)) for part in parts])
     labels = sorted(set(rows.truth.tolist()), key=str)
     truth, decided = as_texts(rows.truth, labels), as_texts(said, labels)
     if not set(truth.tolist()) & set(decided.tolist()):
         values, decisions = (", ".join(sorted(set(texts.tolist()))[:SHOWN]) for texts in (truth, decided))
         raise DataError(f"y has the values {values}, but the model decides {decisions}; code both alike")
-    with asking.calls.at_once():
-        scores = _scores(asking, parts)
+    with client.calls.at_once():
+        scores = _scores(client, parts)
     if scores is None:
         return Answers(said, decided == truth)
     classes = as_texts(np.asarray(labels) if model.classes is None else model.classes, labels).tolist()
@@ -98,16 +98,16 @@ def as_texts(values: npt.NDArray[Any], labels: list[Any]) -> npt.NDArray[Any]:
     return np.array(texts)[codes]
 
 
-def _scores(asking: ModelClient, parts: list[Any]) -> Numbers | None:
+def _scores(client: ModelClient, parts: list[Any]) -> Numbers | None:
     """Ask for scores; None where there are none, or where they are nothing but labels."""
-    if not asking.model.has_scores:
+    if not client.model.has_scores:
         return None
     try:
-        scores = np.concatenate([asking.scores(part, len(part)) for part in parts])
+        scores = np.concatenate([client.scores(part, len(part)) for part in parts])
     except ModelError:
         return None
     # A whole number that no threshold cuts is a label; so are zeros and ones, threshold or not.
-    names = (scores == np.rint(scores)).all() if asking.model.threshold is None else np.isin(scores, (0, 1)).all()
+    names = (scores == np.rint(scores)).all() if client.model.threshold is None else np.isin(scores, (0, 1)).all()
     return None if scores.shape[1] == 1 and names else scores
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.models.base import Model
-from evenhand.models.wrap import reading, wrap
+from evenhand.models.wrap import for_space, wrap
 from evenhand.repairs.rows import Labelled
 from evenhand.repairs.text_rows import LabelledTexts
 
@@ -62,7 +62,7 @@ class Trainer:
             # An estimator that does not say what it was fitted on was fitted on what it was given here.
             found = found.with_options(input="frame")
             found.columns = self._columns
-        return reading(found, texts=True) if self._texts else found
+        return for_space(found, texts=True) if self._texts else found
 
 
 def _cloned(estimator: Any, seed: int) -> Any:

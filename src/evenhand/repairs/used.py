@@ -63,6 +63,6 @@ class Used:
             families = people.space.families(people, seed)
             places = families.rows.reshape(-1, len(self.space.names))
             used = self(Individuals(self.space, rows=places)).reshape(len(people), families.width)
-            return np.asarray((used if families.legal is None else used & families.legal).any(axis=1))
+            return np.asarray((used if families.valid is None else used & families.valid).any(axis=1))
 
         return exclude

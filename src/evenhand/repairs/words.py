@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 OF = {
-    "uniform": "of legal individuals",
+    "uniform": "of valid individuals",
     "data": "of people like the held-out rows",
     "texts": "of texts like the held-out ones",
 }

@@ -91,7 +91,7 @@ class Workshop:
     @property
     def counted(self) -> str:
         """Whom ``rate`` gives a share of."""
-        return "legal individuals" if isinstance(self.rows, Labelled) else "the findings to train with"
+        return "valid individuals" if isinstance(self.rows, Labelled) else "the findings to train with"
 
     def __post_init__(self) -> None:
         self._answers = self._digest(self.original)

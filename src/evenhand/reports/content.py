@@ -169,8 +169,8 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
 
 def _shares(content: Content) -> None:
     subject = content.subject
-    asker, space = subject.asker, subject.run.space
-    if asker is None:
+    probe, space = subject.probe, subject.run.space
+    if probe is None:
         content.missing["common"] = subject.no_model or subject.no_data
         if subject.texts and subject.no_model and subject.no_data:
             content.missing["common data"] = subject.no_data
@@ -182,7 +182,7 @@ def _shares(content: Content) -> None:
     if run.unaware and not run.found:
         content.missing["common"] = "How common it is was not measured: the model does not receive what is protected."
         return
-    model, criterion = asker.model.with_options(timeout=asker.timeout), asker.criterion
+    model, criterion = probe.model.with_options(timeout=probe.timeout), probe.criterion
 
     def measured(population: Any) -> Estimate:
         return estimate(
@@ -231,9 +231,9 @@ def _quality(content: Content) -> None:
 
 def _examples(content: Content, count: int) -> None:
     """Show distinct examples beside real people; else findings as they are; else individuals that an estimate met."""
-    subject, run, asker = content.subject, content.run, content.subject.asker
-    if asker is not None and subject.data is not None and subject.people:
-        judge = judge_of(run, asker, subject.samples * run.space.width)
+    subject, run, probe = content.subject, content.run, content.subject.probe
+    if probe is not None and subject.data is not None and subject.people:
+        judge = judge_of(run, probe, subject.samples * run.space.width)
         known = _tried(content, "examples", lambda: affected(content.estimates.get("data"), run.space, subject.data))
         found = _tried(
             content, "examples", lambda: examples_of(run, judge, subject.data, count, subject.options.seed, known)
@@ -246,17 +246,17 @@ def _examples(content: Content, count: int) -> None:
     pairs: Sequence[Pair] | None = None
     if run.found:
         pairs = _tried(content, "examples", lambda: select_pairs(run, count, subject.data))
-    elif asker is not None and content.estimates and subject.people:
-        pairs = _tried(content, "examples", lambda: pairs_met(run, asker, list(content.estimates.values()), count))
+    elif probe is not None and content.estimates and subject.people:
+        pairs = _tried(content, "examples", lambda: pairs_met(run, probe, list(content.estimates.values()), count))
     content.cards = [card_of(pair) for pair in pairs or []]
 
 
 def _places(content: Content) -> None:
     subject, run = content.subject, content.run
-    if subject.asker is None:
+    if subject.probe is None:
         content.missing["regions"] = subject.no_model
         return
-    model = None if run.origin is not None else subject.asker.model
+    model = None if run.origin is not None else subject.probe.model
     if subject.samples < FEW:
         content.missing["regions"] = (
             f"Rules are checked on some {SOUGHT:,} individuals, which this report was not to ask: "
@@ -288,9 +288,9 @@ def _places(content: Content) -> None:
 
 def _groups(content: Content) -> None:
     subject = content.subject
-    if subject.asker is None or subject.data is None:
+    if subject.probe is None or subject.data is None:
         return
-    model = subject.asker.model.with_options(timeout=subject.asker.timeout)
+    model = subject.probe.model.with_options(timeout=subject.probe.timeout)
     if not subject.decides and not model.regression:
         try:
             # The run compared the model's numbers, so they may be averaged as well.
@@ -345,17 +345,17 @@ def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:
     return Known(np.flatnonzero([row.tobytes() in found for row in rows]), e.samples, e.found)
 
 
-def pairs_met(run: Run, asker: ModelProbe, estimates: Sequence[Estimate], count: int) -> list[Pair]:
+def pairs_met(run: Run, probe: ModelProbe, estimates: Sequence[Estimate], count: int) -> list[Pair]:
     """Give some individuals whom an estimate found, each beside a counterpart; the model is asked about them again."""
     people = next((found[:count] for e in estimates if len(found := _found(e))), None)
     if people is None:
         return []
     families = run.space.families(people, run.identity.seed)
-    if families.legal is not None:
+    if families.valid is not None:
         # Where everyone was judged, a family may be dealt as one of its members whom the constraints forbid.
-        people = families.members(np.arange(len(people)), families.legal.argmax(axis=1))
+        people = families.members(np.arange(len(people)), families.valid.argmax(axis=1))
     met = Shrunk(np.full(len(people), -1), people.rows, None, people.rows)
-    return [one.example.pair for one in draft(judge_of(run, asker), met, None, None)]
+    return [one.example.pair for one in draft(judge_of(run, probe), met, None, None)]
 
 
 def _found(e: Estimate) -> Individuals:

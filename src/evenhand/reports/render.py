@@ -238,7 +238,7 @@ def replay(content: Content) -> dict[str, Any]:
     if identity.data:
         digests["the data that the search started from"] = identity.data
     digests["the space"] = space_digest(run.space)
-    threshold = threshold_of(run) if subject.asker is None else subject.asker.model.threshold
+    threshold = threshold_of(run) if subject.probe is None else subject.probe.model.threshold
     return {
         "directory": place,
         "model": "MODEL" if threshold is None else f"MODEL --threshold {threshold!r}",
@@ -246,7 +246,7 @@ def replay(content: Content) -> dict[str, Any]:
         "digests": {name: str(value) for name, value in digests.items()},
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "made": f"evenhand {__version__}, seed {subject.options.seed}"
-        + ("" if subject.asker is None else f", {subject.samples:,} samples"),
+        + ("" if subject.probe is None else f", {subject.samples:,} samples"),
     }
 
 

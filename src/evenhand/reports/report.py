@@ -28,7 +28,7 @@ from evenhand.reports.content import Content, gather, individuals
 from evenhand.reports.render import failed, render
 from evenhand.reports.wording import named
 from evenhand.runs.provenance import Changed, Source, model_of, unchanged
-from evenhand.runs.replay import asker_of, check_model, check_run
+from evenhand.runs.replay import check_model, check_run, probe_of
 from evenhand.runs.run import Run
 from evenhand.spaces.frames import columns_of, read_frame
 from evenhand.spaces.text.readers import read_texts, strings_of
@@ -127,7 +127,7 @@ class ReportInputs:
     """A run, and what is at hand to say more about it."""
 
     run: Run
-    asker: ModelProbe | None
+    probe: ModelProbe | None
     no_model: str
     """Why there is no model."""
     data: Any
@@ -156,7 +156,7 @@ class ReportInputs:
     @property
     def regression(self) -> bool:
         """Whether the model's numbers are no scores of decisions."""
-        return self.asker is not None and self.asker.model.regression
+        return self.probe is not None and self.probe.model.regression
 
     @property
     def size(self) -> int:
@@ -276,7 +276,7 @@ def gathered(
     if samples is not None:
         check_int("samples", samples, RunError, LEAST)
     subject = inputs_of(run, model, data, favourable, y, samples, chosen, data_name)
-    check_others(run, chosen.others, subject.asker)
+    check_others(run, chosen.others, subject.probe)
     heading = chosen.title or f"{named(run)}, by {', '.join(map(plain, run.space.protected))}"
     return gather(Content(subject, heading, bool(show_examples), coverage=chosen.coverage))
 
@@ -313,25 +313,25 @@ def _unwritable(path: Path, error: Exception) -> RunError:
     return RunError(f"cannot write {path}: {reason(error)}; choose another place for the report")
 
 
-def check_others(run: Run, others: Sequence[Run], asker: ModelProbe | None) -> None:
+def check_others(run: Run, others: Sequence[Run], probe: ModelProbe | None) -> None:
     """Raise where a run is not one of the same model and the same space, and so no rival."""
     for other in others:
         if other.space.describe() != run.space.describe():
             raise RunError("others has a run of another space; give runs of the same model and the same space")
-        if not _same_model(run, other, asker):
+        if not _same_model(run, other, probe):
             raise RunError(
                 f"others has a run of another model ({other.identity.model}, and this one is of "
                 f"{run.identity.model}); give runs of the same model and the same space"
             )
 
 
-def _same_model(run: Run, other: Run, asker: ModelProbe | None) -> bool:
+def _same_model(run: Run, other: Run, probe: ModelProbe | None) -> bool:
     one, two = run.identity, other.identity
     if one.answers == two.answers:
         return True
-    if asker is not None and run.space.supports("attributes"):
+    if probe is not None and run.space.supports("attributes"):
         try:
-            check_model(other, asker)
+            check_model(other, probe)
         except ModelError:
             return False
         return True
@@ -352,25 +352,25 @@ def check_texts(run: Run, favourable: Any, y: Any) -> None:
             )
 
 
-def decides(run: Run, asker: ModelProbe) -> bool:
+def decides(run: Run, probe: ModelProbe) -> bool:
     """Whether the model of a run makes decisions; by a gap, numbers may be all that it gives."""
-    if asker.model.regression:
+    if probe.model.regression:
         return False
-    if asker.criterion.needs_decisions or asker.model.classes is not None:
+    if probe.criterion.needs_decisions or probe.model.classes is not None:
         return True
-    if asker.model.threshold is not None:
+    if probe.model.threshold is not None:
         return True
     try:
         # One number that no threshold cuts is an amount, also where all of them happen to be whole.
-        return bool(asker.scores(run.space.probes(None).rows).shape[1] > 1)
+        return bool(probe.scores(run.space.probes(None).rows).shape[1] > 1)
     except ModelError:
         return False
 
 
-def check_favourable(run: Run, asker: ModelProbe, favourable: Any, deciding: bool) -> None:
+def check_favourable(run: Run, probe: ModelProbe, favourable: Any, deciding: bool) -> None:
     """Raise where the model has no such decision; one that the run has not met is looked for."""
-    favour = Favour(asker.model, favourable)
-    if asker.model.regression or asker.model.classes is not None:
+    favour = Favour(probe.model, favourable)
+    if probe.model.regression or probe.model.classes is not None:
         return
     if not deciding:
         # One number may be the score of the second of two decisions.
@@ -379,7 +379,7 @@ def check_favourable(run: Run, asker: ModelProbe, favourable: Any, deciding: boo
     seen = np.empty(len(run.pairs.coding.values), dtype=object)
     seen[:] = run.pairs.coding.values
     favour.ranks(seen)
-    look_for(favour, asker)
+    look_for(favour, probe)
 
 
 def check_truth(y: Any, data: Any) -> None:
@@ -423,23 +423,23 @@ def inputs_of(
     lost: list[str] = []
     if run.space.supports("texts") or run.space.supports("attributes"):
         found, no_data, numbered, noted = _data(run, data, lost)
-        asker, no_model = _asker(run, model, found, options.ask, lost)
+        probe, no_model = _probe(run, model, found, options.ask, lost)
     else:
-        asker, found, numbered, noted = None, None, False, ""
+        probe, found, numbered, noted = None, None, False, ""
         no_model = no_data = OTHER_KIND.format(run.space.noun)
-    deciding = asker is None or run.space.supports("texts") or decides(run, asker)
+    deciding = probe is None or run.space.supports("texts") or decides(run, probe)
     favourable = normal(favourable)
     named = favourable is not None
     if not named:
-        favourable = _one_of_two(run, asker) if deciding else None
-    elif asker is not None:
-        check_favourable(run, asker, favourable, deciding)
+        favourable = _one_of_two(run, probe) if deciding else None
+    elif probe is not None:
+        check_favourable(run, probe, favourable, deciding)
     if y is not None:
         check_truth(y, found)
     count = samples or affordable(run)
-    if not count and asker is not None:
+    if not count and probe is not None:
         lost.append(f"the model is slow, and was not asked; --samples {FEWEST} has it asked all the same")
-        asker, no_model = (
+        probe, no_model = (
             None,
             (
                 f"This part asks the model, which is slow: a row took {run.seconds / run.rows:.2g} seconds in the run. "
@@ -448,7 +448,7 @@ def inputs_of(
         )
     return ReportInputs(
         run,
-        asker,
+        probe,
         no_model,
         found,
         no_data,
@@ -519,17 +519,17 @@ def _data(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool, str]:
         return None, missing.format(f": {_reason(error)}"), False, ""
 
 
-def _asker(run: Run, model: Any, data: Any, ask: bool, lost: list[str]) -> tuple[ModelProbe | None, str]:
+def _probe(run: Run, model: Any, data: Any, ask: bool, lost: list[str]) -> tuple[ModelProbe | None, str]:
     """Find the model of a run, or say why it is not asked."""
     if not ask:
         return None, NOT_ASKED
     texts = run.space.supports("texts")
     if model is None and run.origin is not None:
-        return run.origin.asker if texts else asker_of(run, None, "eh.report"), ""
+        return run.origin.probe if texts else probe_of(run, None, "eh.report"), ""
     own, no_model = (model, "") if model is not None else _own(run, lost)
     if own is None or (texts and data is None):
         return None, no_model
-    return _of_texts(run, wrap(own), data) if texts else asker_of(run, own, "eh.report"), ""
+    return _of_texts(run, wrap(own), data) if texts else probe_of(run, own, "eh.report"), ""
 
 
 def _own(run: Run, lost: list[str]) -> tuple[Model | None, str]:
@@ -553,14 +553,14 @@ def _own(run: Run, lost: list[str]) -> tuple[Model | None, str]:
 
 def _of_texts(run: Run, model: Model, texts: Any) -> ModelProbe:
     """Return what asks a model about texts; raise unless it answers as the run's own did."""
-    asker = ModelProbe(model, run.space.begin(texts), run.identity.criterion)
+    probe = ModelProbe(model, run.space.begin(texts), run.identity.criterion)
     known = np.arange(min(run.found, CHECKED))
-    if not holds(asker, run.pairs, known, len(known) or 1).all():
+    if not holds(probe, run.pairs, known, len(known) or 1).all():
         raise ModelError(
             f"{model.name} is not the model that the run was made with ({run.identity.model}): it gives other answers "
             "to texts that the run found; give the run's own"
         )
-    return asker
+    return probe
 
 
 def _reason(error: EvenhandError) -> str:
@@ -568,10 +568,10 @@ def _reason(error: EvenhandError) -> str:
     return visible(next(iter(error.reason.splitlines()), type(error).__name__).rstrip(".:"))
 
 
-def _one_of_two(run: Run, asker: ModelProbe | None) -> Any:
+def _one_of_two(run: Run, probe: ModelProbe | None) -> Any:
     """Choose the decision to speak of, where there are two: the second, as 1 of 0 and 1."""
-    if run.space.supports("texts") or (asker is not None and asker.model.regression):
+    if run.space.supports("texts") or (probe is not None and probe.model.regression):
         return None
-    classes = None if asker is None or asker.model.classes is None else asker.model.classes.tolist()
+    classes = None if probe is None or probe.model.classes is None else probe.model.classes.tolist()
     values = run.pairs.coding.values if classes is None else classes
     return sorted(values, key=str)[-1] if len(values) == 2 else None

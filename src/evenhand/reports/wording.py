@@ -338,7 +338,7 @@ def remarks(e: Estimate) -> list[Markup]:
 
 def slow(subject: ReportInputs) -> list[Markup]:
     """Say that fewer were asked than of a fast model, so that the report did not take long."""
-    if not subject.slow or subject.asker is None:
+    if not subject.slow or subject.probe is None:
         return []
     fewer = "The model is slow, so fewer were asked than usual, {} in each estimate at most: {} asks more."
     return [say(fewer, count(subject.samples), say("<code>evenhand report RUN --samples N</code>"))]

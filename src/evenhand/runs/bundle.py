@@ -234,7 +234,7 @@ def opened(bundle: str | Path) -> Iterator[tuple[BundleCheck, Path]]:
     """
     path = as_path(bundle, "a bundle")
     check_limit(
-        "bundle_bytes", size_of(path, RunError, "it is no file; name a bundle that 'evenhand bundle' wrote"), path
+        "bundle_bytes", size_of(path, RunError, "name a bundle that 'evenhand bundle' wrote"), path
     )
     with open_file(path, RunError) as file:
         # What claims more than it can hold is refused before all of it is read.

@@ -345,7 +345,7 @@ def _made(pairs: Findings, at: Positions) -> list[Pair]:
     """Make pairs of findings at sorted places."""
     said, other_said = (pairs.decisions(name, at) for name in ("decision", "counterpart_decision"))
     gaps = pairs.select("gap", at) if "gap" in pairs.joined() else None
-    confirmed, space = pairs.upheld(at), pairs.space
+    confirmed, space = pairs.confirmed_at(at), pairs.space
     if space.supports("attributes"):
         rows, others = (pairs.individuals(side, at).rows for side in ("individual", "counterpart"))
         return pairs_of(space, rows, others, said, other_said, gaps, confirmed)

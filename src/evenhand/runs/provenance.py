@@ -137,7 +137,7 @@ def model_of(
         return deciding(run, model, threshold)
     source = Source.read(run)
     if run.origin is not None:
-        return run.origin.asker.model
+        return run.origin.probe.model
     setting = "model.path" if name == "model" else f"compare.{name}"
     if source.model is None:
         raise ModelError(
@@ -169,7 +169,7 @@ def threshold_of(run: Run) -> float | None:
     >>> threshold_of(eh.audit(eh.wrap(lambda f: f["age"] / 10, threshold=0.3), space, strategy="themis"))
     0.3
     """
-    return Source.stored(run).threshold if run.origin is None else run.origin.asker.model.threshold
+    return Source.stored(run).threshold if run.origin is None else run.origin.probe.model.threshold
 
 
 def _sha256(spec: str) -> str | None:

@@ -94,63 +94,63 @@ def replay(
 
 def again(run: Run, model: Any, threshold: float | None = None, timeout: float | None = None) -> Replay:
     """Ask a model about every finding of a run; without one, the run's own."""
-    asker = ModelProbe(model_of(run, model, threshold), run.space, run.identity.criterion, timeout)
-    refuted = np.array(confirm(asker, run.pairs, 0, run.identity.chunk)[0].refuted, dtype=np.int64)
+    probe = ModelProbe(model_of(run, model, threshold), run.space, run.identity.criterion, timeout)
+    refuted = np.array(confirm(probe, run.pairs, 0, run.identity.chunk)[0].refuted, dtype=np.int64)
     held = ~np.isin(np.arange(run.found), refuted)
-    return Replay(run, int(held.sum()), len(refuted), refuted, held, _recognised(run, asker))
+    return Replay(run, int(held.sum()), len(refuted), refuted, held, _recognised(run, probe))
 
 
-def same_answers(run: Run, asker: ModelProbe) -> bool:
+def same_answers(run: Run, probe: ModelProbe) -> bool:
     """Tell whether a model gives the answers by which the run knows its own."""
     rows, known = run.space.probes(None).rows, run.identity.answers
     # A run keeps scores or decisions, by a criterion that is known by name alone; labels are not always scores as well.
     with suppress(ModelError):
-        if digest_of_answers(asker.scores(rows)) == known:
+        if digest_of_answers(probe.scores(rows)) == known:
             return True
-    return not asker.model.regression and digest_of_answers(asker.labels(rows, DECIDE)) == known
+    return not probe.model.regression and digest_of_answers(probe.labels(rows, DECIDE)) == known
 
 
-def _recognised(run: Run, asker: ModelProbe) -> bool | None:
+def _recognised(run: Run, probe: ModelProbe) -> bool | None:
     """Say whether it is the run's own model that was asked, where that can be said."""
     if not run.space.supports("attributes"):
         # The individuals by which a run knows its model come from its data.
         return None
     try:
-        return same_answers(run, asker)
+        return same_answers(run, probe)
     except SpaceError:
         return None
     except ModelError:
         return False
 
 
-def judge_of(run: Run, asker: ModelProbe, limit: int | None = None) -> Judge:
+def judge_of(run: Run, probe: ModelProbe, limit: int | None = None) -> Judge:
     """Return a judge that judges as the run did: the same counterparts, in blocks of the same size.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 0, 9), eh.Boolean("member")], protected="member")
     >>> run = eh.audit(lambda f: (f["age"] < 4) & f["member"], space, strategy="themis")
-    >>> judge = judge_of(run, asker_of(run, None, "eh.regions"))
+    >>> judge = judge_of(run, probe_of(run, None, "eh.regions"))
     >>> judge.unfair(space.individuals([[3, 0], [4, 0], [3, 1]])).tolist(), judge.rows
     ([True, False, True], 4)
     """
-    return Judge(asker, run.identity.seed, chunk=run.identity.chunk, limit=limit)
+    return Judge(probe, run.identity.seed, chunk=run.identity.chunk, limit=limit)
 
 
-def asker_of(run: Run, model: Any, call: str, criterion: Criterion | None = None) -> ModelProbe:
+def probe_of(run: Run, model: Any, call: str, criterion: Criterion | None = None) -> ModelProbe:
     """Return what asks the model of a run: its own, or one that is given and gives the same answers."""
     check_run(run)
     instead = "run.findings has every pair, what was replaced, and the row of the data that each comes from"
     require(run.space, "attributes", call, instead)
     if model is not None:
-        asker = ModelProbe(deciding(run, model), run.space, criterion or run.identity.criterion)
-        check_model(run, asker)
-        return asker
+        probe = ModelProbe(deciding(run, model), run.space, criterion or run.identity.criterion)
+        check_model(run, probe)
+        return probe
     if run.origin is None:
         raise ModelError(
             f"a run that was read from its directory does not have its model ({run.identity.model}) with it; "
             f"give it: {call}(run, model)"
         )
-    own = run.origin.asker
+    own = run.origin.probe
     # Without the scores that a search may have asked for its own sake: the same run, read back, does not ask them.
     return ModelProbe(own.model, run.space, criterion or own.criterion, own.timeout)
 
@@ -161,12 +161,12 @@ def check_run(run: Any) -> None:
         raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
 
 
-def check_model(run: Run, asker: ModelProbe) -> None:
+def check_model(run: Run, probe: ModelProbe) -> None:
     """Raise where a model answers otherwise than the run's did."""
-    if not same_answers(run, asker):
+    if not same_answers(run, probe):
         noted = threshold_of(run)
         by = "the decision threshold that it had" if noted is None else f"its decision threshold of {noted:g}"
         raise ModelError(
-            f"{asker.model.name} is not the model that the run was made with ({run.identity.model}): it gives other "
+            f"{probe.model.name} is not the model that the run was made with ({run.identity.model}): it gives other "
             f"answers to the same individuals; give the run's own, with {by}"
         )

@@ -146,7 +146,7 @@ class Run:
     @property
     def confirmed(self) -> int:
         """How many findings the model was asked about again and answered as before."""
-        return int(self.pairs.upheld().sum())
+        return int(self.pairs.confirmed_at().sum())
 
     @property
     def unconfirmed(self) -> int:
@@ -312,7 +312,7 @@ def audit(
     model
         Anything that ``wrap`` takes: a callable on a batch, an estimator, a model file.
     space
-        The legal inputs, and which attributes are protected; for texts a ``TextSpace``.
+        The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
     strategy
         A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``); by default the one that suits the
         space, ``"kosei"`` or, for texts, ``"text-random"``.
@@ -395,21 +395,21 @@ def run_search(
     wrapped = wrap(model)
     start = space.bind(data, wrapped)
     gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
-    asker = ModelProbe(wrapped, start.ground, criterion or Flip(), timeout, gradient)
+    probe = ModelProbe(wrapped, start.ground, criterion or Flip(), timeout, gradient)
     fixed = start.ground.probes(start.people)
-    with asker.asking.calls.at_once():
+    with probe.client.calls.at_once():
         # One call, so that a later run recognises a model whose scores depend a little on the size of a call.
-        labels, scores = asker.both(fixed.rows)
-    identity = _identity(asker, chosen, seed, chunk, start.people, labels if scores is None else scores)
+        labels, scores = probe.both(fixed.rows)
+    identity = _identity(probe, chosen, seed, chunk, start.people, labels if scores is None else scores)
     place = None if directory is None else Directory(directory, identity)
     try:
         if place is not None:
             _refuse_unsteady(place)
         known = None if place is None else _finished(place, budget, confirm)
         log = (Log if known is None else Stored)(None if place is None else place.answers)
-        oracle = Oracle(asker, budget, seed, chunk, log, Clock(log.times), progress, exclude)
-        oracle.rows_apart += len(fixed) * asker.cost
-        oracle.findings.note(labels)
+        oracle = Oracle(probe, budget, seed, chunk, log, Clock(log.times), progress, exclude)
+        oracle.rows_apart += len(fixed) * probe.cost
+        oracle.findings.keep_example(labels)
         problem = Problem(start.ground, Stream(seed), start.people)
         problem.counts |= {name: n for name, n in start.counts.items() if n}
         if known is not None:
@@ -420,11 +420,11 @@ def run_search(
                 error.partial = _accused(place, error)
                 place.finish(error.partial.to_dict())
                 raise
-            known.origin = Origin(asker, chosen, start.people, None)
-            known.pairs.note(labels)
+            known.origin = Origin(probe, chosen, start.people, None)
+            known.pairs.keep_example(labels)
             return known
         # From here on: a run that is cancelled earlier has something to return all the same.
-        oracle.cancel = asker.asking.calls.cancel = cancel
+        oracle.cancel = probe.client.calls.cancel = cancel
         return _drive(chosen, problem, oracle, identity, start, place, confirm)
     finally:
         if place is not None:
@@ -448,13 +448,13 @@ def _drive(
         oracle.recognise()
         _check_testable(oracle, problem, stop)
         oracle.check_rows()
-        checked, rows, unsteady = confirm(oracle.asker, oracle.findings, oracle.seed, oracle.chunk, most)
+        checked, rows, unsteady = confirm(oracle.probe, oracle.findings, oracle.seed, oracle.chunk, most)
         oracle.rows_apart += rows
         if unsteady is not None:
             stored = [at for at in checked.refuted if at < oracle.stored_findings]
             if stored:
                 checked = Checked(most)
-                raise otherwise(oracle.asker, oracle.findings, np.array(stored), place.path if place else None)
+                raise otherwise(oracle.probe, oracle.findings, np.array(stored), place.path if place else None)
             raise unsteady
         scored = _compare_scores(oracle, problem, start)
         check()
@@ -506,7 +506,7 @@ def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
     """Let a search ask and the oracle answer until one of them ends it."""
     search = strategy.search(problem)
     # The clock may also end a run between two calls of one block.
-    oracle.asker.asking.calls.between = oracle.check_clock
+    oracle.probe.client.calls.between = oracle.check_clock
     try:
         answer: Any = None
         while True:
@@ -516,14 +516,14 @@ def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
     except Stop as end:
         return end.reason
     finally:
-        oracle.asker.asking.calls.between = None
+        oracle.probe.client.calls.between = None
         oracle.clock.stop()
         search.close()
 
 
 def _recognise(known: Run, strategy: Strategy, problem: Problem, oracle: Oracle) -> None:
     """Raise where the model of a finished run answers otherwise than it did then: findings first, then other tests."""
-    check_kept(oracle.asker, known.pairs, oracle.chunk, known.directory)
+    check_kept(oracle.probe, known.pairs, oracle.chunk, known.directory)
     # The log has no individuals: the search says who they were.
     oracle.budget = Budget(tests=min(known.tests, RETRACED)) if known.tests else Budget(tests=1)
     _search(strategy, problem, oracle)
@@ -532,11 +532,11 @@ def _recognise(known: Run, strategy: Strategy, problem: Problem, oracle: Oracle)
 
 def _compare_scores(oracle: Oracle, problem: Problem, start: Bound) -> tuple[int, int] | None:
     """Where nothing was found, ask whether scores tell counterparts apart, outside all budgets."""
-    asker = oracle.asker
+    probe = oracle.probe
     if oracle.findings.count or not oracle.tests:
         return None
     some = problem.ground.probes(start.people, SCORED)
-    scored, rows = compare_scores(asker, problem.ground.families(some, oracle.seed))
+    scored, rows = compare_scores(probe, problem.ground.families(some, oracle.seed))
     oracle.rows_apart += rows
     return scored
 
@@ -584,8 +584,8 @@ def _run(
         checked.counted(points),
         versions(),
         None if place is None else place.path,
-        Origin(oracle.asker, strategy, start.people, oracle.judged),
-        unread(oracle.asker),
+        Origin(oracle.probe, strategy, start.people, oracle.judged),
+        unread(oracle.probe),
         checked=checked,
     )
 
@@ -628,27 +628,27 @@ def _accused(place: Directory, error: FlakyModel) -> Run:
 
 
 def _identity(
-    asker: ModelProbe, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
+    probe: ModelProbe, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
 ) -> RunIdentity:
     """Identify a run; ``answers`` are the model's labels, or its scores, for the fixed individuals."""
     data = None
     if people is not None and getattr(strategy, "uses_data", True):
-        data = asker.ground.digest_of(people)
-    if asker.scored and asker.slopes is not None:
-        asker.slopes.check(answers)
-    if asker.scored and asker.word_slopes is not None:
-        asker.word_slopes.check(asker, answers)
+        data = probe.ground.digest_of(people)
+    if probe.scored and probe.slopes is not None:
+        probe.slopes.check(answers)
+    if probe.scored and probe.word_slopes is not None:
+        probe.word_slopes.check(probe, answers)
     return RunIdentity(
-        space=asker.ground.describe(),
+        space=probe.ground.describe(),
         strategy=describe(strategy),
         seed=seed,
-        criterion=asker.criterion,
+        criterion=probe.criterion,
         chunk=chunk,
         data=data,
-        model=asker.model.name,
+        model=probe.model.name,
         answers=digest_of_answers(answers),
-        model_sha256=asker.model.sha256,
-        gradient=asker.gradient,
+        model_sha256=probe.model.sha256,
+        gradient=probe.gradient,
     )
 
 
@@ -712,7 +712,7 @@ SPACE_FIELDS = {
     "protected": [TEXT],
     "constraints": [TEXT],
     "links": {str: {str: [(ANY, [(ANY, ANY)])]}},
-    "limit": COUNT,
+    "max_family_size": COUNT,
 }
 TEXT_FIELDS = {
     "lexicons": [
@@ -839,7 +839,7 @@ def _tabular(described: dict[str, Any]) -> Space:
         }
         for protected, ds in described["links"].items()
     }
-    return Space(attributes, described["protected"], described["constraints"], links, described["limit"])
+    return Space(attributes, described["protected"], described["constraints"], links, described["max_family_size"])
 
 
 def _installed(described: dict[str, Any]) -> AnySpace:

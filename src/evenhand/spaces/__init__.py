@@ -1,4 +1,4 @@
-"""The legal inputs of a model: attributes, which are protected, constraints, moves and counterparts."""
+"""The valid inputs of a model: attributes, which are protected, constraints, moves and counterparts."""
 
 from evenhand.spaces.attributes import Attribute, Boolean, Integer, Nominal, Ordinal, Real
 from evenhand.spaces.individuals import Individuals

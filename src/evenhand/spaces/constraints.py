@@ -1,13 +1,13 @@
-"""Constraints: conditions that every legal individual meets, written as text.
+"""Constraints: conditions that every valid individual meets, written as text.
 
-The language is Python's way of writing conditions, with a few words more::
+The language is that of Python's conditions, with a few more words::
 
     hours <= 60 or age >= 3                     numbers, + - * / // %, 18 <= age < 65
     education >= "Bachelors"                    an ordinal attribute, by the order of its values
     work in ["clerk", "nurse"]                  one of several values; also `not in`
     income is missing                           also `is not missing` and missing(income)
     if married then age >= 16                   also: married implies age >= 16
-    `marital-status` != "Widowed"               names that are no single word stand in backticks
+    `marital-status` != "Widowed"               other names stand in backticks
 
 A comparison with a missing value is false, so ``not (x > 3)`` is true where x is missing. Arithmetic with a
 missing value, or without a finite result (a division by zero), is missing. Numbers are 64-bit floats.
@@ -27,8 +27,8 @@ import numpy.typing as npt
 
 from evenhand._files import check_limit
 from evenhand.errors import SpaceError
-from evenhand.spaces.attributes import Attribute
-from evenhand.spaces.expressions import Columns, Condition, Source, Value, Walker, parts, shown
+from evenhand.spaces.attributes import Attribute, Mask
+from evenhand.spaces.expressions import Columns, Condition, Source, Walker, shown, walk
 
 LONGEST = 10_000
 
@@ -37,19 +37,6 @@ LONGEST = 10_000
 class Constraint:
     """A condition on individuals.
 
-    Attributes
-    ----------
-    text
-        What the user wrote.
-    names
-        The attributes that it mentions, in the space's order.
-    tree
-        The condition as a tree of small frozen objects, checked, for whoever wants to translate it.
-    attributes
-        The attributes that it mentions.
-
-    Examples
-    --------
     >>> from evenhand.spaces.attributes import Integer
     >>> work = parse("hours <= 60 or age >= 3", [Integer("age", 1, 9), Integer("hours", 1, 99)])
     >>> work.names
@@ -59,12 +46,15 @@ class Constraint:
     """
 
     text: str
+    """What the user wrote."""
     names: tuple[str, ...]
+    """The attributes that it mentions, in the space's order."""
     tree: Condition
+    """The condition as a tree of small frozen objects, checked."""
     attributes: tuple[Attribute, ...] = field(repr=False)
 
-    def holds(self, columns: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
-        """Tell for which rows the condition holds; ``columns`` are arrays of values by name.
+    def holds(self, columns: Mapping[str, npt.NDArray[Any]]) -> Mask:
+        """Return for which rows the condition holds; ``columns`` are arrays of values by name.
 
         A value that a listed attribute does not have counts as missing.
 
@@ -78,19 +68,14 @@ class Constraint:
     @cached_property
     def conditions(self) -> int:
         """How many nodes the tree has."""
-        count = 0
-        level: list[Condition | Value] = [self.tree]
-        while level:
-            count += len(level)
-            level = [part for node in level for part in parts(node)]
-        return count
+        return sum(1 for _ in walk(self.tree))
 
     def holds_codes(
         self, codes: Mapping[str, npt.NDArray[Any]], cache: dict[str, npt.NDArray[Any]] | None = None
-    ) -> npt.NDArray[np.bool_]:
-        """Tell the same from arrays of codes by name; several times faster where attributes are listed.
+    ) -> Mask:
+        """Return the same from arrays of codes; several times faster where attributes are listed.
 
-        A ``cache`` that several constraints are given keeps what was made of the same codes.
+        Several constraints on the same codes can share a ``cache``.
 
         >>> from evenhand.spaces.attributes import Nominal
         >>> rule = parse("work != 'nurse'", [Nominal("work", ["clerk", "nurse"])])
@@ -101,10 +86,10 @@ class Constraint:
 
     def _evaluate(
         self, columns: Mapping[str, npt.NDArray[Any]], coded: bool, cache: dict[str, npt.NDArray[Any]] | None = None
-    ) -> npt.NDArray[np.bool_]:
-        lacking = [name for name in self.names if name not in columns]
-        if lacking:
-            raise SpaceError(f"the constraint {shown(self.text)} needs the column {lacking[0]!r}; got {list(columns)}")
+    ) -> Mask:
+        for name in self.names:
+            if name not in columns:
+                raise SpaceError(f"the constraint {shown(self.text)} needs the column {name!r}, got {list(columns)}")
         with np.errstate(all="ignore"):
             truth = Columns(self.attributes, columns, coded, cache).truth(self.tree)
         return np.asarray(truth, dtype=bool)
@@ -123,31 +108,17 @@ def parse_all(texts: Sequence[str], attributes: Sequence[Attribute]) -> tuple[Co
 
 
 def parse(text: str, attributes: Sequence[Attribute]) -> Constraint:
-    """Read a constraint and check it against the attributes.
+    """Read a constraint and check it against the attributes; an error names the position.
 
-    Parameters
-    ----------
-    text
-        The condition; the module says what may be written.
-    attributes
-        The attributes of the space.
-
-    Raises
-    ------
-    SpaceError
-        If the text is no condition on these attributes; the message names the position.
-
-    Examples
-    --------
     >>> from evenhand.spaces.attributes import Integer
     >>> parse("not 18 <= age", [Integer("age", 1, 99)]).tree
     Not(part=Compare(op='<=', left=Literal(value=18), right=Column(name='age')))
     """
     if not isinstance(text, str):
-        raise SpaceError(f"a constraint is a text such as 'age >= 18', got {text!r}")
+        raise SpaceError("must be texts such as 'age >= 18'", parameter="constraints", value=text)
     if len(text) > LONGEST:
-        got = f"the constraint {shown(text)} has {len(text):,} characters"
-        raise SpaceError(f"{got}; at most {LONGEST:,}: split it into several")
+        got = f"the constraint {shown(text)} has {len(text):,} characters, more than {LONGEST:,}"
+        raise SpaceError(got, value=text, remedy="split it into several")
     walker = Walker(Source(text), attributes)
     try:
         tree = walker.condition(walker.source.parsed())

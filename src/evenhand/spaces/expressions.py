@@ -1,7 +1,7 @@
-"""The tree that a constraint is, and its evaluation on whole columns.
+"""The language of constraints: the tree, its evaluation on whole columns, and the parser.
 
-The nodes are small and frozen, and checked when they are made from text (see ``grammar``): a solver can
-translate them without looking at types again.
+The nodes are small and frozen, and checked when they are made from text, so that a solver can translate them without
+looking at types again.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import bisect
 import math
+import operator
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
@@ -102,27 +103,29 @@ Value: TypeAlias = Column | Literal | Arithmetic
 Condition: TypeAlias = Compare | Member | Missing | And | Or | Not
 
 
-def parts(node: Condition | Value) -> tuple[Condition | Value, ...]:
-    """Return the nodes right below one.
+def walk(node: Condition | Value) -> Iterator[Condition | Value]:
+    """Go through a node and everything below it.
 
-    >>> parts(Not(Missing(Column("age"))))
-    (Missing(operand=Column(name='age')),)
+    >>> [type(part).__name__ for part in walk(Not(Missing(Column("age"))))]
+    ['Not', 'Missing', 'Column']
     """
-    match node:
-        case And(below) | Or(below):
-            return below
-        case Not(below):
-            return (below,)
-        case Compare(_, left, right) | Arithmetic(_, left, right):
-            return (left, right)
-        case Member(operand) | Missing(operand):
-            return (operand,)
-    return ()
+    todo: list[Condition | Value] = [node]
+    while todo:
+        node = todo.pop()
+        yield node
+        match node:
+            case And(parts) | Or(parts):
+                todo += parts
+            case Not(part):
+                todo.append(part)
+            case Compare(_, left, right) | Arithmetic(_, left, right):
+                todo += (left, right)
+            case Member(operand) | Missing(operand):
+                todo.append(operand)
 
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": np.equal, "!=": np.not_equal,
-    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
 }  # fmt: skip
 _CALCULATE: dict[str, Callable[[Any, Any], Any]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide, "%": np.remainder
@@ -164,10 +167,10 @@ class Columns:
         attribute = self._listed(left) or self._listed(right)
         if attribute is not None:
             a, b = self._rank(left, attribute), self._rank(right, attribute)
-            return _COMPARE[op](a, b) & (a >= 0) & (b >= 0)
+            return COMPARE[op](a, b) & (a >= 0) & (b >= 0)
         a, b = self._number(left), self._number(right)
         # NaN is unequal to everything; all other comparisons with it are false already.
-        return _COMPARE[op](a, b) if op != "!=" else (a != b) & (a == a) & (b == b)
+        return COMPARE[op](a, b) if op != "!=" else (a != b) & (a == a) & (b == b)
 
     def _missing(self, operand: Value) -> Any:
         attribute = self._listed(operand)
@@ -269,8 +272,8 @@ _LANGUAGE = "allowed: and or not, == != < <= > >=, in [..], is missing, + - * / 
 class Source:
     """A constraint's text, rewritten to Python's grammar, with the way back to the user's positions.
 
-    Names become ``c0, c1, ...``: a column may be called ``class`` or ``marital-status``. Implications, which
-    Python does not have, become calls.
+    Names become ``c0, c1, ...``: a column may be called ``class`` or ``marital-status``. Implications, which are not
+    Python, become calls.
     """
 
     def __init__(self, text: str) -> None:
@@ -281,7 +284,7 @@ class Source:
         self._origins: list[int] = []
 
     def parsed(self) -> ast.expr:
-        """Parse the text; the tree is not checked yet."""
+        """Parse the rewritten text."""
         aliases: dict[str, str] = {}
         for token in self._implications(self._tokens()):
             text = token.text
@@ -300,19 +303,24 @@ class Source:
         except SyntaxError as error:
             # Offset 0 is Python's way of saying that the text ends too early.
             at = self._origin(error.offset - 1) if error.offset else len(self.text)
-            raise self.error(at, "it cannot be read here", _LANGUAGE) from None
+            raise self.error(at, "it cannot be read here") from None
         except ValueError as error:
-            raise self.error(0, f"it cannot be read ({error})", _LANGUAGE) from None
-        self._check_depth(tree)
+            raise self.error(0, f"it cannot be read ({error})") from None
+        level: list[ast.AST] = [tree]
+        for _ in range(DEEPEST):  # Deeper trees would overflow the recursive walker.
+            level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if level:
+            remedy = "split it, or group long sums by parentheses"
+            raise self.error(0, f"it is nested more than {DEEPEST} levels deep", remedy)
         return tree
 
-    def at(self, node: ast.expr) -> int:
-        """Say where a node begins in the user's text."""
-        return self._origin(len(self.code.encode()[: node.col_offset].decode()))
-
-    def error(self, at: int, got: str, remedy: str) -> SpaceError:
-        """Make the error: the constraint and the position, what was got, what to do."""
-        return SpaceError(f"constraint {shown(self.text)}, position {at + 1}: {got};\n{remedy}")
+    def error(self, at: int | ast.expr, problem: str, remedy: str = _LANGUAGE) -> SpaceError:
+        """Make an error at a position of the text, or where a node begins."""
+        if isinstance(at, ast.expr):
+            at = self._origin(len(self.code.encode()[: at.col_offset].decode()))
+        return SpaceError(
+            f"constraint {shown(self.text)}, position {at + 1}: {problem}", value=self.text, remedy=remedy
+        )
 
     def _origin(self, offset: int) -> int:
         if offset >= len(self.code) - 1:
@@ -376,15 +384,6 @@ class Source:
         start, comma, end = (_Token("mark", text, at) for text in ("implies(", ",", ")"))
         return [start, *self._implication(premise), comma, *conclusion, end]
 
-    def _check_depth(self, tree: ast.expr) -> None:
-        """Refuse trees that a recursive reader could not follow."""
-        level: list[ast.AST] = [tree]
-        for _ in range(DEEPEST):
-            level = [child for node in level for child in ast.iter_child_nodes(node)]
-        if level:
-            got = f"it is nested more than {DEEPEST} levels deep"
-            raise self.error(0, got, "split it, or group long sums by parentheses")
-
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="
@@ -398,7 +397,7 @@ class Walker:
     """Turns a parsed text into a checked tree; whatever is not named here is refused."""
 
     def __init__(self, source: Source, attributes: Sequence[Attribute]) -> None:
-        self.source = source
+        self.source, self.error = source, source.error
         self.attributes = {a.name: a for a in attributes}
         self.mentioned: set[str] = set()
 
@@ -420,9 +419,9 @@ class Walker:
         value = self.value(node)
         if isinstance(value, Column) and isinstance(self.attributes[value.name], Boolean):
             return Compare("==", value, Literal(True))
-        raise self.source.error(
-            self.source.at(node),
-            f"{self._say(value)} is not a condition",
+        raise self.error(
+            node,
+            f"{self._describe(value)} is not a condition",
             "compare it, for example with == or <=",
         )
 
@@ -441,18 +440,18 @@ class Walker:
             case ast.BinOp(op=op, left=left, right=right) if type(op) in _ARITHMETIC:
                 return Arithmetic(_ARITHMETIC[type(op)], self._number(left), self._number(right))
             case ast.Constant(value=None):
-                raise self.source.error(self.source.at(node), "None is not a value", "write: x is missing")
+                raise self.error(node, "None is not a value", "write: x is missing")
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 remedy = "join conditions by and, or, not, implies"
-                raise self.source.error(self.source.at(node), "a condition stands where a value must", remedy)
-        raise self.source.error(self.source.at(node), "it cannot be read here", _LANGUAGE)
+                raise self.error(node, "a condition stands where a value must", remedy)
+        raise self.error(node, "it cannot be read here")
 
     def _column(self, name: str, node: ast.expr) -> Column:
         if name not in self.attributes:
             remedy = f"{suggest(name, self.attributes)}; values that are text stand in quotes"
             if name in ("true", "false"):
                 remedy = f"write {name.title()}"
-            raise self.source.error(self.source.at(node), f"no attribute is called {name!r}", remedy)
+            raise self.error(node, f"no attribute is called {name!r}", remedy)
         self.mentioned.add(name)
         return Column(name)
 
@@ -464,14 +463,14 @@ class Walker:
         except OverflowError:
             finite = False
         if not finite:
-            raise self.source.error(self.source.at(node), "the number is too large", "numbers go up to 1.7e308")
+            raise self.error(node, "the number is too large", "numbers go up to 1.7e308")
         return Literal(value)
 
     def _number(self, node: ast.expr) -> Value:
         value = self.value(node)
         if not self._is_number(value):
             remedy = "calculate with integer and real attributes and with numbers only"
-            raise self.source.error(self.source.at(node), f"{self._say(value)} is not a number", remedy)
+            raise self.error(node, f"{self._describe(value)} is not a number", remedy)
         return value
 
     def _chain(self, node: ast.Compare) -> Condition:
@@ -483,7 +482,7 @@ class Walker:
         if isinstance(op, ast.Is | ast.IsNot):
             if not (isinstance(right, ast.Name) and right.id == "missing"):
                 remedy = "write: x is missing, x is not missing, or compare with == and !="
-                raise self.source.error(self.source.at(right), "'is' must be followed by 'missing'", remedy)
+                raise self.error(right, "'is' must be followed by 'missing'", remedy)
             absent = Missing(self.value(left))
             return absent if isinstance(op, ast.Is) else Not(absent)
         if isinstance(op, ast.In | ast.NotIn):
@@ -496,13 +495,13 @@ class Walker:
         operand = self.value(left)
         if not isinstance(right, ast.List | ast.Tuple) or not right.elts:
             remedy = 'write a list of values: work in ["clerk", "nurse"]'
-            raise self.source.error(self.source.at(right), "'in' must be followed by a list", remedy)
+            raise self.error(right, "'in' must be followed by a list", remedy)
         values = []
         for node in right.elts:
             value = self.value(node)
             if not isinstance(value, Literal):
                 remedy = "list numbers and texts only; join other comparisons by or"
-                raise self.source.error(self.source.at(node), f"{self._say(value)} stands in a list", remedy)
+                raise self.error(node, f"{self._describe(value)} stands in a list", remedy)
             values.append(self._match("==", (operand, left), (value, node))[1])
         return Member(operand, tuple(value.value for value in values if isinstance(value, Literal)))
 
@@ -512,30 +511,29 @@ class Walker:
     def _match(self, op: str, *sides: tuple[Value, ast.expr]) -> tuple[Value, Value]:
         """Check that two values can be compared; literals become the attribute's own values."""
         (left, left_node), (right, right_node) = sides
-        at = self.source.at(right_node)
         if self._is_number(left) and self._is_number(right):
             return left, right
         first, second = self._listed(left), self._listed(right)
         attribute = first or second
         if attribute is None:
-            got = f"cannot compare {self._say(left)} with {self._say(right)}"
+            got = f"cannot compare {self._describe(left)} with {self._describe(right)}"
             remedy = "compare numbers with numbers, and listed attributes with their values"
-            raise self.source.error(at, got, remedy)
+            raise self.error(right_node, got, remedy)
         if op not in ("==", "!=") and not isinstance(attribute, Ordinal):
             remedy = "use ==, != or in; only numbers and ordinal attributes are ordered"
             got = f"{attribute.name!r} is {attribute.kind} and has no order for {op!r}"
-            raise self.source.error(at, got, remedy)
+            raise self.error(right_node, got, remedy)
         if first and second:
-            self._check_pair(op, first, second, at)
+            self._check_pair(op, first, second, right_node)
             return left, right
         if first:
-            return left, self._own_value(first, right, at)
-        return self._own_value(attribute, left, self.source.at(left_node)), right
+            return left, self._own_value(first, right, right_node)
+        return self._own_value(attribute, left, left_node), right
 
-    def _own_value(self, attribute: Listed, value: Value, at: int) -> Literal:
+    def _own_value(self, attribute: Listed, value: Value, node: ast.expr) -> Literal:
         if not isinstance(value, Literal):
-            got = f"cannot compare {self._say(value)} with {attribute.name!r} ({attribute.kind})"
-            raise self.source.error(at, got, f"allowed: {attribute.allowed()}")
+            got = f"cannot compare {self._describe(value)} with {attribute.name!r} ({attribute.kind})"
+            raise self.error(node, got, f"allowed: {attribute.allowed()}")
         code = attribute._index.get(value.value)
         own = None if code is None else attribute.values[code]
         # True equals 1 in Python; here they are different values.
@@ -543,18 +541,16 @@ class Walker:
             return Literal(own)
         near = close(str(value.value), map(str, attribute.values))
         remedy = f"allowed: {attribute.allowed()}" + (f"; did you mean {near[0]!r}?" if near else "")
-        raise self.source.error(at, f"{self._say(value)} is not a value of {attribute.name!r}", remedy)
+        raise self.error(node, f"{self._describe(value)} is not a value of {attribute.name!r}", remedy)
 
-    def _check_pair(self, op: str, first: Listed, second: Listed, at: int) -> None:
+    def _check_pair(self, op: str, first: Listed, second: Listed, node: ast.expr) -> None:
         if op not in ("==", "!="):
             if first.values != second.values or type(first) is not type(second):
                 got = f"{first.name!r} and {second.name!r} do not share an order"
-                raise self.source.error(
-                    at, got, "order two attributes only where both are ordinal with the same values"
-                )
+                raise self.error(node, got, "order two attributes only where both are ordinal with the same values")
         elif not set(first.values) & set(second.values):
             got = f"{first.name!r} and {second.name!r} have no value in common"
-            raise self.source.error(at, got, f"they have {first.allowed()} and {second.allowed()}")
+            raise self.error(node, got, f"they have {first.allowed()} and {second.allowed()}")
 
     def _is_number(self, value: Value) -> bool:
         if isinstance(value, Column):
@@ -564,7 +560,7 @@ class Walker:
     def _listed(self, value: Value) -> Listed | None:
         return listed(value, self.attributes)
 
-    def _say(self, value: Value) -> str:
+    def _describe(self, value: Value) -> str:
         if isinstance(value, Column):
             return f"{value.name!r} ({self.attributes[value.name].kind})"
         return repr(value.value) if isinstance(value, Literal) else "a calculation"

@@ -1,4 +1,4 @@
-"""Findings in columns: pairs of individuals, what the model said of each, and the gap."""
+"""Findings in columns: pairs of individuals, the decision about each, and the gap."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ class Decisions:
             return labels.astype(np.float64)
         if labels.dtype.kind in "iu" and (known := self._small_codes(labels)) is not None:
             return known
-        inverse, uniques = _factorised(labels)
-        plain = [_plain(value) for value in uniques]
+        import pandas as pd
+
+        inverse, uniques = pd.factorize(labels)
+        plain = [_plain(value) for value in np.asarray(uniques)]
         for value in plain:
             if _identity(value) not in self._codes:
                 self._codes[_identity(value)] = len(self.values)
@@ -62,7 +64,7 @@ class Decisions:
         return table[inverse] if len(inverse) else np.zeros(0, dtype=np.int16)
 
     def _small_codes(self, labels: npt.NDArray[Any]) -> npt.NDArray[np.int16] | None:
-        """Look class numbers up that were all seen before; this is the commonest case by far."""
+        """Look up class numbers that were all seen before, the most common case."""
         if not len(labels) or labels.min() < 0 or labels.max() >= len(self._small):
             return None
         codes = self._small[labels]
@@ -80,7 +82,7 @@ class Decisions:
         return out
 
     def check_codes(self, codes: npt.NDArray[Any]) -> None:
-        """Raise a ``ValueError`` where stored codes are of decisions that there are not."""
+        """Raise a ``ValueError`` where stored codes are out of range."""
         if codes.dtype.kind != "f" and len(codes) and (codes.min() < 0 or codes.max() >= len(self.values)):
             raise ValueError(f"it has codes of decisions that are not among its {len(self.values):,}")
 
@@ -92,7 +94,7 @@ class Decisions:
         self.check_codes(np.unpackbits(packed, count=count) if bits else packed)
 
     def pack(self, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Turn decisions into the fewest bytes: one bit each as long as there are two."""
+        """Turn decisions into as few bytes as possible: one bit each as long as there are two."""
         codes = self.encode(labels)
         if codes.dtype.kind == "f":
             return codes
@@ -100,7 +102,7 @@ class Decisions:
         return np.packbits(codes.astype(bool)) if few else codes.astype(np.min_scalar_type(len(self.values) - 1))
 
     def unpack(self, packed: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
-        """Take decisions back from their bytes.
+        """Rebuild decisions from their bytes.
 
         >>> table = Decisions()
         >>> table.unpack(table.pack(np.array(["no", "yes", "no"])), 3).tolist()
@@ -129,27 +131,19 @@ def array_of(
     return array
 
 
-def column_of(said: npt.NDArray[Any]) -> pd.Series[Any]:
+def decision_column(decisions: npt.NDArray[Any]) -> pd.Series[Any]:
     """Make decisions a column of a frame.
 
-    >>> column_of(np.array(["half a character: " + chr(0xD83D)], dtype=object)).dtype
+    >>> decision_column(np.array(["half a character: " + chr(0xD83D)], dtype=object)).dtype
     dtype('O')
     """
     import pandas as pd
 
     try:
-        return pd.Series(said)
+        return pd.Series(decisions)
     except UnicodeEncodeError:
         # Pandas' own texts take no half of a surrogate pair.
-        return pd.Series(said, dtype=object)
-
-
-def _factorised(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return each label's position among the different ones, and those."""
-    import pandas as pd
-
-    inverse, uniques = pd.factorize(labels)
-    return inverse, np.asarray(uniques)
+        return pd.Series(decisions, dtype=object)
 
 
 def _plain(value: Any) -> Any:
@@ -167,14 +161,14 @@ class Findings:
     """Pairs found so far, kept as blocks; ``stored`` forms are ids where the space fits, rows otherwise."""
 
     space: Any
-    """Of attributes, or what is of texts."""
+    """The space of the pairs, bound or not."""
     coding: Decisions = field(default_factory=Decisions)
     blocks: list[dict[str, npt.NDArray[Any]]] = field(default_factory=list)
     count: int = 0
     confirmed: npt.NDArray[np.bool_] | None = None
-    """Which the model was asked about again, and answered as before; None: none yet."""
+    """Which pairs are confirmed: asked again with the same answers. None: none yet."""
     example: Any = None
-    """A decision of the model, by which the columns of no findings have the types that those of some have."""
+    """A decision of the model, which gives the columns their types where there are no findings."""
 
     kept: ClassVar[tuple[str, ...]] = PAIRS
 
@@ -239,8 +233,8 @@ class Findings:
             self.count = count
             self.confirmed = None if self.confirmed is None else self.confirmed[:count]
 
-    def note(self, labels: npt.NDArray[Any]) -> None:
-        """Note what decisions of the model are like."""
+    def keep_example(self, labels: npt.NDArray[Any]) -> None:
+        """Keep a decision of the model as an example."""
         self.example = _plain(labels[0]) if len(labels) else None
 
     def mark(self, confirmed: npt.NDArray[np.bool_]) -> None:
@@ -254,8 +248,8 @@ class Findings:
             self.count -= len(positions)
             self.confirmed = None if self.confirmed is None else np.delete(self.confirmed, positions)
 
-    def upheld(self, at: Any = slice(None)) -> npt.NDArray[np.bool_]:
-        """Tell which pairs at some places are confirmed."""
+    def confirmed_at(self, at: Any = slice(None)) -> npt.NDArray[np.bool_]:
+        """Return which pairs at some places are confirmed."""
         return np.asarray((np.zeros(self.count, dtype=bool) if self.confirmed is None else self.confirmed)[at])
 
     def joined(self) -> dict[str, npt.NDArray[Any]]:
@@ -282,11 +276,11 @@ class Findings:
         return Individuals.from_stored(self.space, self.select(which, at))
 
     def rows(self, which: str = "individual", at: Any = slice(None)) -> Any:
-        """Return one side of the pairs as an ``ModelProbe`` takes them."""
+        """Return one side of the pairs as a model is asked about them."""
         return self.individuals(which, at).rows
 
     def decisions(self, which: str = "decision", at: Any = slice(None)) -> npt.NDArray[Any]:
-        """Return what the model said of one side."""
+        """Return the decisions about one side."""
         return self.coding.decode(self.select(which, at))
 
     def frame(self, at: Any = slice(None)) -> pd.DataFrame:
@@ -298,22 +292,22 @@ class Findings:
         if not self.count:
             empty = space.frame(np.empty((0, len(space.names)), dtype=np.int32))
             others = self._counterpart_columns(empty[changed])
-            said = pd.DataFrame({self._own_name(name): self._no_decisions() for name in PAIRS[2:4]})
-            said[self._own_name("gap")] = np.zeros(0)
-            said[self._own_name("confirmed")] = np.zeros(0, dtype=bool)
-            return pd.concat([empty, others, said], axis=1)
+            decided = pd.DataFrame({self._own_name(name): self._no_decisions() for name in PAIRS[2:4]})
+            decided[self._own_name("gap")] = np.zeros(0)
+            decided[self._own_name("confirmed")] = np.zeros(0, dtype=bool)
+            return pd.concat([empty, others, decided], axis=1)
         frame = space.frame(self.individuals("individual", at).rows)
         others = self._counterpart_columns(space.frame(self.individuals("counterpart", at).rows)[changed])
-        answers = {name: column_of(self.decisions(name, at)) for name in ("decision", "counterpart_decision")}
-        said = pd.DataFrame({self._own_name(name): column for name, column in answers.items()}, index=frame.index)
-        said[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
-        said[self._own_name("confirmed")] = self.upheld(at)
-        return pd.concat([frame, others, said], axis=1)
+        answers = {name: decision_column(self.decisions(name, at)) for name in ("decision", "counterpart_decision")}
+        decided = pd.DataFrame({self._own_name(name): column for name, column in answers.items()}, index=frame.index)
+        decided[self._own_name("gap")] = self.joined()["gap"][at] if "gap" in self.joined() else 1.0
+        decided[self._own_name("confirmed")] = self.confirmed_at(at)
+        return pd.concat([frame, others, decided], axis=1)
 
     def _no_decisions(self) -> pd.Series[Any]:
         table = Decisions()
         example = np.array([0.0 if self.example is None else self.example])
-        return column_of(table.decode(table.encode(example))).head(0)
+        return decision_column(table.decode(table.encode(example))).head(0)
 
     def _own_name(self, name: str) -> str:
         """A column of ours beside the user's; one that the user has already gets an underscore."""

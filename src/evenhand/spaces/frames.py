@@ -45,24 +45,24 @@ _BYTES_PER_VALUE = 4
 """Bytes of JSON that a value takes, also where values are short: what has more values is empty lists and the like."""
 _LINE = re.compile(rb"[\r\n]")
 _SAMPLE = "give a sample of the rows"
-_FORMATS = ".csv, .tsv (also .gz, .xz), .parquet, .json, .jsonl"
 
 
-def split_name(path: Path) -> tuple[str, str]:
-    """Split a file's name into what it holds and how it is packed."""
+def split_name(path: Path, *plain: str) -> tuple[str, str]:
+    """Split a file's name into what it holds (a table, or one of ``plain``) and how it is packed."""
     endings = [ending.lower() for ending in path.suffixes]
     packed = endings.pop() if endings and endings[-1] in PACKINGS else ""
-    ending = endings[-1] if endings else ""
-    if ending not in READERS or (packed and ending not in (".csv", ".tsv")):
-        raise DataError(f"{path}: a file of this kind cannot be read; allowed: {_FORMATS}")
+    ending, packable = endings[-1] if endings else "", (".csv", ".tsv", *plain)
+    if ending not in (*READERS, *plain) or (packed and ending not in packable):
+        formats = f"{', '.join(packable)} (also {', '.join(PACKINGS)}), .parquet, .json, .jsonl"
+        raise DataError(f"{path}: a file of this kind cannot be read", remedy=f"allowed: {formats}")
     return ending, packed
 
 
 def check_file(path: Path, needs: str = "column names and rows") -> None:
     """Raise unless there is a file with something in it, and not too much."""
-    size = size_of(path, DataError, f"it is a directory or a device, not a file; name a file ({_FORMATS})")
+    size = size_of(path, DataError, "it is a directory or a device, not a file; name a file")
     if size == 0:
-        raise DataError(f"{path}: the file is empty; it needs {needs}")
+        raise DataError(f"{path}: the file is empty", remedy=f"it needs {needs}")
     check_limit("data_bytes", size, path, _SAMPLE)
 
 
@@ -72,7 +72,7 @@ def open_packed(path: Path, packed: str) -> io.BufferedReader:
 
 
 def hollow(piece: bytes) -> bool:
-    """Tell a whole piece of zeros: a file with a hole, which takes no room on the disk and any in memory."""
+    """Whether a piece is all zeros: a sparse file, which is small on the disk and large in memory."""
     return len(piece) == PIECE and not any(piece)
 
 
@@ -97,12 +97,14 @@ def check_cells(path: Path, rows: int, columns: int, cells: int | None = None) -
 
 
 def check_table(path: Path, packed: str, separator: str) -> None:
-    """Raise where a table of text holds binary data or has too many columns, rows or cells: a look at its bytes."""
+    """Raise where a table of text holds binary data or has too many columns, rows or cells, by its bytes."""
     mark, rows, cells, columns, beginning = separator.encode(), 0, 0, 0, True
     with open_packed(path, packed) as stream:
         while piece := stream.read(PIECE):
             if hollow(piece) or (beginning and b"\0" in piece[:_SNIFFED]):
-                raise DataError(f"{path}: it holds binary data, not UTF-8 text; save the table as CSV in UTF-8")
+                raise DataError(
+                    f"{path}: it holds binary data, not UTF-8 text", remedy="save the table as CSV in UTF-8"
+                )
             if beginning:
                 # Column names in quotes may have line ends; then the limit of cells holds.
                 header = _LINE.split(piece, 1)[0]
@@ -119,7 +121,7 @@ def _read_table(path: Path, packed: str, separator: str) -> pd.DataFrame:
     check_table(path, packed, separator)
     with open_packed(path, packed) as stream:
         if not stream.read(_SNIFFED).strip():
-            raise DataError(f"{path}: the file is empty; it needs column names and rows")
+            raise DataError(f"{path}: the file is empty", remedy="it needs column names and rows")
     with open_packed(path, packed) as stream:
         # pandas renames a second column "a" to "a.1"; the raw header shows what the file says.
         header = pd.read_csv(stream, sep=separator, header=None, nrows=1, dtype=str, na_filter=False)
@@ -129,14 +131,6 @@ def _read_table(path: Path, packed: str, separator: str) -> pd.DataFrame:
         return pd.read_csv(stream, sep=separator, index_col=False, low_memory=False)
 
 
-def _read_csv(path: Path, packed: str) -> pd.DataFrame:
-    return _read_table(path, packed, ",")
-
-
-def _read_tsv(path: Path, packed: str) -> pd.DataFrame:
-    return _read_table(path, packed, "\t")
-
-
 def prepare() -> None:
     """Import what reads Parquet, before a trial's limits count."""
     import pandas as pd  # noqa: F401
@@ -144,7 +138,7 @@ def prepare() -> None:
 
 
 def parquet(path: Path) -> pd.DataFrame:
-    """Read a Parquet file whose own account of its size is within limits."""
+    """Read a Parquet file whose metadata is within limits."""
     import pandas as pd
     import pyarrow.parquet
 
@@ -156,7 +150,7 @@ def parquet(path: Path) -> pd.DataFrame:
 def _read_parquet(path: Path, _: str) -> pd.DataFrame:
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "reading Parquet files")
-    # A page of a few bytes can stand for gigabytes, and nothing tells pyarrow where to stop.
+    # A page of a few bytes can stand for gigabytes, and pyarrow has no limit.
     attempt("evenhand.spaces.frames:parquet", path, path.stat().st_size)
     return parquet(path)
 
@@ -165,9 +159,8 @@ def _read_json(path: Path, _: str) -> pd.DataFrame:
     import pandas as pd
 
     # pandas' own reader turns texts such as "007" and columns such as "date" into something else.
-    content = parse_json(
-        read_bytes(path, "json_bytes", DataError, _SAMPLE), path, _most_values(path, 2 * _BYTES_PER_VALUE)
-    )
+    text = read_bytes(path, "json_bytes", DataError, _SAMPLE)
+    content = parse_json(text, path, _most_values(path, 2 * _BYTES_PER_VALUE))
     if isinstance(content, list) and all(isinstance(row, dict) for row in content):
         # Rows with other names each make a column for every row.
         check_cells(path, len(content), len(set().union(*content)))
@@ -205,7 +198,7 @@ def _read_jsonl(path: Path, _: str) -> pd.DataFrame:
             except UnicodeDecodeError:
                 raise
             except (ValueError, RecursionError) as error:
-                raise DataError(f"{path}: line {number} is not JSON ({error}); write one row a line") from None
+                raise DataError(f"{path}: line {number} is not JSON ({error})", remedy="write one row a line") from None
             if not isinstance(row, dict):
                 got = line.decode("utf-8", "replace").strip()[:60]
                 raise DataError(f"{path}: line {number} must be a row {{name: value, ...}}, got {got}")
@@ -228,38 +221,23 @@ def _values(line: bytes, path: Path, number: int) -> int:
 
 
 READERS: dict[str, Callable[[Path, str], pd.DataFrame]] = {
-    ".csv": _read_csv,
-    ".tsv": _read_tsv,
+    ".csv": lambda path, packed: _read_table(path, packed, ","),
+    ".tsv": lambda path, packed: _read_table(path, packed, "\t"),
     ".parquet": _read_parquet,
     ".json": _read_json,
     ".jsonl": _read_jsonl,
 }
 
 
-_NUMBERS = {
-    "integer": np.int64,
-    "floating": np.float64,
-    "mixed-integer-float": np.float64,
-    "decimal": np.float64,
-}
+_NUMBERS = {"integer": np.int64} | dict.fromkeys(("floating", "mixed-integer-float", "decimal"), np.float64)
 
 
 def columns_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
-    """Take a frame apart into NumPy arrays by column name.
+    """Split a frame (pandas, polars, pyarrow, or a mapping of names to lists) into NumPy arrays by column name.
 
-    Parameters
-    ----------
-    frame
-        A frame of pandas, polars or pyarrow (whatever narwhals knows), or a mapping of names to lists.
+    Numbers keep their dtype, or are float64 with NaN where values are missing; texts, categories, dates and mixed
+    columns are objects with None for missing ones.
 
-    Returns
-    -------
-    dict
-        Numbers in their own dtype, as float64 with NaN where values are missing; texts, categories, dates
-        and mixed columns as objects with None for missing ones.
-
-    Examples
-    --------
     >>> columns_of({"age": [20, None], "work": ["nurse", None]})
     {'age': array([20., nan]), 'work': array(['nurse', None], dtype=object)}
     """
@@ -292,20 +270,10 @@ def as_pandas(frame: Any) -> pd.DataFrame:
 def read_frame(path: str | Path) -> pd.DataFrame:
     r"""Read a file of data rows.
 
-    Parameters
-    ----------
-    path
-        A .csv or .tsv file in UTF-8 with a header line (also packed, .csv.gz or .csv.xz), a .parquet file
-        (needs pyarrow), a .json file (a list of rows, or columns by name) or a .jsonl file (one row a line).
-        In .csv and .tsv, texts that pandas takes for missing values ("", "NA", "null", ...) are missing.
+    A .csv or .tsv file in UTF-8 has a header line (also packed, .csv.gz or .csv.xz), and texts that pandas takes for
+    missing values ("", "NA", "null", ...) are missing. A .parquet file needs pyarrow. A .json file is a list of rows,
+    or columns by name; a .jsonl file has one row a line.
 
-    Raises
-    ------
-    DataError
-        If there is no such file or it cannot be read as a frame with rows.
-
-    Examples
-    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "people.csv"
     >>> _ = path.write_text("age,work\n20,nurse\n")
@@ -325,14 +293,15 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     except (DataError, LimitExceeded, MissingExtra):
         raise
     except UnicodeDecodeError:
-        raise DataError(f"{path}: it is no UTF-8 text; save it as UTF-8") from None
-    # Parsers raise whatever they like on damaged files, and each such file is the user's to mend.
+        raise DataError(f"{path}: it is not UTF-8 text", remedy="save it as UTF-8") from None
+    # Parsers raise any exception on damaged files.
     except Exception as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{path}: it cannot be read as {ending[1:]} ({reason}); check or save it again") from error
+        problem = f"{path}: it cannot be read as {ending[1:]} ({reason})"
+        raise DataError(problem, remedy="check or save it again") from error
     check_names(frame.columns, f"{path}: ")
     if frame.empty:
-        raise DataError(f"{path}: it has no rows; got {len(frame.columns)} columns and {len(frame)} rows")
+        raise DataError(f"{path}: it has no rows", remedy="give at least one row below the column names")
     return frame
 
 
@@ -342,7 +311,7 @@ def _from_mapping(columns: Mapping[Any, Any]) -> pd.DataFrame:
     try:
         return pd.DataFrame(dict(columns))
     except ValueError as error:
-        raise DataError(f"a mapping must hold lists of one length by column name ({error})") from None
+        raise DataError(f"a mapping must have lists of one length by column name ({error})", value=columns) from None
 
 
 def _pandas_column(series: pd.Series[Any]) -> npt.NDArray[Any]:
@@ -371,29 +340,22 @@ def _numbers(series: pd.Series[Any]) -> npt.NDArray[Any]:
 
 
 def _objects(series: pd.Series[Any]) -> npt.NDArray[Any]:
-    """Give objects, None for missing; columns of nothing but numbers or truth values become those."""
+    """Return objects, None for missing; columns of numbers or truth values alone become those."""
     import pandas as pd
 
     values = np.array(series, dtype=object)
     absent = np.asarray(pd.isna(values), dtype=bool)
     content = pd.api.types.infer_dtype(values, skipna=True)
     if content in _NUMBERS:
-        return _as_numbers(values, absent, _NUMBERS[content])
+        values[absent] = np.nan
+        try:
+            return values.astype(np.float64 if absent.any() else _NUMBERS[content])
+        except OverflowError:
+            return values.astype(np.float64)
     if content == "boolean" and not absent.any():
         return values.astype(bool)
     values[absent] = None
     return values
-
-
-def _as_numbers(values: npt.NDArray[Any], absent: npt.NDArray[np.bool_], dtype: type) -> npt.NDArray[Any]:
-    if absent.any():
-        values = values.copy()
-        values[absent] = np.nan
-        dtype = np.float64
-    try:
-        return values.astype(dtype)
-    except OverflowError:
-        return values.astype(np.float64)
 
 
 def _other_columns(frame: Any) -> dict[str, npt.NDArray[Any]]:
@@ -402,10 +364,11 @@ def _other_columns(frame: Any) -> dict[str, npt.NDArray[Any]]:
     try:
         wrapped = nw.from_native(frame, eager_only=True)
     except TypeError:
-        got = f"{type(frame).__module__}.{type(frame).__name__}"
         raise DataError(
-            f"data must be a frame (pandas, polars, pyarrow) or a mapping of names to lists, got {got};\n"
-            "collect a lazy frame; give an array's columns names"
+            "must be a frame (pandas, polars, pyarrow) or a mapping of names to lists",
+            parameter="data",
+            value=f"{type(frame).__module__}.{type(frame).__name__}",
+            remedy="collect a lazy frame; give an array's columns names",
         ) from None
     except Exception as error:
         raise DataError(f"the frame cannot be read: {error}") from None

@@ -1,8 +1,9 @@
-"""A block of individuals, as ids or as rows of codes, whichever is at hand."""
+"""A block of individuals, as ids, as rows of codes, or both."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from evenhand._rng import mix
 if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
 
+T = TypeVar("T")
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.int64] | npt.NDArray[np.complex128]
@@ -22,10 +24,8 @@ class Individuals:
 
     Where the space has fewer than 2**62 individuals, one is an integer ``id`` (mixed radix, the protected attributes
     lowest) and its test's key is what is left without them; so a move is an addition, and rows are built only for
-    individuals that are really asked about. Larger spaces keep the rows and hash the keys; with links the key is a
-    hash of the whole family.
-
-    Keys leave their lowest bit free for the verdict (see ``memo``).
+    individuals that the model is asked about. Larger spaces keep the rows and hash the keys; with links the key is a
+    hash of the whole family. The lowest bit of a key is free for the verdict.
     """
 
     __slots__ = ("_ids", "_keys", "_rows", "space")
@@ -112,7 +112,8 @@ class Coding:
         self.fits = self.total < 2**62
         self._radix = np.array(self.radix, dtype=np.int64 if self.fits else object)
         self.narrowest = np.min_scalar_type(max(sizes) - 1)
-        self._limbs = _limbs(self.order, sizes) if self.fits else []
+        # Columns, lowest digit first, in groups whose numbers fit 32 bits: those divide much faster.
+        self._limbs = limbs([(j, sizes[j]) for j in reversed(self.order)], 2**32 - 1) if self.fits else []
 
     def ids(self, rows: Rows) -> Ids:
         """Number rows of codes."""
@@ -138,18 +139,22 @@ class Coding:
         return out
 
 
-def _limbs(order: list[int], sizes: list[int]) -> list[tuple[list[int], int]]:
-    """Group columns, lowest digit first, so that each group's numbers fit 32 bits: those divide much faster."""
-    limbs: list[tuple[list[int], int]] = []
-    columns: list[int] = []
-    size = 1
-    for j in reversed(order):
-        if columns and size * sizes[j] >= 2**32:
-            limbs.append((columns, size))
-            columns, size = [], 1
-        columns.append(j)
-        size *= sizes[j]
-    return [*limbs, (columns, size)]
+def limbs(parts: Iterable[tuple[T, int]], most: int) -> list[tuple[list[T], int]]:
+    """Group parts with their sizes, in order, so that the product of the sizes of a group is at most ``most``.
+
+    >>> limbs([("a", 3), ("b", 4), ("c", 5)], 12)
+    [(['a', 'b'], 12), (['c'], 5)]
+    """
+    groups: list[tuple[list[T], int]] = []
+    current: list[T] = []
+    product = 1
+    for part, size in parts:
+        if current and product * size > most:
+            groups.append((current, product))
+            current, product = [], 1
+        current.append(part)
+        product *= size
+    return [*groups, (current, product)]
 
 
 def hashed(rows: npt.NDArray[Any]) -> npt.NDArray[np.complex128]:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._validate import check_choice
 from evenhand.errors import MISSING_DROP, MISSING_GROUP, OVERRIDES, DataError, SpaceError, Words, exclude, override
 from evenhand.spaces.attributes import (
+    EXACT,
     LARGEST,
     Attribute,
     Boolean,
     Integer,
+    Mask,
     Missing,
     Nominal,
     Ordinal,
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
 MAX_NOMINAL = 1_000
 MAX_STEPS = 10_000
-_EXACT = 2**53
 _DATES = ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period")
 
 Make: TypeAlias = Callable[..., Attribute]
@@ -69,35 +71,10 @@ def infer(
     missing: Literal["group", "drop"] | None = None,
     max_nominal: int = MAX_NOMINAL,
 ) -> tuple[list[Attribute], list[Note]]:
-    """Infer the attributes of a frame's columns.
+    """Infer the attributes of a frame's columns, with a note on each; ``Space.infer`` has the parameters.
 
-    Parameters
-    ----------
-    frame
-        Data rows: a frame of pandas, polars or pyarrow, or a mapping of names to lists.
-    protected
-        Names of the columns that must not matter.
-    target
-        The column that the model predicts; it is no attribute.
-    overrides
-        Attributes to take instead of the inferred ones, by name.
-    exclude
-        Columns that the model does not get.
-    missing
-        What to do about rows without a protected value, or with an empty text for it: ``"group"``, that is a group of
-        its own; ``"drop"``, such rows are left out, also of later data. Without it they raise: whether they are a group
-        is not to be guessed.
-    max_nominal
-        A text column with more different values than this, most of them unique, is taken for an identifier
-        and refused.
+    A text column with more than ``max_nominal`` values, most of them unique, is taken for an identifier and refused.
 
-    Returns
-    -------
-    list of Attribute, list of Note
-        One of each for every column that is left, in the frame's order.
-
-    Examples
-    --------
     >>> attributes, notes = infer({"age": [20, 34], "ratio": [0.5, 0.25], "sex": ["F", "M"]}, "sex")
     >>> for attribute, note in zip(attributes, notes):
     ...     print(note.name, note.kind, "|", attribute.allowed(), "|", note.reason)
@@ -107,47 +84,22 @@ def infer(
     """
     table = as_pandas(frame)
     if table.empty:
-        raise DataError(
-            f"a space cannot be inferred from {len(table):,} rows and {len(table.columns)} columns; "
-            "give at least one row and one column"
-        )
+        size = f"{len(table):,} rows and {len(table.columns)} columns"
+        raise DataError(f"a space cannot be inferred from {size}", remedy="give at least one row and one column")
     guarded = [protected] if isinstance(protected, str) else list(protected)
-    left_out = [exclude] if isinstance(exclude, str) else list(exclude)
-    left_out += [] if target is None else [target]
+    left_out = ([exclude] if isinstance(exclude, str) else list(exclude)) + ([] if target is None else [target])
     given = dict(overrides or {})
     _check_names(table, guarded, left_out, given)
-    if missing not in (None, "group", "drop"):
-        raise SpaceError(f'missing must be "group" or "drop", got {missing!r}')
-    absent = {name: _without_value(table[name]) for name in guarded if name not in given}
-    absent = {name: rows for name, rows in absent.items() if rows.any()}
-    if absent and missing is None:
-        counts = {name: int(rows.sum()) for name, rows in absent.items()}
-        raise no_value(
-            counts,
-            len(table),
-            ("leave such rows out: ", MISSING_DROP, ", or make a missing value a group of its own: ", MISSING_GROUP),
-        )
-    if absent and missing == "drop":
-        table = table[~np.any(list(absent.values()), axis=0)]
-        if table.empty:
-            raise DataError(
-                f"every row lacks a protected value ({', '.join(map(repr, absent))}); give rows that have them"
-            )
-        # Categories may have the empty text among them.
-        table = table.assign(**{
-            name: table[name].cat.remove_categories([v for v in table[name].cat.categories if _blank(v)])
-            for name in absent if hasattr(table[name], "cat")
-        })  # fmt: skip
+    check_choice("missing", missing, (None, "group", "drop"), SpaceError)
+    table, lost = _with_values(table, [name for name in guarded if name not in given], missing)
     kept = [name for name in table.columns if name not in left_out]
-    inferred = [name for name in kept if name not in given]
-    columns = columns_of(table[inferred])
+    columns = columns_of(table[[name for name in kept if name not in given]])
     attributes, notes = [], []
     for name in kept:
         if name in given:
             attribute, reason = given[name], "given"
         else:
-            lost = int(absent[name].sum()) if name in absent and missing == "drop" else 0
-            attribute, reason = _attribute(table[name], columns[name], max_nominal, lost)
+            attribute, reason = _attribute(table[name], columns[name], max_nominal, lost.get(name, 0))
             if name in guarded and missing == "drop":
                 # Also of data that comes later.
                 attribute = attribute.changed(missing="drop")
@@ -155,14 +107,36 @@ def infer(
         notes.append(Note(name, attribute.kind, reason))
         if name in guarded and attribute.size < 2:
             raise SpaceError(
-                f"the protected column {name!r} has a single value ({attribute.allowed()}), so nothing can be compared",
+                f"{name!r} is protected and has a single value ({attribute.allowed()}), so nothing can be compared",
                 remedy=("give data with both groups, or name the values: ", OVERRIDES),
             )
     return attributes, notes
 
 
-def _without_value(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
-    """Tell which rows have no value, or a text of nothing but spaces, as files write it."""
+def _with_values(
+    table: pd.DataFrame, guarded: list[str], missing: Literal["group", "drop"] | None
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Drop rows without a protected value if wanted; return how many lack a value, by column."""
+    absent = {name: rows for name in guarded if (rows := _without_value(table[name])).any()}
+    counts = {name: int(rows.sum()) for name, rows in absent.items()}
+    if counts and missing is None:
+        group = (", or make a missing value a group of its own: ", MISSING_GROUP)
+        raise no_value(counts, len(table), ("leave such rows out: ", MISSING_DROP, *group))
+    if not counts or missing != "drop":
+        return table, {}
+    table = table[~np.any(list(absent.values()), axis=0)]
+    if table.empty:
+        names = ", ".join(map(repr, absent))
+        raise DataError(f"every row lacks a protected value ({names})", remedy="give rows that have them")
+    # Categories may have the empty text among them.
+    return table.assign(**{
+        name: table[name].cat.remove_categories([v for v in table[name].cat.categories if _blank(v)])
+        for name in absent if hasattr(table[name], "cat")
+    }), counts  # fmt: skip
+
+
+def _without_value(column: pd.Series[Any]) -> Mask:
+    """Return which rows have no value, or a text of nothing but spaces, as files write it."""
     absent = np.asarray(column.isna(), dtype=bool)
     values = column[~absent].unique()
     blank = [value for value in values if _blank(value)]
@@ -177,20 +151,21 @@ def _check_names(table: pd.DataFrame, protected: list[str], left_out: list[str],
     names = list(table.columns)
     for name in [*protected, *left_out, *given]:
         if name not in names:
-            raise SpaceError(f"the data has no column {name!r}; {suggest(name, names)}")
+            raise SpaceError(f"the data has no column {name!r}", value=name, remedy=suggest(name, names))
     for name in protected:
         if name in left_out:
-            raise SpaceError(
-                f"{name!r} is protected and also left out (target or exclude); it can be only one of these"
-            )
+            problem = f"{name!r} is protected and also left out (target or exclude)"
+            raise SpaceError(problem, value=name, remedy="name it in one of them")
     for name, attribute in given.items():
         if not isinstance(attribute, Attribute) or attribute.name != name:
             raise SpaceError(
-                f"overrides maps names to attributes of that name, got {attribute!r} for {name!r}",
+                f"must map {name!r} to an attribute of that name",
+                parameter="overrides",
+                value=attribute,
                 remedy=f"write for example: overrides={{{name!r}: Integer({name!r}, 0, 9)}}",
             )
     if set(names) <= set(left_out):
-        raise DataError("no column is left; target and exclude name them all")
+        raise DataError("no column is left", remedy="name fewer columns in target and exclude")
 
 
 def _attribute(
@@ -247,19 +222,15 @@ def _integers(column: _Column) -> tuple[Make, str]:
     if not _fits(low, high):
         raise column.error(
             f"holds whole numbers from {low} to {high}, too many to number",
-            (
-                "leave it out if it is an identifier, ",
-                exclude(column.name),
-                ", or give it a step: ",
-                override(column.name, f"Integer({column.name!r}, low, high, step=...)"),
-            ),
-        )
+            ("leave it out if it is an identifier, ", exclude(column.name), ", or give it a step: ",
+             override(column.name, f"Integer({column.name!r}, low, high, step=...)")),
+        )  # fmt: skip
     return partial(Integer, column.name, low, high, missing=column.missing), "integer column"
 
 
 def _fits(low: float, high: float) -> bool:
-    """Tell whether whole numbers between the bounds can be numbered, and floats hold them exactly."""
-    return high - low < LARGEST and max(abs(low), abs(high)) <= _EXACT
+    """Whether whole numbers between the bounds can be numbered, and floats hold them exactly."""
+    return high - low < LARGEST and max(abs(low), abs(high)) <= EXACT
 
 
 def _floats(column: _Column) -> tuple[Make, str]:
@@ -270,7 +241,7 @@ def _floats(column: _Column) -> tuple[Make, str]:
         count = int((~np.isfinite(values)).sum())
         raise column.error(
             f"holds {count:,} infinite values",
-            f"replace them by numbers or missing values, or leave it out: exclude=[{column.name!r}]",
+            ("replace them by numbers or missing values, or leave it out: ", exclude(column.name)),
         )
     low, high = float(values.min()), float(values.max())
     if (values == np.rint(values)).all() and _fits(low, high):
@@ -313,17 +284,13 @@ def _objects(column: _Column, content: str) -> tuple[Make, str]:
         values = list(dict.fromkeys(pd.unique(column.present).tolist()))
     except TypeError:
         kinds = sorted({type(value).__name__ for value in column.present})
-        raise column.error(f"holds values that cannot be told apart ({', '.join(kinds)})") from None
+        raise column.error(f"holds values that cannot be compared ({', '.join(kinds)})") from None
     if len(values) > max(column.max_nominal, len(column.present) / 2):
         raise column.error(
             f"looks like an identifier: {len(values):,} different values in {len(column.present):,} rows",
-            (
-                "leave it out, ",
-                exclude(column.name),
-                ", or list its values: ",
-                override(column.name, f"Nominal({column.name!r}, [...])"),
-            ),
-        )
+            ("leave it out, ", exclude(column.name), ", or list its values: ",
+             override(column.name, f"Nominal({column.name!r}, [...])")),
+        )  # fmt: skip
     if content == "string":
         values.sort()
         numeric = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna().all()
@@ -341,13 +308,13 @@ def _count(number: int, noun: str) -> str:
 
 def _date_error(column: _Column) -> DataError:
     return column.error(
-        "holds dates or times, which are no attribute",
-        f"turn it into numbers (a year, an age in days), or leave it out: exclude=[{column.name!r}]",
+        "holds dates or times",
+        ("turn it into numbers (a year, an age in days), or leave it out: ", exclude(column.name)),
     )
 
 
 def _with_dtype(make: Make, series: pd.Series[Any]) -> Attribute:
-    """Make the attribute; where the dtype of its natural column is not the frame's, let it keep the frame's."""
+    """Make the attribute, with the frame's dtype where its natural one differs."""
     natural = make()
     if _dtype(natural) == series.dtype:
         return natural

@@ -1,4 +1,4 @@
-"""Families: an individual and everyone who differs from it in protected attributes only."""
+"""Families and neighbours: what differs from an individual in protected attributes only, or by one move."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._files import check_limit
-from evenhand._format import count
 from evenhand._rng import Bits, Stream, mix
 from evenhand.errors import SpaceError
-from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.attributes import Mask
+from evenhand.spaces.individuals import Ids, Individuals, Rows
 
 if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TabularFamilies:
     """The counterparts of ``n`` individuals, ``width`` places each.
 
-    ``legal`` says which places are asked (None: all); ``own`` is each individual's place in its family;
+    ``valid`` marks the places that are asked (None: all); ``own`` is each individual's place in its family;
     ``combinations`` names the protected values of a place, for all families alike or for each.
     """
 
@@ -29,13 +29,13 @@ class TabularFamilies:
         self,
         space: Space,
         individuals: Individuals,
-        combinations: npt.NDArray[np.int64],
-        own: npt.NDArray[np.int64],
+        combinations: Ids,
+        own: Ids,
         rows: Rows | None = None,
-        legal: npt.NDArray[np.bool_] | None = None,
+        valid: Mask | None = None,
     ) -> None:
         self.space, self.individuals = space, individuals
-        self.combinations, self.own, self.legal = combinations, own, legal
+        self.combinations, self.own, self.valid = combinations, own, valid
         self.width = combinations.shape[-1]
         self._rows = rows
 
@@ -50,31 +50,35 @@ class TabularFamilies:
             self.combinations if self.combinations.ndim == 1 else self.combinations[which],
             self.own[which],
             None if self._rows is None else self._rows[which],
-            None if self.legal is None else self.legal[which],
+            None if self.valid is None else self.valid[which],
         )
 
     @property
-    def testable(self) -> npt.NDArray[np.bool_] | None:
-        """Which families have at least two legal members (None: all)."""
-        return None if self.legal is None else self.legal.sum(axis=1) >= 2
+    def testable(self) -> Mask | None:
+        """Which families have at least two valid members (None: all)."""
+        return None if self.valid is None else self.valid.sum(axis=1) >= 2
 
     @property
-    def places(self) -> npt.NDArray[np.int64]:
+    def places(self) -> Ids:
         """How many rows each family asks."""
-        return np.full(len(self), self.width) if self.legal is None else self.legal.sum(axis=1)
+        return np.full(len(self), self.width) if self.valid is None else self.valid.sum(axis=1)
 
     @property
     def rows(self) -> Rows:
         """Every place's codes, (n, width, attributes)."""
         if self._rows is None:
-            self._rows = _expand(self.space, self.individuals.rows, self.combinations)
+            rows, rest = self.individuals.rows, self.combinations
+            self._rows = np.empty((len(rows), self.width, rows.shape[1]), dtype=np.int32)
+            self._rows[:] = rows[:, None, :]
+            for j in reversed(self.space.protected_columns):
+                rest, self._rows[:, :, j] = np.divmod(rest, self.space.coding.sizes[j])
         return self._rows
 
     @property
     def asked(self) -> Rows:
         """The rows that the model is asked, family after family."""
         flat = self.rows.reshape(-1, len(self.space.names))
-        return flat if self.legal is None else flat[self.legal.ravel()]
+        return flat if self.valid is None else flat[self.valid.ravel()]
 
     def array(self) -> npt.NDArray[np.float64]:
         """The rows that the model is asked, as numbers."""
@@ -91,20 +95,20 @@ class TabularFamilies:
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Line answers up as (family, place, ...); a place that was not asked repeats the individual's own answer."""
         shape = (len(self), self.width, *answers.shape[1:])
-        if self.legal is None:
+        if self.valid is None:
             return answers.reshape(shape)
-        position = np.cumsum(self.legal.ravel()).reshape(self.legal.shape) - 1
+        position = np.cumsum(self.valid.ravel()).reshape(self.valid.shape) - 1
         own = position[np.arange(len(self)), self.own]
-        return answers[np.where(self.legal, position, own[:, None])]
+        return answers[np.where(self.valid, position, own[:, None])]
 
-    def most_different(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def most_different(self, places: Ids) -> npt.NDArray[Any]:
         """Return one member of each family in its stored form."""
         return self.members(np.arange(len(self)), places).stored
 
-    def members(self, which: npt.NDArray[np.int64], place: npt.NDArray[np.int64]) -> Individuals:
+    def members(self, which: Ids, place: Ids) -> Individuals:
         """Return one member of each of some families; a place that was not asked stands for the individual itself."""
-        if self.legal is not None:
-            place = np.where(self.legal[which, place], place, self.own[which])
+        if self.valid is not None:
+            place = np.where(self.valid[which, place], place, self.own[which])
         if self._rows is not None or not self.space.coding.fits:
             return Individuals(self.space, rows=self.rows[which, place])
         ids = self.individuals.ids[which]
@@ -113,68 +117,57 @@ class TabularFamilies:
 
 
 def families(space: Space, individuals: Individuals, seed: int) -> TabularFamilies:
-    """Build the counterparts of individuals, over all combinations of protected values or a stated sample of them.
+    """Build the counterparts of individuals, over all combinations of protected values or a sample of them.
 
-    The sample is a function of (seed, key): one combination from each of ``limit`` equal strata, the individual's own
-    always among them; where 64 bits do not number the combinations, ``limit`` independent draws.
+    The sample is a function of (seed, key): one combination from each of ``max_family_size`` equal strata, the
+    individual's own among them; where 64 bits do not number the combinations, independent draws.
     """
-    if space.coding.combinations < 2**62:
-        own = _own(space, individuals)
-        combinations, own_place = _combinations(space, individuals, own, seed)
-        plain = TabularFamilies(space, individuals, combinations, own_place)
-    else:
-        plain = _drawn(space, individuals, seed)
-        combinations, own_place = plain.combinations, plain.own
+    plain = (_combined if space.combinations < 2**62 else _drawn)(space, individuals, seed)
     if not (space.links or space.constraints):
         return plain
-    rows = plain.rows
+    rows, own, valid = plain.rows, plain.own, None
     if space.links:
-        _follow(space, individuals.rows, rows, own_place)
-    if not space.constraints:
-        return TabularFamilies(space, individuals, combinations, own_place, rows)
-    legal = space.legal(rows.reshape(-1, rows.shape[2])).reshape(len(individuals), plain.width)
-    here = np.arange(len(individuals))
-    if space.links:
-        # Linked counterparts are made from the individual itself, so an illegal one has none.
-        legal &= legal[here, own_place][:, None]
-    own_place = np.where(legal[here, own_place], own_place, legal.argmax(axis=1))
-    return TabularFamilies(space, individuals, combinations, own_place, rows, legal)
+        _follow(space, individuals.rows, rows, own)
+    if space.constraints:
+        valid = space.valid(rows.reshape(-1, rows.shape[2])).reshape(len(individuals), plain.width)
+        here = np.arange(len(individuals))
+        if space.links:
+            # Linked counterparts are made from the individual itself, so an invalid one has none.
+            valid &= valid[here, own][:, None]
+        own = np.where(valid[here, own], own, valid.argmax(axis=1))
+    return TabularFamilies(space, individuals, plain.combinations, own, rows, valid)
 
 
-def _own(space: Space, individuals: Individuals) -> npt.NDArray[np.int64]:
-    if space.coding.fits:
-        return individuals.ids % space.coding.combinations
-    rows, out = individuals.rows, np.zeros(len(individuals), dtype=np.int64)
-    for j in space.protected_columns:
-        out = out * space.coding.sizes[j] + rows[:, j]
-    return out
-
-
-def _combinations(
-    space: Space, individuals: Individuals, own: npt.NDArray[np.int64], seed: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    total, limit = space.coding.combinations, space.max_family_size
-    if total <= limit:
-        return np.arange(total), own
+def _combined(space: Space, individuals: Individuals, seed: int) -> TabularFamilies:
+    """Go through the combinations by number, or through one from each stratum."""
+    total, size = space.combinations, space.max_family_size
+    if space.has_ids:
+        own = individuals.ids % total
+    else:
+        own = np.zeros(len(individuals), dtype=np.int64)
+        for j in space.protected_columns:
+            own = own * space.coding.sizes[j] + individuals.rows[:, j]
+    if total <= size:
+        return TabularFamilies(space, individuals, np.arange(total), own)
     # Python's own numbers: 64 bits do not hold every product.
-    edges = np.array([place * total // limit for place in range(limit + 1)], dtype=np.int64)
+    edges = np.array([place * total // size for place in range(size + 1)], dtype=np.int64)
     combinations = edges[:-1] + (_draws(space, individuals, seed) % np.diff(edges).astype(np.uint64)).astype(np.int64)
-    own_place = np.searchsorted(edges[1:], own, side="right")
-    combinations[np.arange(len(own)), own_place] = own
-    return combinations, own_place
+    place = np.searchsorted(edges[1:], own, side="right")
+    combinations[np.arange(len(own)), place] = own
+    return TabularFamilies(space, individuals, combinations, place)
 
 
 def _drawn(space: Space, individuals: Individuals, seed: int) -> TabularFamilies:
     """Draw each protected value by itself; among so many combinations, two draws are hardly ever alike."""
-    draws = _draws(space, individuals, seed)
-    own_place = (draws[:, 0] % np.uint64(space.max_family_size)).astype(np.int64)
-    rows = np.repeat(individuals.rows[:, None, :], space.max_family_size, axis=1)
+    draws, size = _draws(space, individuals, seed), space.max_family_size
+    own = (draws[:, 0] % np.uint64(size)).astype(np.int64)
+    rows = np.repeat(individuals.rows[:, None, :], size, axis=1)
     for i, j in enumerate(space.protected_columns):
         rows[:, :, j] = mix(draws ^ np.uint64(i + 1)) % np.uint64(space.coding.sizes[j])
-    rows[np.arange(len(individuals)), own_place] = individuals.rows
+    rows[np.arange(len(individuals)), own] = individuals.rows
     # Places have no combinations to be named by, only their rows.
-    places = np.broadcast_to(np.arange(space.max_family_size), (len(individuals), space.max_family_size))
-    return TabularFamilies(space, individuals, places, own_place, rows)
+    places = np.broadcast_to(np.arange(size), (len(individuals), size))
+    return TabularFamilies(space, individuals, places, own, rows)
 
 
 def _draws(space: Space, individuals: Individuals, seed: int) -> npt.NDArray[np.uint64]:
@@ -187,19 +180,8 @@ def _draws(space: Space, individuals: Individuals, seed: int) -> npt.NDArray[np.
         return mix(np.asarray(mix(words ^ Stream(seed).bits("counterp", 0, 0))[:, None] + places, dtype=np.uint64))
 
 
-def _expand(space: Space, rows: Rows, combinations: npt.NDArray[np.int64]) -> Rows:
-    width = combinations.shape[-1]
-    out = np.empty((len(rows), width, rows.shape[1]), dtype=np.int32)
-    out[:] = rows[:, None, :]
-    rest = combinations
-    for j in reversed(space.protected_columns):
-        rest, codes = np.divmod(rest, space.coding.sizes[j])
-        out[:, :, j] = codes
-    return out
-
-
-def _follow(space: Space, rows: Rows, expanded: Rows, own: npt.NDArray[np.int64]) -> None:
-    """Let linked attributes follow where a protected one has changed."""
+def _follow(space: Space, rows: Rows, expanded: Rows, own: Ids) -> None:
+    """Change linked attributes where a protected one has changed."""
     for protected, dependents in space.link_tables.items():
         changed = expanded[:, :, protected] != rows[:, None, protected]
         for dependent, table in dependents.items():
@@ -215,20 +197,10 @@ Links = Mapping[str, Mapping[str, Mapping[Any, Mapping[Any, Any]]]]
 def link_tables(space: Space) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
     """Return, by protected and dependent column, the code that each (new protected code, old code) turns into."""
     tables: dict[int, dict[int, npt.NDArray[np.int32]]] = {}
-    _check_links(space.links)
-    if space.links and space.combinations > space.max_family_size:
-        # A sampled family depends on who is asked about, so one test would count many times.
-        raise SpaceError(
-            f"links need all {count(space.combinations)} counterparts, but max_family_size is "
-            f"{space.max_family_size:,}; raise it, or protect fewer attributes"
-        )
+    _check_links(space)
     for name, dependents in space.links.items():
-        if name not in space.protected:
-            raise SpaceError(f"links start at a protected attribute; {name!r} is none of {list(space.protected)}")
         source = space.attributes[space.column(name)]
         for dependent, by_value in dependents.items():
-            if dependent in space.protected:
-                raise SpaceError(f"links end at a free attribute; {dependent!r} is protected")
             target = space.attributes[space.column(dependent)]
             check_limit("link_cells", source.size * target.size, f"the link from {name!r} to {dependent!r}")
             table = np.tile(np.arange(target.size, dtype=np.int32), (source.size, 1))
@@ -239,16 +211,28 @@ def link_tables(space: Space) -> dict[int, dict[int, npt.NDArray[np.int32]]]:
     return tables
 
 
-def _check_links(links: Any) -> None:
-    """Raise unless links are {protected: {free: {value: {old: new}}}}."""
-    level = [links]
+def _check_links(space: Space) -> None:
+    level: list[Any] = [space.links]
     for _ in range(4):
-        if not all(isinstance(mapping, Mapping) for mapping in level):
-            wrong = next(mapping for mapping in level if not isinstance(mapping, Mapping))
-            raise SpaceError(
-                f"links must be {{protected: {{free attribute: {{new value: {{old: new}}}}}}}}, got {wrong!r} inside"
-            )
+        for mapping in level:
+            if not isinstance(mapping, Mapping):
+                form = "{protected: {free attribute: {new value: {old: new}}}}"
+                raise SpaceError(f"must have the form {form}", parameter="links", value=mapping)
         level = [inner for mapping in level for inner in mapping.values()]
+    if space.links and space.sampled:
+        # A sampled family depends on the individual that it is built from, so one test would count many times.
+        raise SpaceError(
+            f"must be at least {space.combinations:,}, because links need all counterparts",
+            parameter="max_family_size",
+            value=space.max_family_size,
+            remedy="raise it, or protect fewer attributes",
+        )
+    for name, dependents in space.links.items():
+        if name not in space.protected:
+            raise SpaceError("must start at a protected attribute", parameter="links", value=name)
+        for dependent in dependents:
+            if dependent in space.protected:
+                raise SpaceError("must end at a free attribute", parameter="links", value=dependent)
 
 
 class Moves:
@@ -271,7 +255,7 @@ class Moves:
         self.count = max(1, len(moves))
         self.radix = np.array([space.coding.radix[j] for j in self.columns]) if space.coding.fits else None
 
-    def shifts(self, codes: Rows) -> npt.NDArray[np.int64]:
+    def shifts(self, codes: Rows) -> Ids:
         """Changes of code, one row for each individual, or one for all where no attribute is nominal."""
         if self.ordered.all():
             return self.changes[None, :]
@@ -279,7 +263,7 @@ class Moves:
         others = self.changes + (self.changes >= codes)
         return np.where(self.ordered, self.changes, others - codes)
 
-    def inside(self, codes: Rows) -> npt.NDArray[np.bool_]:
+    def inside(self, codes: Rows) -> Mask:
         """Which moves stay in the domain."""
         room = np.where(self.changes < 0, codes > 0, codes < self.present - 1)
         return ~self.ordered | (room & (codes < self.present))
@@ -298,7 +282,7 @@ def neighbours(space: Space, individuals: Individuals) -> Individuals:
     return Individuals(space, rows=out)
 
 
-def step(space: Space, rows: Rows, columns: npt.NDArray[np.int64], down: npt.NDArray[np.bool_], bits: Bits) -> Rows:
+def step(space: Space, rows: Rows, columns: Ids, down: Mask, bits: Bits) -> Rows:
     """Move one free attribute of each row: one step down or up and clipped; a nominal one to a drawn other value."""
     out = rows.copy()
     here = np.arange(len(rows))
@@ -311,13 +295,13 @@ def step(space: Space, rows: Rows, columns: npt.NDArray[np.int64], down: npt.NDA
     return out
 
 
-def other_value(code: npt.NDArray[Any], sizes: npt.NDArray[np.int64], bits: Bits) -> npt.NDArray[np.int64]:
+def other_value(code: npt.NDArray[Any], sizes: Ids, bits: Bits) -> Ids:
     """Draw a value other than the own one, where there is another."""
     others = np.maximum(sizes - 1, 1).astype(np.uint64)
     return (code + 1 + (bits % others).astype(np.int64)) % sizes
 
 
-def jumps(space: Space, rows: Rows, stream: Stream, walkers: npt.NDArray[np.int64], number: int) -> Rows | None:
+def jumps(space: Space, rows: Rows, stream: Stream, walkers: Ids, number: int) -> Rows | None:
     """Draw another value for every nominal free attribute of each row; None where the space has no such attribute."""
     nominal = [j for j in space.free_columns if not space.ordered[j]]
     if not nominal:

@@ -1,15 +1,15 @@
-"""Uniform legal individuals, dealt from a counter.
+"""Uniform valid individuals, drawn by a counter.
 
-A sampler deals the draws ``start .. start + n`` of a stream. Attributes that no constraint mentions are drawn on their
-own; attributes tied together by constraints are drawn from the list of their legal combinations, so that even tight
-constraints cost nothing and contradictory ones are found at once. Only where such a list would be too long are
-individuals drawn freely and illegal ones left out.
+A sampler returns the draws ``start .. start + n`` of a stream. Attributes that no constraint mentions are drawn
+independently; attributes tied together by constraints are drawn from the list of their valid combinations, so that
+tight constraints cost nothing and contradictory ones are found at once. Only where such a list would be too long are
+individuals drawn freely and invalid ones left out.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,22 +19,24 @@ import numpy.typing as npt
 from evenhand._files import check_limit
 from evenhand._rng import Stream
 from evenhand.errors import SpaceError
-from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.constraints import Constraint
+from evenhand.spaces.expressions import shown
+from evenhand.spaces.individuals import Individuals, limbs
 
 if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
 
 LISTED = 2**22
-"""Combinations of tied attributes up to which the legal ones are listed."""
+"""Combinations of tied attributes up to which the valid ones are listed."""
 DECK = 2**32
-"""Individuals up to which a space is dealt like a shuffled deck, so that none comes twice."""
+"""Individuals up to which a space is drawn like a shuffled deck, so that none comes twice."""
 HOPELESS = 2**20
-"""Draws without one legal individual after which a space is taken to have none."""
+"""Draws without one valid individual after which a space is taken to have none."""
 
 
 @dataclass(frozen=True)
 class Digit:
-    """One independent part of an individual: some columns, and their legal codes (None: all of one column)."""
+    """One independent part of an individual: some columns, and their valid codes (None: all of one column)."""
 
     columns: tuple[int, ...]
     count: int
@@ -42,44 +44,45 @@ class Digit:
 
 
 class Sampler:
-    """Deals uniform legal individuals of a space."""
+    """Draws uniform valid individuals of a space."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self.digits, self.rejects = _digits(space)
         self.count = math.prod(digit.count for digit in self.digits)
-        """How many individuals it can deal (legal ones, unless it rejects)."""
+        """How many individuals it can draw (valid ones, unless it rejects)."""
         self.deck = self.count <= DECK
-        self._groups = _groups(self.digits)
+        # One 64-bit draw serves each group with a bias below 2**-32.
+        self._groups = limbs([(digit, digit.count) for digit in self.digits], 2**32)
 
-    def deal(self, stream: Stream, start: int, n: int, *, repeats: bool = False) -> tuple[Individuals, int]:
+    def draw(self, stream: Stream, start: int, n: int, *, repeats: bool = False) -> tuple[Individuals, int]:
         """Return up to ``n`` individuals and the counter after them; fewer when the deck ends.
 
-        With ``repeats`` draws are independent also in a small space: an individual may come twice, and there is no end.
+        With ``repeats`` draws are independent in a small space too: an individual may come twice, and draws never end.
         """
         deck = self.deck and not repeats
         if not self.rejects:
-            return self._draw(stream, start, n, deck)
+            return self._block(stream, start, n, deck)
         parts: list[Individuals] = []
         found, lost = 0, 0
         while found < n:
-            block, end = self._draw(stream, start, max(n - found, 1024), deck)
+            block, end = self._block(stream, start, max(n - found, 1024), deck)
             if not len(block):
                 break
-            legal = np.flatnonzero(self.space.legal(block.rows))[: n - found]
-            # The counter stops right behind the last one taken: the next deal goes on there.
-            start = end if found + len(legal) < n else start + int(legal[-1]) + 1
-            lost = 0 if len(legal) else lost + len(block)
+            valid = np.flatnonzero(self.space.valid(block.rows))[: n - found]
+            # The counter stops right behind the last one taken, where the next call goes on.
+            start = end if found + len(valid) < n else start + int(valid[-1]) + 1
+            lost = 0 if len(valid) else lost + len(block)
             if lost >= HOPELESS:
                 raise SpaceError(
-                    f"no legal individual in {lost:,} draws; the constraints contradict each other or are very tight: "
-                    "loosen them, or narrow the attributes' bounds"
+                    f"no valid individual in {lost:,} draws; the constraints contradict each other or are very tight",
+                    remedy="loosen them, or narrow the attributes' bounds",
                 )
-            parts.append(block[legal])
-            found += len(legal)
-        return (Individuals.join(parts) if parts else self._draw(stream, 0, 0, deck)[0]), start
+            parts.append(block[valid])
+            found += len(valid)
+        return (Individuals.join(parts) if parts else self._block(stream, 0, 0, deck)[0]), start
 
-    def _draw(self, stream: Stream, start: int, n: int, deck: bool) -> tuple[Individuals, int]:
+    def _block(self, stream: Stream, start: int, n: int, deck: bool) -> tuple[Individuals, int]:
         if deck:
             n = max(0, min(n, self.count - start))
         counter = np.arange(start, start + n)
@@ -112,7 +115,7 @@ class Sampler:
 
 
 def _digits(space: Space) -> tuple[list[Digit], bool]:
-    """Split a space into independent parts; say whether some constraint could not be listed."""
+    """Split a space into independent parts; return also whether some constraint could not be listed."""
     digits: list[Digit] = []
     rejects = False
     tied = components(space)
@@ -122,15 +125,11 @@ def _digits(space: Space) -> tuple[list[Digit], bool]:
             rejects = True
             digits += [Digit((j,), space.coding.sizes[j]) for j in columns]
             continue
-        table = _legal_table(space, columns)
+        table = _valid_table(space, columns)
         if not len(table):
-            texts = [c.text for c in space.constraints if set(c.names) <= {space.names[j] for j in columns}]
-            raise SpaceError(
-                f"no legal individual: {' and '.join(repr(t) for t in texts)} cannot hold together; "
-                "loosen one of them or widen an attribute's bounds"
-            )
+            raise contradiction(c.text for c in tying(space, columns))
         digits.append(Digit(columns, len(table), table))
-    used = set(itertools.chain.from_iterable(tied))
+    used = {j for columns in tied for j in columns}
     digits += [Digit((j,), space.coding.sizes[j]) for j in space.coding.order if j not in used]
     position = {j: i for i, j in enumerate(space.coding.order)}
     return sorted(digits, key=lambda digit: position[digit.columns[0]]), rejects
@@ -148,30 +147,33 @@ def components(space: Space) -> list[tuple[int, ...]]:
     return [tuple(sorted(group)) for group in groups if group]
 
 
-def _legal_table(space: Space, columns: tuple[int, ...]) -> npt.NDArray[np.int32]:
-    """List the legal combinations of some columns."""
-    sizes, names = [space.coding.sizes[j] for j in columns], {space.names[j] for j in columns}
-    tying = [constraint for constraint in space.constraints if names.issuperset(constraint.names)]
-    work = math.prod(sizes) * sum(constraint.conditions for constraint in tying)
-    check_limit("constraint_work", work, f"the constraints on {sorted(names)[:3]}", "write fewer or shorter ones")
+def tying(space: Space, columns: Sequence[int]) -> list[Constraint]:
+    """Return the constraints that mention no other columns."""
+    names = {space.names[j] for j in columns}
+    return [constraint for constraint in space.constraints if names.issuperset(constraint.names)]
+
+
+def contradiction(texts: Iterable[str]) -> SpaceError:
+    """Make the error for constraints that no individual meets.
+
+    >>> print(contradiction(["age > 9"]))
+    no valid individual: 'age > 9' cannot hold together; loosen one of them or widen an attribute's bounds
+    """
+    together = " and ".join(map(shown, texts))
+    remedy = "loosen one of them or widen an attribute's bounds"
+    return SpaceError(f"no valid individual: {together} cannot hold together", remedy=remedy)
+
+
+def _valid_table(space: Space, columns: tuple[int, ...]) -> npt.NDArray[np.int32]:
+    """List the valid combinations of some columns."""
+    sizes, constraints = [space.coding.sizes[j] for j in columns], tying(space, columns)
+    work = math.prod(sizes) * sum(constraint.conditions for constraint in constraints)
+    where = f"the constraints on {sorted(space.names[j] for j in columns)[:3]}"
+    check_limit("constraint_work", work, where, "write fewer or shorter ones")
     codes = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1)
     by_name = {space.names[j]: codes[i] for i, j in enumerate(columns)}
-    legal = np.ones(codes.shape[1], dtype=bool)
+    valid = np.ones(codes.shape[1], dtype=bool)
     cache: dict[str, npt.NDArray[Any]] = {}
-    for constraint in tying:
-        legal &= constraint.holds_codes(by_name, cache)
-    return np.ascontiguousarray(codes[:, legal].T)
-
-
-def _groups(digits: list[Digit]) -> list[tuple[list[Digit], int]]:
-    """Group digits so that one 64-bit draw serves each group with a bias below 2**-32."""
-    groups: list[tuple[list[Digit], int]] = []
-    current: list[Digit] = []
-    size = 1
-    for digit in digits:
-        if current and size * digit.count > 2**32:
-            groups.append((current, size))
-            current, size = [], 1
-        current.append(digit)
-        size *= digit.count
-    return [*groups, (current, size)]
+    for constraint in constraints:
+        valid &= constraint.holds_codes(by_name, cache)
+    return np.ascontiguousarray(codes[:, valid].T)

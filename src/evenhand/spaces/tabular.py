@@ -1,4 +1,4 @@
-"""The space of legal individuals with attributes in columns."""
+"""The space of valid individuals with attributes in columns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,21 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import count, visible
+from evenhand._format import count, native, visible
 from evenhand._rng import Stream
 from evenhand._validate import check_int
 from evenhand.errors import FRAME, PROTECTED, DataError, SpaceError
-from evenhand.spaces.attributes import Attribute, Integer, check_whole, missing_mask, no_value, repeated, suggest
+from evenhand.spaces.attributes import (
+    Attribute,
+    Integer,
+    Mask,
+    check_unicode,
+    missing_mask,
+    no_value,
+    repeated,
+    suggest,
+)
+from evenhand.spaces.base import Bound
 from evenhand.spaces.constraints import Constraint, parse_all
 from evenhand.spaces.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
 from evenhand.spaces.neighbours import Links, Moves, TabularFamilies, families, link_tables, neighbours
@@ -26,7 +36,6 @@ from evenhand.spaces.sampler import Sampler
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evenhand.spaces.base import Bound
     from evenhand.spaces.findings import Findings
     from evenhand.spaces.infer import Note
 
@@ -45,21 +54,21 @@ class Encoded:
 
 
 class Space:
-    """All legal inputs of a model, and which attributes must not matter.
+    """All valid inputs of a model, and which attributes are protected.
 
     Parameters
     ----------
     attributes
         The columns, in the model's order.
     protected
-        Names of the attributes that must not matter.
+        Names of the attributes that must not matter; ``sensitive_features`` is another name for it.
     constraints
         Conditions that every individual meets, as text: ``"hours <= 60 or age >= 3"``.
     links
         Attributes that follow a protected one: ``{"sex": {"relationship": {"Female": {"Husband": "Wife"}, "Male":
         {"Wife": "Husband"}}}}`` reads "when sex becomes Female, relationship Husband becomes Wife", and back. Where a
-        link has no way back (only women have pregnancies), a family depends on whom it is built from, and families of
-        different people are different tests.
+        link has no way back (only women have pregnancies), a family depends on the individual that it is built from,
+        and families of different individuals are different tests.
     max_family_size
         The most counterparts that one individual is compared with; beyond it a sample of them, stated in the run.
 
@@ -88,18 +97,28 @@ class Space:
         self._places = {name: j for j, name in enumerate(self.names)}
         self.protected = self._protected_names(_one_of_two(protected, sensitive_features))
         self.links: Links = links or {}
-        self.max_family_size = max_family_size
+        self.max_family_size = check_int("max_family_size", max_family_size, SpaceError, 2)
         self.notes = tuple(notes)
-        check_int("max_family_size", max_family_size, SpaceError, 2)
         self.protected_columns = [self.column(name) for name in self.protected]
         self.free_columns = sorted({*range(len(self.names))} - {*self.protected_columns})
         self.sizes = np.array([a.size for a in self.attributes], dtype=np.int64)
         self.present = np.array([a.present for a in self.attributes], dtype=np.int64)
         self.ordered = np.array([a.ordered for a in self.attributes])
         self.coding = Coding([a.size for a in self.attributes], self.free_columns, self.protected_columns)
-        if isinstance(constraints, str):
-            constraints = [constraints]
-        self.constraints: tuple[Constraint, ...] = parse_all(constraints, self.attributes)
+        self.has_ids = self.coding.fits
+        self.free = tuple(self.names[j] for j in self.free_columns)
+        self.combinations = self.coding.combinations
+        """How many combinations of protected values there are."""
+        self.tests = self.coding.total // self.combinations
+        """How many combinations of free values there are, before constraints."""
+        self.width = min(self.combinations, self.max_family_size)
+        """The most rows of a family: an individual and its counterparts."""
+        self.sampled = self.combinations > self.max_family_size
+        """Whether individuals are compared with a sample of their counterparts."""
+        texts = [constraints] if isinstance(constraints, str) else constraints
+        self.constraints: tuple[Constraint, ...] = parse_all(texts, self.attributes)
+        self.countable = not (self.constraints or self.links)
+        """Whether ``tests`` is the number of tests that can be judged."""
         self.link_tables = link_tables(self)
         self.sampler = Sampler(self)
 
@@ -121,8 +140,6 @@ class Space:
 
     def bind(self, data: Any, model: Any) -> Bound:
         """Bind the space to the data of a run."""
-        from evenhand.spaces.base import Bound
-
         del model
         if data is None:
             return Bound(self)
@@ -149,7 +166,7 @@ class Space:
     def probes(self, people: Any, count: int = 64) -> Any:
         """Return random individuals, the same for a space always; the first of the data where none can be drawn."""
         try:
-            return self.sampler.deal(Stream(0), 0, count)[0]
+            return self.sampler.draw(Stream(0), 0, count)[0]
         except SpaceError:
             if people is None or not len(people):
                 raise
@@ -158,41 +175,6 @@ class Space:
     def digest_of(self, people: Individuals) -> str:
         """Identify the rows that a search starts from."""
         return hashlib.sha256(people.rows.tobytes()).hexdigest()
-
-    @property
-    def combinations(self) -> int:
-        """How many combinations of protected values there are."""
-        return self.coding.combinations
-
-    @property
-    def tests(self) -> int:
-        """How many combinations of free values there are, constraints not considered."""
-        return self.coding.total // self.coding.combinations
-
-    @property
-    def countable(self) -> bool:
-        """Whether ``tests`` is the number of tests that can be judged: no constraint and no link changes it."""
-        return not (self.constraints or self.links)
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether individuals have ids."""
-        return self.coding.fits
-
-    @property
-    def width(self) -> int:
-        """The most rows of a family: an individual and its counterparts."""
-        return min(self.combinations, self.max_family_size)
-
-    @property
-    def sampled(self) -> bool:
-        """Whether individuals are compared with a sample of their counterparts."""
-        return self.combinations > self.max_family_size
-
-    @property
-    def free(self) -> tuple[str, ...]:
-        """Names of the attributes that are not protected."""
-        return tuple(self.names[j] for j in self.free_columns)
 
     def column(self, name: str) -> int:
         """Return the position of an attribute, or raise with the nearest names.
@@ -204,7 +186,8 @@ class Space:
         try:
             return self._places[name]
         except (KeyError, TypeError):
-            raise SpaceError(f"no attribute {name!r:.100} in the space; {suggest(str(name), self.names)}") from None
+            remedy = suggest(str(name), self.names)
+            raise SpaceError(f"the space has no attribute {name!r:.100}", value=name, remedy=remedy) from None
 
     @classmethod
     def infer(
@@ -221,14 +204,30 @@ class Space:
         links: Links | None = None,
         max_family_size: int = 1000,
     ) -> Space:
-        """Infer a space from a frame: kinds, bounds and values of its columns; ``print`` it to see what and why.
+        """Infer a space from a frame: kinds, bounds and values of its columns; ``print`` shows them, with reasons.
 
+        Parameters
+        ----------
+        frame
+            Data rows: a frame of pandas, polars or pyarrow, or a mapping of names to lists.
+        target
+            The column that the model predicts; it is not an attribute.
+        overrides
+            Attributes to take instead of the inferred ones, by name.
+        exclude
+            Columns that the model does not get.
+        missing
+            What to do about rows without a protected value, or with an empty text for it: ``"group"`` makes them a
+            group of their own; ``"drop"`` leaves such rows out, also of later data. Without it they raise.
+        protected, constraints, links, max_family_size
+            As for ``Space``.
+
+        Examples
+        --------
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"hours": [10, 60], "sex": ["F", "M"], "paid": [0, 1]})
         >>> Space.infer(frame, protected=["sex"], target="paid").names
         ('hours', 'sex')
-
-        Rows without a protected value raise, unless ``missing`` says ``"drop"`` or ``"group"``.
         """
         from evenhand.spaces.infer import infer
 
@@ -252,14 +251,14 @@ class Space:
         return load(path)
 
     def describe(self) -> dict[str, Any]:
-        """Give everything that makes this space, in plain values."""
+        """Return everything that makes this space, in plain values."""
         return {
             "attributes": [a.describe() for a in self.attributes],
             "protected": list(self.protected),
             "constraints": [c.text for c in self.constraints],
             "links": {p: {d: [[v, list(m.items())] for v, m in t.items()] for d, t in ds.items()}
                       for p, ds in self.links.items()},
-            "limit": self.max_family_size,
+            "max_family_size": self.max_family_size,
         }  # fmt: skip
 
     @cached_property
@@ -274,38 +273,54 @@ class Space:
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        return table(self)
+        counterparts = f"{count(self.combinations)} counterparts each"
+        if self.sampled:
+            counterparts = f"{self.max_family_size:,} counterparts each, sampled from {count(self.combinations)}"
+        tests = "tests" if self.countable else "combinations of free values"
+        lines = [f"Space: {len(self.names)} attributes, {count(self.tests)} {tests} of {counterparts}"]
+        name_width = max(len(visible(name)) for name in self.names)
+        kind_width = max(len(a.kind) for a in self.attributes)
+        reasons = {note.name: f"  ({note.reason})" for note in self.notes}
+        for attribute in self.attributes:
+            role = "protected" if attribute.name in self.protected else ""
+            missing = ", or missing" if attribute.has_missing else ""
+            lines.append(
+                f"  {visible(attribute.name):<{name_width}}  {attribute.kind:<{kind_width}}  {role:<9} "
+                f"{attribute.allowed()}{missing}{reasons.get(attribute.name, '')}"
+            )
+        lines += [f"  constraint: {constraint.text}" for constraint in self.constraints]
+        lines += [f"  link: {dependent} follows {name}" for name, ends in self.links.items() for dependent in ends]
+        return "\n".join(map(visible, lines))
 
     def individuals(self, rows: npt.ArrayLike) -> Individuals:
         """Take rows of codes as individuals; raise if one is outside the space."""
         codes = np.asarray(rows)
         if codes.ndim != 2 or codes.shape[1] != len(self.names) or codes.dtype.kind not in "iu":
-            raise DataError(
-                f"rows must be whole codes of shape (n, {len(self.names)}), got {codes.dtype} {codes.shape}"
-            )
+            got = f"{codes.dtype} {codes.shape}"
+            raise DataError(f"rows must be integer codes of shape (n, {len(self.names)}), got {got}", value=rows)
         outside = (codes < 0) | (codes >= self.sizes)
         if outside.any():
             i, j = (int(v) for v in np.argwhere(outside)[0])
             attribute = self.attributes[j]
             raise DataError(
-                f"individual {i} is outside the space: {attribute.name!r} has code {codes[i, j]}; "
-                f"allowed: 0 to {attribute.size - 1} ({attribute.allowed()})"
+                f"individual {i} is outside the space: {attribute.name!r} has code {codes[i, j]}",
+                remedy=f"allowed: 0 to {attribute.size - 1} ({attribute.allowed()})",
             )
         return Individuals(self, rows=np.ascontiguousarray(codes, dtype=np.int32))
 
     def encode(self, frame: Any, *, strict: bool = False) -> Encoded:
         """Turn a frame of the user's values into individuals.
 
-        Values outside the bounds are clipped and counted; rows that cannot be mended (an unknown category, a missing
-        value where none is legal, a broken constraint) are dropped and counted. ``strict`` raises instead. So does a
-        missing protected value, unless the attribute says what to do about it.
+        Values outside the bounds are clipped and counted. Rows with an unknown category, a missing value where none is
+        valid, or a broken constraint are dropped and counted; ``strict`` raises instead. A missing protected value
+        raises too, unless its attribute has ``missing`` set.
         """
         from evenhand.spaces.frames import columns_of
 
         columns = columns_of(frame)
-        missing = [name for name in self.names if name not in columns]
-        if missing:
-            raise DataError(f"the data lacks {', '.join(map(repr, missing))}; it has {', '.join(list(columns)[:20])}")
+        if absent := [name for name in self.names if name not in columns]:
+            has = ", ".join(list(columns)[:20])
+            raise DataError(f"the data lacks {', '.join(map(repr, absent))}", remedy=f"it has {has}")
         n = len(columns[self.names[0]])
         if not strict:
             self._check_protected(columns, n)
@@ -318,34 +333,31 @@ class Space:
             if strict and wrong.any():
                 i = int(np.flatnonzero(wrong)[0])
                 raise DataError(
-                    f"individual {i} is outside the space: {attribute.name} = {_shown(values[i])}; "
-                    f"allowed: {attribute.allowed()}"
+                    f"individual {i} is outside the space: {attribute.name} = {native(values[i])!r}",
+                    remedy=f"allowed: {attribute.allowed()}",
                 )
             clipped |= outside
             bad |= rows[:, j] < 0
         kept = np.flatnonzero(~bad)
         codes = rows[kept].astype(np.int32)
-        legal = self.legal(codes)
-        if strict and not legal.all():
-            i = int(np.flatnonzero(~legal)[0])
+        valid = self.valid(codes)
+        if strict and not valid.all():
+            i = int(np.flatnonzero(~valid)[0])
             broken = [c.text for c in self.constraints if not c.holds(self.values(codes[i : i + 1], c.names))[0]]
-            raise DataError(f"individual {i} breaks the constraint {broken[0]!r}; change its values or the constraint")
-        kept, codes = kept[legal], codes[legal]
-        return Encoded(
-            Individuals(self, rows=np.ascontiguousarray(codes)),
-            kept,
-            clipped=int(clipped[kept].sum()),
-            dropped=n - len(kept),
-        )
+            remedy = "change its values or the constraint"
+            raise DataError(f"individual {i} breaks the constraint {broken[0]!r}", remedy=remedy)
+        kept = kept[valid]
+        people = Individuals(self, rows=np.ascontiguousarray(codes[valid]))
+        return Encoded(people, kept, clipped=int(clipped[kept].sum()), dropped=n - len(kept))
 
     def _check_protected(self, columns: Mapping[str, npt.NDArray[Any]], rows: int) -> None:
-        """Raise where protected values are missing and nobody has said whether that is a group of its own."""
-        asked = [a.name for a in self.attributes if a.name in self.protected and not getattr(a, "missing", False)]
-        counts = {name: int(missing_mask(columns[name]).sum()) for name in asked}
+        """Raise where protected values are missing and ``missing`` is not set."""
+        unset = [a.name for a in self.attributes if a.name in self.protected and not getattr(a, "missing", False)]
+        counts = {name: int(missing_mask(columns[name]).sum()) for name in unset}
         if counts := {name: count for name, count in counts.items() if count}:
             remedy = (
-                'leave such rows out, or say of the attribute in the space: missing="drop" to have them left out, '
-                "missing=True where no value is a group of its own"
+                'leave such rows out, or set missing="drop" on the attribute to have them left out, or missing=True to '
+                "make no value a group of its own"
             )
             raise no_value(counts, rows, remedy)
 
@@ -399,8 +411,8 @@ class Space:
                 ) from None
         return offset, scale, tables
 
-    def legal(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Tell which rows meet every constraint."""
+    def valid(self, rows: Rows) -> Mask:
+        """Return which rows meet every constraint."""
         out = np.ones(len(rows), dtype=bool)
         for constraint in self.constraints:
             out &= constraint.holds_codes({name: rows[:, self.column(name)] for name in constraint.names})
@@ -440,16 +452,16 @@ class Space:
         return Moves(self)
 
     def families(self, individuals: Individuals, seed: int) -> TabularFamilies:
-        """Build everyone who differs from the individuals in protected attributes only."""
+        """Build the individuals with their counterparts, which differ in protected and linked attributes only."""
         return families(self, individuals, seed)
 
     def batch_size_for(self, individuals: Individuals, positions: npt.NDArray[np.int64], rows: int) -> int:
-        """Say how many individuals fit one call of so many rows with their families; all families are alike."""
+        """Return how many individuals fit one call of so many rows with their families; all families have one size."""
         del individuals, positions
         return max(1, rows // self.width)
 
     def most_different(self, individuals: Individuals, stored: npt.NDArray[Any]) -> Individuals:
-        """Take counterparts of individuals back from their stored form; only the protected columns are built anew."""
+        """Rebuild counterparts of individuals from their stored form; only protected columns are new."""
         if self.links or not self.coding.fits:
             return Individuals.from_stored(self, stored)
         rows, rest = individuals.rows.copy(), stored % self.coding.combinations
@@ -463,22 +475,23 @@ class Space:
 
     def _check_attributes(self) -> None:
         if not self.attributes:
-            raise SpaceError("a space needs attributes; got none")
+            raise SpaceError("must have at least one attribute", parameter="attributes", value=[])
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
-                raise SpaceError(
-                    f"attributes must be Integer, Ordinal, Nominal, Boolean or Real, got {type(attribute).__name__}"
-                )
+                kinds = "must be Integer, Ordinal, Nominal, Boolean or Real"
+                raise SpaceError(kinds, parameter="attributes", value=attribute)
             if not isinstance(attribute.name, str) or not attribute.name:
-                raise SpaceError(f"an attribute's name must be a text of at least one letter, got {attribute.name!r}")
-            check_whole(f"the name {attribute.name!r}", attribute.name, "none of it")
-        twice = repeated(attribute.name for attribute in self.attributes)
-        if twice:
-            raise SpaceError(f"attribute names must differ; twice: {', '.join(twice)[:200]}")
+                raise SpaceError(
+                    "of an attribute must be a text that is not empty", parameter="name", value=attribute.name
+                )
+            check_unicode(f"the name {attribute.name!r}", attribute.name, "leave it out")
+        if twice := repeated(attribute.name for attribute in self.attributes):
+            names = ", ".join(twice)[:200]
+            raise SpaceError(f"must have different names; twice: {names}", parameter="attributes", remedy="rename them")
 
     def _protected_names(self, protected: str | Sequence[str] | None) -> tuple[str, ...]:
         if protected is not None and not isinstance(protected, Iterable):
-            raise SpaceError(f"protected must be a name or a list of names, got {protected!r}")
+            raise SpaceError("must be a name or a list of names", parameter="protected", value=protected)
         names = (protected,) if isinstance(protected, str) else tuple(protected or ())
         if not names:
             raise SpaceError("no protected attribute", remedy=("name at least one: ", PROTECTED))
@@ -486,52 +499,18 @@ class Space:
             attribute = self.attributes[self.column(name)]
             if attribute.size < 2:
                 raise SpaceError(
-                    f"the protected attribute {name!r} has a single value ({attribute.allowed()}), so nothing can be "
-                    "compared; give it at least two values or protect another attribute"
+                    f"{name!r} is protected and has a single value ({attribute.allowed()}), so nothing can be compared",
+                    remedy="give it at least two values or protect another attribute",
                 )
         if len(set(names)) < len(names):
-            raise SpaceError(f"each protected attribute once, got {', '.join(names)}")
+            raise SpaceError("must name each attribute once", parameter="protected", value=list(names))
         if len(names) == len(self.names):
-            raise SpaceError("every attribute is protected; leave at least one free, or there is nobody to test")
+            remedy = "leave at least one attribute free"
+            raise SpaceError("must not name every attribute", parameter="protected", value=list(names), remedy=remedy)
         return names
 
 
 def _one_of_two(protected: Any, sensitive_features: Any) -> Any:
     if protected is not None and sensitive_features is not None:
-        raise SpaceError("protected and sensitive_features are two names of one thing; give one of them")
-    return protected if protected is not None else sensitive_features
-
-
-def _shown(value: Any) -> str:
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def table(space: Space) -> str:
-    """Lay a space out as text.
-
-    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
-    >>> print(table(Space([Integer("age", 1, 9), Boolean("sex")], protected="sex")))
-    Space: 2 attributes, 9 tests of 2 counterparts each
-      age  integer            whole numbers 1 to 9
-      sex  boolean  protected False, True
-    """
-    counterparts = f"{count(space.combinations)} counterparts each"
-    if space.combinations > space.max_family_size:
-        counterparts = f"{space.max_family_size:,} counterparts each, sampled from {count(space.combinations)}"
-    tests = "tests" if space.countable else "combinations of free values"
-    lines = [f"Space: {len(space.names)} attributes, {count(space.tests)} {tests} of {counterparts}"]
-    name_width = max(len(visible(name)) for name in space.names)
-    kind_width = max(len(a.kind) for a in space.attributes)
-    why = {note.name: note.reason for note in space.notes}
-    for attribute in space.attributes:
-        role = "protected" if attribute.name in space.protected else ""
-        missing = ", or missing" if attribute.has_missing else ""
-        reason = f"  ({why[attribute.name]})" if attribute.name in why else ""
-        lines.append(
-            f"  {visible(attribute.name):<{name_width}}  {attribute.kind:<{kind_width}}  {role:<9} "
-            f"{attribute.allowed()}{missing}{reason}"
-        )
-    lines += [f"  constraint: {constraint.text}" for constraint in space.constraints]
-    for protected, dependents in space.links.items():
-        lines += [f"  link: {dependent} follows {protected}" for dependent in dependents]
-    return "\n".join(map(visible, lines))
+        raise SpaceError("protected and sensitive_features are two names of one setting", remedy="use one of them")
+    return sensitive_features if protected is None else protected

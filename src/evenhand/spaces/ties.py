@@ -1,10 +1,9 @@
-"""Ties: attributes that constraints bind together, and their legal combinations near a given one, by enumeration.
+"""Ties: attributes that constraints bind together, and their valid combinations near a given one, by enumeration.
 
-Attributes of different ties, and those of none, do not know of each other, so each tie is mended alone. What is
-nearest is told by three numbers, compared in this order: how many attributes change; the distance, which is the
-difference of codes for an ordered attribute and 1 for a nominal one that changes; the codes themselves, in the space's
-order. The first two add up over ties, and an order of pairs that survives additions is least in the sum where it is
-least in every part; so the nearest combination of each tie makes the nearest individual.
+Attributes of different ties are independent, so each tie is solved alone. Nearest means three numbers, compared in
+this order: how many attributes change; the distance, which is the difference of codes for an ordered attribute and 1
+for a nominal one that changes; the codes themselves, in the space's order. The first two add up over ties, so the
+nearest combinations of all ties make the nearest individual.
 """
 
 from __future__ import annotations
@@ -21,32 +20,21 @@ import numpy.typing as npt
 
 from evenhand._rng import Stream
 from evenhand.errors import SpaceError
+from evenhand.spaces.attributes import Mask
 from evenhand.spaces.constraints import Constraint
 from evenhand.spaces.individuals import Rows, hashed
-from evenhand.spaces.sampler import components
+from evenhand.spaces.sampler import components, tying
 
 if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
 
 
-Mask = npt.NDArray[np.bool_]
-
-
 class Boxes:
     """Sets of individuals of one space, each a product of codes; the space's constraints are not considered.
 
-    Parameters
-    ----------
-    space
-        The space that the codes belong to.
-    low, high
-        First and last code of every ordered attribute, one row a box; of nominal attributes they say nothing.
-    allowed
-        One column for every code of every nominal attribute, and only of those: an ordered attribute of a hundred
-        thousand steps costs two numbers.
+    ``low`` and ``high`` are the first and last codes of the ordered attributes, one row a box. ``allowed`` has a column
+    for every code of every nominal attribute.
 
-    Examples
-    --------
     >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 0, 9), Nominal("work", ["clerk", "nurse"])], protected=["work"])
     >>> boxes = Boxes.all(space, 2).restrict([0, 0, 1], [0, 1, 0], [4, 0, 4], [True, False, False])
@@ -59,7 +47,7 @@ class Boxes:
 
     @classmethod
     def all(cls, space: Space, n: int) -> Boxes:
-        """Return ``n`` boxes that hold everybody."""
+        """Return ``n`` boxes that hold every individual."""
         high = np.broadcast_to((space.sizes - 1).astype(np.int32), (n, len(space.names))).copy()
         nominal = int(space.sizes[~space.ordered].sum())
         return cls(space, np.zeros_like(high), high, np.ones((n, nominal), dtype=bool))
@@ -69,16 +57,9 @@ class Boxes:
     ) -> Boxes:
         """Add predicates, given as a flat list, and return the smaller boxes.
 
-        Parameters
-        ----------
-        which
-            The box that each predicate belongs to.
-        columns
-            The attribute that it speaks of.
-        values
-            A threshold, which may lie between two codes, or the code of a nominal attribute's value.
-        truth
-            True for ``code <= value`` or ``code == value``, False for the negation.
+        Each predicate is about a box, the column of an attribute and a value: a threshold, which may lie between two
+        codes, or a nominal attribute's code. ``truth`` is True for ``code <= value`` or ``code == value``, False for
+        the negation.
         """
         which, columns = np.asarray(which, dtype=np.int64), np.asarray(columns, dtype=np.int64)
         values, truth = np.asarray(values, dtype=np.float64), np.asarray(truth, dtype=bool)
@@ -92,10 +73,8 @@ class Boxes:
         wrong = named[(codes[named] != values[named]) | (codes[named] < 0)]
         if len(wrong):
             attribute = self.space.attributes[columns[wrong[0]]]
-            raise SpaceError(
-                f"a predicate on {attribute.name!r} names the code {values[wrong[0]]:g}; "
-                f"allowed: whole codes 0 to {attribute.size - 1}"
-            )
+            least = f"of a predicate on {attribute.name!r} must be codes from 0 to {attribute.size - 1}"
+            raise SpaceError(least, parameter="values", value=float(values[wrong[0]]))
         places = self._starts[columns] + codes
         differs = named[~truth[named]]
         out.allowed[which[differs], places[differs]] = False
@@ -123,7 +102,7 @@ class Boxes:
         return np.asarray(np.cumsum(nominal) - nominal)
 
     def codes(self, column: int) -> Mask:
-        """Tell which codes of a nominal attribute are allowed, one row a box."""
+        """Return which codes of a nominal attribute are allowed, one row a box."""
         start = self._starts[column]
         return self.allowed[:, start : start + self.space.sizes[column]]
 
@@ -137,7 +116,7 @@ class Boxes:
 
     @property
     def empty(self) -> Mask:
-        """Which boxes hold nobody: some attribute has no code left."""
+        """Which boxes are empty: some attribute has no code left."""
         return np.asarray((self.counts == 0).any(axis=1))
 
     @cached_property
@@ -148,12 +127,12 @@ class Boxes:
         words[:, : allowed.shape[1]] = allowed
         ordered = self.space.ordered
         parts = np.hstack([self.low[:, ordered], self.high[:, ordered], words.view(np.int32)])
-        # Nobody is nobody, whichever predicates contradict each other.
+        # Empty boxes are equal, whichever predicates contradict each other.
         parts[self.empty] = -1
         return hashed(parts.view(np.uint32))
 
     def inside(self, rows: Rows) -> Mask:
-        """Tell which codes of row ``i`` box ``i`` allows."""
+        """Return which codes of row ``i`` box ``i`` allows."""
         out: Mask = (rows >= self.low) & (rows <= self.high)
         here = np.arange(len(self))
         for j in np.flatnonzero(~self.space.ordered).tolist():
@@ -175,7 +154,7 @@ class Boxes:
         return out
 
     def draw(self, stream: Stream, walkers: npt.ArrayLike, step: int, *, attempt: int = 0, columns: Any = None) -> Rows:
-        """Draw a member of each box, every code of an attribute alike; -1 in every column where the box is empty.
+        """Draw a member of each box, uniformly; -1 in every column where the box is empty.
 
         Draws depend on walker, step, attempt (below 10) and column alone. ``columns`` names those wanted; by default
         all are drawn, in the space's order.
@@ -206,15 +185,15 @@ CHUNK = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Tie:
-    """Some columns, the constraints that bind them, and their legal combinations where those could be listed."""
+    """Some columns, the constraints that bind them, and their valid combinations where those could be listed."""
 
     space: Space
     columns: tuple[int, ...]
     constraints: tuple[Constraint, ...]
     table: Rows | None
 
-    def legal(self, codes: Rows) -> Mask:
-        """Tell which combinations meet the constraints."""
+    def valid(self, codes: Rows) -> Mask:
+        """Return which combinations meet the constraints."""
         by_name = {self.space.names[j]: codes[:, i] for i, j in enumerate(self.columns)}
         out = np.ones(len(codes), dtype=bool)
         for constraint in self.constraints:
@@ -236,16 +215,11 @@ def ties(space: Space) -> list[Tie]:
     [(0, 2)]
     """
     tables = {digit.columns: digit.table for digit in space.sampler.digits if digit.table is not None}
-    out = []
-    for columns in components(space):
-        names = {space.names[j] for j in columns}
-        bound = tuple(c for c in space.constraints if names.issuperset(c.names))
-        out.append(Tie(space, columns, bound, tables.get(columns)))
-    return out
+    return [Tie(space, c, tuple(tying(space, c)), tables.get(c)) for c in components(space)]
 
 
 @dataclass
-class Mended:
+class Solutions:
     """Combinations of a tie for some boxes: the codes where found, what is known, and the changes still possible."""
 
     codes: Rows
@@ -253,21 +227,21 @@ class Mended:
     least: Numbers
 
     @classmethod
-    def blank(cls, tie: Tie, n: int, state: int) -> Mended:
+    def blank(cls, tie: Tie, n: int, state: int) -> Solutions:
         """Begin with no codes at all."""
         codes = np.full((n, len(tie.columns)), -1, dtype=np.int32)
         return cls(codes, np.full(n, state, dtype=np.int8), np.zeros(n, dtype=np.int64))
 
 
-def rings(tie: Tie, boxes: Boxes, rows: Rows) -> Mended:
-    """Look for the nearest legal combinations in rings: all that change k attributes, for growing k.
+def rings(tie: Tie, boxes: Boxes, rows: Rows) -> Solutions:
+    """Look for the nearest valid combinations in rings: all that change k attributes, for growing k.
 
-    A box leaves as open when its next ring is too long; ``least`` says how many attributes that one changes.
+    A box stays open when its next ring is too long; ``least`` says how many attributes that one changes.
     """
     columns = np.array(tie.columns)
     own, counts = rows[:, columns], boxes.counts[:, columns]
     outside = ~boxes.inside(rows)[:, columns]
-    out = Mended.blank(tie, len(rows), OPEN)
+    out = Solutions.blank(tie, len(rows), OPEN)
     out.least += outside.sum(axis=1)
     limit = RING if tie.table is None else len(tie.table)
     patterns, pattern = np.unique(outside, axis=0, return_inverse=True)
@@ -301,7 +275,7 @@ def _lengths(choices: Numbers) -> npt.NDArray[np.float64]:
 
 
 def _ring(tie: Tie, boxes: Boxes, own: Rows, must: Mask, extra: int) -> tuple[Numbers, Rows]:
-    """Return which boxes have a legal combination in this ring, and the nearest of each."""
+    """Return which boxes have a valid combination in this ring, and the nearest of each."""
     owners, codes = [np.zeros(0, dtype=np.int64)], [own[:0]]
     for chosen in itertools.combinations(np.flatnonzero(~must), extra):
         changing = must.copy()
@@ -317,7 +291,7 @@ def _ring(tie: Tie, boxes: Boxes, own: Rows, must: Mask, extra: int) -> tuple[Nu
 
 
 def _judged(tie: Tie, boxes: Boxes, own: Rows, must: Mask, changing: Mask) -> Iterator[tuple[Numbers, Rows]]:
-    """Change the same columns of all boxes in every way; give the nearest legal combination of each, in pieces."""
+    """Change the same columns of all boxes in every way; give the nearest valid combination of each, in pieces."""
     places, keeps = np.flatnonzero(changing), ~must[changing]
     columns = np.array(tie.columns)[places]
     # A column that need not change has its own code among the allowed ones; here it takes another.
@@ -339,8 +313,8 @@ def _judged(tie: Tie, boxes: Boxes, own: Rows, must: Mask, changing: Mask) -> It
                 codes[:, i] = code + (keeps[k] & (code >= codes[:, i]))
             else:
                 codes[:, i] = _listed(boxes.codes(j), own[:, i] if keeps[k] else None)[owner, digit]
-        legal = tie.legal(codes)
-        yield _firsts(tie, owner[legal], codes[legal], own)
+        valid = tie.valid(codes)
+        yield _firsts(tie, owner[valid], codes[valid], own)
         first = last
 
 
@@ -363,11 +337,11 @@ def _firsts(tie: Tie, owner: Numbers, codes: Rows, own: Rows) -> tuple[Numbers, 
     return which, codes[at[np.unique(owner[at], return_index=True)[1]]]
 
 
-def scan(tie: Tie, boxes: Boxes, rows: Rows) -> Mended:
-    """Look for the nearest legal combinations in the list of all."""
+def scan(tie: Tie, boxes: Boxes, rows: Rows) -> Solutions:
+    """Look for the nearest valid combinations in the list of all."""
     assert tie.table is not None
     own = rows[:, list(tie.columns)]
-    out = Mended.blank(tie, len(rows), NONE)
+    out = Solutions.blank(tie, len(rows), NONE)
     # More than any distance, so that one number orders by changes first; the list is ascending, so ties by codes.
     change = 1 + int(tie.space.sizes[list(tie.columns)].sum())
     for part, inside in _members(tie, boxes):
@@ -384,10 +358,10 @@ def scan(tie: Tie, boxes: Boxes, rows: Rows) -> Mended:
     return out
 
 
-def choose(tie: Tie, boxes: Boxes, bits: npt.NDArray[np.uint64]) -> Mended:
-    """Take one of the legal combinations of each box, all alike, as the bits say."""
+def choose(tie: Tie, boxes: Boxes, bits: npt.NDArray[np.uint64]) -> Solutions:
+    """Draw one of the valid combinations of each box, all equally likely, by random bits."""
     assert tie.table is not None
-    out = Mended.blank(tie, len(boxes), NONE)
+    out = Solutions.blank(tie, len(boxes), NONE)
     for part, inside in _members(tie, boxes):
         ranks = np.cumsum(inside, axis=1)
         count = ranks[:, -1]
@@ -399,7 +373,7 @@ def choose(tie: Tie, boxes: Boxes, bits: npt.NDArray[np.uint64]) -> Mended:
 
 
 def _members(tie: Tie, boxes: Boxes) -> Iterator[tuple[slice, Mask]]:
-    """Tell which of the listed combinations lie in which boxes, some boxes at a time."""
+    """Find which of the listed combinations lie in which boxes, some boxes at a time."""
     assert tie.table is not None
     size = max(1, CHUNK // len(tie.table))
     for first in range(0, len(boxes), size):

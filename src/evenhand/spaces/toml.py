@@ -1,17 +1,17 @@
-"""Spaces as TOML: a file that a person can read, edit and keep under version control.
+"""Spaces as TOML files, to be read, edited and kept under version control.
 
 The format::
 
     protected = ["sex"]
     constraints = ["hours <= 60 or age >= 3"]
-    max_family_size = 1000                  # optional: the most counterparts of one individual
+    max_family_size = 1000                            # optional: the most counterparts of one individual
 
     [[attribute]]                           # one table for each column, in the model's order
     name = "age"
     kind = "integer"                        # integer, real, ordinal, nominal, boolean
     low = 17                                # integer and real; step is optional
     high = 90
-    missing = true                          # optional: "no value" is a legal value; "drop": such rows are left out
+    missing = true                          # optional: a missing value is valid; "drop": such rows are left out
     dtype = "Int64"                         # optional: the pandas dtype that the model gets
 
     [[attribute]]
@@ -22,7 +22,7 @@ The format::
     [links.sex.relationship.Female]         # when sex becomes Female, Husband becomes Wife
     Husband = "Wife"
 
-TOML has no word for "no value" and only text for keys. In links, ``"<missing>"`` is the missing value, and keys
+TOML has no missing value and only text for keys. In links, ``"<missing>"`` is the missing value, and keys
 are the values as text (``30``, ``"0.5"``, ``True``); where two of an attribute's values read alike, the later one
 is marked by an equals sign in front, ``"=1"``.
 """
@@ -75,7 +75,10 @@ def save(space: Space, path: str | Path) -> None:
         with replacing(Path(path), SHARED) as file:
             file.write(text.encode())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: the space cannot be written here ({_reason(error)})") from None
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"{path}: the space cannot be written here ({reason})", remedy="choose another path"
+        ) from None
 
 
 def load(path: str | Path) -> Space:
@@ -134,6 +137,8 @@ def loads(text: str, source: str = "<text>") -> Space:
 
     content = parse_toml(text, source, ConfigError)
     reader = _Reader(source)
+    if "limit" in content:  # The key's name in older files.
+        content.setdefault("max_family_size", content.pop("limit"))
     reader.check_keys(content, _TOP, "the file")
     try:
         attributes = reader.attributes(content)
@@ -142,14 +147,10 @@ def loads(text: str, source: str = "<text>") -> Space:
             protected=reader.texts(content, "protected", required=True),
             constraints=reader.texts(content, "constraints"),
             links=reader.links(content, {a.name: a for a in attributes}),
-            **(
-                {"max_family_size": reader.field(content, "max_family_size", "the file")}
-                if "max_family_size" in content
-                else {}
-            ),
+            **{key: reader.field(content, key, "the file") for key in ("max_family_size",) if key in content},
         )
     except SpaceError as error:
-        raise SpaceError(f"{source}: {error}") from None
+        raise SpaceError(f"{source}: {error.reason}", remedy=error.remedy) from None
     check_limit(
         "space_counterparts", min(space.max_family_size, space.combinations), source, "write a lower max_family_size"
     )
@@ -162,13 +163,13 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self.source = source
 
-    def error(self, message: str) -> ConfigError:
-        return ConfigError(f"{self.source}: {message}")
+    def error(self, problem: str, remedy: str = "") -> ConfigError:
+        return ConfigError(f"{self.source}: {problem}", remedy=remedy)
 
     def check_keys(self, table: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
         for key in table:
             if key not in allowed:
-                raise self.error(f"unknown key {key!r:.100} in {where}; {suggest(key, allowed)}")
+                raise self.error(f"unknown key {key!r:.100} in {where}", suggest(key, allowed))
 
     def field(self, table: Mapping[str, Any], key: str, where: str) -> Any:
         """Return a value after a check of its type."""
@@ -182,7 +183,7 @@ class _Reader:
 
     def texts(self, content: Mapping[str, Any], key: str, required: bool = False) -> list[str]:
         if key not in content and required:
-            raise self.error(f'the key {key!r} is missing; add for example: {key} = ["sex"]')
+            raise self.error(f"the key {key!r} is missing", f'add for example: {key} = ["sex"]')
         value = content.get(key, [])
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
@@ -192,14 +193,14 @@ class _Reader:
     def attributes(self, content: Mapping[str, Any]) -> list[Attribute]:
         tables = content.get("attribute", [])
         if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-            raise self.error("a space needs attributes; write one [[attribute]] table for each column")
+            raise self.error("a space needs attributes", "write one [[attribute]] table for each column")
         check_limit("space_attributes", len(tables), self.source)
         return [self.attribute(table, f"attribute {number}") for number, table in enumerate(tables, 1)]
 
     def attribute(self, table: Mapping[str, Any], where: str) -> Attribute:
         for key in ("name", "kind"):
             if key not in table:
-                raise self.error(f"the key {key!r} is missing in {where}; every attribute has a name and a kind")
+                raise self.error(f"the key {key!r} is missing in {where}", "every attribute has a name and a kind")
         name = self.field(table, "name", where)
         where = f"attribute {name!r}"
         kind = self.field(table, "kind", where)
@@ -228,11 +229,12 @@ class _Reader:
         try:
             found = pd.api.types.pandas_dtype(dtype)
         except (TypeError, ValueError, ImportError):
-            raise self.error(f"'dtype' in {where} is no dtype that pandas knows here, got {dtype!r:.60}") from None
+            raise self.error(f"'dtype' in {where} must be a dtype of pandas, got {dtype!r:.60}") from None
         if isinstance(found, np.dtype) and (found.kind in "SUV" or found.itemsize > _WIDEST):
             raise self.error(
                 f"'dtype' in {where} must be one of numbers, truth values or objects, with at most {_WIDEST} bytes for "
-                f'each value, got {dtype!r:.60}; for texts say dtype = "object"'
+                f"each value, got {dtype!r:.60}",
+                'for texts use dtype = "object"',
             )
         codes = np.array(sorted({0, min(1, attribute.size - 1), attribute.present - 1, attribute.size - 1}))
         values = attribute.decode(codes)
@@ -242,12 +244,11 @@ class _Reader:
                     return  # pandas takes a hundred times longer.
         try:
             attribute.column(codes)
-        # Whatever pandas raises: it differs for each kind of dtype.
+        # What pandas raises differs for each kind of dtype.
         except Exception as error:
-            raise self.error(
-                f"'dtype' in {where} cannot hold its values ({' '.join(str(error).split())[:150]}), got {dtype!r:.60}; "
-                "leave it out or name another"
-            ) from None
+            reason = " ".join(str(error).split())[:150]
+            problem = f"'dtype' in {where} cannot hold its values ({reason}), got {dtype!r:.60}"
+            raise self.error(problem, "leave it out or name another") from None
 
     def links(self, content: Mapping[str, Any], attributes: Mapping[str, Attribute]) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -255,24 +256,20 @@ class _Reader:
             out[protected] = {}
             for dependent, by_value in self._table(dependents, f"links.{protected}").items():
                 source, target = self._end(attributes, protected), self._end(attributes, dependent)
-                out[protected][dependent] = self._link(by_value, source, target)
+                where = f"links.{protected}.{dependent}"
+                out[protected][dependent] = {
+                    self._value(source, key, where): {
+                        self._value(target, old, f"{where}.{key}"): self._new(target, new, f"{where}.{key}")
+                        for old, new in self._table(mapping, f"{where}.{key}").items()
+                    }
+                    for key, mapping in self._table(by_value, where).items()
+                }
         return out
 
     def _end(self, attributes: Mapping[str, Attribute], name: str) -> Attribute:
         if name not in attributes:
-            raise self.error(f"[links] names {name!r}, which is no attribute; {suggest(name, attributes)}")
+            raise self.error(f"[links] names {name!r}, which is not an attribute", suggest(name, attributes))
         return attributes[name]
-
-    def _link(self, by_value: Any, source: Attribute, target: Attribute) -> dict[Any, dict[Any, Any]]:
-        out: dict[Any, dict[Any, Any]] = {}
-        where = f"links.{source.name}.{target.name}"
-        for key, mapping in self._table(by_value, where).items():
-            inner = f"{where}.{key}"
-            out[self._value(source, key, where)] = {
-                self._value(target, old, inner): self._new(target, new, inner)
-                for old, new in self._table(mapping, inner).items()
-            }
-        return out
 
     def _table(self, value: Any, where: str) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -280,7 +277,7 @@ class _Reader:
         return value
 
     def _value(self, attribute: Attribute, key: str, where: str) -> Any:
-        """Find the value that a key stands for."""
+        """Return the value that a key stands for."""
         if isinstance(attribute, Integer | Real):
             if key == MISSING:
                 return None
@@ -293,8 +290,9 @@ class _Reader:
             keys = _keys(attribute)
             if key in keys:
                 return keys[key]
-        name, allowed = attribute.name, attribute.allowed()
-        raise self.error(f"{key!r} in [{where}] is no value of {name!r}; allowed: {allowed}")
+        raise self.error(
+            f"{key!r} in [{where}] is not a value of {attribute.name!r}", f"allowed: {attribute.allowed()}"
+        )
 
     def _new(self, attribute: Attribute, value: Any, where: str) -> Any:
         if not isinstance(value, str | int | float):
@@ -316,7 +314,7 @@ _TYPES: dict[str, tuple[str, Any]] = {
 
 
 def _fields(attribute: Attribute) -> dict[str, Any]:
-    """Give what is written of an attribute: everything that differs from the default."""
+    """Return the fields of an attribute that differ from their defaults."""
     out: dict[str, Any] = {"name": attribute.name, "kind": attribute.kind}
     if isinstance(attribute, Integer | Real):
         out |= {"low": attribute.low, "high": attribute.high, "step": attribute.step}
@@ -348,7 +346,7 @@ def _link_lines(space: Space) -> Iterator[str]:
 
 
 def _keys(attribute: Attribute) -> dict[str, Any]:
-    """Give the texts that stand for the values of a listed attribute as keys, the missing one last."""
+    """Return the values of a listed attribute by the texts that stand for them as keys, the missing one last."""
     assert isinstance(attribute, Boolean | Nominal | Ordinal)
     keys: dict[str, Any] = {}
     for value in [*attribute.values, *[None] * attribute.has_missing]:
@@ -367,7 +365,7 @@ def _key_of(attribute: Attribute, value: Any) -> str:
 
 
 def _missing_key(attribute: Attribute) -> str | None:
-    """Give the text for the missing value of an attribute, if it has one."""
+    """Return the text for the missing value of an attribute, if it has one."""
     return _key_of(attribute, None) if attribute.has_missing else None
 
 
@@ -397,10 +395,8 @@ def _literal(value: Any, name: str = "") -> str:
         return repr(value)
     if isinstance(value, str):
         return _text(value)
-    raise ConfigError(
-        f"{name!r} has the value {_short(value)} ({type(value).__name__}), which TOML cannot hold;\n"
-        "use texts, numbers or truth values, and missing=True for no value"
-    )
+    problem = f"{name!r} has the value {_short(value)} ({type(value).__name__}), which TOML cannot hold"
+    raise ConfigError(problem, remedy="use texts, numbers or truth values, and missing=True for no value")
 
 
 def _array(values: Iterable[Any], name: str = "") -> str:
@@ -411,14 +407,11 @@ def _text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ConfigError(f"the text {value!r} is no valid Unicode, so it cannot be written; rename it") from None
+        problem = f"the text {value!r} is not valid Unicode, so it cannot be written"
+        raise ConfigError(problem, remedy="rename it") from None
     return visible_toml(value)
 
 
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -1,4 +1,4 @@
-"""The nearest legal combination of tied attributes by the solver z3, for ties too large to enumerate."""
+"""The nearest valid combination of tied attributes by the solver z3, for ties too large to enumerate."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._validate import check_int
 from evenhand.errors import MissingExtra, SpaceError
 from evenhand.spaces.attributes import Attribute, Integer, Real
 from evenhand.spaces.constraints import Constraint
 from evenhand.spaces.expressions import (
+    COMPARE,
     And,
     Arithmetic,
     Column,
@@ -29,9 +31,11 @@ from evenhand.spaces.expressions import (
     Value,
     listed,
     shown,
+    walk,
 )
 from evenhand.spaces.individuals import Rows
-from evenhand.spaces.ties import FOUND, NONE, TIMEOUT, Boxes, Mended, Tie
+from evenhand.spaces.sampler import contradiction
+from evenhand.spaces.ties import FOUND, NONE, TIMEOUT, Boxes, Solutions, Tie
 
 _ERROR = Fraction(1, 2**52)
 """Twice what one rounding can do, relative to the result."""
@@ -44,7 +48,7 @@ _WHOLE = 2**50
 
 
 def import_z3() -> Any:
-    """Import z3, or say which extra brings it."""
+    """Import z3; raise with the extra to install where it is missing."""
     try:
         import z3
     except ImportError as error:
@@ -76,7 +80,7 @@ class Number(NamedTuple):
 
 
 class Terms:
-    """Translates calculations with some attributes; ``facts`` is what the solver must be told of the new unknowns."""
+    """Translates calculations with some attributes; ``facts`` are the conditions on the new unknowns."""
 
     def __init__(self, attributes: Sequence[Attribute], codes: Sequence[Any]) -> None:
         self.z3 = import_z3()
@@ -102,14 +106,14 @@ class Terms:
         return self._numbers[node]
 
     def constant(self, value: Fraction) -> Any:
-        """Write a number down."""
+        """Return a number as a term."""
         if value.denominator == 1:
             return self.z3.IntVal(value.numerator, self.context)
         return self.z3.Q(value.numerator, value.denominator, self.context)
 
     def _column(self, attribute: Attribute, code: Any) -> Number:
         assert isinstance(attribute, Integer | Real)
-        low, step = (Fraction(v) for v in attribute._grid())
+        low, step = Fraction(attribute.low), Fraction(attribute.step or 1)
         high = low + step * (attribute.present - 1)
         missing = (code == attribute.present,) if attribute.has_missing else ()
         term = code if step == 1 else self.constant(step) * code
@@ -183,7 +187,7 @@ class Terms:
     def _rounded(
         self, term: Any, missing: tuple[Any, ...], low: Fraction, high: Fraction, grid: Fraction | None
     ) -> Number:
-        """Take a result as it stands if it is a float for sure, else as an unknown near it."""
+        """Take a result as it is if it is exactly a float, else as an unknown near it."""
         largest = max(abs(low), abs(high))
         self._check(largest)
         if grid is not None and grid >= _TINY and largest <= grid * 2**53:
@@ -203,9 +207,9 @@ class Terms:
             raise self._error("its numbers may grow beyond 1e300")
 
     def _error(self, why: str) -> SpaceError:
+        remedy = "write it with smaller numbers or without the division, or narrow its attributes"
         return SpaceError(
-            f"the constraint {shown(self._text)} cannot be translated for the solver: {why}; "
-            "write it with smaller numbers or without the division, or narrow its attributes"
+            f"the constraint {shown(self._text)} cannot be translated for the solver: {why}", remedy=remedy
         )
 
 
@@ -224,12 +228,12 @@ class Formulas(Terms):
     """Translates constraints on some attributes, whose codes are given as integer unknowns of the solver."""
 
     def formula(self, constraint: Constraint) -> Any:
-        """Translate a constraint, or raise if nothing can be told of its calculations."""
+        """Translate a constraint; raise if its calculations have no bounds."""
         self._text = constraint.text
         return self.condition(constraint.tree)
 
     def intervals(self, code: Any, mask: npt.NDArray[np.bool_]) -> Any:
-        """Say that a code is one of those in the mask."""
+        """Return the condition that a code is one of those in the mask."""
         edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False]))))
         spans = zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
         return self._any([code == a if a + 1 == b else self._all(code >= a, code < b) for a, b in spans])
@@ -256,11 +260,11 @@ class Formulas(Terms):
                 if listed(left, self.attributes) is not None:
                     return self._listed(op, left, right)
                 a, b = self.number(left), self.number(right)
-                return self._present(_compared(op, a.term, b.term), a, b)
+                return self._present(COMPARE[op](a.term, b.term), a, b)
 
     def _alone(self, node: Condition) -> Any:
         """Judge a condition on at most one attribute code by code; None where that would be too long."""
-        names = _names(node)
+        names = {part.name for part in walk(node) if isinstance(part, Column)}
         if len(names) > 1:
             return None
         attribute = self.attributes[next(iter(names), next(iter(self.attributes)))]
@@ -282,7 +286,7 @@ class Formulas(Terms):
         a, b = self.codes[first.name], self.codes[second.name]
         present = [code < own.present for code, own in ((a, first), (b, second)) if own.has_missing]
         if first.values == second.values:
-            return self._all(_compared(op, a, b), *present)
+            return self._all(COMPARE[op](a, b), *present)
         common = [(first._index[value], k) for k, value in enumerate(second.values) if value in first._index]
         same = self._any([self._all(a == i, b == k) for i, k in common])
         return self._all(same if op == "==" else self.z3.Not(same), *present)
@@ -299,39 +303,6 @@ class Formulas(Terms):
         return parts[0] if len(parts) == 1 else self.z3.Or(*parts)
 
 
-def _compared(op: str, a: Any, b: Any) -> Any:
-    match op:
-        case "==":
-            return a == b
-        case "!=":
-            return a != b
-        case "<":
-            return a < b
-        case "<=":
-            return a <= b
-        case ">":
-            return a > b
-        case _:
-            return a >= b
-
-
-def _names(node: Condition | Value) -> set[str]:
-    """The attributes that a condition mentions."""
-    match node:
-        case Column(name):
-            return {name}
-        case Literal():
-            return set()
-        case Arithmetic(_, left, right) | Compare(_, left, right):
-            return _names(left) | _names(right)
-        case Missing(operand) | Member(operand, _):
-            return _names(operand)
-        case Not(part):
-            return _names(part)
-        case And(parts) | Or(parts):
-            return set().union(*map(_names, parts))
-
-
 WORK = 1000
 """Units of z3's own count of work in a millisecond; measured, 700 to 2800."""
 LONGEST_MS = 1_000_000
@@ -343,19 +314,18 @@ REFUSED = 200
 
 
 class GaveUp(Exception):
-    """The solver could not tell within its limit."""
+    """The solver reached its limit without an answer."""
 
 
 class Solver:
-    """Solves boxes of one tie; the domain and the constraints are told once, each box is pushed and popped.
+    """Solves boxes of one tie; the domain and the constraints are added once, each box is pushed and popped.
 
-    The limit is one of work, which z3 counts, and not of time: what was given up once is given up again wherever and
-    whenever a run is repeated. The clock is only a net below it.
+    The limit counts z3's work and not time, so that a repeated run gives up at the same places. The clock is a second,
+    wider limit.
     """
 
     def __init__(self, tie: Tie, limit_ms: int) -> None:
-        if isinstance(limit_ms, bool) or not isinstance(limit_ms, int) or not 1 <= limit_ms <= LONGEST_MS:
-            raise SpaceError(f"limit_ms must be a whole number of 1 to {LONGEST_MS:,} milliseconds, got {limit_ms!r}")
+        check_int("limit_ms", limit_ms, SpaceError, 1, LONGEST_MS)
         self.z3 = import_z3()
         self.tie = tie
         context = self.z3.Context()
@@ -373,14 +343,11 @@ class Solver:
             self.solver.add(self.formulas.formula(constraint))
         self.solver.add(*self.formulas.facts)
         if self.solver.check() == self.z3.unsat:
-            texts = " and ".join(repr(c.text) for c in tie.constraints)
-            raise SpaceError(
-                f"no legal individual: {texts} cannot hold together; loosen one of them or widen an attribute's bounds"
-            )
+            raise contradiction(c.text for c in tie.constraints)
 
-    def nearest(self, boxes: Boxes, rows: Rows, least: Any) -> Mended:
-        """Find the nearest legal combination of each box; ``least`` is how many attributes change at least."""
-        out = Mended.blank(self.tie, len(rows), TIMEOUT)
+    def nearest(self, boxes: Boxes, rows: Rows, least: Any) -> Solutions:
+        """Find the nearest valid combination of each box; ``least`` is how many attributes change at least."""
+        out = Solutions.blank(self.tie, len(rows), TIMEOUT)
         for i in range(len(rows)):
             self.solver.push()
             try:
@@ -437,7 +404,7 @@ class Solver:
         return best
 
     def _least(self, term: Any, measure: Callable[[list[int]], int], low: int, best: list[int]) -> list[int]:
-        """Make a term as small as it can be and hold it there: is it so already? If not, by bisection."""
+        """Make a term as small as possible, by bisection, and hold it there."""
         high = measure(best)
         middle = high - 1
         while low < high:
@@ -454,7 +421,7 @@ class Solver:
         return int(self.tie.distance(np.asarray(codes, dtype=np.int32), np.asarray(own, dtype=np.int32)))
 
     def _find(self, *conditions: Any) -> list[int] | None:
-        """Find any legal combination under more conditions; None if there is none."""
+        """Find any valid combination under more conditions; None if there is none."""
         switch = self.z3.FreshBool("s", ctx=self.solver.ctx)
         self.solver.add(self.z3.Implies(switch, self.z3.And(self.z3.BoolVal(True, self.solver.ctx), *conditions)))
         for _ in range(REFUSED):
@@ -468,7 +435,7 @@ class Solver:
             broken = self._broken(codes)
             if not broken:
                 return codes
-            # A float was rounded: the formulas allow what a constraint does not. Its attributes alone are to blame.
+            # A float was rounded: the formulas allow what a constraint does not. Exclude the values of its attributes.
             for columns in broken:
                 self.solver.add(self.z3.Or(*[self.codes[i] != codes[i] for i in columns]))
         raise GaveUp

@@ -1,4 +1,4 @@
-"""The searches, one file a method, and a plain dict of their names."""
+"""The searches, one file for each published method, and how they are found by name."""
 
 from __future__ import annotations
 
@@ -50,8 +50,14 @@ __all__ = [
 ]
 
 
+def names() -> Iterator[str]:
+    """Give the names of all searches: evenhand's own, then those of installed packages."""
+    yield from STRATEGIES
+    yield from (name for name in plugins.installed(plugins.STRATEGIES) if name not in STRATEGIES)
+
+
 def known(name: str) -> type[Any] | None:
-    """Find a search by name: one of evenhand's own, or of an installed package; None where there is none.
+    """Find a search by name, one of evenhand's own or of an installed package; None where there is none.
 
     >>> known("kosei").__name__, known("os:system")
     ('Kosei', None)
@@ -62,31 +68,20 @@ def known(name: str) -> type[Any] | None:
     return None if point is None else _checked(plugins.load(point, StrategyError), name)
 
 
-def names() -> Iterator[str]:
-    """Give the names of all searches: evenhand's own, then those of installed packages."""
-    yield from STRATEGIES
-    yield from (name for name in plugins.installed(plugins.STRATEGIES) if name not in STRATEGIES)
-
-
 def kind_of(name: str) -> type[Any]:
-    """Find the search that the user names, also by ``module:Class``; raise where there is none.
+    """Find a search by name or by ``module:Class``; raise where there is none.
 
     >>> kind_of("koseii")
     Traceback (most recent call last):
-    evenhand.errors.StrategyError: no strategy 'koseii'; did you mean 'kosei'?
+    evenhand.errors.StrategyError: strategy is not the name of a search, got 'koseii'; did you mean 'kosei'?
     """
     found = known(name)
     if found is None and plugins.is_spec(name):
         found = _checked(plugins.named(name, StrategyError), name)
     if found is None:
-        raise StrategyError(f"no strategy {name!r}; {suggest(name, names())}")
+        remedy = suggest(name, names())
+        raise StrategyError("is not the name of a search", parameter="strategy", value=name, remedy=remedy)
     return found
-
-
-def _checked(kind: Any, name: str) -> type[Any]:
-    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind) or not hasattr(kind, "search"):
-        raise StrategyError(f"{name} is not a search but {kind!r}; name a dataclass with a search method")
-    return kind
 
 
 def make(strategy: str | Strategy, **settings: Any) -> Strategy:
@@ -98,33 +93,36 @@ def make(strategy: str | Strategy, **settings: Any) -> Strategy:
     Kosei(samples=10, per_seed=None, pops=None, wave=8192, rounds=None)
     """
     if not isinstance(strategy, str):
-        if isinstance(strategy, type) or not hasattr(strategy, "search") or not dataclasses.is_dataclass(strategy):
+        if isinstance(strategy, type) or not _is_search(strategy):
             raise StrategyError(
-                f"a strategy is a name or a dataclass with a search method, got {strategy!r}; "
-                f"names: {', '.join(names())}"
+                "must be a name or a dataclass with a search method",
+                parameter="strategy",
+                value=strategy,
+                remedy=f"names: {', '.join(names())}",
             )
         return strategy
     kind = kind_of(strategy)
     fields = [field.name for field in dataclasses.fields(kind)]
-    unknown = [name for name in settings if name not in fields]
-    if unknown:
-        raise StrategyError(f"{strategy} has no setting {unknown[0]!r}; it has {', '.join(fields)}")
+    for name in settings:
+        if name not in fields:
+            raise StrategyError(f"{strategy} has no setting {name!r}", remedy=f"it has {', '.join(fields)}")
     made: Strategy = kind(**settings)
     return made
 
 
 def describe(strategy: Strategy) -> dict[str, Any]:
-    """Give a strategy's name and settings in plain values.
+    """Give a strategy's name and settings in plain values, which can be written to JSON.
 
     >>> describe(Themis())["strategy"]
     'themis'
     """
-    settings = {f.name: _plain(getattr(strategy, f.name)) for f in dataclasses.fields(strategy)}  # type: ignore[arg-type]
-    return {"strategy": _name_of(type(strategy)), **settings}
+    values = {field.name: getattr(strategy, field.name) for field in dataclasses.fields(strategy)}  # type: ignore[arg-type]
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+    return {"strategy": _name_of(type(strategy)), **plain}
 
 
 def _name_of(kind: type[Any]) -> str:
-    """Name a search as ``make`` takes it: by its own name, that of its entry point, or where the class stands."""
+    """Name a search as ``make`` takes it: by its own name, its entry point, or its module and class."""
     for name, own in STRATEGIES.items():
         if own is kind:
             return name
@@ -137,6 +135,11 @@ def _name_of(kind: type[Any]) -> str:
     return spec if plugins.is_spec(spec) and kind.__module__ != "__main__" else kind.__name__
 
 
-def _plain(value: Any) -> Any:
-    """Make a NumPy number a plain one, which can be written to JSON."""
-    return value.item() if isinstance(value, np.generic) else value
+def _is_search(found: Any) -> bool:
+    return dataclasses.is_dataclass(found) and hasattr(found, "search")
+
+
+def _checked(kind: Any, name: str) -> type[Any]:
+    if not isinstance(kind, type) or not _is_search(kind):
+        raise StrategyError(f"{name} is not a search but {kind!r}", remedy="name a dataclass with a search method")
+    return kind

@@ -1,4 +1,4 @@
-"""Seeds from the data: K-means clusters in turn, so that the first few already differ."""
+"""Where searches of attributes start: K-means clusters of the data in turn, and rounds that grow."""
 
 from __future__ import annotations
 
@@ -18,47 +18,37 @@ from evenhand.spaces.tabular import Space
 MOST, CELLS = 50_000, 20_000_000
 """The most rows, and numbers in all, that are clustered; of more rows, a seeded choice."""
 WIDEST = 256
-"""A nominal attribute with more values takes no part in the distances."""
+"""A nominal attribute with more values does not count in the distances."""
+LARGEST = 2**20
+"""The most individuals that one round draws."""
 
 
-def clustered(
+def cluster_seeds(
     problem: Problem, clusters: int, least: int | None = None, *, turns: bool = True
 ) -> Generator[Query, Any, Individuals]:
-    """Return different individuals, from each cluster in turn: all rows of the data, or of very many a seeded choice.
+    """Return the different individuals of the data, from each cluster in turn, or cluster after cluster.
 
-    Without ``turns``, cluster after cluster. Where there are no data, ``least`` individuals are drawn uniformly (None:
-    as many as can be clustered). Which of a cluster comes first is a matter of the run's seed; individuals that differ
-    in protected attributes only are one.
+    Of very many rows a seeded choice. Without data, ``least`` individuals are drawn uniformly (None: as many as can be
+    clustered). The run's seed decides which individual of a cluster comes first; individuals that differ only in
+    protected attributes are one.
     """
-    seen = min(MOST, CELLS // _width(problem.space))
-    least = seen if least is None else least
+    space = problem.space
+    nominal = ~space.ordered & (space.sizes <= WIDEST)
+    width = max(1, int(space.ordered.sum() + space.sizes[nominal].sum()))
+    most = min(MOST, CELLS // width)
+    least = most if least is None else least
     people = problem.sample(least) if problem.data is None else problem.data
     if not len(people):
         raise DataError(
             "there are no individuals to start from: the data have no rows, or none that the space allows",
             remedy=("give rows of the space, or leave out ", DATA, " to start from random individuals"),
         )
-    order = problem.stream.shuffled(np.arange(len(people)), len(people), "seeds")
-    people = people[order]
+    people = people[problem.stream.shuffled(np.arange(len(people)), len(people), "seeds")]
     _, first = np.unique(people.keys, return_index=True)
-    people = people[np.sort(first)[: max(least, seen)]]
+    people = people[np.sort(first)[: max(least, most)]]
     state = int(problem.stream.bits("kmeans", 0, 0)[0] >> np.uint64(32))
-    cluster = yield from work(lambda: kmeans(problem.space, people.rows, clusters, state))
+    cluster = yield from work(lambda: kmeans(space, people.rows, clusters, state))
     return people[in_turn(cluster) if turns else np.argsort(cluster, kind="stable")]
-
-
-def more(problem: Problem, n: int) -> Individuals:
-    """Return random individuals to go on from after the data; none where all were drawn, or none can be."""
-    try:
-        return problem.sample(n)
-    except SpaceError:
-        # The constraints are so tight that only data meet them.
-        return problem.space.individuals(np.empty((0, len(problem.space.names)), dtype=np.int32))
-
-
-def _width(space: Space) -> int:
-    nominal = ~space.ordered & (space.sizes <= WIDEST)
-    return max(1, int(space.ordered.sum() + space.sizes[nominal].sum()))
 
 
 def kmeans(space: Space, rows: Rows, clusters: int, state: int) -> npt.NDArray[np.int32]:
@@ -71,7 +61,7 @@ def kmeans(space: Space, rows: Rows, clusters: int, state: int) -> npt.NDArray[n
     if not features.shape[1]:
         return np.zeros(len(rows), dtype=np.int32)
     with warnings.catch_warnings():
-        # Where fewer rows differ than there should be clusters, there are fewer clusters.
+        # Fewer different rows than clusters give fewer clusters.
         warnings.simplefilter("ignore")
         model = KMeans(min(clusters, len(features)), n_init=1, random_state=state).fit(features)
     return np.asarray(model.labels_, dtype=np.int32)
@@ -90,23 +80,28 @@ def in_turn(cluster: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return np.lexsort((cluster, turn))
 
 
-LARGEST = 2**20
-"""The most individuals that one round draws."""
+def random_seeds(problem: Problem, n: int) -> Individuals:
+    """Return random individuals to continue with after the data; none where all were drawn, or none can be."""
+    try:
+        return problem.sample(n)
+    except SpaceError:
+        # The constraints are so tight that only rows of the data meet them.
+        return problem.space.individuals(np.empty((0, len(problem.space.names)), dtype=np.int32))
 
 
-def numbers(rounds: int | None) -> Iterator[int]:
+def count_rounds(rounds: int | None) -> Iterator[int]:
     """Count the rounds of a search; None: without end.
 
-    >>> list(numbers(3))
+    >>> list(count_rounds(3))
     [0, 1, 2]
     """
     return itertools.count() if rounds is None else iter(range(rounds))
 
 
-def draws(first: int, number: int) -> int:
-    """Say how many individuals a round draws: twice as many as the one before.
+def round_size(first: int, number: int) -> int:
+    """Return how many individuals a round draws: twice as many as the one before.
 
-    >>> [draws(64, number) for number in range(4)]
+    >>> [round_size(64, number) for number in range(4)]
     [64, 128, 256, 512]
     """
     return max(first, min(first << min(number, 62), LARGEST))

@@ -13,8 +13,11 @@ from evenhand.search import Problem, Search, judge
 from evenhand.spaces.individuals import Individuals, Rows
 from evenhand.spaces.neighbours import step
 from evenhand.spaces.tabular import Space
-from evenhand.strategies._checks import at_least, one_of, positive
-from evenhand.strategies._seeds import draws, numbers
+from evenhand.strategies._seeds import count_rounds, round_size
+from evenhand.strategies._settings import check_settings
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -53,48 +56,34 @@ class Aequitas:
     uses_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        one_of(self, "variant", ("random", "semi", "full"))
-        at_least(self, 1, "samples", "steps", "width", "rounds")
-        positive(self, "direction_rate", "choice_rate")
+        check_settings(self)
 
     def search(self, problem: Problem) -> Search:
-        """Sample, then walk from every seed found; again and again."""
+        """Global search for seeds, then a local walk from every seed found; again and again."""
         chances, walked = Chances(problem.space), 0
-        for number in numbers(self.rounds):
-            sample = problem.sample(draws(self.samples, number))
+        for number in count_rounds(self.rounds):
+            sample = problem.sample(round_size(self.samples, number))
             if not len(sample):
-                # Everyone in the space has been drawn.
+                # Every individual of the space has been drawn.
                 return
             verdicts = yield from judge(sample)
             seeds = sample[verdicts.found].rows
             for start in range(0, len(seeds), self.width):
                 rows = seeds[start : start + self.width]
-                # Draws are keyed by the walker, so walkers of later rounds need numbers of their own.
-                yield from self._walk(problem, rows, walked + start + np.arange(len(rows)), chances)
+                # Draws depend on the walker's number, so walkers of later rounds get numbers of their own.
+                yield from self._local_search(problem, rows, walked + start + np.arange(len(rows)), chances)
             walked += len(seeds)
 
-    def _walk(self, problem: Problem, rows: Rows, walkers: npt.NDArray[np.int64], chances: Chances) -> Search:
+    def _local_search(self, problem: Problem, rows: Rows, walkers: Numbers, chances: Chances) -> Search:
         """Let walkers step together, and learn from each step."""
-        for step_number in range(self.steps):
-            attribute, down = chances.draw(problem.stream, walkers, step_number)
-            rows = _move(problem, rows, attribute, down, walkers, step_number)
-            verdicts = yield from judge(Individuals(problem.space, rows=rows))
+        space, stream = problem.space, problem.stream
+        columns = np.array(space.free_columns)
+        for number in range(self.steps):
+            attribute, down = chances.draw(stream, walkers, number)
+            moved = step(space, rows, columns[attribute], down, stream.bits("jump", walkers, number))
+            rows = np.where(space.valid(moved)[:, None], moved, rows) if space.constraints else moved
+            verdicts = yield from judge(Individuals(space, rows=rows))
             chances.learn(self, attribute, down, verdicts.unfair)
-
-
-def _move(
-    problem: Problem,
-    rows: Rows,
-    attribute: npt.NDArray[np.int64],
-    down: npt.NDArray[np.bool_],
-    walkers: npt.NDArray[np.int64],
-    step_number: int,
-) -> Rows:
-    columns = np.array(problem.space.free_columns)[attribute]
-    moved = step(problem.space, rows, columns, down, problem.stream.bits("jump", walkers, step_number))
-    if not problem.space.constraints:
-        return moved
-    return np.where(problem.space.legal(moved)[:, None], moved, rows)
 
 
 class Chances:
@@ -107,23 +96,15 @@ class Chances:
         self.down = np.full(free, 0.5)
         """How likely a move of each goes down (the paper's sigma_v)."""
 
-    def draw(
-        self, stream: Stream, walkers: npt.NDArray[np.int64], step_number: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    def draw(self, stream: Stream, walkers: Numbers, number: int) -> tuple[Numbers, Mask]:
         """Choose an attribute and a direction for each walker."""
         ends = np.cumsum(self.choice)
-        at = stream.unit("choice", walkers, step_number) * ends[-1]
+        at = stream.unit("choice", walkers, number) * ends[-1]
         attribute = np.minimum(np.searchsorted(ends, at, side="right"), len(ends) - 1)
-        return attribute, stream.unit("down", walkers, step_number) < self.down[attribute]
+        return attribute, stream.unit("down", walkers, number) < self.down[attribute]
 
-    def learn(
-        self,
-        settings: Aequitas,
-        attribute: npt.NDArray[np.int64],
-        down: npt.NDArray[np.bool_],
-        found: npt.NDArray[np.bool_],
-    ) -> None:
-        """Make what worked likelier."""
+    def learn(self, settings: Aequitas, attribute: Numbers, down: Mask, found: Mask) -> None:
+        """Make what worked more likely."""
         if settings.variant == "random":
             return
         change = np.where(down == found, settings.direction_rate, -settings.direction_rate)

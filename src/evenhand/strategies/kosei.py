@@ -11,8 +11,8 @@ import numpy as np
 
 from evenhand.search import Problem, Query, Search, judge
 from evenhand.spaces.individuals import Individuals
-from evenhand.strategies._checks import at_least
-from evenhand.strategies._seeds import draws, numbers
+from evenhand.strategies._seeds import count_rounds, round_size
+from evenhand.strategies._settings import check_settings
 
 NEIGHBOURS, CODES = 2**20, 2**25
 """The most individuals that one wave proposes, and their codes where the space is too large for ids."""
@@ -51,23 +51,23 @@ class Kosei:
     uses_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "samples", "per_seed", "pops", "wave", "rounds")
+        check_settings(self)
 
     def search(self, problem: Problem) -> Search:
         """Sample, then judge the neighbours of what was found; again and again."""
         worklist = Worklist(problem, self.wave, self.pops)
         seeds = tests = 0
-        for number in numbers(self.rounds):
-            sample = problem.sample(draws(self.samples, number))
+        for number in count_rounds(self.rounds):
+            sample = problem.sample(round_size(self.samples, number))
             if len(sample):
                 verdicts = yield from judge(sample)
                 worklist.append(sample[verdicts.found])
                 seeds += len(verdicts.found)
             last = not len(sample) or number + 1 == self.rounds
             limits = [None if last else LOCAL * len(sample), self.per_seed and self.per_seed * seeds - tests]
-            tests += yield from worklist.judge(min((n for n in limits if n is not None), default=None))
+            tests += yield from worklist.explore(min((n for n in limits if n is not None), default=None))
             if not len(sample):
-                # Everyone in the space has been drawn.
+                # Every individual of the space has been drawn.
                 return
 
 
@@ -75,22 +75,21 @@ class Worklist:
     """Individuals whose neighbours are judged next: first in, first out."""
 
     def __init__(self, problem: Problem, wave: int, pops: int | None) -> None:
-        self._space, self._pops = problem.space, pops
+        space, self._pops = problem.space, pops
         # A space with many values has many neighbours; a wave is cut so that they fit into memory.
-        space = self._space
         most = NEIGHBOURS if space.has_ids else min(NEIGHBOURS, CODES // len(space.names))
         self._wave = max(1, min(wave, most // space.move_table.count))
-        self._blocks: deque[Individuals] = deque()
+        self._space, self._blocks = space, deque[Individuals]()
         self._proposed: Individuals | None = None
         """Neighbours of those popped last, as far as they are not judged yet."""
 
     def append(self, block: Individuals) -> None:
-        """Put a block at the end, in the form that takes the least memory."""
+        """Put a block at the end, in the form that takes least memory."""
         if len(block):
             self._blocks.append(Individuals.from_stored(block.space, block.stored))
 
-    def judge(self, limit: int | None) -> Generator[Query, Any, int]:
-        """Pop, judge neighbours and append what is found, up to so many fresh tests; return how many there were."""
+    def explore(self, limit: int | None) -> Generator[Query, Any, int]:
+        """Pop, judge the neighbours and append what is found, up to ``limit`` fresh tests; return how many."""
         tests = 0
         while limit is None or tests < limit:
             if self._proposed is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from evenhand.search import Problem, Search, judge
-from evenhand.strategies._checks import at_least
+from evenhand.strategies._settings import check_settings
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Themis:
     uses_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "samples", "block")
+        check_settings(self)
 
     def search(self, problem: Problem) -> Search:
         """Draw and judge, block by block."""

@@ -110,7 +110,7 @@ def repeats(tokens, text, limit):
 
 
 @given(strings=texts)
-def test_spans_say_it_too(strings):
+def test_spans_align_ids_too(strings):
     tokens = Tokens("(?s).")
     block = Texts.of(strings)
     rows = [

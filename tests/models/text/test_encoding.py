@@ -90,7 +90,7 @@ def test_many_at_once_are_what_each_is_alone(texts, left, encode, size):
             assert np.array_equal(field, own)
 
 
-def test_at_once_takes_few_calls_and_an_encoder_that_mixes_texts_is_asked_one_by_one():
+def test_an_encoder_that_mixes_texts_gets_single_texts():
     calls = []
 
     def encode(texts, mixed=False):
@@ -107,7 +107,7 @@ def test_at_once_takes_few_calls_and_an_encoder_that_mixes_texts_is_asked_one_by
         calls.clear()
 
 
-def test_an_encoder_that_cannot_take_many_is_asked_one_by_one():
+def test_an_encoder_that_cannot_take_many_gets_single_texts():
     def encode(texts):
         assert len(texts) == 1
         return pad(texts)
@@ -125,8 +125,10 @@ def test_an_encoder_that_does_not_pad_is_seen():
     assert Encoder(lambda texts: [[*row, len(texts)] for row in pad(texts)]).padding(["a", "abc"]) is None
 
 
-def test_what_is_wrong_is_said():
-    with pytest.raises(ModelError, match=r"encode gave float64 values of shape \(1, 2\) for 1 texts"):
+def test_wrong_ids_are_refused():
+    with pytest.raises(
+        ModelError, match=r"encode must return token ids.* float64 values of shape \(1, 2\) for 1 texts"
+    ):
         Encoder(lambda texts: [[1.0, 2.0]]).rows(["a"])
-    with pytest.raises(ModelError, match="encode gave no ids for 'a'"):
+    with pytest.raises(ModelError, match="encode must return at least one id for 'a'"):
         Encoder(lambda texts: np.empty((1, 0), int)).rows(["a"])

@@ -281,7 +281,7 @@ def test_the_embedding_is_the_one_that_is_given_the_ids(encode, expand):
     assert not net.places._forward_hooks
 
 
-def test_ids_that_stand_where_their_number_says_are_no_places():
+def test_ids_equal_to_their_positions_are_not_taken_for_positions():
     """Ids from 0 on, one after the other, are what a layer of places is given too."""
     known = {word: number for number, word in enumerate("abcdef")}
 
@@ -306,7 +306,7 @@ def test_words_without_a_vector_are_named(by):
 def test_the_embedding_is_named_or_the_one_for_most_ids():
     assert wrap(Net("transformer"), encode=encode)._embedding.num_embeddings == 24
     assert wrap(Net("transformer"), encode=encode, embedding="places")._embedding.num_embeddings == 16
-    with pytest.raises(ModelError, match="embedding='words'.*\n*.*embedding, places"):
+    with pytest.raises(ModelError, match="embedding must be.*'words'; choose from embedding, places"):
         wrap(Net("transformer"), encode=encode, embedding="words")
 
 
@@ -326,33 +326,33 @@ def test_a_module_without_an_embedding_layer_gives_scores_only():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda texts: torch.zeros(len(texts), 3), "token ids are needed"),
-        (lambda texts: encode(texts).T, "token ids are needed"),
-        (lambda texts: encode(texts)[:, :0], "no ids for 'The Muslim"),
+        (lambda texts: torch.zeros(len(texts), 3), "must return token ids"),
+        (lambda texts: encode(texts).T, "must return token ids"),
+        (lambda texts: encode(texts)[:, :0], "at least one id for 'The Muslim"),
         (lambda texts: encode(texts) + 50, "only 24 rows"),
         (lambda texts: (encode(texts), torch.zeros(7, 7)), "values of shape"),
-        (lambda texts: [[1, 2], [3]], "different lengths"),
+        (lambda texts: [[1, 2], [3]], "rows of one length"),
         (lambda texts: 1 / 0, "ZeroDivisionError"),
     ],
 )
 def test_encoders_that_are_none(wrong, message):
-    asking = ModelClient(wrap(Net("lstm"), encode=wrong))
+    client = ModelClient(wrap(Net("lstm"), encode=wrong))
     with pytest.raises(ModelError, match=message):
-        asking.labels(TEXTS[:1], 1)
+        client.labels(TEXTS[:1], 1)
 
 
 def test_options_that_do_not_fit():
-    with pytest.raises(ModelError, match="for torch modules, got a function"):
+    with pytest.raises(ModelError, match="for torch modules, not for a function"):
         wrap(encode, encode=encode)
-    with pytest.raises(ModelError, match="say also encode="):
+    with pytest.raises(ModelError, match="encode must be a function"):
         wrap(Net("lstm"), embedding="embedding")
     with pytest.raises(ModelError, match="must be a function"):
         wrap(Net("lstm"), encode=IDS)
-    with pytest.raises(ModelError, match="takes texts"):
+    with pytest.raises(ModelError, match="input must be .text.: Net has encode"):
         wrap(Net("lstm"), encode=encode, input="array")
     with pytest.raises(ModelError, match="encode=encode"):
         wrap(Net("lstm"), input="text")
-    with pytest.raises(ModelError, match="choose from 0 to 1"):
+    with pytest.raises(ModelError, match="threshold must be a number from 0 to 1"):
         wrap(Net("lstm"), encode=encode, threshold=2)
 
 

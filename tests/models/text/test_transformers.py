@@ -93,9 +93,7 @@ def test_half_of_a_classifier_and_the_wrong_order_are_refused(model, tokenizer):
         "model, builtin_function_or_method": (model, len),
     }
     for got, thing in wrong.items():
-        with pytest.raises(
-            ModelError, match=rf"classifier: {got}\..*the model first:\neh.wrap\(\(model, tokenizer\)\)"
-        ):
+        with pytest.raises(ModelError, match=rf"model must be both parts.*not {got};.*eh.wrap\(\(model, tokenizer\)\)"):
             wrap(thing)
 
 
@@ -111,7 +109,7 @@ def test_the_table_of_words_is_not_that_of_places(tokenizer):
         assert wrapped.word_gradients(Texts.of(TEXTS[:1]), np.zeros(1, int)).any()
 
 
-def test_a_pipeline_says_the_same(model, tokenizer):
+def test_a_pipeline_gives_the_same_answers(model, tokenizer):
     pipeline = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
     wrapped = wrap(pipeline)
     answers = pipeline(TEXTS)
@@ -192,16 +190,16 @@ def test_long_texts_are_cut_where_the_model_ends(model, tokenizer):
     assert (np.abs(slope).sum(axis=1) > 0).tolist() == [True] * 62 + [False] * 38
 
 
-def test_one_label_is_a_chance_and_several_things_at_once_are_refused(tokenizer):
+def test_one_label_is_a_probability_and_several_at_once_are_refused(tokenizer):
     one = wrap((make(1), tokenizer))
     assert set(one.labels(TEXTS).tolist()) <= {0, 1}
     assert one.scores(TEXTS).shape == (len(TEXTS), 2)
-    for kind, what in (("regression", "a number"), ("multi_label_classification", "3 things at once")):
-        with pytest.raises(ModelError, match=f"decides {what}"):
+    for kind, what in (("regression", "a number"), ("multi_label_classification", "3 labels at once")):
+        with pytest.raises(ModelError, match=f"predicts {what}"):
             wrap((make(3 if kind != "regression" else 1, problem_type=kind), tokenizer))
 
 
-def test_a_tokenizer_that_cannot_pad_is_asked_one_by_one(model):
+def test_a_tokenizer_that_cannot_pad_gets_single_texts(model):
     bare = transformers.BertTokenizerFast(vocab=VOCABULARY)
     bare.pad_token = None
     wrapped = wrap((model, bare))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import ModelError
 from evenhand.models.text.encoding import Encoder
-from evenhand.models.text.vocabulary import single_ids, told
+from evenhand.models.text.vocabulary import single_ids, words_of
 from tests.helpers import optional
 
 torch = optional("torch")
@@ -70,14 +70,14 @@ def test_many_words_are_encoded_in_few_calls():
 
 
 @pytest.mark.parametrize("name", ["words", "vocab", "vocabulary", "word_index", "get_vocab", "get_vocabulary"])
-def test_words_are_told_by_the_encoder_or_its_object(name):
+def test_words_come_from_the_encoder_or_its_object(name):
     encode = Words()
     setattr(encode, name, encode.table if not name.startswith("get_") else lambda: encode.table)
     for thing in (encode, encode.__call__):
-        words, numbers = told(thing)
+        words, numbers = words_of(thing)
         assert dict(zip(words, numbers.tolist(), strict=True)) == encode.table
     assert eh.wrap(net(), encode=encode).words == WORDS
-    assert told(Words()) is None
+    assert words_of(Words()) is None
     assert eh.wrap(net(), encode=Words()).words is None
 
 
@@ -90,13 +90,13 @@ def test_a_shift_of_all_ids_is_found_and_words_with_another_id_are_left_out(firs
     assert np.allclose(model.word_vectors(["bad"]), rows[[first + 2]])
 
 
-def test_an_attribute_that_is_no_vocabulary_is_none():
+def test_an_attribute_with_other_contents_is_not_a_vocabulary():
     encode = Words()
     encode.words = [*WORDS[::-1], *(f"other{n}" for n in range(8))]
     assert eh.wrap(net(), encode=encode).words is None
 
 
-def test_an_unknown_word_is_none_though_its_row_is_told():
+def test_an_unknown_word_is_left_out_even_if_it_has_a_row():
     model = eh.wrap(net(), encode=Words(), words=["pad", "unk", *WORDS])
     assert model.words == WORDS
 
@@ -106,15 +106,15 @@ def test_words_beyond_the_embedding_are_left_out():
 
 
 @pytest.mark.parametrize("words", ["good", 3, [], [None, 1], {}])
-def test_what_are_no_words_is_refused(words):
+def test_wrong_words_are_refused(words):
     with pytest.raises(ModelError, match="words must be the words of the rows"):
         eh.wrap(net(), encode=Words(), words=words)
 
 
 def test_words_of_another_net_are_refused():
-    with pytest.raises(ModelError, match="words has 2 words, and encode gives 0 of them"):
+    with pytest.raises(ModelError, match="words must be.*encode gives 0 of 2 words"):
         eh.wrap(net(), encode=Words(), words=["apple", "pear"]).words  # noqa: B018
-    with pytest.raises(ModelError, match="say also encode="):
+    with pytest.raises(ModelError, match="encode must be a function"):
         eh.wrap(net(), words=WORDS)
     with pytest.raises(ModelError, match="for torch modules"):
         eh.wrap(len, words=WORDS)
@@ -130,7 +130,7 @@ def test_similar_words_are_of_the_whole_vocabulary_and_do_not_depend_on_the_text
     assert "words_of_the_texts_among_which_similar_ones_are" not in run.counts
 
 
-def test_where_nobody_tells_words_the_run_says_so():
+def test_a_run_notes_that_words_are_unknown():
     run = eh.audit(eh.wrap(net(), encode=Words()), eh.TextSpace(TEAMS), "text-random", data=[TEXT, "Bad, loud reds."])
     assert run.counts["words_of_the_texts_among_which_similar_ones_are"] == 3
     assert "only among words of the texts (give words= or similar=): 3" in repr(run)

@@ -25,7 +25,7 @@ class Mirrored:
             rows = people[verdicts.found].rows.copy()
             for column in space.free_columns:
                 rows[:, column] = space.present[column] - 1 - rows[:, column]
-            yield from judge(space.individuals(rows[space.legal(rows)]))
+            yield from judge(space.individuals(rows[space.valid(rows)]))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand._rng import Stream
 from evenhand.errors import DataError, SpaceError
 from evenhand.spaces.base import Bound
-from evenhand.spaces.findings import Findings, array_of, column_of
+from evenhand.spaces.findings import Findings, array_of, decision_column
 from evenhand.spaces.individuals import hashed
 
 
@@ -155,7 +155,7 @@ class Images:
 class Fillings:
     """Families: each image with every filling of its patch."""
 
-    legal = testable = None
+    valid = testable = None
 
     def __init__(self, individuals: Images) -> None:
         self.individuals, self.space = individuals, individuals.space
@@ -214,9 +214,9 @@ class PixelFindings(Findings):
             "counterpart_patch": other[:, first].astype(int),
         }
         for name in ("decision", "counterpart_decision"):
-            columns[name] = column_of(self.decisions(name, at)) if self.count else np.zeros(0)
+            columns[name] = decision_column(self.decisions(name, at)) if self.count else np.zeros(0)
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(one))
-        columns["confirmed"] = self.upheld(at)
+        columns["confirmed"] = self.confirmed_at(at)
         return pd.DataFrame(columns)
 
     def _drawn(self, row: Any) -> str:

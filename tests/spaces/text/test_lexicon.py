@@ -85,20 +85,23 @@ def test_a_dict_of_several():
 
 
 WRONG = [
-    ("religon", "no lexicon 'religon'; did you mean 'religion'?"),
-    (3, "no lexicon 3; there are 'age', "),
-    ({}, "a lexicon is a dict of its name and its terms"),
-    ({"team": []}, "'terms' must be a list with something in it, got \\[\\]"),
-    ({"team": "reds"}, "'terms' must be a list with something in it, got 'reds'"),
+    ("religon", "protected must name a lexicon, got 'religon'; did you mean 'religion'?"),
+    (3, "protected must name a lexicon, got 3; there are 'age', "),
+    ({}, "must have one name and its terms"),
+    ({"team": []}, "'terms' must be a list that is not empty, got \\[\\]"),
+    ({"team": "reds"}, "'terms' must be a list that is not empty, got 'reds'"),
     ({"team": ["reds"]}, "no form has two terms, so nothing can be swapped; add terms"),
     ({"team": ["reds", 3]}, "a line of terms must be a list of at most 1 \\(forms\\), got 3"),
     ({"team": ["reds", ""]}, "the line \\[''\\] has no term; remove it"),
     ({"team": ["reds", "!"]}, "a term must be a text that begins and ends with a word, got '!'"),
     ({"team": ["reds", " blues"]}, "a term must be a text that begins and ends with a word, got ' blues'"),
-    ({"team": ["reds", "Reds"]}, "'Reds' stands for 'reds' and 'Reds'; a form of a term has one identity"),
+    ({"team": ["reds", "Reds"]}, "'Reds' stands for 'reds' and 'Reds'; give a form of a term one identity"),
     ({"team": ["reds", ["blues", "greens"]]}, "a line of terms must be a list of at most 1"),
     ({"team": {"term": ["reds"]}}, "unknown key 'term'; did you mean 'terms'?"),
-    ({"team": {"terms": ["reds", "blues"], "ambiguous": ["greens"]}}, "'ambiguous' names 'greens', which is no term"),
+    (
+        {"team": {"terms": ["reds", "blues"], "ambiguous": ["greens"]}},
+        "'ambiguous' names 'greens', which is not a term",
+    ),
     ({"team": {"terms": ["reds", "blues"], "except": "reds"}}, "'except' must be a list of texts, got 'reds'"),
     ({"team": {"terms": ["reds", "blues"], "except": ["!"]}}, "a phrase of 'except' must have a word, got '!'"),
     ({"team": {"terms": ["reds", "blues"], "capital": "yes"}}, "'capital' must be true or false, got 'yes'"),
@@ -116,14 +119,14 @@ WRONG = [
     ({"team": {"identities": ["m", "m"], "forms": [{"terms": [["he", "she"]]}]}}, "names of identities must differ"),
     ({"team": {"identities": ["a"], "terms": ["a"]}}, "terms belong below \\[\\[forms\\]\\]"),
     ({"team": {"identities": ["a", "b"], "forms": [{"terms": [["x", "y", "z"]]}]}}, "at most 2 \\(identities\\)"),
-    ({"team": {"identities": ["a", "b"], "forms": 3}}, "'forms' must be a list with something in it, got 3"),
-    ({"team": {"identities": ["a", "b"], "forms": [3]}}, "'terms' must be a list with something in it, got None"),
+    ({"team": {"identities": ["a", "b"], "forms": 3}}, "'forms' must be a list that is not empty, got 3"),
+    ({"team": {"identities": ["a", "b"], "forms": [3]}}, "'terms' must be a list that is not empty, got None"),
     ({"team": {"identities": "ab", "forms": [3]}}, "'identities' must be a list of texts, got 'ab'"),
 ]
 
 
 @pytest.mark.parametrize(("given", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_what_is_wrong_is_said(given, message):
+def test_wrong_ids_are_refused(given, message):
     with pytest.raises(SpaceError, match=message) as caught:
         load(given)
     assert len(str(caught.value).splitlines()) <= 3
@@ -152,15 +155,15 @@ def test_files_that_are_wrong(tmp_path, content, message):
         load(path)
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_folders_are_refused(tmp_path):
     (tmp_path / "folder.toml").mkdir()
     with pytest.raises(ConfigError, match="folder.toml: it is a directory"):
         load(tmp_path / "folder.toml")
 
 
-def test_an_unknown_form_is_said():
+def test_unknown_forms_are_refused():
     with pytest.raises(SpaceError, match="the lexicon 'race' has no form 'persons'; did you mean 'person'?"):
-        load("race").form("persons")
+        load("race").terms("persons")
     assert isinstance(load("race"), Lexicon)
 
 

@@ -47,14 +47,14 @@ def test_missing_texts_are_dropped_and_counted() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (None, "needs texts.*data="),
+        (None, "data must be texts.*data="),
         ("The reds won.", "list"),
         (["Nobody."], "none of 1 texts.*team"),
-        ([], "needs texts to start from, got none"),
-        ([None, float("nan")], "needs texts to start from, all 2 are missing"),
+        ([], "data must be texts to start from"),
+        ([None, float("nan")], "data must be texts to start from, and all 2 are missing"),
         (["reds", 3], "text 1 must be a string, got 3"),
         (["reds", b"reds"], "text 1 must be a string"),
-        (5, "got int"),
+        (5, "data must be .*got 5"),
         (pd.DataFrame({"txt": ["reds"]}), "no column 'text'.*'txt'.*column="),
     ],
 )
@@ -72,7 +72,7 @@ def test_data_that_are_none(data: Any, words: str) -> None:
         ({"k": 0}, "k must be"),
         ({"k": True}, "k must be"),
         ({"max_family_size": 1}, "max_family_size must be"),
-        ({"occurrences": "all"}, "occurrences must be one of each, together"),
+        ({"occurrences": "all"}, "occurrences must be one of 'each', 'together'"),
         ({"ambiguous": "no"}, "ambiguous must be one of"),
         ({"avoid_protected": "no"}, "avoid_protected must be True or False, got 'no'"),
         ({"agree": "yes"}, "agree must be True or False"),
@@ -99,7 +99,7 @@ def test_a_space_comes_back_from_its_description() -> None:
     assert team_space() != team_space(k=3)
 
 
-def test_similar_words_come_from_the_model_where_there_are_no_others() -> None:
+def test_similar_words_come_from_the_model_by_default() -> None:
     texts = ["reds ba be", "blues be bi"]
 
     def embed(words: list[str]) -> Any:
@@ -117,7 +117,7 @@ def test_similar_words_come_from_the_model_where_there_are_no_others() -> None:
     assert given.similar.words == ["x", "y"]
 
 
-def test_protected_terms_are_no_similar_words_unless_wished() -> None:
+def test_protected_terms_are_not_similar_words_by_default() -> None:
     vectors = (["Muslim", "reds", "cat", "dog"], np.ones((4, 2)))
     space = eh.TextSpace({"team": ["reds", "blues"]}, vectors)
     assert space.similar.of("dog") == ["cat"]

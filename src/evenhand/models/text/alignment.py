@@ -1,19 +1,18 @@
-"""Which ids of a text stand for which of its words: by encoding words alone, or by where the characters of ids are."""
+"""Which ids of a text belong to which of its words: by encoding words alone, or by the characters of the ids."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import TEXT_IMPORTANCE, ModelError
-from evenhand.models.text.encoding import Encoder, Row, sizes
+from evenhand.models.text.encoding import Encoder, Ints, Row, sizes
 from evenhand.spaces.text.tokens import Texts, ranges
-
-Numbers = npt.NDArray[np.int64]
 
 _CHUNK = re.compile(r"\s*\S+|\s+")
 
@@ -21,9 +20,9 @@ _CHUNK = re.compile(r"\s*\S+|\s+")
 class Alignment(NamedTuple):
     """Texts are made of pieces, which are numbered through; the ids of one piece follow each other."""
 
-    ids: Numbers
+    ids: Ints
     """The piece that each id belongs to, text by text; -1 for padding and the like."""
-    words: Numbers
+    words: Ints
     """The piece that each word belongs to: one of its own, or one that it shares with what is written with it."""
     pieces: int
     """How many there are."""
@@ -32,20 +31,20 @@ class Alignment(NamedTuple):
 class _Cut(NamedTuple):
     """Texts in pieces that can be encoded one by one."""
 
-    pieces: Numbers
+    pieces: Ints
     """The numbers of the pieces in the table of pieces, text by text."""
-    lengths: Numbers
+    lengths: Ints
     """How many pieces each text has."""
-    words: Numbers
+    words: Ints
     """The place of each word among the pieces."""
 
 
 class Pieces:
     """The ids of words, gaps and chunks, each encoded alone once, and texts put together of them.
 
-    Where the ids of a text's pieces, one after the other, are the ids of the text, it is known which id belongs to
-    which piece. That is tried with words and gaps, then with what stands between white space, for encoders that
-    take a word and its comma for one token. Ids that even an empty text has are left out on both sides.
+    Where the ids of a text's pieces, one after the other, are the ids of the text, each id belongs to its piece. That
+    is tried with words and gaps, then with the parts between white space, for encoders that take a word and its comma
+    as one token. Ids that even an empty text has are left out on both sides.
 
     >>> encoder = Encoder(lambda texts: [[len(word) for word in text.split()] for text in texts])
     >>> pieces = Pieces(encoder)
@@ -58,9 +57,12 @@ class Pieces:
         self._encoder = encoder
         self._numbers: dict[str, int] = {}
         self._ids = _Ragged()
-        self._special = _ids(encoder, "")
 
-    def of(self, words: Sequence[str]) -> tuple[Numbers, Numbers]:
+    @cached_property
+    def _special(self) -> Ints:
+        return self._encoder.ids_alone("")
+
+    def of(self, words: Sequence[str]) -> tuple[Ints, Ints]:
         """Return the ids of words, one word after the other, and how many each has."""
         return self._ids.take(np.array([self._number(word) for word in words], dtype=np.int64))
 
@@ -73,7 +75,12 @@ class Pieces:
         again = self._chunks(texts[failed])
         other, still = self._match(again, [rows[i] for i in np.flatnonzero(failed).tolist()])
         if still.any():
-            raise _cannot(texts[np.flatnonzero(failed)[still][:1]].strings()[0])
+            text = texts[np.flatnonzero(failed)[still][:1]].strings()[0]
+            raise ModelError(
+                f"the ids that encode gives for {text!r:.60} are not those of its words one by one, so gradients "
+                "cannot be assigned to words",
+                remedy=("encode word by word, or use ", TEXT_IMPORTANCE),
+            )
         # The new pieces are numbered behind the others.
         ids[np.repeat(failed, sizes(rows))] = np.where(other >= 0, other + len(cut.pieces), -1)
         words = cut.words.copy()
@@ -84,7 +91,7 @@ class Pieces:
         number = self._numbers.get(piece)
         if number is None:
             number = self._numbers[piece] = len(self._numbers)
-            ids = _ids(self._encoder, piece)
+            ids = self._encoder.ids_alone(piece)
             self._ids.append(ids[~np.isin(ids, self._special)])
         return number
 
@@ -103,12 +110,12 @@ class Pieces:
         found = [_CHUNK.findall(string) for string in texts.strings()]
         flat = [chunk for chunks in found for chunk in chunks]
         lengths = np.array([len(chunks) for chunks in found], dtype=np.int64)
-        # Both words and chunks go through the same characters, all texts being one.
+        # Words and chunks cover the same characters, all texts written one after the other.
         ends = np.cumsum([len(chunk) for chunk in flat])
         places = np.searchsorted(ends, _begins(texts), side="right")
         return _Cut(np.array([self._number(chunk) for chunk in flat], dtype=np.int64), lengths, places)
 
-    def _match(self, cut: _Cut, rows: Sequence[Row]) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    def _match(self, cut: _Cut, rows: Sequence[Row]) -> tuple[Ints, npt.NDArray[np.bool_]]:
         """Return the piece of each id, and which texts could not be put together of their pieces."""
         ids = np.concatenate([np.empty(0, dtype=np.int64), *(row.fields[0] for row in rows)])
         text = np.repeat(np.arange(len(rows)), sizes(rows))
@@ -135,13 +142,13 @@ class _Ragged:
     """Arrays of different lengths, one after the other; grows."""
 
     def __init__(self) -> None:
-        self._parts: list[Numbers] = []
+        self._parts: list[Ints] = []
         self._flat, self._lengths = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
 
     def append(self, values: npt.NDArray[np.integer]) -> None:
         self._parts.append(values.astype(np.int64))
 
-    def take(self, which: Numbers) -> tuple[Numbers, Numbers]:
+    def take(self, which: Ints) -> tuple[Ints, Ints]:
         """Return the members of some arrays, and how many each has."""
         if self._parts:
             self._flat = np.concatenate([self._flat, *self._parts])
@@ -152,7 +159,7 @@ class _Ragged:
 
 
 def by_spans(texts: Texts, rows: Sequence[Row]) -> Alignment:
-    """Align by the characters that ids stand for: an id belongs to the word of its last character, else of its first.
+    """Align by the characters of ids: an id belongs to the word of its last character, else of its first.
 
     >>> texts, spans = Texts.of(["to be"]), np.array([[0, 0], [0, 1], [1, 2], [2, 5]])
     >>> by_spans(texts, [Row((np.zeros(4, int),), spans)]).ids.tolist()
@@ -162,7 +169,9 @@ def by_spans(texts: Texts, rows: Sequence[Row]) -> Alignment:
     begins = _begins(texts)
     lengths = texts.vocabulary.column(len, np.int64)
     ends = begins + lengths[texts.words]
-    offsets = np.repeat(_text_begins(texts), sizes(rows))
+    tokens = np.bincount(texts.rows, weights=lengths[texts.words] + lengths[texts.gaps], minlength=len(texts))
+    characters = lengths[texts.leads] + tokens.astype(np.int64)
+    offsets = np.repeat(np.cumsum(characters) - characters, sizes(rows))
     ids = np.full(len(spans), -1)
     for place in (spans[:, 0], spans[:, 1] - 1):
         character = offsets + place
@@ -173,37 +182,11 @@ def by_spans(texts: Texts, rows: Sequence[Row]) -> Alignment:
     return Alignment(ids, np.arange(len(texts.words)), len(texts.words))
 
 
-def _text_begins(texts: Texts) -> Numbers:
-    """Return the place of the first character of each text, all texts written one after the other."""
-    lengths = texts.vocabulary.column(len, np.int64)
-    tokens = lengths[texts.words] + lengths[texts.gaps]
-    characters = lengths[texts.leads] + np.bincount(texts.rows, weights=tokens, minlength=len(texts)).astype(np.int64)
-    out: Numbers = np.cumsum(characters) - characters
-    return out
-
-
-def _begins(texts: Texts) -> Numbers:
+def _begins(texts: Texts) -> Ints:
     """Return the place of the first character of each word, all texts written one after the other."""
     lengths = texts.vocabulary.column(len, np.int64)
     tokens = lengths[texts.words] + lengths[texts.gaps]
     before = np.cumsum(tokens) - tokens
     leads = np.cumsum(lengths[texts.leads])
-    out: Numbers = before + leads[texts.rows]
+    out: Ints = before + leads[texts.rows]
     return out
-
-
-def _ids(encoder: Encoder, piece: str) -> Numbers:
-    """Return the ids of a piece of text; none where the encoder does not take it, as many do not take spaces alone."""
-    try:
-        ids: Numbers = encoder.rows([piece])[0].fields[0]
-        return ids
-    except Exception:  # each in its own way
-        return np.empty(0, dtype=np.int64)
-
-
-def _cannot(text: str) -> ModelError:
-    return ModelError(
-        f"the ids that encode gives for {text!r:.60} are not those of its words one by one, so gradients cannot be "
-        "assigned to words",
-        remedy=("encode word by word, or use ", TEXT_IMPORTANCE),
-    )

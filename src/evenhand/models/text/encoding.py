@@ -1,4 +1,4 @@
-"""Texts as ids: what ``encode`` makes of each text alone, and batches of these that are answered as if alone."""
+"""Texts as ids: each encoded as if alone, and batches of these that do not change predictions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy.typing as npt
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.models.base import Array
 
-Positions = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int64]
 
 KEPT = 2**22
-"""Ids of texts that are remembered, since a text is often asked for its scores and then for its gradients."""
+"""Ids of texts that are remembered, since a text often needs scores first and then gradients."""
 TOGETHER = 1024
 """Texts that are encoded at once."""
 FEW = 32
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     """Where the characters of each id begin and end, where that is known."""
 
 
-def sizes(rows: Sequence[Row]) -> Positions:
+def sizes(rows: Sequence[Row]) -> Ints:
     """Return how many ids each text has."""
     return np.array([len(row.fields[0]) for row in rows], dtype=np.int64)
 
@@ -43,15 +43,15 @@ class Padding(NamedTuple):
 
     left: bool
     values: tuple[Any, ...]
-    """What each field is filled up with."""
+    """What each field is padded with."""
 
 
 class Encoder:
-    """Calls the user's ``encode``, and remembers what it said of each text alone.
+    """Calls the user's ``encode``, and remembers the ids of each text alone.
 
-    Alone a text is not padded, or padded in the one way that its encoder has. So what it becomes cannot depend on the
-    texts beside it. Where the padding is known, and the net ignores it, many texts are encoded at once and the padding
-    is taken off again; of each such batch one text is also encoded alone, and where that differs, all are.
+    Alone a text is not padded, or padded in the one way that its encoder has, so its ids cannot depend on the other
+    texts. Where the padding is known, and the net ignores it, many texts are encoded at once and the padding is removed
+    again; of each such batch one text is also encoded alone, and where that differs, all are.
 
     >>> encoder = Encoder(lambda texts: [[len(word) for word in text.split()] for text in texts])
     >>> encoder.rows(["to be or not"])[0].fields
@@ -70,15 +70,23 @@ class Encoder:
         """Encode texts, each as if it were alone; with a padding that the net ignores, many at once."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self._rows]
         encoded = self._alone(fresh) if padding is None or self._uneven else self._together(fresh, padding)
-        # Those at hand could be dropped to make room, so what is asked now is kept apart.
         new = dict(zip(fresh, encoded, strict=True))
         rows = [new[text] if text in new else self._rows[text] for text in texts]
-        self._kept += sum(len(row.fields[0]) for row in new.values())
+        added = sum(len(row.fields[0]) for row in encoded)
+        self._kept += added
         if self._kept > KEPT:
-            self._rows, self._kept = {}, sum(len(row.fields[0]) for row in new.values())
+            self._rows, self._kept = {}, added
         if self._kept <= KEPT:
             self._rows.update(new)
         return rows
+
+    def ids_alone(self, text: str) -> Ints:
+        """Return the ids of a text; none where the encoder refuses it, as many refuse spaces alone."""
+        try:
+            ids: Ints = self.rows([text])[0].fields[0]
+            return ids
+        except Exception:  # each in its own way
+            return np.empty(0, dtype=np.int64)
 
     def _alone(self, texts: list[str]) -> list[Row]:
         return [Row(tuple(field[0] for field in self.fields([text]))) for text in texts]
@@ -87,13 +95,13 @@ class Encoder:
         """Encode many texts at once, or each alone where that fails."""
         try:
             rows = self._in_batches(texts, padding)
-        except Exception:  # Whatever it is, it comes again alone if it has to do with a text.
+        except Exception:  # Whatever it is, it is raised again for the text alone if a text causes it.
             rows = None
         self._uneven = rows is None
         return self._alone(texts) if rows is None else rows
 
     def _in_batches(self, texts: list[str], padding: Padding) -> list[Row] | None:
-        """Encode texts of about equal length at once, and take the padding off; None where that changes a text."""
+        """Encode texts of about equal length at once, and remove the padding; None where that changes a text."""
         out: list[Row] = [Row(())] * len(texts)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for begin in range(0, len(order), TOGETHER):
@@ -120,32 +128,36 @@ class Encoder:
         ids = fields[0] if fields else np.empty(0)
         if ids.ndim != 2 or ids.dtype.kind not in "iu" or len(ids) != len(texts):
             raise ModelError(
-                f"encode gave {ids.dtype} values of shape {ids.shape} for {len(texts)} texts; token ids are needed:\n"
-                "whole numbers of shape (texts, length), alone or first in a tuple with lengths or a mask."
+                "must return token ids, integers of shape (texts, length), alone or first in a tuple with lengths or a "
+                f"mask, not {ids.dtype} values of shape {ids.shape} for {len(texts)} texts",
+                parameter="encode",
             )
         for field in fields[1:]:
             if field.shape not in ((len(ids),), ids.shape):
                 raise ModelError(
-                    f"encode gave ids of shape {ids.shape} and, with them, values of shape {field.shape}.\n"
-                    "One value for each text is allowed, or one for each id."
+                    "must return one value for each text beside the ids, or one for each id, not values of shape "
+                    f"{field.shape} beside ids of shape {ids.shape}",
+                    parameter="encode",
                 )
         if not ids.shape[1]:
             raise ModelError(
-                f"encode gave no ids for {texts[0]!r:.60}. Give an empty text one id, such as the unknown word's."
+                f"must return at least one id for {texts[0]!r:.60}",
+                parameter="encode",
+                remedy="give an empty text one id, such as the unknown word's",
             )
         return ids.astype(np.int64, copy=False), *fields[1:]
 
     def padding(self, texts: list[str]) -> Padding | None:
-        """Find out how ``encode`` fills up the first texts beside the last one; None where it does not or cannot."""
+        """Find out how ``encode`` pads the first texts beside the last one; None where it does not or cannot."""
         try:
             together, alone = self.fields(texts), self.rows(texts)
         except EvenhandError:
             return None
-        except Exception:  # Whatever a user's function raises; one that cannot pad is asked about single texts only.
+        except Exception:  # Whatever a user's function raises; one that cannot pad is called with single texts only.
             return None
         found: set[Padding] = set()
         for number, row in enumerate(alone[:-1]):
-            way = _filled([field[number] for field in together], row)
+            way = _padding_of([field[number] for field in together], row)
             if way is None:
                 return None
             found.add(way)
@@ -159,17 +171,18 @@ def _array(values: Any) -> Array:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise ModelError("encode gave rows of different lengths. Pad them to one length.") from error
+        problem = "must return rows of one length"
+        raise ModelError(problem, parameter="encode", remedy="pad them") from error
 
 
-def _unpadded(fields: tuple[Array, ...], padding: Padding) -> Positions:
+def _unpadded(fields: tuple[Array, ...], padding: Padding) -> Ints:
     """Return how many ids each text of a batch has without padding; 0 where that is not certain."""
     filler = np.ones(fields[0].shape, dtype=bool)
     for field, value in zip(fields, padding.values, strict=True):
         if field.ndim == 2:
             filler &= field == value
     real = ~filler if padding.left else ~filler[:, ::-1]
-    lengths: Positions = np.where(real.any(axis=1), real.shape[1] - real.argmax(axis=1), 0)
+    lengths: Ints = np.where(real.any(axis=1), real.shape[1] - real.argmax(axis=1), 0)
     for field in fields:
         if field.ndim == 1:
             # A length, if it is one, must be that of what is left.
@@ -177,7 +190,7 @@ def _unpadded(fields: tuple[Array, ...], padding: Padding) -> Positions:
     return lengths
 
 
-def _cut(fields: tuple[Array, ...], lengths: Positions, left: bool) -> list[Row]:
+def _cut(fields: tuple[Array, ...], lengths: Ints, left: bool) -> list[Row]:
     """Make rows of a batch, each of so many ids."""
     width = fields[0].shape[1]
     parts = [slice(width - length, None) if left else slice(length) for length in lengths.tolist()]
@@ -188,26 +201,23 @@ def _cut(fields: tuple[Array, ...], lengths: Positions, left: bool) -> list[Row]
     return [Row(row) for row in zip(*columns, strict=True)]
 
 
-def _filled(padded: Sequence[Array], row: Row) -> Padding | None:
-    """Compare a text in a batch with the same text alone: on which side it was filled up, and with what."""
+def _padding_of(padded: Sequence[Array], row: Row) -> Padding | None:
+    """Compare a text in a batch with the same text alone: on which side it was padded, and with what."""
     extra = len(padded[0]) - len(row.fields[0])
     if extra <= 0:
         return None
     for left in (False, True):
         kept, added = (slice(extra, None), slice(extra)) if left else (slice(-extra), slice(-extra, None))
-        values = []
+        same, values = True, []
         for field, own in zip(padded, row.fields, strict=True):
             if own.ndim == 0:
-                same, fill = field == own, own
+                same &= bool(field == own)
+                values.append(0)
             else:
-                same, fill = (
-                    np.array_equal(field[kept], own) and (field[added] == field[added][0]).all(),
-                    field[added][0],
-                )
-            if not same:
-                break
-            values.append(fill.item() if own.ndim else 0)
-        else:
+                fill = field[added][0]
+                same &= np.array_equal(field[kept], own) and bool((field[added] == fill).all())
+                values.append(fill.item())
+        if same:
             return Padding(left, tuple(values))
     return None
 
@@ -216,11 +226,11 @@ def _filled(padded: Sequence[Array], row: Row) -> Padding | None:
 class Batch:
     """Texts of one width."""
 
-    which: Positions
-    """Their numbers in the list that was asked about."""
+    which: Ints
+    """Their positions in the list of texts."""
     fields: tuple[Array, ...]
-    cells: tuple[Positions, Positions]
-    """Rows and columns of the ids that are no padding, text by text."""
+    cells: tuple[Ints, Ints]
+    """Rows and columns of the ids that are not padding, text by text."""
 
     def __len__(self) -> int:
         return len(self.which)
@@ -254,11 +264,11 @@ def batches(rows: Sequence[Row], padding: Padding | None, most: int) -> Iterator
             like = max(like, begin + FEW)
         end = min(like, begin + max(1, most // widest), len(order))
         which = order[begin:end]
-        yield _filled_up([rows[i] for i in which.tolist()], which, widths[which], padding)
+        yield _padded([rows[i] for i in which.tolist()], which, widths[which], padding)
         begin = end
 
 
-def _filled_up(rows: list[Row], which: Positions, widths: Positions, padding: Padding | None) -> Batch:
+def _padded(rows: list[Row], which: Ints, widths: Ints, padding: Padding | None) -> Batch:
     width, total = int(widths[0]), int(widths.sum())
     at = np.repeat(np.arange(len(rows)), widths)
     column = np.arange(total) - np.repeat(np.cumsum(widths) - widths, widths)

@@ -4,155 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from evenhand.errors import FLIP, FOR_TEXTS, TEXT_IMPORTANCE, TEXT_RANDOM, ModelError
-from evenhand.models.base import Array, Floats, Input, Model, Rows, some
-from evenhand.models.outputs import Kind, slopes
+from evenhand.errors import FOR_TEXTS, TEXT_IMPORTANCE, TEXT_RANDOM, ModelError
+from evenhand.models.base import Array, Codes, Floats, Input, Model, some
+from evenhand.models.outputs import Kind
 from evenhand.models.text.alignment import Alignment, Pieces
-from evenhand.models.text.encoding import Batch, Encoder, Padding, Row, batches, sizes
-from evenhand.models.text.vocabulary import check, known, single_ids, told
-from evenhand.models.torch import LOOKED_AT, Evaluation, TorchModel, as_floats, in_numpy
+from evenhand.models.text.encoding import Batch, Encoder, Ints, Padding, Row, batches, sizes
+from evenhand.models.text.vocabulary import Words, check_words, known, single_ids, words_of
+from evenhand.models.torch import LOOKED_AT, Evaluation, TorchModel, as_answer, as_floats, in_numpy, loss_slopes
 from evenhand.spaces.text.tokens import Texts, ranges
-
-
-def find_embeddings(module: Any, wanted: str | None, name: str) -> list[Any]:
-    """Return the embedding layer that is named, or that a Hugging Face model names; else all, that for most ids first.
-
-    >>> import torch
-    >>> net = torch.nn.ModuleDict({"places": torch.nn.Embedding(8, 2), "words": torch.nn.Embedding(100, 2)})
-    >>> [layer.num_embeddings for layer in find_embeddings(net, None, "net")]
-    [100, 8]
-    """
-    from torch import nn
-
-    found = {path: part for path, part in module.named_modules() if isinstance(part, nn.Embedding)}
-    if wanted is None:
-        own = _named_by(module)
-        if isinstance(own, nn.Embedding):
-            return [own]
-        return sorted(found.values(), key=lambda layer: -layer.num_embeddings)
-    if wanted not in found:
-        have = f"Its nn.Embedding layers: {some(list(found))}." if found else "It has no nn.Embedding layer at all."
-        raise ModelError(f"embedding={wanted!r}: {name} has no embedding layer of this name. {have}")
-    return [found[wanted]]
-
-
-def _named_by(module: Any) -> Any:
-    """Ask a model in the manner of Hugging Face for the layer of its words; None where it does not say."""
-    try:
-        return module.get_input_embeddings()
-    except (AttributeError, NotImplementedError):
-        return None
-
-
-@contextmanager
-def watched(embeddings: Sequence[Any]) -> Iterator[list[list[Any]]]:
-    """For a while, note the ids that each layer is given."""
-    seen: list[list[Any]] = [[] for _ in embeddings]
-
-    def noting(ids: list[Any]) -> Callable[[Any, Any], None]:
-        return lambda given, _: ids.append(given)
-
-    with ExitStack() as stack:
-        for layer, ids in zip(embeddings, seen, strict=True):
-            stack.enter_context(replaced(layer, noting(ids)))
-        yield seen
-
-
-def given(seen: Sequence[Any], ids: Any) -> bool:
-    """Tell whether a layer was given the ids of a batch, of shape (texts, length), as they are, turned round or cut."""
-    plain = [one for one in seen if one.ndim == 2]
-    return any(_same(one, ids) or _same(one, ids.T) or _same(one, ids[:, : one.shape[1]]) for one in plain)
-
-
-@contextmanager
-def replaced(embedding: Any, change: Callable[[Any, Any], Any]) -> Iterator[None]:
-    """For a while, let the layer put out what ``change`` makes of its ids and its own output."""
-
-    def hook(_: Any, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
-        return change(args[0] if args else named["input"], output)
-
-    handle = embedding.register_forward_hook(hook, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-def noise(real: Any, loudness: float) -> Callable[[Any, Any], Any]:
-    """Replace what the layer puts out for padding by noise; ``real`` marks the ids of a batch that are none."""
-    import torch
-
-    def change(ids: Any, output: Any) -> Any:
-        mask = real if ids.shape == real.shape else real.T
-        values = torch.randn(output.shape, generator=torch.Generator().manual_seed(0))
-        scale = loudness * output.detach().float().std().clamp_min(0.1)
-        return torch.where(mask.unsqueeze(-1), output, (scale * values.to(output.device)).to(output.dtype))
-
-    return change
-
-
-class Leaves:
-    """Makes the layer's output the place where gradients end.
-
-    The layer may be called several times, and with the ids turned round or cut off; their gradients come back in the
-    shape of the batch.
-    """
-
-    def __init__(self) -> None:
-        self.ids: list[Any] = []
-        self.outputs: list[Any] = []
-
-    def __call__(self, ids: Any, output: Any) -> Any:
-        """Put the layer's output where gradients can be asked for."""
-        leaf = output.detach().requires_grad_()
-        self.ids.append(ids)
-        self.outputs.append(leaf)
-        # A module may change it in place; autograd would not let it change the leaf.
-        return leaf.clone()
-
-    def gathered(self, slopes: list[Any], ids: Any, name: str) -> Any:
-        """Add the slopes up by the ids of the batch, of shape (texts, length): one vector for each."""
-        total = 0
-        for seen, slope in zip(self.ids, slopes, strict=True):
-            if slope is None:
-                continue
-            if _same(seen, ids):
-                total = total + slope
-            elif _same(seen, ids.T):
-                total = total + slope.transpose(0, 1)
-            elif _same(seen, ids[:, : seen.shape[-1]]):
-                total = total + _longer(slope, ids.shape[1])
-            else:
-                raise ModelError(
-                    f"{name} gives its embedding layer other ids than encode made, of shape {tuple(seen.shape)}, so "
-                    "gradients cannot be assigned to words",
-                    remedy=("use ", TEXT_IMPORTANCE),
-                )
-        return total
-
-
-def _longer(slope: Any, length: int) -> Any:
-    from torch.nn.functional import pad
-
-    return pad(slope, (0, 0, 0, length - slope.shape[1]))
-
-
-def _same(seen: Any, ids: Any) -> bool:
-    return seen.shape == ids.shape and bool((seen == ids).all())
-
 
 CELLS = 2**21
 """Numbers that the embedding layer makes for one batch."""
 LOUD = 10.0
 """Noise in the place of padding, in standard deviations of the words' vectors."""
 FITTING = 0.1
-"""The share of the words that an encoder tells which must be the words of their rows."""
+"""The share of an encoder's words that must be the words of their rows."""
 ROUNDING = 256
 """Units of the last place by which a batch may change an answer."""
 
@@ -161,79 +32,59 @@ class TextModule(TorchModel):
     """A torch module that takes token ids, as ``encode`` makes them of texts.
 
     A text gets the answer that the module gives to it alone. Texts of different lengths are put into one batch only
-    where the module was seen to ignore padding: what it says of a text must not depend on the texts beside it. Other
-    modules get texts of equal length together.
+    where the module was seen to ignore padding: the prediction of a text must not depend on the other texts in the
+    batch. Other modules get texts of equal length together.
 
-    What the module returns is told apart as for `TorchModel`; of an object with ``logits`` these are taken.
+    The kind of output is recognised as for `TorchModel`; of an object with ``logits`` these are used.
 
     Parameters
     ----------
     module
         Takes ids of shape (texts, length) and what else ``encode`` returns.
     encode
-        Makes of a list of strings their ids, of shape (texts, length): a tensor, an array or lists; a tuple of
+        Turns a list of strings into ids of shape (texts, length): a tensor, an array or lists; a tuple of
         these and lengths or a mask; or a mapping of the module's arguments, with the ids as ``input_ids`` or first.
     embedding
-        The name of the embedding layer; by default the one ``nn.Embedding``, or the one that is seen to be given the
-        ids of ``encode``.
+        The name of the embedding layer; by default the one ``nn.Embedding``, or the one that is given the ids of
+        ``encode``.
     words
         The words of the rows of the embedding, in order, None where a row is no word; or a mapping from words to rows.
-        By default those that ``encode`` tells. Words that ``encode`` gives another id are left out.
-
-    Examples
-    --------
-    >>> import torch
-    >>> words = {"good": 0, "bad": 1, "a": 2, "day": 3}
-    >>> net = torch.nn.Sequential(torch.nn.Embedding(4, 1), torch.nn.Flatten(), torch.nn.LazyLinear(1))
-    >>> def encode(texts):
-    ...     return [[words[word] for word in text.split()] for text in texts]
-    >>> with torch.no_grad():
-    ...     _ = net(torch.tensor(encode(["a good day"])))
-    ...     _ = net[0].weight.copy_(torch.tensor([[1.0], [-1.0], [0.0], [0.0]]))
-    ...     _ = net[2].weight.fill_(2.0), net[2].bias.fill_(0.0)
-    >>> model = TextModule(net, encode)
-    >>> model.labels(["a good day", "a bad day"]).tolist()
-    [1, 0]
-    >>> model.word_gradients(Texts.of(["a good day"]), np.array([1])).round(3).tolist()
-    [[-0.238], [-0.238], [-0.238]]
+        By default those of ``encode``. Words that ``encode`` gives another id are left out.
     """
 
     input: Input = "text"
+    _on_labels = TEXT_RANDOM
 
     def __init__(
-        self,
-        module: Any,
-        encode: Callable[[list[str]], Any] | Encoder,
-        embedding: str | None = None,
-        words: Any = None,
+        self, module: Any, encode: Callable[[list[str]], Any] | Encoder, embedding: str | None = None, words: Any = None
     ) -> None:
         super().__init__(module)
         self._chain = None
         self._encoder = encode if isinstance(encode, Encoder) else Encoder(encode)
+        self._pieces = Pieces(self._encoder)
         self._embeddings = find_embeddings(module, embedding, self.name)
         self._embedding = self._embeddings[0] if self._embeddings else None
         self.has_words = self._embedding is not None
         self.gradient_source = "autograd" if self.has_words else None
         self._padding: Padding | None = None
         self._probed = False
-        self._pieces: Pieces | None = None
         self.given_words = words
-        self._given = None if words is None else check(words, self.name)
+        self._given = None if words is None else check_words(words)
 
     @property
     def encode(self) -> Callable[[list[str]], Any]:
-        """What makes ids of texts, as it was given."""
+        """The function that makes ids of texts, as it was given."""
         return self._encoder.encode
 
     @cached_property
     def words(self) -> list[str] | None:  # type: ignore[override]
-        """The words that the module knows and ``encode`` gives one id; None where nobody tells."""
+        """The words that the module knows and ``encode`` gives one id; None where they are unknown."""
         return list(self._known) or None
 
     @cached_property
     def _known(self) -> dict[str, int]:
-        """The row of each word; verified when first asked, for that encodes them all."""
-        listed = self._given or self._told()
+        """The row of each word; verified on first use, since that encodes them all."""
+        listed = self._given or self._listed()
         if self._embedding is None or listed is None:
             return {}
         self._settle(listed[0])
@@ -241,20 +92,22 @@ class TextModule(TorchModel):
         found = {word: row for word, row in found.items() if row < self._embedding.num_embeddings}
         if self._given and len(found) < 2:
             raise ModelError(
-                f"words has {len(listed[0]):,} words, and encode gives {len(found)} of them the id of its row.\n"
-                "Give the words of the rows of the embedding, in order, None where a row is no word."
+                f"must be the words of the rows of the embedding: encode gives {len(found)} of {len(listed[0]):,} "
+                "words the id of its row",
+                parameter="words",
+                remedy="give them in order, None where a row is no word",
             )
-        # An attribute that happens to have one of the names is no vocabulary: few of its words fit.
+        # An attribute may have one of the names and be no vocabulary: then few of its words fit.
         return found if self._given or len(found) > FITTING * len(listed[0]) else {}
 
-    def _told(self) -> tuple[list[str], npt.NDArray[np.int64]] | None:
-        return told(self.encode)
+    def _listed(self) -> Words | None:
+        return words_of(self.encode)
 
-    def _single_ids(self, words: list[str]) -> npt.NDArray[np.int64]:
+    def _single_ids(self, words: list[str]) -> Ints:
         return single_ids(self._encoder, words)
 
     def word_vectors(self, words: Sequence[str]) -> Floats:
-        """Return the rows of the embedding matrix; of a word with several ids their mean, of one with none zeros."""
+        """Return the rows of the embedding matrix; the mean for a word with several ids, zeros for one with none."""
         if self._embedding is None:
             return super().word_vectors(words)
         self._settle(words)
@@ -268,14 +121,12 @@ class TextModule(TorchModel):
         np.add.at(sums, np.repeat(np.arange(len(words)), lengths), as_floats(self._embedding.weight[ids]))
         return sums / np.maximum(lengths, 1)[:, np.newaxis]
 
-    def word_gradients(self, texts: Texts, classes: npt.NDArray[np.int64]) -> Floats:
-        """Differentiate by what the embedding layer puts out for each word; for several ids of a word, their sum."""
+    def word_gradients(self, texts: Texts, classes: Codes) -> Floats:
+        """Differentiate by the output of the embedding layer for each word; for several ids of a word, their sum."""
         if self._embedding is None:
             return super().word_gradients(texts, classes)
         strings = texts.strings()
-        kind = self._kind or (self._recognise(strings) if strings else "logits")
-        if kind == "labels":
-            raise self._only_labels()
+        kind = self._scored(strings)
         padding = self._look(strings)
         rows = self._encoder.rows(strings, padding)
         alignment = self._align(texts, rows)
@@ -294,16 +145,16 @@ class TextModule(TorchModel):
                 out[words[place >= 0]] = sums[place[place >= 0]]
         return out
 
-    def gradients(self, X: Rows, classes: npt.NDArray[np.int64]) -> Floats:
+    def gradients(self, X: Any, classes: Codes) -> Floats:
         """Refuse: a text has gradients by its words, not by columns."""
         return Model.gradients(self, X, classes)
 
     def check(self) -> None:
-        """Refuse rows of a table, and a threshold that no probability can be on either side of."""
+        """Refuse rows of a table, and a threshold that cannot be a probability."""
         Model.check(self)
         if self.input != "text":
-            raise ModelError(f'{self.name} takes texts, for it has encode=. Leave out input="{self.input}".')
-        self._check_threshold()
+            raise self._wrong_input('must be "text": {} has encode')
+        self._check_probability()
 
     @property
     def _most(self) -> int:
@@ -313,12 +164,11 @@ class TextModule(TorchModel):
         import torch
 
         parts: list[Array] = []
-        which: list[npt.NDArray[np.int64]] = []
+        which: list[Ints] = []
         with Evaluation(self._parts()), torch.inference_mode():
             padding = self._look(X)
             for batch in batches(self._encoder.rows(X, padding), padding, self._most):
-                output = self._output(batch)
-                parts.append(as_floats(output) if output.is_floating_point() else output.cpu().numpy())
+                parts.append(as_answer(self._output(batch)))
                 which.append(batch.which)
         if not parts:
             return np.empty(0)
@@ -327,30 +177,21 @@ class TextModule(TorchModel):
         return answers
 
     def _recognise(self, X: Any) -> Kind:
-        # Of no texts it cannot be told, and need not be.
         return super()._recognise(X) if X else "logits"
 
-    def _traced(self, X: Any) -> Any:
-        import torch
+    def _rows(self, X: Any) -> Batch:
+        return next(batches(self._encoder.rows(X), self._look(X), self._most))
 
-        batch = next(batches(self._encoder.rows(X), self._look(X), self._most))
-        try:
-            with torch.inference_mode(False), torch.enable_grad():
-                return self._with(Leaves(), batch)
-        except ModelError:
-            raise
-        except Exception:
-            # Code that leaves torch on the way works only without gradients. Other errors come again here.
-            with torch.inference_mode():
-                return self._output(batch, plain=True)
+    def _tracked(self, rows: Batch) -> Any:
+        return self._with(Leaves(), rows)
 
-    def _differentiate(self, batch: Batch, classes: npt.NDArray[np.int64], kind: Kind) -> Array:
-        """Return the slope of each text's loss by the vectors that its ids became."""
+    def _differentiate(self, batch: Batch, classes: Codes, kind: Kind) -> Array:
+        """Return the slope of each text's loss by the vectors of its ids."""
         import torch
 
         ids = batch.fields[0]
         if len(ids) > 1 and ids.shape == ids.T.shape and (ids == ids.T).all():
-            # Whether the module turns such ids round could not be seen.
+            # Whether the module transposes such ids could not be seen.
             parts = [(batch.part(half), classes[half]) for half in (slice(1), slice(1, None))]
             return np.concatenate([self._differentiate(half, own, kind) for half, own in parts])
         leaves = Leaves()
@@ -358,12 +199,11 @@ class TextModule(TorchModel):
         with torch.inference_mode(False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             output = self._with(leaves, batch)
             if not leaves.outputs or not output.requires_grad:
-                raise self._not_differentiable()
-            least = torch.finfo(output.dtype).tiny
-            seed = torch.from_numpy(slopes(as_floats(output), classes, kind, least)).to(output.device, output.dtype)
+                raise self._not_differentiable("embedding layer", FOR_TEXTS)
+            seed = loss_slopes(output, classes, kind)
             found = torch.autograd.grad(output, leaves.outputs, seed, allow_unused=True)
         if all(slope is None for slope in found):
-            raise self._not_differentiable()
+            raise self._not_differentiable("embedding layer", FOR_TEXTS)
         total = leaves.gathered(list(found), torch.from_numpy(ids).to(output.device), self.name)
         return in_numpy(total)
 
@@ -375,7 +215,7 @@ class TextModule(TorchModel):
             return self._output(batch, plain=True)
 
     def _look(self, texts: Sequence[str]) -> Padding | None:
-        """See, when first asked, whether texts of different lengths may be put together, and how."""
+        """Find out on first use whether texts of different lengths may be put together, and how."""
         if self._probed or not texts:
             return self._padding
         self._settle(texts)
@@ -389,42 +229,41 @@ class TextModule(TorchModel):
         return self._padding
 
     def _settle(self, texts: Sequence[str]) -> None:
-        """See which of several embedding layers is the words': the one that is given their ids, not their places."""
+        """Find out which of several embedding layers is that of the words: the one that is given their ids."""
         import torch
 
         word = next((word for text in texts[:LOOKED_AT] for word in text.split()), None)
         if len(self._embeddings) < 2 or word is None:
             return
-        # One word twice has the same id at two places; a text has other ids than the kinds or parts of it.
+        # One word twice has the same id at two places; a text has other ids than the types or parts of it.
         rows = self._encoder.rows([f"{word} {word}", max(texts[:LOOKED_AT], key=len)])
         left = list(self._embeddings)
         with Evaluation(self._parts()), torch.inference_mode():
             for batch in (one for row in rows for one in batches([row], None, 1)):
-                with watched(left) as seen:
-                    try:
+                seen: dict[Any, list[Any]] = {layer: [] for layer in left}
+                try:
+                    with ExitStack() as stack:
+                        for layer in left:
+                            stack.enter_context(replaced(layer, partial(_note, seen[layer])))
                         output = self._output(batch, plain=True)
-                    except Exception:  # Anything; it comes again when the module is asked, and is said.
-                        return
+                except Exception:  # Anything; it is raised again when the module is called.
+                    return
                 ids = torch.from_numpy(batch.fields[0]).to(output.device)
-                left = [layer for layer, own in zip(left, seen, strict=True) if given(own, ids)]
+                left = [layer for layer in left if any(_layout(own, ids) for own in seen[layer])]
         if left:
             self._embeddings, self._embedding = left[:1], left[0]
 
-    def _outside(self, ids: npt.NDArray[np.int64]) -> ModelError | None:
-        """Say which id has no vector."""
-        if self._embedding is None:
-            return None
-        rows = self._embedding.num_embeddings
-        wrong = ids[(ids < 0) | (ids >= rows)]
+    def _outside(self, ids: Ints) -> ModelError | None:
+        """Return the error for an id that has no vector."""
+        rows = None if self._embedding is None else self._embedding.num_embeddings
+        wrong = ids[:0] if rows is None else ids[(ids < 0) | (ids >= rows)]
         if not wrong.size:
             return None
-        return ModelError(
-            f"encode gave the id {wrong[0]}, but the embedding layer of {self.name} has only "
-            f"{rows} rows.\nUse the vocabulary that the module was trained with."
-        )
+        problem = f"encode gave the id {wrong[0]}, but the embedding layer of {self.name} has only {rows} rows"
+        return ModelError(problem, remedy="use the vocabulary that the module was trained with")
 
     def _ignores(self, padding: Padding, texts: list[str]) -> bool:
-        """Tell whether texts get the same answers alone, padded, and with noise in the place of the padding."""
+        """Whether texts get the same answers alone, padded, and with noise in the place of the padding."""
         import torch
 
         rows = self._encoder.rows(texts)
@@ -437,29 +276,23 @@ class TextModule(TorchModel):
                 if not alone.is_floating_point():
                     return False
                 padded = self._output(batch), self._with(noise(real.to(alone.device), LOUD), batch)
-        except Exception:  # Anything; what is wrong with the module itself is found again, and said.
+        except Exception:  # Anything; what is wrong with the module itself is raised again.
             return False
         eps = torch.finfo(alone.dtype).eps
         return all(torch.allclose(alone, other, rtol=ROUNDING * eps, atol=ROUNDING * eps) for other in padded)
 
     def _align(self, texts: Texts, rows: Sequence[Row]) -> Alignment:
-        return self._table.align(texts, rows)
+        return self._pieces.align(texts, rows)
 
-    def _ids_of(self, words: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _ids_of(self, words: Sequence[str]) -> tuple[Ints, Ints]:
         """Return the ids of words, one word after the other, and how many each has."""
-        return self._table.of(words)
-
-    @property
-    def _table(self) -> Pieces:
-        if self._pieces is None:
-            self._pieces = Pieces(self._encoder)
-        return self._pieces
+        return self._pieces.of(words)
 
     def _call(self, module: Any, rows: Batch) -> Any:
         import torch
 
         device = "cpu" if self._weight is None else self._weight.device
-        # Lengths stay where they are: packing wants them there.
+        # Lengths stay on the CPU: packing needs them there.
         tensors = [torch.from_numpy(f).to(device) if f.ndim == 2 else torch.from_numpy(f) for f in rows.fields]
         keys = self._encoder.keys
         try:
@@ -471,24 +304,116 @@ class TextModule(TorchModel):
             raise
         return getattr(output, "logits", output)
 
-    def _only_labels(self) -> ModelError:
-        return ModelError(
-            f"{self.name} returns labels: it has no scores and no gradients",
-            remedy=("use ", FLIP, " and ", TEXT_RANDOM, ", or wrap a network that returns the logits"),
-        )
 
-    def _not_differentiable(self) -> ModelError:
-        return ModelError(
-            f"the output of {self.name} does not depend on its embedding layer in a way that can be differentiated",
-            remedy=FOR_TEXTS,
-        )
+def find_embeddings(module: Any, wanted: str | None, name: str) -> list[Any]:
+    """Return the wanted embedding layer, or that of a Hugging Face model; else all, the largest first.
 
-    def _explain(self, error: RuntimeError, rows: Any) -> None:
-        """Leave the error as it is: ids have no columns that could be too few."""
+    >>> import torch
+    >>> net = torch.nn.ModuleDict({"places": torch.nn.Embedding(8, 2), "words": torch.nn.Embedding(100, 2)})
+    >>> [layer.num_embeddings for layer in find_embeddings(net, None, "net")]
+    [100, 8]
+    """
+    from torch import nn
+
+    found = {path: part for path, part in module.named_modules() if isinstance(part, nn.Embedding)}
+    if wanted is not None:
+        if wanted not in found:
+            problem = f"must be the name of an nn.Embedding layer of {name}"
+            remedy = f"choose from {some(list(found))}" if found else "leave it out: it has none"
+            raise ModelError(problem, parameter="embedding", value=wanted, remedy=remedy)
+        return [found[wanted]]
+    try:
+        own = module.get_input_embeddings()
+    except (AttributeError, NotImplementedError):
+        own = None
+    return [own] if isinstance(own, nn.Embedding) else sorted(found.values(), key=lambda layer: -layer.num_embeddings)
 
 
-def _run_sums(owner: npt.NDArray[np.int64], values: Array) -> tuple[npt.NDArray[np.int64], Array]:
-    """Add up the values of each owner, which follow each other.
+@contextmanager
+def replaced(embedding: Any, change: Callable[[Any, Any], Any]) -> Iterator[None]:
+    """For a while, replace the layer's output by what ``change`` returns for its ids and its output, unless None."""
+
+    def hook(_: Any, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
+        return change(args[0] if args else named["input"], output)
+
+    handle = embedding.register_forward_hook(hook, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _note(seen: list[Any], ids: Any, _: Any) -> None:
+    seen.append(ids)
+
+
+def noise(real: Any, loudness: float) -> Callable[[Any, Any], Any]:
+    """Replace the layer's output for padding by noise; ``real`` marks the ids of a batch that are not padding."""
+    import torch
+
+    def change(ids: Any, output: Any) -> Any:
+        mask = real if ids.shape == real.shape else real.T
+        values = torch.randn(output.shape, generator=torch.Generator().manual_seed(0))
+        scale = loudness * output.detach().float().std().clamp_min(0.1)
+        return torch.where(mask.unsqueeze(-1), output, (scale * values.to(output.device)).to(output.dtype))
+
+    return change
+
+
+class Leaves:
+    """Makes the layer's output the place where gradients end.
+
+    The layer may be called several times, with the ids transposed or cut off; their gradients come back in the shape of
+    the batch.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def __call__(self, ids: Any, output: Any) -> Any:
+        """Put the layer's output where gradients can be computed."""
+        leaf = output.detach().requires_grad_()
+        self.ids.append(ids)
+        self.outputs.append(leaf)
+        # A module may change it in place; autograd would not let it change the leaf.
+        return leaf.clone()
+
+    def gathered(self, slopes: list[Any], ids: Any, name: str) -> Any:
+        """Sum the slopes by the ids of the batch, of shape (texts, length): one vector for each."""
+        from torch.nn.functional import pad
+
+        total = 0
+        for seen, slope in zip(self.ids, slopes, strict=True):
+            if slope is None:
+                continue
+            layout = _layout(seen, ids)
+            if layout is None:
+                raise ModelError(
+                    f"{name} gives its embedding layer other ids than encode made, of shape {tuple(seen.shape)}, so "
+                    "gradients cannot be assigned to words",
+                    remedy=("use ", TEXT_IMPORTANCE),
+                )
+            if layout == "transposed":
+                slope = slope.transpose(0, 1)
+            elif layout == "cut":
+                slope = pad(slope, (0, 0, 0, ids.shape[1] - slope.shape[1]))
+            total = total + slope
+        return total
+
+
+def _layout(seen: Any, ids: Any) -> str | None:
+    """Return how a layer was given the ids of a batch, of shape (texts, length); None if it was not."""
+    if seen.ndim != 2:
+        return None
+    for layout, own in (("same", ids), ("transposed", ids.T), ("cut", ids[:, : seen.shape[1]])):
+        if seen.shape == own.shape and bool((seen == own).all()):
+            return layout
+    return None
+
+
+def _run_sums(owner: Ints, values: Array) -> tuple[Ints, Array]:
+    """Sum the values of each owner, which follow each other.
 
     >>> _run_sums(np.array([4, 4, 2]), np.array([[1.0], [2.0], [3.0]]))
     (array([4, 2]), array([[3.], [3.]]))

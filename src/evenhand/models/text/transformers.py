@@ -7,68 +7,60 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand._files import check_limit, parse_json, read_bytes, size_of
 from evenhand._sandbox import attempt
 from evenhand.errors import LimitExceeded, MissingExtra, ModelError
 from evenhand.models.text.alignment import Alignment, by_spans
-from evenhand.models.text.encoding import Encoder, Padding, Row
+from evenhand.models.text.encoding import Encoder, Ints, Padding, Row
 from evenhand.models.text.module import TextModule
+from evenhand.models.text.vocabulary import Words
+from evenhand.plugins import reason
 from evenhand.spaces.text.tokens import Texts, split
 
 TOKENIZER = ("tokenizer*", "vocab*", "*.model")
-"""How the files of tokenizers are called."""
+"""Names of the files of tokenizers."""
 SPACE = "\u0120\u2581"
-"""What tokenizers write for a space before a word."""
+"""The characters of tokenizers for a space before a word."""
 UNLIMITED = 10**6
-"""A tokenizer that has not been told how much its model reads gives a number far beyond this one."""
+"""A tokenizer without a limit has a number far beyond this one."""
 
 
 def is_tokenizer(thing: Any) -> bool:
-    """Tell Hugging Face tokenizers from everything else, without importing their package.
-
-    >>> is_tokenizer(str.split)
-    False
-    """
+    """Whether an object is a Hugging Face tokenizer; transformers is not imported."""
     return _is(thing, "PreTrainedTokenizerBase")
 
 
 def parts_of(thing: Any) -> tuple[Any, Any] | None:
-    """Return the model and the tokenizer of a pipeline or a pair; None for what is no part of these.
-
-    >>> parts_of(print)
-    """
+    """Return the model and the tokenizer of a pipeline or a pair; None for anything else."""
     if _is(thing, "Pipeline"):
         if thing.task != "text-classification":
-            raise ModelError(f'Got a pipeline for {thing.task!r}; one for "text-classification" is needed.')
+            problem = f"cannot be a pipeline for {thing.task!r}"
+            raise ModelError(problem, parameter="model", remedy='use one for "text-classification"')
         return thing.model, thing.tokenizer
     things = thing if isinstance(thing, (tuple, list)) else (thing,)
-    kinds = [_kind(one) for one in things]
+    kinds = ["model" if _is(one, "PreTrainedModel") else "tokenizer" if is_tokenizer(one) else "" for one in things]
     if kinds == ["model", "tokenizer"]:
         return things[0], things[1]
     if "model" in kinds or "tokenizer" in kinds:
         got = ", ".join(kind or type(one).__name__ for kind, one in zip(kinds, things, strict=True))
         raise ModelError(
-            f"Got of a Hugging Face classifier: {got}. Both parts are needed, the model first:\n"
-            "eh.wrap((model, tokenizer))."
+            f"must be both parts of a Hugging Face classifier, not {got}",
+            parameter="model",
+            remedy="give the model first: eh.wrap((model, tokenizer))",
         )
     return None
 
 
-def _kind(thing: Any) -> str:
-    return "model" if _is(thing, "PreTrainedModel") else "tokenizer" if is_tokenizer(thing) else ""
-
-
 def is_folder(path: Path) -> bool:
-    """Tell the folder of a saved model.
+    """Whether a path is the folder of a saved model.
 
     >>> is_folder(Path("nowhere"))
     False
     """
     try:
         return (path / "config.json").is_file()
-    except (OSError, ValueError):  # a name that is too long for one, or none
+    except (OSError, ValueError):  # the name is too long, or no name
         return False
 
 
@@ -78,30 +70,30 @@ def load_folder(path: Path) -> TransformersModel:
         prepare()
     except ImportError as error:
         raise MissingExtra("transformers", "transformers", f"reading the folder {path.name}") from error
-    # Without its files a tokenizer is made all the same: one that knows no word.
+    # Without its files a tokenizer would be created that knows no word.
     if not any(found for pattern in TOKENIZER for found in path.glob(pattern)):
-        raise ModelError(f"{path}: there is no tokenizer in it. Add the model's: tokenizer.save_pretrained(path).")
+        remedy = "add the model's: tokenizer.save_pretrained(path)"
+        raise ModelError(f"{path}: there is no tokenizer in it", remedy=remedy)
     try:
-        # The sizes that a configuration asks for are made before they are compared with what is stored.
+        # Memory of the configured sizes is allocated before they are compared with what is stored.
         attempt("evenhand.models.text.transformers:read_folder", path, _check_folder(path))
         model, tokenizer = read_folder(path)
     except (LimitExceeded, ModelError):
         raise
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")[:200]
         raise ModelError(
-            f"{path}: it cannot be read as a Hugging Face classifier of texts ({type(error).__name__}: {reason}).\n"
-            "Save both parts to it: model.save_pretrained(path), tokenizer.save_pretrained(path)."
+            f"{path}: it cannot be read as a Hugging Face classifier of texts ({reason(error)})",
+            remedy="save both parts to it: model.save_pretrained(path), tokenizer.save_pretrained(path)",
         ) from error
     return TransformersModel(model, tokenizer)
 
 
 def prepare() -> None:
-    """Import what reads folders, before a trial's limits count."""
+    """Import the reader, before the limits of a trial count."""
     import transformers.modeling_utils
     import transformers.tokenization_utils_base
 
-    # transformers imports its parts when they are named, most of them with what all models share.
+    # transformers imports its parts when they are named.
     transformers.AutoModelForSequenceClassification, transformers.AutoTokenizer  # noqa: B018
 
 
@@ -124,16 +116,18 @@ def _check_folder(path: Path) -> int:
             try:
                 found = parse_json(read_bytes(file, "json_bytes", ModelError), file)
             except ValueError as error:
-                raise ModelError(f"{file}: it is not JSON ({str(error)[:100]}). Save the model again.") from None
+                raise ModelError(
+                    f"{file}: it is not JSON ({str(error)[:100]})", remedy="save the model again"
+                ) from None
             if isinstance(found, dict) and "auto_map" in found:
                 raise ModelError(
-                    f"{path}: {file.name} asks to run code of its own (auto_map), which is never run from a file.\n"
-                    "If you trust it, load the model and the tokenizer yourself: eh.wrap((model, tokenizer))."
+                    f"{path}: {file.name} would run code of its own (auto_map), which is never run from a file",
+                    remedy="if you trust it, load the model and the tokenizer yourself: eh.wrap((model, tokenizer))",
                 )
     if not any(file.suffix == ".safetensors" for file in files):
         raise ModelError(
-            f"{path}: there are no weights in .safetensors; other weights are pickles, which run code.\n"
-            "Save it again: model.save_pretrained(path)."
+            f"{path}: there are no weights in .safetensors; other weights are pickles, which run code",
+            remedy="save it again: model.save_pretrained(path)",
         )
     return size
 
@@ -141,17 +135,17 @@ def _check_folder(path: Path) -> int:
 class TransformersModel(TextModule):
     """A sequence classifier with its tokenizer. Its decisions are the names of its labels.
 
-    Longer texts than the model reads are cut off, as its tokenizer does. Gradients are told to belong to words by the
-    characters that tokens stand for.
+    Texts longer than the model reads are cut off by the tokenizer. Gradients are assigned to words by the characters of
+    the tokens.
     """
 
     def __init__(self, model: Any, tokenizer: Any, embedding: str | None = None, words: Any = None) -> None:
         config = model.config
         if config.problem_type in ("regression", "multi_label_classification"):
-            what = "a number" if config.problem_type == "regression" else f"{config.num_labels} things at once"
+            what = "a number" if config.problem_type == "regression" else f"{config.num_labels} labels at once"
             raise ModelError(
-                f"{type(model).__name__} decides {what}, no single label. Wrap a function that does:\n"
-                'eh.wrap(lambda texts: ..., input="text").'
+                f"{type(model).__name__} predicts {what}, not one label",
+                remedy='wrap a function that returns one: eh.wrap(lambda texts: ..., input="text")',
             )
         self._tokenizer = tokenizer
         super().__init__(model, _Tokens(tokenizer, _longest(tokenizer, config)), embedding, words)
@@ -163,29 +157,28 @@ class TransformersModel(TextModule):
         spans = any(row.spans is not None for row in rows)
         return by_spans(texts, rows) if spans else super()._align(texts, rows)
 
-    def _told(self) -> tuple[list[str], npt.NDArray[np.int64]] | None:
-        """Take the tokens that are words; most tokenizers mark those that a space comes before."""
+    def _listed(self) -> Words | None:
+        """Return the tokens that are words; most tokenizers mark those after a space."""
         pairs = [(token.lstrip(SPACE), n) for token, n in self._tokenizer.get_vocab().items()]
         kept = [(word, n) for word, n in pairs if split(word)[0::2] == ["", ""]]
         return [word for word, _ in kept], np.array([n for _, n in kept], dtype=np.int64)
 
-    def _single_ids(self, words: list[str]) -> npt.NDArray[np.int64]:
+    def _single_ids(self, words: list[str]) -> Ints:
         ids, lengths = self._ids_of(words)
         return np.where(lengths == 1, ids[np.minimum(np.cumsum(lengths) - lengths, len(ids) - 1)], -1)
 
-    def _ids_of(self, words: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _ids_of(self, words: Sequence[str]) -> tuple[Ints, Ints]:
         # Many tokenizers mark the space before a word, and most words of a text have one.
         rows = self._encoder.rows([f"a {word}" for word in words])
         if any(row.spans is None for row in rows):
             return super()._ids_of(words)
         ids = [row.fields[0][np.asarray(row.spans)[:, 1] > 2] for row in rows]
-        return np.concatenate([np.empty(0, dtype=np.int64), *ids]), np.array(
-            [len(part) for part in ids], dtype=np.int64
-        )
+        lengths = np.array([len(part) for part in ids], dtype=np.int64)
+        return np.concatenate([np.empty(0, dtype=np.int64), *ids]), lengths
 
 
 class _Tokens(Encoder):
-    """Asks a tokenizer about many texts at once, without padding: for it that is as good as one by one."""
+    """Calls a tokenizer with many texts at once, without padding, which gives the same ids as one by one."""
 
     def __init__(self, tokenizer: Any, longest: int | None) -> None:
         self.tokenizer, self.longest = tokenizer, longest
@@ -217,7 +210,7 @@ def _longest(tokenizer: Any, config: Any) -> int | None:
     if tokenizer.model_max_length < UNLIMITED:
         return int(tokenizer.model_max_length)
     places = getattr(config, "max_position_embeddings", None)
-    # These count their places from the number of the padding on.
+    # RoBERTa counts positions from the id of the padding on.
     return places if places is None or "roberta" not in config.model_type else places - 2
 
 

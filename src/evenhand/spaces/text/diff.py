@@ -1,4 +1,4 @@
-"""Pairs of texts in pieces: what was swapped, what had been changed before, and the rest."""
+"""Pairs of texts in pieces: what was swapped, what was changed before, and the rest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def marked(text: str, other: str, changed: Sequence[Edit] = ()) -> tuple[list[Pi
     ours, theirs = split(text), split(other)
     stretches = differing(ours, theirs)
     was = {2 * position + 1: old for position, old, _ in changed}
-    # What is equal stands as far from the stretch before it in both texts.
+    # Equal tokens are as far from the stretch before them in both texts.
     ends = [(0, 0), *((b, d) for _, b, _, d in stretches)]
     shifted = {
         place + next(d - b for b, d in reversed(ends) if b <= place): old
@@ -138,7 +138,7 @@ class _Named:
 
 
 def _pieces(tokens: Sequence[str], stretches: Sequence[tuple[int, int]], was: dict[int, str]) -> Iterator[Piece]:
-    """Put tokens together that are alike."""
+    """Join tokens of one kind."""
     marks: list[tuple[int, int, Kind]] = [(a, b, "swapped") for a, b in stretches]
     inside = {place for place in was for a, b in stretches if a <= place < b}
     marks += [(place, place + 1, "changed") for place in was if place not in inside and place < len(tokens)]

@@ -1,4 +1,4 @@
-"""Findings of texts: what was read, what was said, and what was changed to get there."""
+"""Findings of texts: both texts, the decisions, and the free edits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenhand._files import inflate, parse_json
 from evenhand._validate import COUNT, TEXT, check_fields
 from evenhand.criteria import Places
 from evenhand.errors import RunError
-from evenhand.spaces.findings import Findings, array_of, column_of
+from evenhand.spaces.findings import Findings, array_of, decision_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ class TextFindings(Findings):
             self.texts.append((answer["texts"], count))
 
     def check_sides(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
-        """Raise a ``ValueError`` where there is no pack of texts; what is in it is looked at when it is opened."""
+        """Raise a ``ValueError`` where there is no pack of texts; its content is checked when it is opened."""
         pack = answer.get("texts", np.zeros(0))
         if count and (pack.dtype != np.uint8 or pack.ndim != 1):
             raise ValueError("texts must be packed bytes")
@@ -102,18 +102,18 @@ class TextFindings(Findings):
         import pandas as pd
 
         records = self.records(at)
-        # As objects: other columns of texts take no half characters.
+        # As objects: other columns of texts cannot hold half characters.
         text, other, seed, changed = (pd.Series([r[i] for r in records], dtype=object) for i in range(4))
         columns: dict[str, Any] = {"text": text, "counterpart_text": other}
         for name in ("decision", "counterpart_decision"):
-            columns[name] = column_of(self.decisions(name, at)) if self.count else self._no_decisions()
+            columns[name] = decision_column(self.decisions(name, at)) if self.count else self._no_decisions()
         columns["gap"] = self.joined()["gap"][at] if "gap" in self.joined() else np.ones(len(records))
-        columns["confirmed"] = self.upheld(at)
+        columns["confirmed"] = self.confirmed_at(at)
         return pd.DataFrame(columns | {"seed": seed.astype(np.int64), "changed": changed})
 
 
 def _records(families: Any, found: Places, first: Places, second: Places) -> Iterator[Record]:
-    """Go through pairs; where the text shown is not the one that was searched, positions are those in what is shown."""
+    """Go through pairs; positions of edits are those in the first text of a pair."""
     people = families.individuals[found]
     words = people.texts.vocabulary.words
     edits: list[list[tuple[int, str, str]]] = [[] for _ in found]
@@ -128,7 +128,7 @@ def _records(families: Any, found: Places, first: Places, second: Places) -> Ite
 
 
 def _pack(records: list[Record]) -> npt.NDArray[np.uint8]:
-    # Plain ASCII, which also holds what is no valid Unicode; quickly packed, because neighbours share most words.
+    # Plain ASCII, which also holds invalid Unicode; packed fast, because neighbours share most words.
     return np.frombuffer(zlib.compress(json.dumps(records).encode("ascii"), 1), dtype=np.uint8)
 
 
@@ -141,4 +141,4 @@ def _unpack(pack: npt.NDArray[np.uint8], size: int) -> list[Record]:
             raise ValueError(f"{len(records):,} pairs where {size:,} are needed")
         return [(text, other, seed, [tuple(edit) for edit in changed]) for text, other, seed, changed in records[:size]]
     except (ValueError, TypeError, zlib.error) as error:
-        raise RunError(f"{_WHERE} cannot be unpacked ({error}); restore the run from a copy") from None
+        raise RunError(f"{_WHERE} cannot be unpacked ({error})", remedy="restore the run from a copy") from None

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import mix
+from evenhand.spaces.attributes import Mask
 from evenhand.spaces.text.matcher import Occurrences
 from evenhand.spaces.text.swaps import Counterparts, Options
 from evenhand.spaces.text.tokens import Ids, Positions, Texts
@@ -46,7 +47,7 @@ class TextIndividuals:
 
     @property
     def keys(self) -> npt.NDArray[np.complex128]:
-        """What identifies each one's test: its words, a term that alone is judged left out."""
+        """What identifies each one's test: its words, without a single term."""
         if self._keys is None:
             self._keys = self.ground.keys.of_texts(self.seeds, self.texts)
         return self._keys
@@ -64,11 +65,9 @@ class TextIndividuals:
 
     @property
     def stored(self) -> npt.NDArray[np.uint64]:
-        """Where each seed stands in the data, and a hash of the text as it stands."""
-        return np.stack(
-            [self.ground.positions[self.seeds].astype(np.uint64), *self.ground.keys.exact(self.seeds, self.texts)],
-            axis=1,
-        )
+        """The position of each seed in the data, and a hash of the text as it stands."""
+        positions = self.ground.positions[self.seeds].astype(np.uint64)
+        return np.stack([positions, *self.ground.keys.exact(self.seeds, self.texts)], axis=1)
 
     def put(self, flat: npt.NDArray[np.integer[Any]], words: Ids) -> TextIndividuals:
         """Return the texts with other words at some places of ``texts.words``."""
@@ -115,17 +114,17 @@ class TextFamilies:
         return self.individuals.ground.families(self.individuals[which], self._seed)
 
     @cached_property
-    def legal(self) -> npt.NDArray[np.bool_]:
-        """Which places there are: families differ in size."""
+    def valid(self) -> Mask:
+        """Which places exist: families differ in size."""
         return np.arange(int(self.places.max(initial=1))) < self.places[:, None]
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Line answers up as (family, place, ...); a place that there is not repeats the text's own answer."""
-        return answers[self.starts[:, None] + np.where(self.legal, np.arange(self.legal.shape[1]), 0)]
+        """Line answers up as (family, place, ...); a place that does not exist repeats the text's own answer."""
+        return answers[self.starts[:, None] + np.where(self.valid, np.arange(self.valid.shape[1]), 0)]
 
     @property
     def identities(self) -> tuple[Positions, Positions, Positions]:
-        """Say which identity stands in which member: its family, its place there, the identity.
+        """Return which identity stands in which member: its family, its place there, the identity.
 
         A text stands for the identity of each of its terms that can be swapped, a counterpart for the one swapped in.
         """
@@ -145,7 +144,7 @@ class TextFamilies:
         return codes[self.at(np.arange(len(self)), places)]
 
     def at(self, which: Positions, places: Positions) -> Positions:
-        """Return where members of some families stand among all; a place that there is not is the text itself."""
+        """Return where members of some families stand among all; a place that does not exist is the text itself."""
         out: Positions = self.starts[which] + np.where(places < self.places[which], places, 0)
         return out
 
@@ -201,7 +200,7 @@ class TextPairs:
 
     individuals: TextIndividuals
     most_different: Counterparts | None
-    """None where a search looks at the texts alone."""
+    """None where a search uses the texts alone."""
     classes: npt.NDArray[np.int64]
     """The decisions, as columns of the scores."""
 

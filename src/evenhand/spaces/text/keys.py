@@ -1,20 +1,21 @@
-"""What tells texts apart: two 64-bit sums of hashes, one of each word at its place, with the judged term left out.
+"""Keys of texts: two 64-bit sums of hashes, one of each word at its place, without the term that is swapped.
 
-A sum does not depend on the order in which words were replaced. Where everything that is said of the counterparts of a
-text is also said of theirs, which is so where a single term is judged, the term is left out and what stands behind it
-moves up, so that all of the family have one key. Words are known by digests of what is written, not by numbers of a
-vocabulary, which depend on what was read before.
+A sum does not depend on the order in which words were replaced. Where a text has a single term, the term is left out
+and the words behind it move up, so that a whole family has one key. Words are hashed as they are written and not by
+numbers of a vocabulary, which depend on the texts before.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Bits, mix
+from evenhand.spaces.attributes import Mask
 from evenhand.spaces.individuals import complex_keys
 from evenhand.spaces.text.matcher import Casing, Occurrences
 from evenhand.spaces.text.swaps import Swaps
@@ -22,20 +23,14 @@ from evenhand.spaces.text.tokens import WRITTEN, Case, Positions, Texts, Vocabul
 
 _WORD, _GAP, _TERM, _ARTICLE, _LEAD = range(5)
 _SALTS = (0x243F6A8885A308D3, 0x13198A2E03707344)
-Mask = npt.NDArray[np.bool_]
-
-
-def _left(word: str) -> int:
-    return _digest(word, b"left")
-
-
-def _right(word: str) -> int:
-    return _digest(word, b"right")
 
 
 def _digest(word: str, lane: bytes) -> int:
     data = word.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8, person=lane).digest(), "little")
+
+
+_LEFT, _RIGHT = partial(_digest, lane=b"left"), partial(_digest, lane=b"right")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +47,11 @@ class Keys:
 
     starts: Positions
     masked: Mask
-    """For each word of the seeds, whether it belongs to what is judged, and so is not part of the key."""
+    """For each word of the seeds, whether it belongs to the term, and so is not part of the key."""
     places: tuple[Bits, Bits]
     """For each word of the seeds, a hash of its place."""
     base: tuple[Bits, Bits]
-    """For each seed, what never changes: the gaps, and where its terms stand in which form."""
+    """For each seed, what never changes: the gaps, and the places and forms of its terms."""
 
     @classmethod
     def of(cls, texts: Texts, found: Occurrences, swaps: Swaps, *, together: bool = False) -> Keys:
@@ -87,20 +82,17 @@ class Keys:
         return complex_keys(*self._lanes(seeds, texts, masked=True))
 
     def exact(self, seeds: Positions, texts: Texts) -> tuple[Bits, Bits]:
-        """Return two hashes of each text as it stands, judged terms and all."""
+        """Return two hashes of each text as it stands, terms included."""
         return self._lanes(seeds, texts, masked=False)
 
     def _lanes(self, seeds: Positions, texts: Texts, masked: bool) -> tuple[Bits, Bits]:
-        flat = ranges(self.starts[seeds], texts.lengths)
-        hidden = self.masked[flat] if masked else None
-        left, right = (
-            base[seeds]
-            + np.add.reduceat(_without(_hash(digests[texts.words], places[flat]), hidden), texts.starts[:-1])
-            if len(seeds)
-            else base[seeds]
-            for digests, places, base in zip(_digests(texts.vocabulary), self.places, self.base, strict=True)
-        )
-        return left, right
+        flat, lanes = ranges(self.starts[seeds], texts.lengths), []
+        for digests, places, base in zip(_digests(texts.vocabulary), self.places, self.base, strict=True):
+            hashes = _hash(digests[texts.words], places[flat])
+            if masked:
+                hashes[self.masked[flat]] = 0
+            lanes.append(base[seeds] + np.add.reduceat(hashes, texts.starts[:-1]) if len(seeds) else base[seeds])
+        return lanes[0], lanes[1]
 
 
 def _flat(texts: Texts, found: Occurrences) -> Positions:
@@ -109,7 +101,7 @@ def _flat(texts: Texts, found: Occurrences) -> Positions:
 
 
 def _digests(vocabulary: Vocabulary) -> tuple[Bits, Bits]:
-    return vocabulary.column(_left, np.uint64), vocabulary.column(_right, np.uint64)
+    return vocabulary.column(_LEFT, np.uint64), vocabulary.column(_RIGHT, np.uint64)
 
 
 def _place(slots: Positions, kind: int, salt: int) -> Bits:
@@ -120,14 +112,8 @@ def _hash(digests: Bits, places: Bits) -> Bits:
     return mix(digests ^ places)
 
 
-def _without(hashes: Bits, hidden: Mask | None) -> Bits:
-    if hidden is not None:
-        hashes[hidden] = 0
-    return hashes
-
-
 def _alone(texts: Texts, found: Occurrences, swaps: Swaps, together: bool) -> Mask:
-    """Tell which texts have one term to judge, written as a swap would write it: families that swaps do not leave."""
+    """Return which texts have a single term, written as a swap would write it."""
     units = np.unique(np.stack([found.text, found.identity if together else found.start]), axis=1)[0]
     odd: Positions = np.bincount(found.text[~_regular(texts, found, swaps)], minlength=len(texts))
     alone: Mask = (np.bincount(units, minlength=len(texts)) == 1) & (odd == 0)
@@ -135,7 +121,7 @@ def _alone(texts: Texts, found: Occurrences, swaps: Swaps, together: bool) -> Ma
 
 
 def _regular(texts: Texts, found: Occurrences, swaps: Swaps) -> Mask:
-    """Tell which terms are spelled as a swap writes them, with the right article."""
+    """Return which terms are spelled as a swap writes them, with the right article."""
     piece = swaps.table[found.form, found.identity] * len(Casing) + found.casing
     length, flat = found.stop - found.start, _flat(texts, found)
     fits = swaps.pieces.lengths[piece] == length
@@ -153,7 +139,7 @@ def _regular(texts: Texts, found: Occurrences, swaps: Swaps) -> Mask:
 
 
 def _well_written(texts: Texts, flat: Positions, casing: Positions) -> Mask:
-    """Tell which articles in front of terms are as a swap writes them, there and back."""
+    """Return which articles before terms are written as a swap writes them."""
     vocabulary, article = texts.vocabulary, texts.words[flat - 1]
     sounds, cases = vocabulary.column(vowel, bool)[texts.words[flat]], vocabulary.cases
     upper = casing == Casing.UPPER

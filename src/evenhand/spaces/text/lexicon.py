@@ -2,7 +2,7 @@
 
 A lexicon is a table. Its rows are identities (Christian, Muslim), its columns are forms (adjective, person, people,
 faith), and a cell has the ways to spell the term, the one that is written first. A swap stays in its column, so it
-stays grammatical. ``toml`` has the format of files.
+stays grammatical.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ class Form:
 class Lexicon:
     """The terms of one protected attribute.
 
-    >>> religion = load("religion")
-    >>> religion.form("person").number, religion.terms("faith")[:3]
-    ('singular', ['Christianity', 'Catholicism', 'Protestantism'])
+    >>> load("religion").terms("faith")[:3]
+    ['Christianity', 'Catholicism', 'Protestantism']
     """
 
     name: str
@@ -52,26 +51,17 @@ class Lexicon:
     capital: bool = False
     sources: tuple[str, ...] = ()
 
-    def form(self, name: str) -> Form:
-        """Return a form by its name."""
-        return self.forms[self._column(name)]
-
     def terms(self, form: str) -> list[str]:
-        """Return the terms of a form as they are written."""
-        column = self._column(form)
-        return [row[column][0] for row in self.cells if row[column]]
-
-    def _column(self, name: str) -> int:
-        """Find a form; of two with one name the first."""
+        """Return the terms of a form as they are written; of two forms with one name the first."""
         names = [form.name for form in self.forms]
-        if name not in names:
-            raise SpaceError(f"the lexicon {self.name!r} has no form {name!r}; {suggest(name, names)}")
-        return names.index(name)
+        if form not in names:
+            raise SpaceError(f"the lexicon {self.name!r} has no form {form!r}", value=form, remedy=suggest(form, names))
+        return [row[names.index(form)][0] for row in self.cells if row[names.index(form)]]
 
     def spellings(self) -> Iterator[tuple[int, int, str]]:
-        """Go through (identity, form, spelling) of everything that is recognised.
+        """Go through (identity, form, spelling) of all terms that are recognised.
 
-        "black person" and "black people" are only written: where they are read, "black" is the term.
+        "black person" and "black people" are only written: in a text, "black" is the term.
         """
         for i, row in enumerate(self.cells):
             known = {spelling for spellings in row for spelling in spellings}
@@ -83,7 +73,7 @@ class Lexicon:
 
 
 def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
-    """Get a lexicon: one of ours by its name, a TOML file by its path, or a dict of one name with its terms.
+    """Return a lexicon: a built-in one by its name, a TOML file by its path, or a dict of one name with its terms.
 
     >>> load("race").identities[:3]
     ('Native American', 'Asian', 'black')
@@ -94,20 +84,20 @@ def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
         return given
     if isinstance(given, Mapping):
         if len(given) != 1:
-            raise SpaceError(
-                f"a lexicon is a dict of its name and its terms, {{'team': ['reds', 'blues']}}; got {given!r:.60}"
-            )
+            form = "{'team': ['reds', 'blues']}"
+            raise SpaceError(f"must have one name and its terms, such as {form}", parameter="protected", value=given)
         (name, content), *_ = given.items()
         return build_lexicon(content if isinstance(content, Mapping) else {"terms": content}, str(name))
     if given in NAMES:
         return _ours(str(given))
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".toml")):
         return read_lexicon(given)
-    raise SpaceError(f"no lexicon {given!r}; {suggest(str(given), NAMES)}, or give a .toml file or {{name: [terms]}}")
+    remedy = f"{suggest(str(given), NAMES)}; or give a .toml file or {{name: [terms]}}"
+    raise SpaceError("must name a lexicon", parameter="protected", value=given, remedy=remedy)
 
 
 def load_all(given: Any) -> tuple[Lexicon, ...]:
-    """Get lexicons from one thing that ``load`` takes, or from several.
+    """Return lexicons from one argument of ``load``, or from a list of them.
 
     >>> [lexicon.name for lexicon in load_all(["race", {"team": ["reds", "blues"]}])]
     ['race', 'team']
@@ -119,16 +109,16 @@ def load_all(given: Any) -> tuple[Lexicon, ...]:
     elif isinstance(given, Sequence):
         found = [lexicon for part in given for lexicon in load_all(part)]
     else:
-        raise SpaceError(f"protected must name lexicons, got {given!r:.60}; {suggest('', NAMES)}")
+        raise SpaceError("must name lexicons", parameter="protected", value=given, remedy=suggest("", NAMES))
     names = [lexicon.name for lexicon in found]
     if not names or len(set(names)) < len(names):
-        raise SpaceError(f"name at least one lexicon, and each once; got {names}")
+        raise SpaceError("must name at least one lexicon, and each once", parameter="protected", value=names)
     return tuple(found)
 
 
 @lru_cache(maxsize=8)
 def protected_words(more: tuple[Lexicon, ...] = ()) -> frozenset[str]:
-    """Return every term of every lexicon of ours, and of more, in lower case; phrases also with hyphens.
+    """Return every term of the built-in lexicons, and of more, in lower case; phrases also with hyphens.
 
     >>> {"muslims", "african-american", "she"} <= protected_words()
     True
@@ -178,13 +168,13 @@ class _Reader:
     def __init__(self, name: str, source: str) -> None:
         self.name, self.source = name, source
 
-    def error(self, message: str) -> SpaceError:
-        return SpaceError(f"{self.source}: {message}")
+    def error(self, problem: str, remedy: str = "") -> SpaceError:
+        return SpaceError(f"{self.source}: {problem}", remedy=remedy)
 
     def lexicon(self, content: Mapping[str, Any]) -> Lexicon:
         for key in content:
             if key not in _KEYS:
-                raise self.error(f"unknown key {key!r:.100}; {suggest(str(key), _KEYS)}")
+                raise self.error(f"unknown key {key!r:.100}", suggest(str(key), _KEYS))
         forms, cells = self.by_form(content) if "identities" in content else self.by_identity(content)
         identities = content.get("identities") or [next(filter(None, row))[0] for row in cells]
         capital = content.get("capital", False)
@@ -220,7 +210,7 @@ class _Reader:
         if len(set(identities)) < len(identities):
             raise self.error(f"names of identities must differ, got {identities!r:.60}")
         if "terms" in content:
-            raise self.error("with 'identities', terms belong below [[forms]]: one line for each form")
+            raise self.error("with 'identities', terms belong below [[forms]]", "write one line for each form")
         forms, columns = [], []
         tables = [table if isinstance(table, Mapping) else {} for table in self.rows(content, "forms")]
         lines = [self.rows(table, "terms") for table in tables]
@@ -238,11 +228,10 @@ class _Reader:
             raise self.error(f"{where} must be a table of name, speech and number, got {table!r:.60}")
         for key, allowed in (("speech", SPEECHES), ("number", NUMBERS)):
             if table.get(key, allowed[0]) not in allowed:
-                raise self.error(
-                    f"{key!r} of {where} must be one of {', '.join(filter(None, allowed))}, got {table[key]!r:.60}"
-                )
+                words = ", ".join(filter(None, allowed))
+                raise self.error(f"{key!r} of {where} must be one of {words}, got {table[key]!r:.60}")
         if not isinstance(table.get("name"), str) or not table["name"]:
-            raise self.error(f"the key 'name' is missing in {where}; every form has a name")
+            raise self.error(f"the key 'name' is missing in {where}", "every form has a name")
         return Form(**table)
 
     def row(self, row: Any, width: int, of: str) -> list[Spellings]:
@@ -254,13 +243,13 @@ class _Reader:
             if not isinstance(spelling, str) or len(tokens := split(spelling)) < 3 or tokens[0] or tokens[-1]:
                 raise self.error(f"a term must be a text that begins and ends with a word, got {spelling!r:.60}")
         if not any(cells):
-            raise self.error(f"the line {row!r:.60} has no term; remove it")
+            raise self.error(f"the line {row!r:.60} has no term", "remove it")
         return cells + [()] * (width - len(cells))
 
     def rows(self, content: Mapping[str, Any], key: str) -> Sequence[Any]:
         value = content.get(key)
         if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-            raise self.error(f"{key!r} must be a list with something in it, got {value!r:.60}")
+            raise self.error(f"{key!r} must be a list that is not empty, got {value!r:.60}")
         return value
 
     def texts(self, content: Mapping[str, Any], key: str) -> list[str]:
@@ -277,16 +266,16 @@ class _Reader:
         return found
 
     def check(self, made: Lexicon) -> None:
-        """Raise unless terms can be told apart and swapped."""
+        """Raise unless each term has one identity and can be swapped."""
         if not any(sum(map(bool, column)) > 1 for column in zip(*made.cells, strict=True)):
-            raise self.error("no form has two terms, so nothing can be swapped; add terms")
+            raise self.error("no form has two terms, so nothing can be swapped", "add terms")
         owners: dict[tuple[int, str], int] = {}
         for i, j, spelling in made.spellings():
             # As it is looked for: without capitals, and with a hyphen as good as a space.
             words = " ".join(split(spelling.lower())[1::2])
             if owners.setdefault((j, words), i) != i:
                 both = f"{made.identities[owners[j, words]]!r} and {made.identities[i]!r}"
-                raise self.error(f"{spelling!r} stands for {both}; a form of a term has one identity")
+                raise self.error(f"{spelling!r} stands for {both}", "give a form of a term one identity")
         unknown = made.ambiguous - {spelling.lower() for _, _, spelling in made.spellings()}
         if unknown:
-            raise self.error(f"'ambiguous' names {sorted(unknown)[0]!r}, which is no term; list it in 'terms' too")
+            raise self.error(f"'ambiguous' names {sorted(unknown)[0]!r}, which is not a term", "list it in 'terms' too")

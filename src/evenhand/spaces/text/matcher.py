@@ -1,4 +1,4 @@
-"""Finding protected terms in texts: the longest first, at word boundaries, in the form that the context says."""
+"""Finding protected terms in texts: the longest first, at word boundaries, in the form that fits the context."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._validate import check_choice
 from evenhand.errors import SpaceError
+from evenhand.spaces.attributes import Mask
 from evenhand.spaces.text.lexicon import Form, Lexicon
 from evenhand.spaces.text.tokens import Case, Positions, Texts, articles, plain, ranges, split
-
-if TYPE_CHECKING:
-    from evenhand.spaces.text.lexicon import Form
 
 
 class Casing(IntEnum):
@@ -45,7 +44,7 @@ class Casing(IntEnum):
         return cls.CAPITAL if found[:1].isupper() else cls.SAME
 
     def write(self, spelling: str) -> str:
-        """Write another term so.
+        """Write another term in this way.
 
         >>> Casing.CAPITAL.write("the Netherlands"), Casing.LOWER.write("Muslims")
         ('The Netherlands', 'muslims')
@@ -84,8 +83,8 @@ class Occurrences:
         found.text[:] = np.repeat(np.arange(len(rows)), counts[rows])
         return found
 
-    def covered(self, texts: Texts) -> npt.NDArray[np.bool_]:
-        """Tell which words of the texts belong to a term or are the article before one; the others are free."""
+    def covered(self, texts: Texts) -> Mask:
+        """Return which words of the texts belong to a term or are the article before one; the others are free."""
         out = np.zeros(len(texts.words), dtype=bool)
         flat = texts.starts[self.text] + self.start
         out[flat[articles(texts, flat)] - 1] = True
@@ -149,12 +148,12 @@ class Context:
 
     @property
     def predicate(self) -> bool:
-        """Whether the term is what somebody is: "they are Christian", "deeply Christian"."""
+        """Whether the term is a predicate: "they are Christian", "deeply Christian"."""
         return self.before[0] in BE or self.before[0] in DEGREE or self.before[0].endswith("ly")
 
     @property
     def of_person(self) -> bool:
-        """Whether an adjective speaks of a person: "black and white men", "he is black"."""
+        """Whether an adjective describes a person: "black and white men", "he is black"."""
         for follower in self.after:
             if follower in _CLASSES["people"]:
                 return True
@@ -165,7 +164,7 @@ class Context:
 
     @property
     def of_place(self) -> bool:
-        """Whether a name speaks of a place: "from Turkey", "in the US", "Turkey's army"."""
+        """Whether a name is of a place: "from Turkey", "in the US", "Turkey's army"."""
         if self.before[self.before[0] == "the"] in _CLASSES["placing"]:
             return True
         return self.after[0] == "'s" and self.after[1] in _CLASSES["national"]
@@ -208,7 +207,7 @@ def read(forms: Sequence[Form], context: Context) -> Form | None:
 
 
 def plausible(form: Form, context: Context, proper: bool) -> bool:
-    """Tell whether an ambiguous term is one here; ``proper`` if it is spelled with a capital, as names are.
+    """Whether an ambiguous term is one here; ``proper`` if it is spelled with a capital, as names are.
 
     >>> from evenhand.spaces.text.lexicon import Form
     >>> plausible(Form("adjective", "adjective"), Context(("", "", ""), ("box", "", "")), proper=False)
@@ -228,7 +227,7 @@ AMBIGUOUS = ("context", "always", "never")
 _HYPHENS = ("-", "\u2010", "\u2011", "/")
 _ENDS = re.compile(r"[.!?:\n]")
 _DOMAINS = frozenset(["com", "org", "net", "edu", "gov", "info", "io"])
-_CRIES = frozenset({"man", "boy"})
+_EXCLAMATIONS = frozenset({"man", "boy"})
 
 
 class _Term(NamedTuple):
@@ -239,25 +238,18 @@ class _Term(NamedTuple):
     the: bool
     spelling: str
     readings: tuple[tuple[Form, int, int], ...]
-    """Its form, with the numbers of form and identity; none where the phrase is no term."""
+    """Its forms, with the numbers of form and identity; empty for an excepted phrase."""
     ambiguous: bool
     capital: bool
     stands_alone: bool
-    """Whether it is none in front of a noun, as "the UK" in "the UK government"."""
+    """Whether it is not a term before a noun, as "the UK" in "the UK government"."""
 
 
 class Finder:
     """Looks for the terms of lexicons; forms and identities are numbered through all lexicons.
 
-    Parameters
-    ----------
-    lexicons
-        The first one that has a term counts it as its own.
-    ambiguous
-        Where a term that may be none is one: ``"context"`` asks the words around it, ``"always"``, ``"never"``.
+    Of several lexicons with one term, the first has it. ``ambiguous`` is as in ``TextSpace``.
 
-    Examples
-    --------
     >>> from evenhand.spaces.text.lexicon import load
     >>> found = Finder([load("religion")]).find(Texts.of(["The Jewish and the Sikh community", "Nobody"]))
     >>> found.text.tolist(), found.start.tolist(), found.identity.tolist()
@@ -265,9 +257,7 @@ class Finder:
     """
 
     def __init__(self, lexicons: Sequence[Lexicon], ambiguous: str = "context") -> None:
-        if ambiguous not in AMBIGUOUS:
-            raise SpaceError(f"ambiguous must be one of {', '.join(AMBIGUOUS)}, got {ambiguous!r}")
-        self.ambiguous = ambiguous
+        self.ambiguous = check_choice("ambiguous", ambiguous, AMBIGUOUS, SpaceError)
         self._heads: dict[str, list[_Term]] = {}
         for term in _terms(lexicons):
             self._heads.setdefault(term.words[0], []).append(term)
@@ -278,16 +268,16 @@ class Finder:
         """Find all terms; of those that overlap, the one that begins first, then the longest."""
         return self.look(texts)[0]
 
-    def look(self, texts: Texts) -> tuple[Occurrences, npt.NDArray[np.bool_]]:
-        """Find all terms, and tell at which words was looked for that: as long as they stay, so do the terms.
+    def look(self, texts: Texts) -> tuple[Occurrences, Mask]:
+        """Find all terms, and the words that this depends on.
 
-        Other words may be replaced by any that is no ``head``.
+        All other words can be replaced by any that is not a ``head`` without a change of the terms.
         """
         hits = np.flatnonzero(texts.vocabulary.column(self.head, bool)[texts.words])
         rows, look = texts.rows[hits], _Look(texts)
         found: list[tuple[int, ...]] = []
         ends = texts.starts[:-1].tolist()
-        # Up to where the words are a phrase that is no term: to the lexicon that says so, and to no other.
+        # Up to where the words are an excepted phrase, by lexicon.
         blocked: dict[tuple[int, int], int] = {}
         for hit, row, first, last in zip(
             hits.tolist(), rows.tolist(), texts.starts[rows].tolist(), texts.starts[rows + 1].tolist(), strict=True
@@ -296,7 +286,7 @@ class Finder:
                 start, stop, own = hit - term.the, hit + len(term.words), (row, term.lexicon)
                 if start < max(ends[row], blocked.get(own, 0)) or stop > last or not look.matches(term, start, stop):
                     continue
-                if look.named(row, start, stop, first, last) or look.cries(start, stop, first):
+                if look.is_handle(row, start, stop, first, last) or look.is_exclamation(start, stop, first):
                     continue
                 if not term.readings:
                     blocked[own] = stop
@@ -310,11 +300,11 @@ class Finder:
         return Occurrences(*np.array(found, dtype=np.int64).reshape(-1, 6).T), look.seen
 
     def head(self, word: str) -> bool:
-        """Tell whether a term, or a phrase that is none, begins with this word."""
+        """Whether a term, or an excepted phrase, begins with this word."""
         return _plain(word) in self._heads
 
     def _read(self, term: _Term, context: Context) -> tuple[int, int] | None:
-        """Say which form and identity a match has here, None if it is no term."""
+        """Return which form and identity a match has here, None if it is not a term."""
         if term.ambiguous and self.ambiguous == "never":
             return None
         form = read([form for form, _, _ in term.readings], context)
@@ -327,7 +317,7 @@ class Finder:
 
 
 def _terms(lexicons: Sequence[Lexicon]) -> list[_Term]:
-    """List what is looked for: of each lexicon the phrases that are no term, then the terms."""
+    """List the excepted phrases of each lexicon, then its terms."""
     out = []
     forms = identities = 0
     for n, lexicon in enumerate(lexicons):
@@ -357,7 +347,7 @@ def _words(spelling: str) -> tuple[str, ...]:
 
 
 class _Look:
-    """A look at single words of texts, which notes at which."""
+    """Reads single words of texts and records which."""
 
     def __init__(self, texts: Texts) -> None:
         self.texts, self.words = texts, texts.vocabulary.words
@@ -382,14 +372,14 @@ class _Look:
         name = self.word(start + term.the)
         return not term.capital or (name.isupper() if term.spelling.isupper() else name[:1].isupper())
 
-    def named(self, row: int, start: int, stop: int, first: int, last: int) -> bool:
-        """Tell whether words are in the name of a user or a site: "@muslim", "muslim.com"."""
+    def is_handle(self, row: int, start: int, stop: int, first: int, last: int) -> bool:
+        """Whether words are in the name of a user or a site: "@muslim", "muslim.com"."""
         before = self.gap(start - 1) if start > first else str(self.words[self.texts.leads[row]])
         return before.endswith("@") or (stop < last and self.gap(stop - 1) == "." and self.word(stop) in _DOMAINS)
 
-    def cries(self, start: int, stop: int, first: int) -> bool:
-        """Tell whether a word is no more than a cry: "Man, that hurts!"."""
-        if stop - start > 1 or self.lower(start) not in _CRIES or not self.gap(start).startswith((",", "!")):
+    def is_exclamation(self, start: int, stop: int, first: int) -> bool:
+        """Whether a word is an exclamation: "Man, that hurts!"."""
+        if stop - start > 1 or self.lower(start) not in _EXCLAMATIONS or not self.gap(start).startswith((",", "!")):
             return False
         return start == first or _ENDS.search(self.gap(start - 1)) is not None
 
@@ -404,7 +394,7 @@ class _Look:
 
 
 class _Side(Sequence[str]):
-    """The words to one side of a term, each looked at when it is asked for; ``gaps`` stand between it and the last."""
+    """The words to one side of a term, each read when needed; ``gaps`` stand between it and the last."""
 
     def __init__(self, look: _Look, places: Sequence[int], gaps: Sequence[int]) -> None:
         self._look, self._places, self._gaps = look, places, gaps
@@ -421,7 +411,7 @@ class _Side(Sequence[str]):
 
 
 def _glued(gap: str) -> bool:
-    """Tell whether two words are one phrase: "African American", "African-American"."""
+    """Whether two words are one phrase: "African American", "African-American"."""
     return gap in _HYPHENS or (not gap.strip() and gap.count("\n") < 2)
 
 

@@ -1,6 +1,6 @@
-"""How far an edited text is from the text that it was: words changed, vectors, word sets, BLEU, meaning.
+"""How much a free edit changes a text: words changed, vectors, word sets, BLEU, meaning.
 
-The two texts differ by the free edit alone. The swap of a protected term is what is tested, not a loss of quality.
+The swap of a protected term is not measured: it is what is tested.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._validate import is_number
+from evenhand._validate import check_choice, check_number
 from evenhand.errors import DataError, MissingExtra
 from evenhand.spaces.text.similar import load
 from evenhand.spaces.text.tokens import Texts, Vocabulary
@@ -31,7 +31,7 @@ LEAST = ("jaccard", "bleu", "similarity")
 def quality(
     before: Sequence[str], after: Sequence[str], *, vectors: Any = None, encoder: Any = None, bleu: bool | None = None
 ) -> pd.DataFrame:
-    """Measure edited texts against the texts that they were, one row for each; ``.mean()`` of it is the summary.
+    """Measure how much edits changed texts, one row for each text; ``.mean()`` summarises them.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def quality(
     """
     both = (before, after)
     if any(isinstance(texts, str) or not isinstance(texts, Sized) for texts in both) or len(before) != len(after):
-        got = " and ".join(str(len(t)) if isinstance(t, Sized) else type(t).__name__ for t in both)
-        raise DataError(f"two lists of as many texts are needed, got {got}")
+        got = [len(t) if isinstance(t, Sized) else type(t).__name__ for t in both]
+        raise DataError(f"before and after must be lists of as many texts, got {got[0]} and {got[1]}", value=got)
     vocabulary = Vocabulary()
     old, new = Texts.of(before, vocabulary), Texts.of(after, vocabulary)
     return compared(old, new, vectors=vectors, encoder=encoder, bleu=bleu)
@@ -70,7 +70,7 @@ def quality(
 def compared(
     old: Texts, new: Texts, *, vectors: Any = None, encoder: Any = None, bleu: bool | None = None
 ) -> pd.DataFrame:
-    """Do what ``quality`` says, of texts that are cut already."""
+    """Measure texts that are split into words already, as ``quality`` does."""
     import pandas as pd
 
     columns: dict[str, Any] = {"changed": changed(old, new)}
@@ -85,7 +85,7 @@ def compared(
 
 
 def within(table: pd.DataFrame, **limits: float) -> npt.NDArray[np.bool_]:
-    """Tell which rows keep all limits: at most so many ``changed`` or so much ``distance``, at least so much else.
+    """Return which rows keep all limits: ``changed`` and ``distance`` at most, all others at least.
 
     >>> table = quality(["a good day", "so it is"], ["a fine day", "so it is"], bleu=False)
     >>> within(table, changed=1, jaccard=0.8)
@@ -93,14 +93,12 @@ def within(table: pd.DataFrame, **limits: float) -> npt.NDArray[np.bool_]:
     """
     kept = np.ones(len(table), dtype=bool)
     for name, limit in limits.items():
-        if name not in (*MOST, *LEAST):
-            raise DataError(f"{name} is no measure of quality; allowed: {', '.join((*MOST, *LEAST))}")
+        check_choice("limits", name, (*MOST, *LEAST), DataError)
         if name not in table:
-            raise DataError(f"{name} was not measured; give quality() what it needs: vectors, encoder or bleu=True")
-        if not is_number(limit):
-            raise DataError(f"{name} must be limited by a number, got {limit!r}")
+            raise DataError(f"{name} was not measured", remedy="pass quality() vectors, encoder or bleu=True")
+        check_number(name, limit, DataError)
         values = table[name].to_numpy()
-        # What could not be measured keeps no limit.
+        # A value that could not be measured breaks every limit.
         kept &= values <= limit if name in MOST else values >= limit
     return kept
 
@@ -112,7 +110,7 @@ def changed(old: Texts, new: Texts) -> npt.NDArray[np.int64]:
     count = np.zeros(len(old), dtype=np.int64)
     count[same] = np.bincount(old[same].rows, weights=differ, minlength=int(same.sum()))
     for i in np.flatnonzero(~same).tolist():
-        count[i] = _edits(_row(old, i), _row(new, i))
+        count[i] = _edits(*(t.words[t.starts[i] : t.starts[i + 1]].tolist() for t in (old, new)))
     return count
 
 
@@ -176,17 +174,18 @@ def _encode(encoder: Any) -> Callable[[list[str]], Any]:
         except ImportError as error:
             raise MissingExtra("sentence-transformers", "sentences", "similarity of meaning") from error
         if not Path(encoder).is_dir():
-            raise DataError(f"{encoder}: there is no such folder; save a sentence encoder to it, or pass the encoder")
+            remedy = "save a sentence encoder to it, or pass the encoder"
+            raise DataError(f"{encoder}: there is no such folder", remedy=remedy)
         encoder = SentenceTransformer(str(encoder), local_files_only=True)
     encode = getattr(encoder, "encode", encoder)
     if not callable(encode):
-        raise DataError(f"encoder must be a sentence encoder or a function on texts, got {type(encoder).__name__}")
+        raise DataError("must be a sentence encoder or a function on texts", parameter="encoder", value=encoder)
     out: Callable[[list[str]], Any] = encode
     return out
 
 
 def _lookup(vectors: Any) -> Callable[[list[str]], Values]:
-    """Make a function on words of what has vectors for words."""
+    """Return a function from words to their vectors."""
     if callable(vectors) and not hasattr(vectors, "vectors"):
         return lambda words: _matrix(vectors(words), len(words), "vectors", "words")
     known, matrix = load(vectors)
@@ -204,21 +203,18 @@ def _matrix(made: Any, rows: int, name: str, what: str) -> Values:
         matrix = np.empty(0)
     if not matrix.ndim or len(matrix) != rows:
         got = f"an array of shape {np.shape(made)}" if hasattr(made, "shape") else type(made).__name__
-        raise DataError(f"{name} must give one vector for each of {rows:,} {what}, got {got}")
+        raise DataError(f"must return one vector for each of {rows:,} {what}", parameter=name, value=got)
     matrix = matrix.reshape(rows, -1)
     wrong = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if len(wrong):
-        raise DataError(f"{name} gave {len(wrong):,} of {rows:,} {what} vectors with NaN or infinite numbers")
+        raise DataError(
+            f"must return finite numbers; {len(wrong):,} of {rows:,} {what} have NaN or infinity", parameter=name
+        )
     return matrix
 
 
-def _row(texts: Texts, number: int) -> list[int]:
-    words: list[int] = texts.words[texts.starts[number] : texts.starts[number + 1]].tolist()
-    return words
-
-
 def _edits(old: list[int], new: list[int]) -> int:
-    """Count the fewest words to put in, take out or replace."""
+    """Count the fewest words to insert, delete or replace."""
     row = list(range(len(new) + 1))
     for i, word in enumerate(old, 1):
         before, row[0] = row[0], i

@@ -20,7 +20,7 @@ import numpy as np
 from evenhand._files import check_limit
 from evenhand.errors import TEXTS, DataError, Use
 from evenhand.spaces.attributes import suggest
-from evenhand.spaces.frames import PIECE, READERS, check_cells, check_file, hollow, line_ends, open_packed
+from evenhand.spaces.frames import PIECE, READERS, check_cells, check_file, hollow, line_ends, open_packed, split_name
 from evenhand.spaces.text.tokens import Positions
 
 if TYPE_CHECKING:
@@ -41,35 +41,32 @@ def strings_of(data: Any, column: str = "text") -> tuple[list[str], Positions, i
     rows = [row for row, value in enumerate(values) if isinstance(value, str) or not missing(value)]
     for row in rows:
         if not isinstance(values[row], str):
-            got = f"text {row} must be a string, got {values[row]!r:.60} ({type(values[row]).__name__})"
-            raise DataError(f"{got}; give texts, such as data=['one', 'two']")
+            remedy = "give texts, such as data=['one', 'two']"
+            raise DataError(f"text {row} must be a string, got {values[row]!r:.60}", value=values[row], remedy=remedy)
     return [str(values[row]) for row in rows], np.array(rows, dtype=np.int64), len(values) - len(rows)
 
 
 def _values(data: Any, column: str) -> list[Any]:
     if data is None or isinstance(data, str | bytes):
-        got = "none" if data is None else f"one, {data!r:.60}"
-        raise DataError(
-            f"a space of texts needs texts to start from, got {got}", remedy=("give a list of them: ", TEXTS)
-        )
+        remedy = ("give a list of them: ", TEXTS)
+        raise DataError("must be texts to start from", parameter="data", value=data, remedy=remedy)
     if isinstance(data, Mapping) or hasattr(data, "columns"):
         from evenhand.spaces.frames import columns_of
 
         columns = columns_of(data)
         if column not in columns:
-            known = suggest(column, columns)
-            raise DataError(f"the data have no column {column!r}; {known}; name it: eh.TextSpace(..., column=...)")
+            known = f"{suggest(column, columns)}; name it: eh.TextSpace(..., column=...)"
+            raise DataError(f"the data has no column {column!r}", value=column, remedy=known)
         return list(columns[column].tolist())
     try:
         return list(data)
     except TypeError:
-        raise DataError(
-            f"data must be a list of texts, a series, or a frame with a column {column!r}, got {type(data).__name__}"
-        ) from None
+        problem = f"must be a list of texts, a series, or a frame with a column {column!r}"
+        raise DataError(problem, parameter="data", value=data) from None
 
 
 def missing(value: Any) -> bool:
-    """Tell what stands for no text.
+    """Whether a value stands for a missing text.
 
     >>> missing(None), missing(float("nan")), missing("")
     (True, True, False)
@@ -80,23 +77,21 @@ def missing(value: Any) -> bool:
 _PLAIN = ".txt"
 _LINE = re.compile("[\r\n]")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_PACKINGS = (".gz", ".xz")
-_FORMATS = ".csv, .tsv, .txt (also .gz, .xz), .jsonl, .json, .parquet"
 
 
 def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf-8") -> list[str | None]:
-    r"""Read the texts of a file, one for each row or line; empty ones too, so that their numbers are those of the rows.
+    r"""Read the texts of a file, one for each row or line; empty ones too, so that numbers match the rows.
 
-    Where a table has nothing, as ``null`` in JSON, there is None: a missing text.
+    A missing text, such as ``null`` in JSON, is None.
 
     Parameters
     ----------
     path
         A table (``.csv``, ``.tsv``, ``.jsonl``, ``.json``, ``.parquet``), or plain lines (``.txt``).
     column
-        The column, or key, that has the texts; it need not be named where it is ``text`` or the only one.
+        The column, or key, of the texts; by default ``text``, or the only one.
     encoding
-        How the characters of a ``.csv``, ``.tsv`` or ``.txt`` are written.
+        The encoding of a ``.csv``, ``.tsv`` or ``.txt``.
 
     Examples
     --------
@@ -111,10 +106,10 @@ def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf
     if ending != _PLAIN:
         texts = _texts(read_table(path, encoding, blank=True), column, path)
         if not texts:
-            raise DataError(f"{path}: it has no texts, only the names of columns; give a file with rows")
+            raise DataError(f"{path}: it has column names and no texts", remedy="give a file with rows")
         return texts
     if column is not None:
-        raise DataError(f"{path}: plain lines have no column {column!r}; leave it out, or name a table")
+        raise DataError(f"{path}: plain lines have no column {column!r}", remedy="leave it out, or name a table")
     with _reading(path, encoding):
         lines = _decoded(path, packed, encoding).split("\n")
     # A text for each line; what ends the last one begins no other.
@@ -122,23 +117,23 @@ def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf
 
 
 def read_table(path: str | Path, encoding: str = "utf-8", blank: bool = False) -> pd.DataFrame:
-    """Read a table that has texts; nothing in a CSV is taken for a number or a missing value.
+    """Read a table of texts; no value of a CSV becomes a number or missing.
 
-    Where ``blank``, a blank line between others is a row, so that the numbers of rows are those of the lines.
+    With ``blank``, a blank line between others is a row, so that rows match lines.
     """
     import pandas as pd
 
     path = Path(path)
     ending, packed = _kind(path)
     if ending == _PLAIN:
-        raise DataError(f"{path}: plain lines have no columns; a table is needed")
+        raise DataError(f"{path}: plain lines have no columns", remedy="give a table")
     with _reading(path, encoding):
         if ending not in _SEPARATORS:
             return READERS[ending](path, packed)
         content = _decoded(path, packed, encoding).strip("\r\n")
         header, separator = _LINE.split(content, 1)[0], _SEPARATORS[ending]
         if ending == ".csv" and ";" in header and "," not in header:
-            # Where a comma is in numbers, spreadsheets write this.
+            # Spreadsheets write this where numbers have a decimal comma.
             separator = ";"
         rows = line_ends(content)
         columns = header.count(separator)
@@ -161,7 +156,8 @@ def texts_of(table: pd.DataFrame, column: str | None, path: Path) -> list[str]:
     """
     texts = _texts(table, column, path)
     if None in texts:
-        raise DataError(f"{path}: row {texts.index(None)} has no text, and each label needs one; drop the row")
+        row = texts.index(None)
+        raise DataError(f"{path}: row {row} has no text, and each label needs one", remedy="drop the row")
     return [str(text) for text in texts]
 
 
@@ -169,55 +165,50 @@ def _texts(table: pd.DataFrame, column: str | None, path: Path) -> list[str | No
     names = [str(name) for name in table.columns]
     if column is None:
         if "text" not in names and len(names) != 1:
-            raise DataError(f"{path}: which column has the texts? There are {', '.join(names)}; name one")
+            remedy = f"name one of {', '.join(names)}"
+            raise DataError(f"{path}: the column of the texts is unknown", remedy=remedy)
         column = "text" if "text" in names else names[0]
     texts = [text if isinstance(text, str) or not missing(text) else None for text in column_of(table, column, path)]
     for number, text in enumerate(texts):
         if not isinstance(text, str | None):
-            got = f"{text!r:.60} ({type(text).__name__})"
-            raise DataError(f"{path}: row {number} of {column!r} must be a text, got {got}; drop or convert it")
+            problem = f"{path}: row {number} of {column!r} must be a text, got {text!r:.60}"
+            raise DataError(problem, remedy="drop or convert it")
     return texts
 
 
 def column_of(table: pd.DataFrame, column: str, path: Path) -> pd.Series[Any]:
-    """Take a column by its name, or say which ones there are."""
+    """Return a column; raise with the known names where it is missing."""
     if column not in table.columns:
-        raise DataError(f"{path}: there is no column {column!r}; {suggest(column, [str(n) for n in table.columns])}")
+        remedy = suggest(column, [str(name) for name in table.columns])
+        raise DataError(f"{path}: there is no column {column!r}", remedy=remedy)
     found: pd.Series[Any] = table[column]
     return found
 
 
 def _kind(path: Path) -> tuple[str, str]:
-    """Check that the file is there; tell what it holds and how it is packed."""
-    endings = [ending.lower() for ending in path.suffixes]
-    packed = endings.pop() if endings and endings[-1] in _PACKINGS else ""
-    ending = endings[-1] if endings else ""
-    if ending not in (*READERS, _PLAIN) or (packed and ending not in (*_SEPARATORS, _PLAIN)):
-        raise DataError(f"{path}: texts cannot be read from a file of this kind; allowed: {_FORMATS}")
+    """Check that the file is there; return what it holds and how it is packed."""
+    ending, packed = split_name(path, _PLAIN)
     check_file(path, "texts, one in each line" if ending == _PLAIN else "column names and rows")
     return ending, packed
 
 
 def _decoded(path: Path, packed: str, encoding: str) -> str:
-    """Read a whole file as text; what is no text, or has too many lines, is found before it is all in memory."""
+    """Read a whole file as text; binary data and too many lines are found before it is all in memory."""
     pieces, lines = [], 0
     with open_packed(path, packed) as stream:
         while piece := stream.read(PIECE):
             lines += piece.count(b"\n")
             check_limit("table_rows", lines, path, "give a sample of the texts")
             if hollow(piece):
-                raise DataError(f"{path}: it holds binary data, not text; give texts in {encoding}")
+                raise DataError(f"{path}: it holds binary data, not text", remedy=f"give texts in {encoding}")
             pieces.append(piece)
-    return b"".join(pieces).decode(_signed(encoding))
-
-
-def _signed(encoding: str) -> str:
-    """Let a byte-order mark go, as some programs begin a file with one."""
-    return "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+    # Some programs begin a file with a byte-order mark.
+    utf_8 = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+    return b"".join(pieces).decode("utf-8-sig" if utf_8 else encoding)
 
 
 def _likely(path: Path) -> str:
-    """Say what a file that is no UTF-8 is probably written in: UTF-16 begins with a mark of its own."""
+    """Guess the encoding of a file that is not UTF-8: UTF-16 begins with a mark."""
     with open_packed(path, _kind(path)[1]) as stream:
         return "utf-16" if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin-1"
 
@@ -227,7 +218,8 @@ def _reading(path: Path, encoding: str) -> Iterator[None]:
     try:
         yield
     except LookupError:
-        raise DataError(f'{path}: there is no encoding {encoding!r}; try "utf-8" or "latin-1"') from None
+        remedy = 'use "utf-8" or "latin-1"'
+        raise DataError(f"{path}: there is no encoding {encoding!r}", value=encoding, remedy=remedy) from None
     except UnicodeError as error:
         raise DataError(
             f"{path}: it is not written in {encoding} ({error})",
@@ -236,6 +228,6 @@ def _reading(path: Path, encoding: str) -> Iterator[None]:
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path}: it cannot be read ({error})") from None
     except json.JSONDecodeError as error:
-        raise DataError(f"{path}: it is no JSON ({error})") from None
+        raise DataError(f"{path}: it is not JSON ({error})") from None
     except (ValueError, Warning) as error:  # pandas' own errors are of this kind
         raise DataError(f"{path}: it cannot be read as a table ({' '.join(str(error).split())})") from None

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from evenhand._files import PACKINGS, check_array, check_limit, exceeded, open_archive, open_file, unpacked
 from evenhand._files import limit as most_of
-from evenhand._validate import is_int
+from evenhand._validate import check_int
 from evenhand.errors import DataError, SpaceError
 from evenhand.spaces.text.lexicon import protected_words
 from evenhand.spaces.text.matcher import BE, DEFINITE, FUNCTION, PLURAL, SINGULAR
@@ -57,13 +57,11 @@ def load(source: Any, limit: int | None = None) -> tuple[list[str], Vectors]:
         raise DataError(f"{name}: vectors must be a matrix of numbers, got {vectors.dtype} {vectors.shape}")
     if len(words) != len(vectors) or not words:
         raise DataError(f"{name}: {_UNEQUAL.format(len(words), len(vectors))}")
-    with np.errstate(over="ignore"):  # What is too large is infinite then, and said.
+    with np.errstate(over="ignore"):  # What is too large becomes infinite and is refused below.
         vectors = vectors.astype(np.float32)
     if not np.isfinite(vectors).all():
         worst = words[int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])]
-        raise DataError(
-            f"{name}: the vector of {worst!r:.60} has values that are no numbers, or too large; drop that word"
-        )
+        raise DataError(f"{name}: the vector of {worst!r:.60} must have finite numbers", remedy="drop that word")
     first: dict[str, int] = {}
     for number, word in enumerate(words):
         first.setdefault(word, number)
@@ -77,15 +75,15 @@ def _read(source: Any, limit: int | None) -> tuple[Sequence[str], Any, str]:
             return *_npz(path), str(path)
         if path.suffix.lower() in _TEXT:
             return *_text(path, limit), str(path)
-        raise DataError(f"{path}: vectors cannot be read from a file of this kind; allowed: {_KINDS}")
+        raise DataError(f"{path}: vectors cannot be read from a file of this kind", remedy=f"allowed: {_KINDS}")
     keyed = getattr(source, "wv", source)
     if hasattr(keyed, "index_to_key") and hasattr(keyed, "vectors"):
         return keyed.index_to_key, keyed.vectors, type(source).__name__
     if isinstance(source, tuple) and len(source) == 2:
         words, vectors = source
-        # A torch parameter wants to be asked before it becomes an array.
+        # A torch parameter must be detached before it becomes an array.
         return words, vectors.detach().cpu().numpy() if hasattr(vectors, "detach") else vectors, "vectors"
-    raise DataError(f"vectors must be {_KINDS}; got {type(source).__name__}")
+    raise DataError(f"must be {_KINDS}", parameter="vectors", value=type(source).__name__)
 
 
 def _npz(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
@@ -96,14 +94,13 @@ def _npz(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
         shapes = {}
         for name in ("words", "vectors"):
             if f"{name}.npy" not in archive.namelist():
-                raise DataError(
-                    f"{path}: the arrays 'words' and 'vectors' are needed; np.savez(path, words=..., vectors=...)"
-                )
+                remedy = "np.savez(path, words=..., vectors=...) writes them"
+                raise DataError(f"{path}: the arrays 'words' and 'vectors' are needed", remedy=remedy)
             size = archive.getinfo(f"{name}.npy").file_size
             with archive.open(f"{name}.npy") as stream:
                 shapes[name], dtype = check_array(stream, size, f"{path}: {name}", DataError)
             if dtype.hasobject:
-                raise DataError(f"{path}: {name!r} has Python objects, which are not read; save texts and numbers")
+                raise DataError(f"{path}: {name!r} has Python objects", remedy="save texts and numbers")
         if len(shapes["words"]) != 1:
             raise DataError(f"{path}: 'words' must be a list of texts, got an array of shape {shapes['words']}")
         _check_words(shapes["words"][0], path)
@@ -128,7 +125,7 @@ def _text(path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
 
 
 def _split(stream: io.BufferedReader, path: Path) -> Iterator[str]:
-    """Read line by line; one that is longer than any vector may be the whole file."""
+    """Read line by line, none longer than the longest vector."""
     longest = _DIGITS * most_of("vectors_numbers")
     first = True
     while line := stream.readline(longest + 1):
@@ -143,10 +140,10 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
     first = next(lines, "")
     header = first.split()
     sizes = len(header) == 2 and all(part.isdecimal() and len(part) <= _LONGEST for part in header)
-    said = (int(header[0]), int(header[1])) if sizes else None
-    width = len(header) - 1 if said is None else said[1]
+    header_sizes = (int(header[0]), int(header[1])) if sizes else None
+    width = len(header) - 1 if header_sizes is None else header_sizes[1]
     check_limit("vectors_numbers", width, path)
-    lines = itertools.chain([first] if said is None and first else [], lines)
+    lines = itertools.chain([first] if header_sizes is None and first else [], lines)
     words: list[str] = []
     blocks: list[npt.NDArray[Any]] = []
     lines = itertools.islice(lines, limit)
@@ -154,25 +151,25 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
         _check_words(len(words) + len(block), path, width)
         rows = [_row(line.rstrip(), width) for line in block]
         wrong = next((n for n, row in enumerate(rows) if len(row) != width + 1), None)
-        if wrong is None and not words and said is not None and _numeric(rows[0][0].split()[1:]):
+        if wrong is None and not words and header_sizes is not None and _numeric(rows[0][0].split()[1:]):
             wrong = 0
         if wrong is not None:
-            why = "" if said is None else f"; its first line says {said[0]} words of {width} numbers each"
-            got = (
-                f"entry {len(words) + wrong + 1} must have a word and {width} numbers, got {block[wrong].strip()!r:.60}"
+            why = (
+                ""
+                if header_sizes is None
+                else f" (the first line promises {header_sizes[0]} words of {width} numbers each)"
             )
-            raise DataError(f"{path}: {got}{why}")
+            entry, got = len(words) + wrong + 1, block[wrong].strip()
+            raise DataError(f"{path}: entry {entry} must have a word and {width} numbers{why}, got {got!r:.60}")
         words += [row[0] for row in rows]
         try:
             with np.errstate(over="ignore"):
                 blocks.append(np.array([row[1:] for row in rows], dtype=np.float32))
         except ValueError as error:
-            raise DataError(f"{path}: something is no number near entry {len(words)} ({error})") from None
-    if said is not None and len(words) != (said[0] if limit is None else min(limit, said[0])):
-        raise DataError(
-            f"{path}: its first line says {said[0]:,} words, and there are {len(words):,}; is the file whole?\n"
-            "Where it is, delete that line."
-        )
+            raise DataError(f"{path}: an entry near {len(words)} has a value that is not a number ({error})") from None
+    if header_sizes is not None and len(words) != (header_sizes[0] if limit is None else min(limit, header_sizes[0])):
+        problem = f"{path}: the first line promises {header_sizes[0]:,} words, and there are {len(words):,}"
+        raise DataError(problem, remedy="if the file is complete, delete that line")
     return words, np.concatenate(blocks) if blocks else np.empty((0, 1))
 
 
@@ -185,7 +182,7 @@ def _check_words(words: int, path: Path, width: int = 0) -> None:
 
 
 def _row(line: str, width: int) -> list[str]:
-    """Cut a line into a word and its numbers, counted from the end: a word may itself have spaces, or be one."""
+    """Split a line into a word and its numbers, counted from the end: a word may have spaces, or be one."""
     row = line.rsplit(None, width)
     return row if len(row) == width + 1 else line.rsplit(" ", width)
 
@@ -207,10 +204,10 @@ _GROUP = 64
 
 
 def shape(word: str) -> int:
-    """Tell words apart by what can be seen without a tagger, for they should agree with what they replace.
+    """Return a word's class as far as its spelling shows it, so that similar words can agree with what they replace.
 
-    Determiners, forms of "be" and other function words are closed classes; numbers are a class; all other words go by
-    their ending: -ing, -ed, -ly, -s (but not -ss, -us, -is), or none of these.
+    Determiners, forms of "be" and other function words are closed classes; numbers are a class; all other words are
+    classified by their ending: -ing, -ed, -ly, -s (but not -ss, -us, -is), or none of these.
 
     >>> shape("running") == shape("walking"), shape("cats") == shape("cat"), shape("the") == shape("dog")
     (True, False, False)
@@ -227,9 +224,9 @@ def shape(word: str) -> int:
 class Similar:
     """The ``k`` most similar words of each word.
 
-    Equally similar words come in the order of the vocabulary, and what is found does not depend on how many words are
-    asked about at once. Terms of lexicons are no similar words and have none, so that a free change never changes who
-    is spoken of. Of words that differ in their case only, the first is the similar word.
+    Equally similar words come in the order of the vocabulary, and results do not depend on how many words are looked
+    up at once. Terms of lexicons never replace a word and are never replaced, so that a free change never swaps an
+    identity. Of words that differ in their case only, the first is the similar word.
 
     Parameters
     ----------
@@ -241,7 +238,7 @@ class Similar:
     limit
         Take the first words of the source only; files have the most frequent ones first.
     avoid
-        Words that never replace another and are never replaced; None: every term of every lexicon of ours. The paper
+        Words that never replace another and are never replaced; None: every term of the built-in lexicons. The paper
         has no such rule: ``avoid=()``.
     agree
         Whether similar words must have the same ``shape``.
@@ -263,12 +260,11 @@ class Similar:
         avoid: Collection[str] | None = None,
         agree: bool = False,
     ) -> None:
-        for name, value in (("k", k), ("limit", 1 if limit is None else limit)):
-            if not is_int(value) or value < 1:
-                raise SpaceError(f"{name} must be a whole number of at least 1, got {value!r}")
+        check_int("limit", 1 if limit is None else limit, SpaceError, 1)
         if isinstance(avoid, str):
-            raise SpaceError(f"avoid must be a collection of words, got the text {avoid!r:.60}; write [{avoid!r:.60}]")
-        self.k, self.agree = int(k), agree
+            remedy = f"write [{avoid!r:.60}]"
+            raise SpaceError("must be a collection of words", parameter="avoid", value=avoid, remedy=remedy)
+        self.k, self.agree = check_int("k", k, SpaceError, 1), agree
         self.avoid = protected_words() if avoid is None else frozenset(word.lower() for word in avoid)
         self.words, self.vectors = load(source, limit)
         self._numbers = {word: number for number, word in enumerate(self.words)}
@@ -293,7 +289,7 @@ class Similar:
         return [self.words[n] for n in self.rows(np.array([number]))[0] if n >= 0] if number >= 0 else []
 
     def number(self, word: str) -> int:
-        """Return the number of a word in the vectors' vocabulary, as written or in lower case; -1 if it has none."""
+        """Return the number of a word among the vectors, as written or in lower case; -1 if it has none."""
         lower = word.lower()
         return -1 if lower in self.avoid else self._numbers.get(word, self._numbers.get(lower, -1))
 
@@ -312,17 +308,13 @@ class Similar:
         return out
 
     def _candidates(self) -> tuple[Positions, Positions]:
-        """List the words that may replace others, and for each word the one of them that is the same but for case."""
+        """List the words that may replace others, and for each word the one that differs in case only."""
         chosen: dict[str, int] = {}
         for number, word in enumerate(self.words):
             lower = word.lower()
-            # What the texts would cut into several words would shift the positions of all words behind it.
-            if (
-                self._norms[number]
-                and lower not in self.avoid
-                and lower not in chosen
-                and split(word)[0::2] == ["", ""]
-            ):
+            # A replacement of several words would shift the positions of all words behind it.
+            taken = lower in self.avoid or lower in chosen
+            if self._norms[number] and not taken and split(word)[0::2] == ["", ""]:
                 chosen[lower] = number
         twins = [chosen.get(word.lower(), -1) for word in self.words]
         return np.fromiter(chosen.values(), dtype=np.int64), np.array(twins)

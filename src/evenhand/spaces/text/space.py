@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from evenhand._format import visible
 from evenhand._rng import Stream, mix
-from evenhand._validate import is_int
+from evenhand._validate import check_bool, check_choice, check_int
 from evenhand.errors import TEXTS, DataError, SpaceError
+from evenhand.spaces.attributes import Mask
 from evenhand.spaces.base import Bound
 from evenhand.spaces.text.individuals import TextFamilies, TextIndividuals
 from evenhand.spaces.text.keys import Keys
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
 
 WORDS = 2**23
-"""The most words of texts that a model is asked at once, as long as they are of more than one family."""
+"""The most words of texts in one call of a model that asks about more than one family."""
 
 
 class BoundTextSpace:
     """The texts that can be tested, and everything that can be made of them.
 
-    Its vocabulary grows with what is read and made; nothing that a run tells depends on that.
+    Its vocabulary grows with the texts; no result depends on its order.
     """
 
     constraints: tuple[Any, ...] = ()
@@ -55,7 +56,7 @@ class BoundTextSpace:
     ) -> None:
         self.space, self.similar, self.missing = space, similar, missing
         self.borrowed = borrowed
-        """How many words of the texts similar ones are found among, where nothing else tells words."""
+        """How many words of the texts are candidates for similar words, where the model does not list its words."""
         self.together = space.occurrences == "together"
         vocabulary = Vocabulary()
         self.swaps = Swaps(space.lexicons, vocabulary, space.ambiguous)
@@ -66,7 +67,7 @@ class BoundTextSpace:
         self.without = len(found.without(texts))
         """How many texts have no term."""
         self.alone = len(texts) - self.without - len(kept)
-        """How many have terms and yet no counterpart: no other identity has all of their forms."""
+        """How many have terms and no counterpart: no other identity has all of their forms."""
         self.texts, self.found, self.positions = texts[kept], found.of(kept), rows[kept]
         """The others, their terms, and where they stand in the data."""
         self.counterparts = counterparts[kept]
@@ -74,7 +75,7 @@ class BoundTextSpace:
         """How many texts a family has."""
         self.keys = Keys.of(self.texts, self.found, self.swaps, together=self.together)
         self.moves = None if similar is None else Moves(similar, vocabulary, self.swaps.fixed)
-        # Where what the reading looked at stays, texts that are made of seeds have the terms of their seeds.
+        # While the words that the reading depends on stay, texts made of seeds have the terms of their seeds.
         self._free = ~(self.found.covered(self.texts) | seen[ranges(texts.starts[kept], texts.lengths[kept])])
 
     def supports(self, feature: str) -> bool:
@@ -115,27 +116,27 @@ class BoundTextSpace:
         return int((self.counterparts >= self.space.max_family_size).sum())
 
     def describe(self) -> dict[str, Any]:
-        """Give everything that makes the space, in plain values; the vectors as a digest."""
+        """Return everything that makes the space, in plain values; the vectors as a digest."""
         return {**self.space.describe(), "similar": None if self.similar is None else self.similar.digest}
 
     def flat(self, individuals: TextIndividuals) -> Positions:
         """Return for each word of texts where it stands among all words of the seeds."""
         return ranges(self.texts.starts[individuals.seeds], individuals.texts.lengths)
 
-    def movable(self, individuals: TextIndividuals) -> npt.NDArray[np.bool_]:
-        """Tell which words of texts are free and have similar words."""
+    def movable(self, individuals: TextIndividuals) -> Mask:
+        """Return which words of texts are free and have similar words."""
         free = self._free[self.flat(individuals)]
         return free & (self.moves.counts(individuals.texts.words) > 0) if self.moves is not None else free & False
 
     def batch_size_for(self, individuals: TextIndividuals, positions: Positions, rows: int) -> int:
-        """Say how many texts fit one call of so many rows, and into memory, with their families."""
+        """Return how many texts fit one call of so many rows, and into memory, with their families."""
         seeds = individuals.seeds[positions[:rows]]
         sizes = self.sizes[seeds]
         fits = (np.cumsum(sizes) <= rows) & (np.cumsum(sizes * self.texts.lengths[seeds]) <= WORDS)
         return max(1, int(fits.sum()))
 
     def families(self, individuals: TextIndividuals, seed: int) -> TextFamilies:
-        """Build the counterparts of texts: all, or of more than the limit a sample."""
+        """Build the counterparts of texts: all, or of more than ``max_family_size`` a sample."""
         found = self.found.of(individuals.seeds)
         options = self.swaps.options(found, together=self.together)
         if (self.counterparts[individuals.seeds] >= self.space.max_family_size).any():
@@ -143,7 +144,7 @@ class BoundTextSpace:
         return TextFamilies(individuals, found, options, seed)
 
     def most_different(self, individuals: TextIndividuals, stored: npt.NDArray[Any]) -> Counterparts:
-        """Make the one counterpart of each text that ``TextFamilies.most_different`` named."""
+        """Build the counterpart of each text that ``TextFamilies.most_different`` named."""
         found, every = self.found.of(individuals.seeds), np.arange(len(individuals))
         options = self.swaps.options(found, together=self.together)
         options = options[self.codes(found, options) == stored[options.source]]
@@ -157,8 +158,8 @@ class BoundTextSpace:
         first: Positions = np.searchsorted(found.text, options.source)
         return (options.unit - first) * len(self.swaps.identities) + options.identity
 
-    def _sample(self, individuals: TextIndividuals, seed: int) -> npt.NDArray[np.bool_]:
-        """Choose options, as a function of (seed, key): one from each of as many equal parts as the limit allows."""
+    def _sample(self, individuals: TextIndividuals, seed: int) -> Mask:
+        """Choose options, as a function of (seed, key): one from each of as many equal parts as fit."""
         counts, parts = self.counterparts[individuals.seeds], self.space.max_family_size - 1
         begins, chosen = np.cumsum(counts) - counts, np.ones(int(counts.sum()), dtype=bool)
         bits = mix(individuals.keys.real.astype(np.uint64) ^ Stream(seed).bits("counterp", 0, 0))
@@ -170,13 +171,10 @@ class BoundTextSpace:
         return chosen
 
 
-def nudged(
+def replace_random_word(
     ground: BoundTextSpace, individuals: TextIndividuals, stream: Stream, phase: str, walkers: Positions, step: int
 ) -> tuple[Positions, TextIndividuals]:
-    """Replace one movable word of each text, drawn uniformly, by one of its similar words, drawn uniformly.
-
-    Returned are the numbers of the texts that have such a word, and these texts, changed.
-    """
+    """Replace one random movable word of each text by one of its similar words; return which texts, and those."""
     flat = np.flatnonzero(ground.movable(individuals))
     counts = np.bincount(individuals.texts.rows[flat], minlength=len(individuals))
     able = np.flatnonzero(counts)
@@ -192,13 +190,12 @@ def nudged(
 
 
 Embed = Callable[[Sequence[str]], Any]
-OCCURRENCES = ("each", "together")
 SAMPLED = "texts_compared_with_a_sample"
 BORROWED = "words_of_the_texts_among_which_similar_ones_are"
 
 
 class TextSpace:
-    """Texts, the terms in them that must not matter, and the similar words by which other words are replaced.
+    """Texts, the protected terms in them, and the similar words by which other words are replaced.
 
     Parameters
     ----------
@@ -215,14 +212,14 @@ class TextSpace:
         ``"each"`` compares a text with those in which one occurrence of a term is replaced, one after the other, and
         ``"together"`` with those in which all occurrences of an identity are.
     ambiguous
-        Where a term that may be none ("black", "Turkey") is one: ``"context"`` asks the words around it, ``"always"``,
-        ``"never"``.
+        Whether words such as "black" or "Turkey" are terms: ``"context"`` decides by the words around them;
+        ``"always"``, ``"never"``.
     avoid_protected
         Whether terms of any lexicon are left out of the similar words.
     agree
         Whether similar words must have the same shape: both a number, both end in -ing, and so on.
     column
-        Which column has the texts, where the data are a frame.
+        The column of the texts, where the data is a frame.
     max_family_size
         The most texts that one family has; of more counterparts a sample is taken, stated in the run.
 
@@ -247,20 +244,16 @@ class TextSpace:
     ) -> None:
         self.lexicons = load_all(protected)
         self.protected = tuple(lexicon.name for lexicon in self.lexicons)
-        self.source, self.k, self.occurrences, self.ambiguous = similar, k, occurrences, ambiguous
-        self.avoid_protected, self.agree, self.column = avoid_protected, agree, column
-        self.max_family_size = max_family_size
-        for name, value, least in (("k", k, 1), ("max_family_size", max_family_size, 2)):
-            if not is_int(value) or value < least:
-                raise SpaceError(f"{name} must be a whole number of at least {least}, got {value!r}")
-        for name, word, allowed in (("occurrences", occurrences, OCCURRENCES), ("ambiguous", ambiguous, AMBIGUOUS)):
-            if word not in allowed:
-                raise SpaceError(f"{name} must be one of {', '.join(allowed)}, got {word!r}")
-        for name, said in (("avoid_protected", avoid_protected), ("agree", agree)):
-            if not isinstance(said, bool):
-                raise SpaceError(f"{name} must be True or False, got {said!r}")
+        self.source = similar
+        self.k = check_int("k", k, SpaceError, 1)
+        self.occurrences = check_choice("occurrences", occurrences, ("each", "together"), SpaceError)
+        self.ambiguous = check_choice("ambiguous", ambiguous, AMBIGUOUS, SpaceError)
+        self.avoid_protected = check_bool("avoid_protected", avoid_protected, SpaceError)
+        self.agree = check_bool("agree", agree, SpaceError)
+        self.max_family_size = check_int("max_family_size", max_family_size, SpaceError, 2)
         if not isinstance(column, str):
-            raise SpaceError(f"column must be the name of a column, got {column!r}")
+            raise SpaceError("must be the name of a column", parameter="column", value=column)
+        self.column = column
 
     noun, input, default_strategy = "text", "text", "text-random"
     sampled = False
@@ -311,9 +304,9 @@ class TextSpace:
         return TextFindings(self)
 
     def begin(self, data: Any, embed: Embed | None = None, words: Sequence[str] | None = None) -> BoundTextSpace:
-        """Read the texts that a run starts from; ``embed`` gives the vectors of the ``words`` that a model knows.
+        """Read the texts that a run starts from; ``embed`` returns the vectors of the ``words`` that a model knows.
 
-        Where a model does not say which words it knows, they are those of the texts that it can tell apart.
+        Without ``words``, those of the texts with a vector of their own are taken.
 
         >>> ground = TextSpace("religion").begin(["A Sikh wrote it.", "Nobody did."])
         >>> len(ground.seeds), ground.without
@@ -321,40 +314,35 @@ class TextSpace:
         """
         strings, rows, missing = strings_of(data, self.column)
         if not strings:
-            got = f"all {missing:,} are missing" if missing else "got none"
-            raise DataError(
-                f"a space of texts needs texts to start from, {got}", remedy=("give a list of them: ", TEXTS)
-            )
+            problem = "must be texts to start from" + (f", and all {missing:,} are missing" if missing else "")
+            raise DataError(problem, parameter="data", remedy=("give a list of them: ", TEXTS))
         similar = self.similar
         if similar is None and embed is not None:
-            own = (list(words), embed(words)) if words is not None else _told_apart(strings, embed)
+            own = (list(words), embed(words)) if words is not None else _distinct_words(strings, embed)
             similar = self._similar(own) if own[0] else None
         borrowed = len(similar.words) if similar is not None and self.similar is None and words is None else 0
         ground = BoundTextSpace(self, strings, rows, similar, missing, borrowed)
         if not len(ground.seeds):
-            raise DataError(
-                f"none of {len(strings):,} texts can be tested: {ground.without:,} have no term of "
-                f"{', '.join(self.protected)}, {ground.alone:,} have no counterpart; give other texts or lexicons"
-            )
+            names = ", ".join(self.protected)
+            why = f"{ground.without:,} have no term of {names}, {ground.alone:,} have no counterpart"
+            problem = f"none of {len(strings):,} texts can be tested: {why}"
+            raise DataError(problem, remedy="give other texts or lexicons")
         return ground
 
     def describe(self) -> dict[str, Any]:
         """Give everything that makes this space, vectors apart, in plain values."""
-        settings = ("k", "occurrences", "ambiguous", "avoid_protected", "agree")
+        settings = ("k", "occurrences", "ambiguous", "avoid_protected", "agree", "max_family_size")
         return {
             "kind": "text",
             "lexicons": [_described(lexicon) for lexicon in self.lexicons],
             **{name: getattr(self, name) for name in settings},
-            "limit": self.max_family_size,
         }
 
     @classmethod
     def described(cls, described: dict[str, Any]) -> TextSpace:
-        """Take a space back from its description; it has no vectors then."""
-        known = ("kind", "lexicons", "similar", "limit")
-        settings = {name: value for name, value in described.items() if name not in known}
-        lexicons = [_lexicon(fields) for fields in described["lexicons"]]
-        return cls(lexicons, max_family_size=described["limit"], **settings)
+        """Rebuild a space from its description, without vectors."""
+        settings = {name: value for name, value in described.items() if name not in ("kind", "lexicons", "similar")}
+        return cls([_lexicon(fields) for fields in described["lexicons"]], **settings)
 
     @property
     def digest(self) -> str:
@@ -376,8 +364,8 @@ class TextSpace:
         return f"TextSpace: {terms}; {how}; {words}"
 
 
-def _told_apart(strings: list[str], embed: Embed) -> tuple[list[str], npt.NDArray[Any]]:
-    """Return the words of texts whose vector is their own: all that a model does not know have the same one."""
+def _distinct_words(strings: list[str], embed: Embed) -> tuple[list[str], npt.NDArray[Any]]:
+    """Return the words of texts whose vector is unique: all words that a model does not know share one."""
     words = sorted({word.lower() for text in strings for word in split(text)[1::2]})
     vectors = np.asarray(embed(words)) if words else np.zeros((0, 1))
     _, which, counts = np.unique(vectors, axis=0, return_inverse=True, return_counts=True)
@@ -398,18 +386,15 @@ def _described(lexicon: Lexicon) -> dict[str, Any]:
 
 
 def _lexicon(fields: dict[str, Any]) -> Lexicon:
-    def texts(values: Sequence[str]) -> tuple[str, ...]:
-        return tuple(values)
-
     cells, forms, identities = fields["cells"], fields["forms"], fields["identities"]
     if len(cells) != len(identities) or any(len(row) != len(forms) for row in cells):
         raise ValueError(f"lexicon {fields['name']!r}: cells must have a row for each identity, with one of each form")
     return Lexicon(
         fields["name"],
         tuple(Form(*form) for form in forms),
-        texts(identities),
-        tuple(tuple(texts(cell) for cell in row) for row in cells),
+        tuple(identities),
+        tuple(tuple(map(tuple, row)) for row in cells),
         frozenset(fields["ambiguous"]),
-        texts(fields["phrases"]),
+        tuple(fields["phrases"]),
         fields["capital"],
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evenhand.spaces.attributes import Mask
 from evenhand.spaces.text.lexicon import Lexicon
 from evenhand.spaces.text.matcher import Casing, Finder, Occurrences
 from evenhand.spaces.text.tokens import Positions, Texts, Vocabulary, agree, is_article, ranges, splice
@@ -16,14 +17,14 @@ from evenhand.spaces.text.tokens import Positions, Texts, Vocabulary, agree, is_
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """What can be swapped for what, in the order of the texts."""
+    """Possible swaps, in the order of the texts."""
 
     source: Positions
-    """Of which text."""
+    """The text of each."""
     unit: Positions
     """Which term: the number of the occurrence or, of several together, of the first."""
     identity: Positions
-    """What for."""
+    """The identity that is swapped in."""
     order: Positions
     """Occurrences, those that are swapped together one after the other."""
     begin: Positions
@@ -67,17 +68,8 @@ class Counterparts:
 class Swaps:
     """The terms of lexicons, ready to be found and swapped in texts of one vocabulary.
 
-    Parameters
-    ----------
-    lexicons
-        Whose terms are swapped, each for those of the same lexicon and form.
-    vocabulary
-        The one of the texts.
-    ambiguous
-        Where a term that may be none is one: ``"context"`` asks the words around it, ``"always"``, ``"never"``.
+    Terms are swapped for those of the same lexicon and form. ``ambiguous`` is as in ``TextSpace``.
 
-    Examples
-    --------
     >>> from evenhand.spaces.text.lexicon import load
     >>> texts = Texts.of(["A Christian wrote it.", "Nobody did."])
     >>> swaps = Swaps([load("religion")], texts.vocabulary)
@@ -100,13 +92,13 @@ class Swaps:
         """Find all terms that can be swapped."""
         return self.look(texts)[0]
 
-    def look(self, texts: Texts) -> tuple[Occurrences, npt.NDArray[np.bool_]]:
-        """Find all terms that can be swapped, and tell at which words was looked for that."""
+    def look(self, texts: Texts) -> tuple[Occurrences, Mask]:
+        """Find all terms that can be swapped, and the words that this depends on."""
         found, seen = self.finder.look(texts)
         return found[(self.table[found.form] >= 0).sum(axis=1) > 1], seen
 
     def fixed(self, word: str) -> bool:
-        """Tell whether a word may neither come nor go where terms are to stay: terms begin with it, or it is a or an.
+        """Whether a word must neither come nor go for terms to stay: a term begins with it, or it is an article.
 
         >>> from evenhand.spaces.text.lexicon import load
         >>> swaps = Swaps([load("country")], Vocabulary())
@@ -155,8 +147,8 @@ class Swaps:
     ) -> tuple[Texts, Positions]:
         """Swap an option in each of ``rows``; the other texts stay as they are.
 
-        Where the texts are pieces, ``shift`` says at which word each begins. Also returned is, for each word of the new
-        texts, where it stood, or -1 if it belongs to a new term.
+        Where the texts are pieces, ``shift`` is the word at which each begins. Also returned is, for each word of the
+        new texts, its old position, or -1 if it belongs to a new term.
         """
         row, which = np.repeat(rows, options.count), options.order[ranges(options.begin, options.count)]
         identity, shift = (np.repeat(np.broadcast_to(v, len(rows)), options.count) for v in (options.identity, shift))
@@ -166,11 +158,11 @@ class Swaps:
         texts = agree(texts, texts.starts[row] + start, first, shouted)
         return splice(texts, row, start, stop, self.pieces, piece)
 
-    def _fits(self, found: Occurrences, first: Positions, order: Positions, begin: Positions) -> npt.NDArray[np.bool_]:
-        """Tell which identities (columns) each unit (row) can be swapped for."""
+    def _fits(self, found: Occurrences, first: Positions, order: Positions, begin: Positions) -> Mask:
+        """Return which identities (columns) each unit (row) can be swapped for."""
         if not len(first):
             return np.zeros((0, self.table.shape[1]), dtype=bool)
-        fits: npt.NDArray[np.bool_] = np.logical_and.reduceat(self.table[found.form[order]] >= 0, begin)
+        fits: Mask = np.logical_and.reduceat(self.table[found.form[order]] >= 0, begin)
         fits[np.arange(len(first)), found.identity[first]] = False
         return fits
 

@@ -1,4 +1,4 @@
-"""Tokens: a text cut into words and gaps whose concatenation is the exact text; the case of a word.
+"""Tokens: a text split into words and gaps whose concatenation is the exact text; the case of a word.
 
 A word is a run of letters, digits and the marks that belong to them, with apostrophes inside (``don't``); the endings
 ``'s 'll 'd 're 've 'm`` are words of their own, so that "he" is found in "he'll". Web addresses and abbreviations with
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand.errors import DataError
+from evenhand.spaces.attributes import Mask
 
 _MARKS = (range(0x300, 0x20000), range(0xE0100, 0xE01F0))
 _JOINERS = "\u200c\u200d"
@@ -27,14 +28,14 @@ _JOINERS = "\u200c\u200d"
 
 @lru_cache(maxsize=2)
 def _pattern(ascii: bool) -> re.Pattern[str]:
-    """Compile the words; in plain English texts there are no marks, and fewer letters to look through."""
+    """Compile the pattern of words; plain ASCII has no marks and fewer letters."""
     if ascii:
         letter, sign, space, run, before = "[A-Za-z]", "[A-Za-z0-9]", r"\s\x1c-\x1f", "[A-Za-z0-9]+", r"\w"
     else:
         letter, sign, space = r"[^\W\d_]", r"[^\W_]", r"\s"
         # Python's regular expressions have no class of marks, so it is listed.
         marks = "".join(c for span in _MARKS for c in map(chr, span) if unicodedata.category(c)[0] == "M")
-        # Most characters lie before the first mark, and looking through all marks for each would take most of the time.
+        # Most characters lie before the first mark; searching all marks for each would take most of the time.
         run = rf"{sign}+(?:(?![\0-\u02ff])[{_JOINERS}{marks}]+{sign}*)*"
         before = rf"\w{marks}"
     ending = rf"(?i:s|ll|d|re|ve|m)(?!{sign})"
@@ -47,7 +48,7 @@ def _pattern(ascii: bool) -> re.Pattern[str]:
 
 
 def split(text: str) -> list[str]:
-    """Cut a text into gap, word, gap, ..., word, gap; gaps may be empty, and ``"".join`` gives the text back.
+    """Split a text into gap, word, gap, ..., word, gap; gaps may be empty, and ``"".join`` gives the text back.
 
     >>> split("She's a well-known (U.S.) jurist!")
     ['', 'She', '', "'s", ' ', 'a', ' ', 'well', '-', 'known', ' (', 'U.S.', ') ', 'jurist', '!']
@@ -71,7 +72,7 @@ class Case(enum.IntEnum):
 
     @classmethod
     def of(cls, word: str) -> Case:
-        """Tell a word's case; one capital alone is a title. What has no case is lower, and "I", for it says nothing."""
+        """Return a word's case; one capital alone is a title; words without case, and "I", are lower."""
         if word == "I":
             return cls.LOWER
         if word.isupper():
@@ -105,9 +106,9 @@ class _Numbers(dict[str, int]):
 
 
 class Vocabulary:
-    """Strings and their numbers; it grows with what it is asked for, and a number never changes.
+    """Strings and their numbers; it grows as strings are looked up, and a number never changes.
 
-    Where a word is, its lower case is too.
+    With each word it has its lower case.
 
     >>> vocabulary = Vocabulary()
     >>> vocabulary.ids(["an", "Imam", "an"]).tolist()
@@ -128,7 +129,7 @@ class Vocabulary:
         return np.fromiter(map(self._numbers.__getitem__, words), dtype=np.int32, count=len(words))
 
     def column(self, of: Callable[[str], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Return what a function says of each string, by number; it is asked once for each."""
+        """Return the value of a function for each string, by number; it is called once for each."""
         known = self._columns.get(of, np.empty(0, dtype))
         if len(known) < len(self):
             fresh = [of(word) for word in islice(self._numbers, len(known), None)]
@@ -206,8 +207,8 @@ class Texts:
         ends = [0]
         for number, string in enumerate([strings] if isinstance(strings, str) else strings):
             if not isinstance(string, str):
-                got = f"text {number} must be a string, got {string!r:.60} ({type(string).__name__})"
-                raise DataError(f"{got}; drop missing texts and convert others")
+                remedy = "drop missing texts and convert others"
+                raise DataError(f"text {number} must be a string, got {string!r:.60}", value=string, remedy=remedy)
             lead, *rest = split(string)
             leads.append(lead)
             parts += rest
@@ -256,16 +257,6 @@ class Texts:
         pieces, ends = parts.tolist(), (2 * self.starts).tolist()
         leads = words[self.leads].tolist()
         return [lead + "".join(pieces[a:b]) for lead, a, b in zip(leads, ends, ends[1:], strict=False)]
-
-    def padded(self, fill: int = -1) -> Ids:
-        """Return the words as a matrix, one row for each text, filled up at the end.
-
-        >>> Texts.of(["one two", "three"]).padded().tolist()
-        [[0, 2], [4, -1]]
-        """
-        out = np.full((len(self), int(self.lengths.max(initial=0))), fill, dtype=np.int32)
-        out[self.rows, np.arange(len(self.words)) - self.starts[self.rows]] = self.words
-        return out
 
     def cut(self, rows: Positions, starts: Positions, stops: Positions) -> Texts:
         """Return pieces: words ``starts`` to ``stops`` of ``rows``, with the gaps behind them.
@@ -352,7 +343,7 @@ _OPENING = "\"'\u201c\u2018(*"
 
 
 def vowel(word: str) -> bool:
-    """Tell whether a word sounds as if it began with a vowel. A rule for English spelling, with its known exceptions.
+    """Whether a word sounds as if it began with a vowel, by English spelling and its known exceptions.
 
     >>> [word for word in ("atheist", "European", "unit", "uncle", "hour", "Hindu", "FBI", "UK", "8") if vowel(word)]
     ['atheist', 'uncle', 'hour', 'FBI', '8']
@@ -364,7 +355,7 @@ def vowel(word: str) -> bool:
 
 
 def plain(gap: str) -> bool:
-    """Tell whether a gap lets the words beside it belong together: space, and at most an opening quote or bracket.
+    """Whether the words beside a gap can belong together: space, and at most an opening quote or bracket.
 
     >>> plain(" "), plain(' "'), plain(". "), plain("-")
     (True, True, False, False)
@@ -373,7 +364,7 @@ def plain(gap: str) -> bool:
 
 
 def is_article(word: str) -> bool:
-    """Tell articles of either kind.
+    """Whether a word is "a" or "an", in any case.
 
     >>> is_article("An")
     True
@@ -381,25 +372,23 @@ def is_article(word: str) -> bool:
     return word.lower() in ARTICLES
 
 
-def articles(texts: Texts, flat: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
-    """Tell which places of ``texts.words`` have an article in front of them that goes by the word there.
+def articles(texts: Texts, flat: npt.NDArray[np.integer[Any]]) -> Mask:
+    """Return which places of ``texts.words`` have an article before them.
 
     >>> articles(Texts.of(["A man, an imam, vitamin A."]), np.arange(6)).tolist()
     [False, True, False, True, False, False]
     """
     vocabulary, before = texts.vocabulary, np.maximum(flat, 1) - 1
     near = vocabulary.column(plain, bool)[texts.gaps[before]] & ~np.isin(flat, texts.starts)
-    out: npt.NDArray[np.bool_] = near & vocabulary.column(is_article, bool)[texts.words[before]]
+    out: Mask = near & vocabulary.column(is_article, bool)[texts.words[before]]
     return out
 
 
-def agree(
-    texts: Texts, flat: npt.NDArray[np.integer[Any]], words: Ids, shouted: npt.NDArray[np.bool_] | bool = False
-) -> Texts:
-    """Return the texts with the articles in front of some places as ``words``, which are put there later, want them.
+def agree(texts: Texts, flat: npt.NDArray[np.integer[Any]], words: Ids, shouted: Mask | bool = False) -> Texts:
+    """Return the texts with the articles before some places changed to fit ``words``, which are put there later.
 
-    Only where the sound changes: an article that was wrong before is not corrected. "A" alone does not tell whether all
-    letters are capitals, and neither does a word that is always written in them; ``shouted`` says so.
+    Only where the sound changes: a wrong article is not corrected. ``shouted`` marks places in capitals,
+    where "A" becomes "AN".
 
     >>> texts = Texts.of(["A Christian, A JEW, an ATHEIST"])
     >>> words = texts.vocabulary.ids(["atheist", "ATHEIST", "JEW"])

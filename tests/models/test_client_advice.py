@@ -64,7 +64,7 @@ TAKE_ARRAYS = {
 
 @pytest.mark.parametrize("space", [SPACE, CODED], ids=["texts", "numbers"])
 @pytest.mark.parametrize("rule", TAKE_FRAMES.values(), ids=TAKE_FRAMES)
-def test_what_takes_a_frame_is_told_so(rule, space):
+def test_models_of_frames_get_advice(rule, space):
     rule = (lambda X: LogisticRegression(max_iter=500).fit(NUMBERS, Y).predict(X[["age", "hours", "sex"]])) if (
         rule is TAKE_FRAMES["a pipeline inside"] and space is CODED
     ) else rule  # fmt: skip
@@ -75,7 +75,7 @@ def test_what_takes_a_frame_is_told_so(rule, space):
 
 
 @pytest.mark.parametrize("rule", TAKE_ARRAYS.values(), ids=TAKE_ARRAYS)
-def test_what_takes_an_array_is_told_so(rule):
+def test_models_of_arrays_get_advice(rule):
     text = fault(rule, CODED)
     assert ARRAY in text
     assert FRAME not in text

@@ -23,17 +23,19 @@ def done() -> TextAudited:
 def test_the_planted_terms_are_the_ones_found(done: TextAudited) -> None:
     assert done.before.run.found > 30
     assert done.planted > 0.9
-    most = [row for row in done.blamed if row.toxic > row.other]
-    assert {row.identity for row in most if row.planted} == set(done.data.planted)
+    most = [row for row in done.identities if row.toxic > row.other]
+    assert {row.name for row in most if row.planted} == set(done.data.planted)
     assert sum(row.toxic for row in most if not row.planted) < 0.1 * done.before.run.found
-    assert sum(row.toxic for row in done.blamed) == sum(row.other for row in done.blamed) == done.before.run.found
+    assert (
+        sum(row.toxic for row in done.identities) == sum(row.other for row in done.identities) == done.before.run.found
+    )
 
 
-def test_the_repair_leaves_little_and_says_what_it_costs(done: TextAudited) -> None:
+def test_the_repair_removes_most_findings_and_costs_accuracy(done: TextAudited) -> None:
     assert done.before.accuracy > 0.85
     assert done.after.run.found < done.before.run.found / 3
     assert done.after.proven > done.before.proven + 0.5
-    # Two epochs are few; who always says no is right on 59 % of them.
+    # Two epochs are few; always saying no is right on 59% of them.
     assert done.before.accuracy > done.after.accuracy > 0.65
 
 
@@ -56,12 +58,12 @@ def test_the_command_prints_it_and_writes_reports(
     assert CliRunner().invoke(app, ["demo", "--text", "--no-report"]).exit_code == 0
 
 
-def test_without_the_extra_one_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in [name for name in sys.modules if name.startswith("evenhand.demo.text")]:
         monkeypatch.delitem(sys.modules, name)
     said = CliRunner().invoke(app, ["demo", "--text"])
     assert said.exit_code == 2
     assert said.stderr.splitlines() == [
-        "evenhand: the demo of texts needs torch, which is not installed: pip install 'evenhand[text]'"
+        "evenhand: the demo of texts needs torch, which is not installed; pip install 'evenhand[text]'"
     ]

@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 from evenhand.errors import ModelError
 from evenhand.models.base import Model
 from evenhand.models.client import ModelClient
-from evenhand.models.fitted import reads_text
+from evenhand.models.sklearn import reads_text
 from evenhand.models.wrap import wrap
 from evenhand.spaces.text.tokens import Texts
 
@@ -69,12 +69,12 @@ def test_a_vectoriser_of_one_column_takes_frames():
         wrap(model, input="text")
 
 
-def test_a_vectoriser_of_files_takes_no_texts():
+def test_a_vectoriser_of_files_is_not_a_text_model():
     assert not reads_text(make_pipeline(HashingVectorizer(input="filename"), LogisticRegression()))
     assert not reads_text(LogisticRegression())
 
 
-def test_texts_can_be_asked_for():
+def test_input_text_can_be_set():
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     fitted = make_pipeline(lower, CountVectorizer(), LogisticRegression()).fit(TEXTS, LABELS)
     assert wrap(fitted, input="text").labels(["A GOOD DAY"]).tolist() == ["fine"]
@@ -97,26 +97,26 @@ def test_scores_of_a_function_and_its_list_is_its_own():
     assert wrap(functools.partial(map, len), input="text", name="lengths").name == "lengths"
 
 
-def test_what_a_function_raises_is_told_of_texts():
+def test_an_exception_names_the_number_of_texts():
     with pytest.raises(ModelError, match="raised ZeroDivisionError.*\n.*a list of 2 texts"):
         ModelClient(wrap(lambda texts: 1 / 0, input="text")).labels(["a", "b"], 2)
 
 
-def test_the_wrong_kind_of_space_is_told():
+def test_the_wrong_kind_of_space_is_refused():
     frame = pd.DataFrame({"age": [1, 2]})
     text, table = wrap(lambda texts: texts, input="text"), wrap(lambda frame: frame["age"])
-    with pytest.raises(ModelError, match="takes texts, but the space has columns"):
+    with pytest.raises(ModelError, match="takes texts, and the space is one of attributes"):
         ModelClient(text).labels(frame, 2)
-    with pytest.raises(ModelError, match="takes texts, but the space has columns"):
+    with pytest.raises(ModelError, match="takes texts, and the space is one of attributes"):
         ModelClient(text).scores(np.zeros((2, 1)), 2)
-    with pytest.raises(ModelError, match="takes rows of a table, but the space is one of texts"):
+    with pytest.raises(ModelError, match="takes rows of a table, and the space is one of texts"):
         ModelClient(table).labels(["a", "b"], 2)
 
 
 def test_without_words_there_are_no_gradients():
-    asking = ModelClient(wrap(lambda texts: texts, input="text"))
+    client = ModelClient(wrap(lambda texts: texts, input="text"))
     with pytest.raises(ModelError, match="gives no vectors and gradients of words"):
-        asking.word_gradients(Texts.of(["a"]), np.zeros(1, int))
+        client.word_gradients(Texts.of(["a"]), np.zeros(1, int))
 
 
 class Flat(Model):
@@ -144,9 +144,5 @@ class Flat(Model):
 def test_gradients_of_words_are_checked(answer, message):
     with pytest.raises(ModelError, match=message):
         ModelClient(Flat(answer)).word_gradients(Texts.of(["a b"]), np.zeros(1, int))
-    assert ModelClient(Flat(lambda n: np.ones((n, 3), int))).word_gradients(
-        Texts.of(["a b"]), np.zeros(1, int)
-    ).shape == (
-        2,
-        3,
-    )
+    whole = ModelClient(Flat(lambda n: np.ones((n, 3), int))).word_gradients(Texts.of(["a b"]), np.zeros(1, int))
+    assert whole.shape == (2, 3)

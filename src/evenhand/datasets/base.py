@@ -1,4 +1,4 @@
-"""What every embedded data set is: frames, a space on the raw columns, and the coding of the papers."""
+"""What a data set is: frames with a space on the raw columns and the coding of the papers, or labelled texts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from evenhand._rng import Stream
+from evenhand.errors import DataError
 from evenhand.spaces.attributes import Attribute, Integer
 from evenhand.spaces.tabular import Space
 
@@ -17,70 +22,7 @@ if TYPE_CHECKING:
     Code = Callable[[pd.Series[Any]], pd.Series[Any]]
 
 Links = Mapping[str, Mapping[str, Mapping[Any, Mapping[Any, Any]]]]
-
-
-@dataclass(frozen=True)
-class Coded:
-    """One column as the papers code it: its declared domain, and how it comes from a raw column."""
-
-    name: str
-    low: int
-    high: int
-    code: Code
-    source: str | None = None
-    """The raw column; None where it has the same name."""
-
-    def column(self, table: pd.DataFrame) -> pd.Series[Any]:
-        """Code the raw column."""
-        return self.code(table[self.source or self.name]).astype("int64")
-
-
-def listed(values: Sequence[str], missing: int | None = None) -> Code:
-    """Code a text by its position in ``values``, no text at all by ``missing``.
-
-    >>> import pandas as pd
-    >>> listed(["no", "yes"], missing=100)(pd.Series(["yes", None])).tolist()
-    [1.0, 100.0]
-    """
-    positions = {value: position for position, value in enumerate(values)}
-
-    def code(column: pd.Series[Any]) -> pd.Series[Any]:
-        codes = column.map(positions)
-        return codes if missing is None else codes.fillna(missing)
-
-    return code
-
-
-def steps(width: int, low: int | None = None, high: int | None = None) -> Code:
-    """Code a number by the step of ``width`` that it lies in, cut at ``low`` and ``high``.
-
-    >>> import pandas as pd
-    >>> steps(10, high=5)(pd.Series([9, 10, 99])).tolist()
-    [0, 1, 5]
-    """
-
-    def code(column: pd.Series[Any]) -> pd.Series[Any]:
-        return (column // width).clip(low, high)
-
-    return code
-
-
-def unchanged(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Keep a column that the papers take as it is."""
-    return column
-
-
-def read(name: str, missing: Collection[str] = ()) -> pd.DataFrame:
-    """Read an embedded file; only the texts in ``missing`` are missing values.
-
-    >>> read("german").shape
-    (1000, 22)
-    """
-    import pandas as pd
-
-    with files("evenhand.datasets").joinpath(f"{name}.csv.xz").open("rb") as file:
-        # pandas would also take texts such as "None" for missing ones.
-        return pd.read_csv(file, compression="xz", keep_default_na=False, na_values=list(missing))
+Labels = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,3 +155,108 @@ class Dataset:
         if protected is None:
             return self.protected
         return (protected,) if isinstance(protected, str) else tuple(protected)
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Texts with their labels: 1 is toxic, 0 is not.
+
+    >>> corpus = Corpus(("Thank you.", "You fool.", "Well done."), np.array([0, 1, 0]))
+    >>> len(corpus), corpus[corpus.labels == 1].texts
+    (3, ('You fool.',))
+    """
+
+    texts: tuple[str, ...]
+    labels: Labels
+
+    def __post_init__(self) -> None:
+        if len(self.texts) != len(self.labels):
+            got = f"got {len(self.texts)} texts and {len(self.labels)} labels"
+            raise DataError(f"each text needs a label: {got}", remedy="give as many labels as texts")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self):,} texts, {int(self.labels.sum()):,} toxic)"
+
+    def __getitem__(self, which: npt.NDArray[Any] | slice) -> Corpus:
+        """Return some of the texts, by mask, numbers or slice."""
+        rows = np.arange(len(self))[which]
+        return Corpus(tuple(self.texts[row] for row in rows.tolist()), self.labels[rows])
+
+    def split(self, share: float = 0.7, seed: int = 0) -> tuple[Corpus, Corpus]:
+        """Divide the texts at random, equal ones to the same side: those to train on, then the others.
+
+        >>> train, test = Corpus(tuple("abcdefghij"), np.zeros(10, dtype=np.int64)).split(0.5)
+        >>> sorted(train.texts + test.texts) == list("abcdefghij")
+        True
+        """
+        numbers: dict[str, int] = {}
+        which = np.array([numbers.setdefault(text, len(numbers)) for text in self.texts], dtype=np.int64)
+        first = Stream(seed).unit("split", which, 0) < share
+        return self[first], self[~first]
+
+
+@dataclass(frozen=True)
+class Coded:
+    """One column as the papers code it: its declared domain, and how it comes from a raw column."""
+
+    name: str
+    low: int
+    high: int
+    code: Code
+    source: str | None = None
+    """The raw column; None where it has the same name."""
+
+    def column(self, table: pd.DataFrame) -> pd.Series[Any]:
+        """Code the raw column."""
+        return self.code(table[self.source or self.name]).astype("int64")
+
+
+def listed(values: Sequence[str], missing: int | None = None) -> Code:
+    """Code a text by its position in ``values``, no text at all by ``missing``.
+
+    >>> import pandas as pd
+    >>> listed(["no", "yes"], missing=100)(pd.Series(["yes", None])).tolist()
+    [1.0, 100.0]
+    """
+    positions = {value: position for position, value in enumerate(values)}
+
+    def code(column: pd.Series[Any]) -> pd.Series[Any]:
+        codes = column.map(positions)
+        return codes if missing is None else codes.fillna(missing)
+
+    return code
+
+
+def steps(width: int, low: int | None = None, high: int | None = None) -> Code:
+    """Code a number by the step of ``width`` that it lies in, cut at ``low`` and ``high``.
+
+    >>> import pandas as pd
+    >>> steps(10, high=5)(pd.Series([9, 10, 99])).tolist()
+    [0, 1, 5]
+    """
+
+    def code(column: pd.Series[Any]) -> pd.Series[Any]:
+        return (column // width).clip(low, high)
+
+    return code
+
+
+def unchanged(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Keep a column that the papers take as it is."""
+    return column
+
+
+def read(name: str, missing: Collection[str] = ()) -> pd.DataFrame:
+    """Read an embedded file; only the texts in ``missing`` are missing values.
+
+    >>> read("german").shape
+    (1000, 22)
+    """
+    import pandas as pd
+
+    with files("evenhand.datasets").joinpath(f"{name}.csv.xz").open("rb") as file:
+        # pandas would also take texts such as "None" for missing ones.
+        return pd.read_csv(file, compression="xz", keep_default_na=False, na_values=list(missing))

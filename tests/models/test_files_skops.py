@@ -137,12 +137,12 @@ def test_a_forged_width_is_refused(tmp_path):
     fitted = RandomForestClassifier(3, random_state=0).fit(NUMBERS, Y)
     fitted.n_features_in_ = 1
     io.dump(fitted, tmp_path / "m.skops")
-    with pytest.raises(ModelError, match="columns that there are not"):
+    with pytest.raises(ModelError, match="columns that do not exist"):
         load_model(tmp_path / "m.skops")
     fitted.n_features_in_ = 3
     del fitted.estimators_[1].n_features_in_
     io.dump(fitted, tmp_path / "m.skops")
-    with pytest.raises(ModelError, match="how wide"):
+    with pytest.raises(ModelError, match="width of a tree"):
         load_model(tmp_path / "m.skops")
 
 
@@ -170,7 +170,7 @@ def test_a_forged_depth_is_refused(tmp_path):
                 entry["content"] = "0"
                 content = json.dumps(schema).encode()
             bad.writestr(name, content)
-    with pytest.raises(ModelError, match="deeper than it says"):
+    with pytest.raises(ModelError, match="deeper than it claims"):
         load_model(tmp_path / "m.skops")
 
 
@@ -179,7 +179,7 @@ def test_a_tree_outside_of_an_estimator_is_refused():
         check_trees([DecisionTreeClassifier().fit(NUMBERS, Y).tree_])
 
 
-def test_whoever_trusts_trees_is_not_asked(tmp_path):
+def test_trusted_trees_are_not_checked(tmp_path):
     fitted = DecisionTreeClassifier(random_state=0).fit(NUMBERS, Y)
     fitted.extra = [DecisionTreeClassifier(max_depth=1).fit(NUMBERS, Y).tree_]
     io.dump(fitted, tmp_path / "m.skops")

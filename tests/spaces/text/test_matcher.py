@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.repairs.text_rows import UsedTexts
-from evenhand.spaces.text.space import nudged
+from evenhand.spaces.text.space import replace_random_word
 from evenhand.spaces.text.tokens import Texts
 
 FREE = [
@@ -38,11 +38,11 @@ written = st.lists(st.sampled_from(FREE + TERMS), min_size=3, max_size=7).map(la
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(written, min_size=4, max_size=12), st.sampled_from(sorted(LEXICONS)), st.booleans())
-def test_what_is_made_of_a_text_reads_like_it(strings, lexicon, avoid):
+def test_free_changes_keep_the_terms(strings, lexicon, avoid):
     ground = small_space(lexicon, avoid=avoid).begin([*strings, LEXICONS[lexicon]])
     people = ground.seeds
     for step in range(6):
-        _, people = nudged(ground, people, Stream(step), "walk", np.arange(len(people)), step)
+        _, people = replace_random_word(ground, people, Stream(step), "walk", np.arange(len(people)), step)
         fresh, known = ground.swaps.find(Texts.of(people.rows)), ground.found.of(people.seeds)
         for field in ("text", "start", "stop", "form", "identity", "casing"):
             assert getattr(fresh, field).tolist() == getattr(known, field).tolist(), people.rows
@@ -54,14 +54,14 @@ def test_what_is_made_of_a_text_reads_like_it(strings, lexicon, avoid):
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(written, min_size=4, max_size=12), st.sampled_from(sorted(LEXICONS)), st.booleans())
-def test_no_two_findings_are_the_same_pair(strings, lexicon, avoid):
+def test_findings_are_distinct_pairs(strings, lexicon, avoid):
     search = eh.TextRandom(trials=25, max_iter=4, rounds=1)
     run = eh.audit(checksum, small_space(lexicon, avoid=avoid), search, data=[*strings, LEXICONS[lexicon]])
     pairs = run.findings[["text", "counterpart_text"]]
     assert not pairs.duplicated().any()
 
 
-def test_two_seeds_that_meet_are_judged_once():
+def test_seeds_that_become_equal_are_judged_once():
     words, vectors = ["dog", "cat", "pencil", "student"], [[1, 0], [1, 0.01], [0, 1], [0.01, 1]]
     space = eh.TextSpace("race", (words, vectors), k=1)
     texts = [f"The white {who} saw Asians, a {what}." for who in ("student", "pencil") for what in ("dog", "cat")]
@@ -85,14 +85,14 @@ def test_two_seeds_that_meet_are_judged_once():
         ("gender", "Soon we met her old mother", "Soon we"),
     ],
 )
-def test_the_words_that_a_reading_looked_at_are_held(lexicon, text, free):
+def test_words_that_decide_a_term_are_not_free(lexicon, text, free):
     words = [word.strip(".,") for word in text.split()]
     vectors = np.random.default_rng(0).normal(size=(len(words) + 1, 3))
     ground = eh.TextSpace(lexicon, ([word.lower() for word in words] + ["other"], vectors)).begin([text])
     assert [words[at] for at in np.flatnonzero(ground.movable(ground.seeds))] == free.split()
 
 
-def test_a_text_that_was_trained_with_is_barred_letter_for_letter():
+def test_training_texts_are_excluded_exactly():
     space = small_space("race")
     used, added = UsedTexts(space, ["A white pencil came in."]), UsedTexts(space)
     added.add(["A white pencil came in."])

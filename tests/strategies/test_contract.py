@@ -57,7 +57,7 @@ def fair(world: Any) -> Any:
     return replace(world, share=0)
 
 
-def test_every_registered_strategy_is_here() -> None:
+def test_every_registered_strategy_is_tested() -> None:
     assert {type(s) for s in EVERY.values()} == set(STRATEGIES.values())
 
 
@@ -82,7 +82,7 @@ def test_no_false_finding_and_no_duplicate(strategy: Any, world: World, seed: in
 
 @every_strategy
 @pytest.mark.parametrize("check", STRATEGY_CHECKS.values(), ids=STRATEGY_CHECKS.keys())
-def test_the_suite_for_every_search(strategy: Any, check: Any) -> None:
+def test_every_search_passes_the_conformance_suite(strategy: Any, check: Any) -> None:
     check(strategy, worlds_for(strategy)[0])
 
 

@@ -54,7 +54,7 @@ def test_labels_of_a_function_are_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int8, bool])
-def test_labels_of_an_object_that_does_not_say_what_it_is_are_refused(kind: Any) -> None:
+def test_labels_of_an_object_of_unknown_type_are_refused(kind: Any) -> None:
     for call in ask(Unsaid(kind), ARRAYS):
         with pytest.raises(ModelError, match="(?s)labels.*regression=True"):
             call()
@@ -62,7 +62,7 @@ def test_labels_of_an_object_that_does_not_say_what_it_is_are_refused(kind: Any)
 
 
 @pytest.mark.parametrize("kind", ["integers", "small integers", "a list", "a column", "objects", "nullable"])
-def test_whole_numbers_that_are_said_to_be_amounts_are_compared(kind: str) -> None:
+def test_integers_with_regression_are_compared(kind: str) -> None:
     model = eh.wrap(LABELS[kind], regression=True)
     assert eh.audit(model, SPACE, "themis", criterion=eh.Gap(0.5)).found == 9
     with pytest.raises(ModelError, match="numbers"):
@@ -107,12 +107,12 @@ def test_gradient_searches_refuse_labels_too() -> None:
         eh.audit(LABELS["integers"], SPACE, eh.Adf(), data=rows)
 
 
-def test_what_decides_is_no_regression() -> None:
+def test_regression_is_refused_for_classifiers() -> None:
     from sklearn.linear_model import LinearRegression, LogisticRegression
 
     X, y = np.array([[0, 0], [1, 1], [2, 0], [3, 1]]), [0, 1, 0, 1]
-    with pytest.raises(ModelError, match="regression=True.*LogisticRegression decides"):
+    with pytest.raises(ModelError, match="regression.*LogisticRegression decides"):
         eh.wrap(LogisticRegression().fit(X, y), regression=True)
-    with pytest.raises(ModelError, match="threshold=0.5.*Leave one out"):
+    with pytest.raises(ModelError, match="threshold .*0.5; leave one"):
         eh.wrap(lambda X: X, regression=True, threshold=0.5)
     assert eh.wrap(LinearRegression().fit(X, y), regression=True).regression

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.spaces.text.individuals import TextIndividuals
-from evenhand.spaces.text.space import BoundTextSpace, nudged
+from evenhand.spaces.text.space import BoundTextSpace, replace_random_word
 from evenhand.spaces.text.swaps import Swaps
 from evenhand.spaces.text.tokens import Texts, split
 from tests.text_worlds import family, team_space, team_texts
@@ -47,7 +47,7 @@ def test_a_family_is_the_text_and_every_swap(occurrences: str) -> None:
     spread = families.to_grid(np.arange(len(families.asked)))
     for row, members in enumerate(expected):
         got = [families.asked[at] for at in spread[row]]
-        assert got == members + [members[0]] * (families.legal.shape[1] - len(members))
+        assert got == members + [members[0]] * (families.valid.shape[1] - len(members))
 
 
 @pytest.mark.parametrize("occurrences", ["each", "together"])
@@ -77,7 +77,7 @@ def test_edits_keep_terms_where_they_are() -> None:
     ground = team_space().begin(team_texts(1, 30, terms=2))
     texts = ground.seeds
     for step in range(20):
-        able, texts = nudged(ground, texts, Stream(3), "x", np.arange(30), step)
+        able, texts = replace_random_word(ground, texts, Stream(3), "x", np.arange(30), step)
         assert len(able) == 30
     families = ground.families(texts, seed=0)
     expected = [member for text in texts.rows for member in family(text)]

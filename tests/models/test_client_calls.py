@@ -14,7 +14,7 @@ import evenhand as eh
 from evenhand.engine import accounting as clock
 from evenhand.errors import EstimateError, ModelError
 from evenhand.estimates import survey as watching
-from evenhand.models import client as asking
+from evenhand.models import client
 from evenhand.models.client import FIRST, SHORT, Calls, ModelClient
 
 SPACE = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 999), eh.Integer("sex", 0, 1)], protected="sex")
@@ -34,7 +34,7 @@ class Time:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     fake = Time()
-    for module in (asking, clock, watching):
+    for module in (client, clock, watching):
         monkeypatch.setattr(module, "time", fake)
     return fake
 
@@ -161,7 +161,7 @@ def test_batch_size_is_the_most_rows_of_a_call() -> None:
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, "8", True])
 def test_a_wrong_batch_size_is_named(wrong: Any) -> None:
-    with pytest.raises(ModelError, match="batch_size="):
+    with pytest.raises(ModelError, match="batch_size must be an integer of at least 1"):
         eh.wrap(len, batch_size=wrong)
 
 

@@ -54,7 +54,7 @@ def test_gradients_are_those_of_autograd(net: Any, seed: int) -> None:
     np.testing.assert_allclose(fast.gradients(X, classes), expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
 
 
-def test_weights_are_those_of_the_moment() -> None:
+def test_gradients_use_the_current_weights() -> None:
     net = nn.Sequential(nn.Linear(2, 1))
     model, row, one = wrap(net), np.array([[0.0, 0.0]]), np.array([1])
     with torch.no_grad():
@@ -95,11 +95,11 @@ class Own(nn.Linear):  # type: ignore[misc]
         lambda: nn.GRU(2, 2),
     ],
 )
-def test_anything_else_is_no_chain(make: Any) -> None:
+def test_other_modules_are_not_chains(make: Any) -> None:
     assert chain_of(make()) is None
 
 
-def test_what_is_not_finite_is_said() -> None:
+def test_infinite_weights_give_nan_gradients() -> None:
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
     with torch.no_grad():
         net[0].weight[:] = float("inf")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
 from evenhand.cli.app import app
@@ -13,6 +14,7 @@ from evenhand.demo import DEMOS, demo
 from tests.reports.page import Page
 
 
+@pytest.mark.slow
 def test_the_command_shows_real_pairs_and_writes_reports(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["demo", "--directory", str(tmp_path / "demo")], env={"COLUMNS": "100"})
     assert done.exit_code == 0, done.output
@@ -31,7 +33,8 @@ def test_the_command_shows_real_pairs_and_writes_reports(tmp_path: Path) -> None
         assert f"{name}.html" in done.stdout.replace("\n", "")
 
 
-def test_the_pairs_are_people_whom_the_model_treats_differently() -> None:
+@pytest.mark.slow
+def test_the_pairs_are_people_that_the_model_treats_differently() -> None:
     done = demo(DEMOS[0], seed=1, tests=5000)
     assert done.accuracy > 0.8
     for pair in done.pairs:

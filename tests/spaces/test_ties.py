@@ -55,7 +55,7 @@ def members(space, boxes):
 
 
 @given(cases())
-def test_a_box_holds_those_who_meet_its_predicates(case):
+def test_boxes_hold_the_individuals_that_meet_their_predicates(case):
     space, boxes, predicates, _ = case
     inside = members(space, boxes)
     for i, rows in enumerate(inside):
@@ -157,7 +157,7 @@ def test_without_nominal_attributes():
 
 
 @pytest.mark.parametrize("code", [-1, 3, 0.5])
-def test_a_value_that_is_none(code):
+def test_codes_outside_the_domain_are_refused(code):
     space = eh.Space([eh.Integer("a", 0, 3), eh.Nominal("p", [0, 1, 2])], protected="p")
-    with pytest.raises(SpaceError, match=f"'p' names the code {code:g}; allowed: whole codes 0 to 2"):
+    with pytest.raises(SpaceError, match=f"on 'p' must be codes from 0 to 2, got {code:.1f}"):
         Boxes.all(space, 1).restrict([0], [1], [code], [True])

@@ -21,7 +21,7 @@ WORDS = ["you", "fool", "thank", "don't"]
 
 @settings(max_examples=30)
 @each(st.lists(st.lists(st.sampled_from([*WORDS, "other"]), max_size=6), min_size=1, max_size=5))
-def test_words_are_numbered_and_rows_filled_up(words):
+def test_words_are_numbered_and_rows_padded(words):
     got = Encoder(WORDS)([", ".join(row).upper() for row in words])
     for row, said in zip(got.tolist(), words, strict=True):
         numbers = [WORDS.index(word) + 2 if word in WORDS else UNKNOWN for word in said] or [UNKNOWN]
@@ -62,7 +62,7 @@ def test_given_vectors_stay_and_unknown_words_have_their_mean():
     assert (net.recurrent.num_layers, net.recurrent.hidden_size) == (3, 10)
 
 
-def test_batches_share_out_every_row():
+def test_every_row_is_in_one_batch():
     lengths = torch.randint(1, 50, (333,))
     made = list(batches(lengths, 8))
     assert sorted(torch.cat(made).tolist()) == list(range(333))

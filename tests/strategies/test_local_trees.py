@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.strategies import symbolic as _paths
-from evenhand.strategies.symbolic import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
+from evenhand.strategies import _local_trees
+from evenhand.strategies._local_trees import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
 
 
 def holds(predicate: Any, codes: Any) -> Any:
@@ -88,7 +88,7 @@ def test_the_path_is_the_one_of_scikit_learns_tree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     space = eh.Space([eh.Integer(f"a{j}", 0, 99) for j in range(6)], protected="a0")
     rows = rng.integers(0, 100, (10, 6)).astype(np.int32)
-    around = Neighbourhood(space, 800).around(rows, Stream(seed), np.arange(10))
+    around = Neighbourhood(space, 800).draw(rows, Stream(seed), np.arange(10))
     weights = rng.random((10, 800)) + 0.1
     labels = (np.sin(around @ rng.normal(size=6) / 40) > 0).astype(np.int64)
     got = paths(space, rows, around, labels, weights, 4)
@@ -110,11 +110,11 @@ def test_many_values_are_binned_by_rank(monkeypatch: pytest.MonkeyPatch) -> None
     around = rng.integers(0, [1000, 10], (3, 200, 2)).astype(np.int32)
     labels = (around[:, :, 0] > 417).astype(np.int64)
     plain = paths(space, around[:, 0], around, labels, np.ones((3, 200)), 5)
-    monkeypatch.setattr(_paths, "MANY", 5)
+    monkeypatch.setattr(_local_trees, "MANY", 5)
     assert (paths(space, around[:, 0], around, labels, np.ones((3, 200)), 5) == plain).all()
 
 
-def test_neighbours_are_legal_codes_around_the_individual() -> None:
+def test_neighbours_are_valid_codes_around_the_individual() -> None:
     space = eh.Space(
         [
             eh.Integer("a", 0, 100),
@@ -124,9 +124,9 @@ def test_neighbours_are_legal_codes_around_the_individual() -> None:
         ],
         protected="d",
     )
-    rows = space.sampler.deal(Stream(1), 0, 30)[0].rows
+    rows = space.sampler.draw(Stream(1), 0, 30)[0].rows
     near = Neighbourhood(space, 400)
-    around = near.around(rows, Stream(0), np.arange(30))
+    around = near.draw(rows, Stream(0), np.arange(30))
     assert ((around >= 0) & (around < space.sizes)).all()
     assert (around[:, 0] == rows).all()
     gone = rows[:, 1] == space.present[1]
@@ -138,24 +138,24 @@ def test_neighbours_are_legal_codes_around_the_individual() -> None:
     weights = near.weights(rows, around)
     assert (weights[:, 0] == 1).all()
     assert ((weights > 0) & (weights <= 1)).all()
-    # The draws are those of the pop, whoever else is popped beside it.
-    assert (near.around(rows[7:8], Stream(0), np.array([7])) == around[7:8]).all()
+    # Draws depend on the number of the pop alone.
+    assert (near.draw(rows[7:8], Stream(0), np.array([7])) == around[7:8]).all()
 
 
 @given(st.integers(0, 10**6))
-def test_who_breaks_a_constraint_is_moved_in_the_tied_attributes_alone(seed: int) -> None:
+def test_only_tied_attributes_of_invalid_neighbours_change(seed: int) -> None:
     attributes = [eh.Integer(name, 0, 9) for name in "abc"] + [eh.Nominal("n", list("xyz")), eh.Boolean("p")]
     space = eh.Space(attributes, protected="p", constraints=["a + b <= 9", "n != 'x' or c > 3"])
     near, rng = Neighbourhood(space, 40), np.random.default_rng(seed)
     rows = np.column_stack([rng.integers(0, space.sizes) for _ in range(30)]).T.astype(np.int32)
-    rows = rows[space.legal(rows)]
+    rows = rows[space.valid(rows)]
     pops = np.arange(len(rows))
-    drawn, (around, weights) = near.around(rows, Stream(seed), pops), near.sample(rows, Stream(seed), pops)
-    assert space.legal(around.reshape(-1, 5)).all()
+    drawn, (around, weights) = near.draw(rows, Stream(seed), pops), near.sample(rows, Stream(seed), pops)
+    assert space.valid(around.reshape(-1, 5)).all()
     assert (weights > 0).all()
     for j in range(5):
-        legal = space.legal(drawn.reshape(-1, 5)).reshape(weights.shape)
-        assert (around[..., j] == drawn[..., j])[legal].all()
+        valid = space.valid(drawn.reshape(-1, 5)).reshape(weights.shape)
+        assert (around[..., j] == drawn[..., j])[valid].all()
     assert (around[..., 4] == drawn[..., 4]).all()
     tied = around[..., 0] + around[..., 1] != drawn[..., 0] + drawn[..., 1]
     assert (drawn[..., 0] + drawn[..., 1] > 9)[tied].all()
@@ -163,7 +163,7 @@ def test_who_breaks_a_constraint_is_moved_in_the_tied_attributes_alone(seed: int
 
 def test_large_attributes_are_drawn_around_the_individual_and_everywhere() -> None:
     space = eh.Space([eh.Integer("a", 0, 2_000_000_000), eh.Nominal("n", range(100_000)), eh.Boolean("p")], "p")
-    around = Neighbourhood(space, 4000).around(np.array([[1_900_000_000, 0, 0]]), Stream(0), np.array([0]))[0]
+    around = Neighbourhood(space, 4000).draw(np.array([[1_900_000_000, 0, 0]]), Stream(0), np.array([0]))[0]
     assert around[:, 0].min() > 0
     assert (around[:, 0] > 1_900_000_000).mean() > 0.3
     assert around[:, 1].max() > 90_000

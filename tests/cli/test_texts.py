@@ -182,8 +182,8 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
     ("arguments", "words"),
     [
         ([], ["no lexicon", "--protected religion", "orientation"]),
-        (["--protected", "religon"], ["--protected ", "did you mean 'religion'"]),
-        (["--protected", "no.toml"], ["--protected ", "no.toml", "no such file"]),
+        (["--protected", "religon"], ["--protected", "did you mean 'religion'"]),
+        (["--protected", "no.toml"], ["--protected", "no.toml", "no such file"]),
         (["--protected", "religion", "--similar", "no.npz"], ["--similar: ", "no.npz"]),
         (["--protected", "religion", "--k", "0"], ["--k must", "at least 1"]),
         (["--protected", "religion", "--occurrences", "both"], ["--occurrences must", "'each' or 'together'"]),

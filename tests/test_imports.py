@@ -16,7 +16,6 @@ BASE = (
 )
 ORDER = [
     *BASE.split(),
-    *("plugins", "budget", "criteria"),
     *("spaces", "_keyset", "search", "models", "strategies", "engine", "runs"),
     *("estimates", "explanations", "repairs", "reports", "datasets", "demo", "regression_corpus", "testing"),
     *("config", "cli", "pytest_plugin", "__init__", "__main__"),

@@ -45,7 +45,7 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[audit]\nseed = 'x'", ["audit.seed", "'x'"]),
         ("audit", "[audit]\nseed = -1", ["audit.seed", "-1"]),
         ("audit", "[audit]\nchunk = 1", ["audit.chunk", "at least 2"]),
-        ("audit", "[audit]\ncriterion = -1.0", ["audit.criterion", "at least 0"]),
+        ("audit", "[audit]\ncriterion = -1.0", ["audit.criterion", "at least 0", "-1.0"]),
         ("audit", "[audit]\nstrategy = 'magic'", ["audit.strategy", "magic", "kosei"]),
         ("audit", "[audit]\nfail_above = -1", ["audit.fail_above", "-1"]),
         ("audit", "[audit]\nfail_above = '5%'", ["audit.fail_above", "5%", "evenhand estimate", "in [estimate]"]),

@@ -135,7 +135,7 @@ def test_export_bundle_replay_and_compare(
     bundle.write_bytes(whole.replace(TEXTS[0].encode(), TEXTS[0].upper().encode(), 1))
     done = evenhand("replay", bundle, "--model", MODEL)
     assert (done.exit_code, "MISMATCH: data/comments.csv: it was changed" in done.stdout) == (1, True)
-    refused(evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "texts", "evenhand replay")
+    refused(evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "space of texts", "evenhand replay")
 
 
 def test_an_encoding_is_named_by_option_or_key(
@@ -182,8 +182,8 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
     ("arguments", "words"),
     [
         ([], ["no lexicon", "--protected religion", "orientation"]),
-        (["--protected", "religon"], ["--protected ", "did you mean 'religion'"]),
-        (["--protected", "no.toml"], ["--protected ", "no.toml", "no such file"]),
+        (["--protected", "religon"], ["--protected", "did you mean 'religion'"]),
+        (["--protected", "no.toml"], ["--protected", "no.toml", "no such file"]),
         (["--protected", "religion", "--similar", "no.npz"], ["--similar: ", "no.npz"]),
         (["--protected", "religion", "--k", "0"], ["--k must", "at least 1"]),
         (["--protected", "religion", "--occurrences", "both"], ["--occurrences must", "'each' or 'together'"]),

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import evenhand as eh
-from evenhand.errors import DataError, EstimateError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
+from evenhand.errors import DataError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
 from evenhand.runs import run as run_module
 from evenhand.search import Problem, Search, contrast, gradient, judge, label
 from evenhand.search import score as ask_scores

@@ -11,9 +11,12 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 
-BASE = "_version _format _stats _interrupts _malloc _rng _write errors _files _validate _sandbox plugins budget criteria"
+BASE = (
+    "_version _format _stats _interrupts _malloc _rng _write errors _files _validate _sandbox plugins budget criteria"
+)
 ORDER = [
     *BASE.split(),
+    *("plugins", "budget", "criteria"),
     *("spaces", "_keyset", "search", "models", "strategies", "engine", "runs"),
     *("estimates", "explanations", "repairs", "reports", "datasets", "demo", "regression_corpus", "testing"),
     *("config", "cli", "pytest_plugin", "__init__", "__main__"),

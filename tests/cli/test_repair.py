@@ -239,8 +239,8 @@ def test_attributes_that_were_not_checked_are_listed(repair: Command, evenhand: 
         '[model]\npath = "stock:tree"\n[data]\npath = "people.csv"\ntarget = "paid"\n[space]\nprotected = ["sex"]\n'
         '[budget]\ntests = 1000\n[repair]\nmethods = ["marginal"]\nsamples = 1000\nwatch = []\n'
     )
-    nobody = evenhand("repair", config, width=200)
-    text = " ".join(nobody.stdout.split())
+    done = evenhand("repair", config, width=200)
+    text = " ".join(done.stdout.split())
     assert text.count("not checked") == 2, text
     assert "age, hours, work" in text
 

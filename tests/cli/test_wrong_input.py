@@ -47,7 +47,7 @@ from tests.helpers import needs_dev_full
         ("refuse", ["--exclude", "gender"], ["gender"]),
         ("refuse", ["--target", "income"], ["income"]),
         ("refuse", ["--resume"], ["--directory"]),
-        ("nobody", [], ["has no nobody"]),
+        ("missing", [], ["has no missing"]),
     ],
 )
 def test_models_and_options(

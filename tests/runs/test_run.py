@@ -320,6 +320,7 @@ run.findings.to_csv(sys.argv[3])
 """
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_loses_nothing(tmp_path: Path) -> None:
     root = Path(__file__).parent.parent
     environment = source_environment()

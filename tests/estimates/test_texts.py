@@ -16,7 +16,7 @@ from scipy import stats
 import evenhand as eh
 from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, SpaceError, StrategyError
 from evenhand.estimates.result import ALL_ROWS, Limit, Outcome
-from evenhand.repairs.text_rows import judged
+from evenhand.repairs.data import judged
 from evenhand.spaces.text.tokens import split
 from tests.helpers import in_blocks, with_settings
 from tests.text_worlds import TEAMS, TextWorld, family, team_space, team_texts, word_world

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.repairs.text_rows import Found, UsedTexts
+from evenhand.repairs.data import Found, UsedTexts
 from evenhand.spaces.text.space import replace_random_word
 from evenhand.spaces.text.tokens import Texts
 

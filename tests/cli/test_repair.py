@@ -12,7 +12,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.cli.repair import choose
-from evenhand.repairs.scoring import Interval
+from evenhand.repairs.metrics import Interval
 from tests.cli import models
 from tests.cli.conftest import MODELS, Command
 from tests.helpers import optional
@@ -122,7 +122,7 @@ def test_a_training_function_and_a_file(repair: Command, tmp_path: Path) -> None
     done = repair(path, *QUICK, "--method", "marginal", "--trust-pickle", "--save", tmp_path / "fair.joblib")
     assert "runs the code in it" in done.stderr
     fair = joblib.load(tmp_path / "fair.joblib")
-    assert isinstance(fair, eh.Marginal)
+    assert isinstance(fair, eh.MarginalModel)
 
 
 @pytest.mark.slow
@@ -209,7 +209,7 @@ def test_results_are_shown_if_saving_fails(repair: Command, tmp_path: Path) -> N
         text = " ".join(done.stdout.split())
         assert "chosen: marginal" in text
         assert "saved" not in text
-        assert "cannot save the Marginal" in done.stderr
+        assert "cannot save the MarginalModel" in done.stderr
         assert len(done.stderr.splitlines()) <= 3
         assert ("name a .joblib file" in done.stderr) == (path.suffix == ".skops")
         assert path.read_text() == "precious"
@@ -229,7 +229,7 @@ def test_a_saved_file_takes_the_place_of_another(repair: Command, tmp_path: Path
     done = repair("stock:tree", *QUICK, "--method", "marginal", "--save", tmp_path / "link.joblib")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "link.joblib").is_symlink()
-    assert isinstance(joblib.load(tmp_path / "old.joblib"), eh.Marginal)
+    assert isinstance(joblib.load(tmp_path / "old.joblib"), eh.MarginalModel)
 
 
 @pytest.mark.slow
@@ -246,8 +246,8 @@ def test_attributes_that_were_not_checked_are_listed(repair: Command, evenhand: 
         '[model]\npath = "stock:tree"\n[data]\npath = "people.csv"\ntarget = "paid"\n[space]\nprotected = ["sex"]\n'
         '[budget]\ntests = 1000\n[repair]\nmethods = ["marginal"]\nsamples = 1000\nwatch = []\n'
     )
-    nobody = evenhand("repair", config, width=200)
-    text = " ".join(nobody.stdout.split())
+    done = evenhand("repair", config, width=200)
+    text = " ".join(done.stdout.split())
     assert text.count("not checked") == 2, text
     assert "age, hours, work" in text
 

@@ -123,7 +123,7 @@ def test_no_result_prints_invisible_characters(frame: pd.DataFrame) -> None:
         eh.examples(run, data=people),
         eh.compare(run, run),
         eh.coverage(run),
-        eh.Marginal(models.unseen, space),
+        eh.MarginalModel(models.unseen, space),
         *(pair.sentence for pair in select_pairs(run)),
     ]
     for one in shown:

@@ -77,7 +77,7 @@ def test_a_second_question_begins_with_calls_of_the_size_that_was_reached(time: 
     assert reached is not None
     assert reached >= 2048
     model.sizes.clear()
-    ModelClient(model).labels(np.zeros((5000, 3)), 5000)
+    ModelClient(model).labels(np.zeros((20_000, 3)), 20_000)
     assert model.sizes[0] == reached
     fixed = eh.wrap(model, batch_size=100)
     ModelClient(fixed).labels(np.zeros((500, 3)), 500)

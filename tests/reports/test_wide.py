@@ -19,7 +19,7 @@ from evenhand.budget import Budget
 from evenhand.cli.output import line
 from evenhand.engine.accounting import Status
 from evenhand.errors import EstimateError
-from evenhand.repairs.neighbours import _chosen
+from evenhand.repairs.averaging import _chosen
 from tests.helpers import slow
 
 KINDS = (

@@ -48,7 +48,7 @@ def test_without_the_model_the_report_lists_what_is_missing(
     page = Page(Path("report.html").read_text("utf-8"))
     page.check()
     assert "evenhand report RUN --model MODEL" in page.text
-    assert "Yes: the search found 930 individuals" in page.text
+    assert "decision for 930 individuals found by the search" in page.text
 
 
 def test_without_rows(kept: Path, evenhand: Command, tmp_path: Path) -> None:

@@ -150,6 +150,6 @@ def test_an_unsteady_run_has_no_rate_in_its_report(tmp_path):
     run = eh.Run.load(tmp_path / "r")
     assert (run.confirmed, run.note) == (0, None)
     page = eh.report(run, tmp_path / "r.html", model=model).read_text("utf-8")
-    assert "Not known: the model does not answer steadily" in page
-    assert "was not measured: the model does not answer steadily" in page
+    assert "Unknown: the model is not deterministic" in page
+    assert "was not measured: the model is not deterministic" in page
     assert "estimate.rate" not in page

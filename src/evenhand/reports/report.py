@@ -36,7 +36,7 @@ from evenhand.spaces.text.readers import read_texts, strings_of
 LEAST = 100
 """The fewest samples."""
 SAMPLES, FEWEST = 20_000, 200
-"""Individuals whom the estimates ask, and how few where the model is slow."""
+"""Samples of each estimate, and how few where the model is slow."""
 SECONDS = 20.0
 """How long all questions of a report should take, judged by how long the run's own took."""
 PATIENCE = 5
@@ -138,7 +138,7 @@ class ReportInputs:
     numbered: bool
     """Whether places in the data are those that the user knows."""
     favourable: Any
-    """What people want: a decision, several or an order; where nobody named one, one of two."""
+    """The favourable decision, several or an order; where none was set, one of two."""
     named: bool
     """Whether the user named it."""
     y: Any
@@ -149,7 +149,7 @@ class ReportInputs:
     given: bool = True
     """Whether the data are as the user gave them, and not as the run's space holds them."""
     slow: bool = False
-    """Whether fewer are asked than of a fast model, though nobody said how many."""
+    """Whether fewer samples are taken than of a fast model, because their number was not set."""
     lost: tuple[str, ...] = ()
     """What could not be had though it was looked for, and what to do about it."""
 

@@ -138,7 +138,7 @@ def test_missing_parts_are_listed_with_a_remedy(
     assert evenhand("report", kept, "--output", out, "--quiet").stderr == ""
     assert evenhand("report", kept, *REFUSE, "--output", out).stderr == ""
     people.rename(tmp_path / "moved.csv")
-    assert "lacks parts: the data was not at hand" in evenhand("report", kept, *REFUSE, "--output", out).stderr
+    assert "lacks parts: there is no data" in evenhand("report", kept, *REFUSE, "--output", out).stderr
 
     def untrusted(*_: object, **__: object) -> None:
         raise ModelError("m.skops: it would create a.B, c.D", remedy=("trust ", trust_types(["a.B", "c.D"])))

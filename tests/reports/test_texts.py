@@ -173,7 +173,7 @@ def test_what_is_not_at_hand_is_said(kept: tuple[eh.Run, eh.Run]) -> None:
     run, loaded = kept
     assert (
         gathered(run, options=eh.ReportOptions(ask=False)).missing["common"]
-        == "The model was not asked: this report was made with ask=False."
+        == "The model was not queried: this report was made with ask=False."
     )
     alone = gathered(loaded)
     assert "eh.report(run, model=model)" in alone.missing["common"]

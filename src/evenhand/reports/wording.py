@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from evenhand.runs.run import Run
 
 TEXTS = "texts like those given with a protected term"
+EACH = "Each was compared with a sample of its"
 NET = "Net is the first share minus the second: above zero, the first of the two is better off."
 SHOWN = {
     "both ways": "differs both ways alike",
@@ -301,8 +302,8 @@ def remarks(e: Estimate) -> list[Markup]:
     if e.space.supports("texts") and alone:
         out.append(say("{} of the {} texts have no term that can be swapped: left out.", count(alone), count(rows)))
     if e.sampled:
-        who = "Some were" if e.space.supports("texts") else "Each was"
-        out.append(say("{} compared with a sample of its counterparts only, so the shares may be higher.", who))
+        who = "Some were compared with a sample of their" if e.space.supports("texts") else EACH
+        out.append(say("{} counterparts only, so the shares may be higher.", who))
     if e.repeats > 1:
         noise = (
             "The model is not deterministic: {} of the rows queried twice got two answers. Each row was queried {} "

@@ -246,7 +246,7 @@ def report(
     >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     text = eh.report(run, f"{folder}/report.html").read_text("utf-8")
-    >>> "of all individuals that the space allows" in text, "<script" in text
+    >>> "Changing only sex changes" in text, "<script" in text
     (True, False)
     """
     check_run(run)

@@ -58,7 +58,7 @@ def test_nobody_whom_the_repair_used_is_evidence(method: Any, samples: int) -> N
     assert np.isin(done.used.keys, np.concatenate([block.keys for block in free.kept.people])).any()
     assert done.before.uniform is not None
     assert done.before.uniform.counts["left_out"] > 0
-    assert "whom the repair used left out" in done.before.uniform.sentence
+    assert "used by the repair left out" in done.before.uniform.sentence
 
 
 def test_all_that_any_round_added_is_used() -> None:

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.errors import (EvenhandError, ReplayError, RunError)
-from evenhand.runs.bundle import (opened)
-from evenhand.runs.provenance import (Source)
+from evenhand.errors import EvenhandError, ReplayError, RunError
+from evenhand.runs.bundle import opened
+from evenhand.runs.provenance import Source
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -144,7 +144,7 @@ def test_a_manifest_without_a_signature_proves_no_more_than_its_digest(folder: P
     """Whoever rewrites all of a bundle, with the same program, is found out by the digest alone."""
     import hashlib
 
-    from evenhand.runs.bundle import (pack)
+    from evenhand.runs.bundle import pack
 
     with zipfile.ZipFile(folder / "run.zip") as archive:
         members: dict[str, Any] = {name: archive.read(name) for name in archive.namelist()}
@@ -239,7 +239,7 @@ def test_half_a_surrogate_pair_can_be_bundled(tmp_path: Path) -> None:
     [("findings", 8), ("tests", 41), ("threshold", 0.3), ("model", "another"), ("versions", {}), ("run", {})],
 )
 def test_a_manifest_that_says_something_else_of_the_run(folder: Path, tmp_path: Path, key: str, value: Any) -> None:
-    from evenhand.runs.bundle import (pack)
+    from evenhand.runs.bundle import pack
 
     with zipfile.ZipFile(folder / "run.zip") as archive:
         members: dict[str, Any] = {name: archive.read(name) for name in archive.namelist()}

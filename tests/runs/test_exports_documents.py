@@ -15,9 +15,9 @@ from markdown_it import MarkdownIt
 
 import evenhand as eh
 from evenhand._format import plain
-from evenhand.runs.pairs import pairs_at, select_pairs
 from evenhand.runs.ci_formats import to_junit, to_sarif
 from evenhand.runs.exports import schema, to_json, to_markdown
+from evenhand.runs.pairs import pairs_at, select_pairs
 from tests.runs.hostile import runs
 
 HERE = Path(__file__).parent

@@ -16,9 +16,9 @@ from lxml import etree
 from markdown_it import MarkdownIt
 
 import evenhand as eh
-from evenhand.runs.pairs import pairs_at, select_pairs
 from evenhand.runs.ci_formats import to_junit, to_sarif
 from evenhand.runs.exports import FORMATS, RISKY, to_json, to_markdown, write_csv
+from evenhand.runs.pairs import pairs_at, select_pairs
 from tests.helpers import optional
 from tests.runs.hostile import NASTY, seen, unguarded
 from tests.runs.test_exports_documents import JUNIT, RUN, SARIF, Tags

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
-from evenhand.errors import (RunError)
+from evenhand.errors import RunError
 
 SPACE = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 99), eh.Integer("sex", 0, 1)], protected="sex")
 

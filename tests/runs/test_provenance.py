@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import evenhand as eh
-from evenhand.engine.store import (SOURCE)
-from evenhand.errors import (ModelError, RunError)
-from evenhand.runs.provenance import (Changed, Source, deciding, model_of, threshold_of, unchanged)
-from evenhand.runs.replay import (probe_of)
+from evenhand.engine.store import SOURCE
+from evenhand.errors import ModelError, RunError
+from evenhand.runs.provenance import Changed, Source, deciding, model_of, threshold_of, unchanged
+from evenhand.runs.replay import probe_of
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

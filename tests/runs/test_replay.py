@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.errors import (ModelError, RunError)
-from evenhand.runs.provenance import (Source)
-from evenhand.runs.replay import (replay)
+from evenhand.errors import ModelError, RunError
+from evenhand.runs.provenance import Source
+from evenhand.runs.replay import replay
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand.engine.judge import (RowLimitReached)
-from evenhand.errors import (SpaceError)
-from evenhand.runs.replay import (probe_of, judge_of)
+from evenhand.engine.judge import RowLimitReached
+from evenhand.errors import SpaceError
+from evenhand.runs.replay import judge_of, probe_of
 from tests.worlds import World, worlds
 
 

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import evenhand as eh
-from evenhand.errors import (DataError, FlakyModel, ModelError, ModelTimeout, RunError, SpaceError, StrategyError)
+from evenhand.errors import DataError, FlakyModel, ModelError, ModelTimeout, RunError, SpaceError, StrategyError
 from tests.helpers import source_environment
 from tests.worlds import random_world
 
@@ -219,7 +219,7 @@ def test_wrong_budgets(wrong: dict[str, Any]) -> None:
 def test_seconds_end_a_run_and_add_up(tmp_path: Path) -> None:
     world = random_world(40, 100_000)
     ticks = iter(range(10_000))
-    from evenhand.engine import (accounting as clock)
+    from evenhand.engine import accounting as clock
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock.time, "monotonic", lambda: next(ticks) / 10)

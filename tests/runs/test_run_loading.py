@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.budget import (Budget, StopReason)
-from evenhand.engine.store import (_HEAD, MAGIC, _checksum)
-from evenhand.errors import (EvenhandError, RunError)
-from evenhand.runs.exports import (to_json)
+from evenhand.budget import Budget, StopReason
+from evenhand.engine.store import _HEAD, MAGIC, _checksum
+from evenhand.errors import EvenhandError, RunError
+from evenhand.runs.exports import to_json
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 

@@ -17,17 +17,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from evenhand._files import (check_limit, open_archive, open_file, parse_json, read_bytes, size_of)
-from evenhand._format import (plain)
-from evenhand._validate import (check_bool)
-from evenhand._version import (__version__)
-from evenhand.engine.store import (ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES, as_path)
-from evenhand.errors import (DIRECTORY, ConfigError, EvenhandError, RunError)
-from evenhand.runs.exports import (write, write_csv)
-from evenhand.runs.run import (Run)
-from evenhand.runs.provenance import (Source, unchanged)
-from evenhand.spaces.base import (space_digest)
-from evenhand.spaces.toml import (dumps)
+from evenhand._files import check_limit, open_archive, open_file, parse_json, read_bytes, size_of
+from evenhand._format import plain
+from evenhand._validate import check_bool
+from evenhand._version import __version__
+from evenhand.engine.store import ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES, as_path
+from evenhand.errors import DIRECTORY, ConfigError, EvenhandError, RunError
+from evenhand.runs.exports import write, write_csv
+from evenhand.runs.provenance import Source, unchanged
+from evenhand.runs.run import Run
+from evenhand.spaces.base import space_digest
+from evenhand.spaces.toml import dumps
 
 MANIFEST, FINDINGS, SPACE, SPACE_JSON = "manifest.json", "findings.csv", "space.toml", "space.json"
 RUN_FILES = (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE)
@@ -233,9 +233,7 @@ def opened(bundle: str | Path) -> Iterator[tuple[BundleCheck, Path]]:
     Parts are written under names of ours, numbered; what the archive calls them is never taken for a path.
     """
     path = as_path(bundle, "a bundle")
-    check_limit(
-        "bundle_bytes", size_of(path, RunError, "name a bundle that 'evenhand bundle' wrote"), path
-    )
+    check_limit("bundle_bytes", size_of(path, RunError, "name a bundle that 'evenhand bundle' wrote"), path)
     with open_file(path, RunError) as file:
         # What claims more than it can hold is refused before all of it is read.
         with open_archive(file, path, "a bundle", "bundle_entries", "bundle_bytes", RunError):

@@ -15,14 +15,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand._format import outcome, plain, visible, visible_json
+from evenhand._format import outcome, plain, to_plain, visible, visible_json
 from evenhand._validate import check_int
 from evenhand._write import advice, reason, replacing
 from evenhand.engine.store import as_path
 from evenhand.errors import MissingExtra, RunError, Use
-from evenhand._format import to_plain
-from evenhand.runs.pairs import Pair, select_pairs
 from evenhand.runs.ci_formats import to_junit, to_sarif
+from evenhand.runs.pairs import Pair, select_pairs
 from evenhand.runs.replay import check_run
 
 if TYPE_CHECKING:

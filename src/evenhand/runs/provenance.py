@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evenhand._validate import (is_number)
-from evenhand.engine.store import (SOURCE, read_json, refuse_links, write_json)
-from evenhand.errors import (ModelError, RunError, Use)
-from evenhand.models.base import (Model)
-from evenhand.models.files import (load_model)
-from evenhand.models.wrap import (wrap)
-from evenhand.runs.run import (Run)
+from evenhand._validate import is_number
+from evenhand.engine.store import SOURCE, read_json, refuse_links, write_json
+from evenhand.errors import ModelError, RunError, Use
+from evenhand.models.base import Model
+from evenhand.models.files import load_model
+from evenhand.models.wrap import wrap
+from evenhand.runs.run import Run
 
 SAFE = (".onnx", ".skops")
 """Endings of model files that can be read without running code from them."""

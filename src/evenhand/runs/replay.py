@@ -6,21 +6,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
 import numpy as np
 import numpy.typing as npt
-from evenhand.engine.confirm import (confirm)
-from evenhand.engine.probe import (ModelProbe)
-from evenhand.engine.store import (as_path)
-from evenhand.errors import (DECIDE, ModelError, ReplayError, SpaceError)
-from evenhand.models.files import (load_model)
-from evenhand.runs.run import (Run, digest_of_answers)
-from evenhand.runs.provenance import (SAFE, model_of)
-from evenhand.criteria import (Criterion)
-from evenhand.engine.judge import (Judge)
-from evenhand.errors import (ModelError, RunError)
-from evenhand.runs.run import (Run)
-from evenhand.runs.provenance import (deciding, threshold_of)
-from evenhand.spaces.base import (require)
+
+from evenhand.criteria import Criterion
+from evenhand.engine.confirm import confirm
+from evenhand.engine.judge import Judge
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.store import as_path
+from evenhand.errors import DECIDE, ModelError, ReplayError, RunError, SpaceError
+from evenhand.models.files import load_model
+from evenhand.runs.provenance import SAFE, deciding, model_of, threshold_of
+from evenhand.runs.run import Run, digest_of_answers
+from evenhand.spaces.base import require
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,7 @@ def replay(
     Replay(confirmed=3, refuted=0)
     """
     if as_path(directory, "a run's directory").is_file():
-        from evenhand.runs.bundle import (opened)
-        from evenhand.runs.bundle import (bundled_model, known_as)
+        from evenhand.runs.bundle import bundled_model, known_as, opened
 
         with opened(directory) as (checked, kept):
             if not checked.whole:

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-from evenhand.errors import (TEXT_SPACE, StrategyError, search)
-from evenhand.search import (Strategy)
-from evenhand.spaces.base import (AnySpace, require)
-from evenhand.spaces.text.space import (BORROWED)
-from evenhand.strategies import (describe, make)
 import hashlib
 import platform
 from collections.abc import Callable
@@ -16,41 +10,57 @@ from functools import cache, cached_property
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import numpy.typing as npt
-from evenhand._format import (percent)
-from evenhand._interrupts import (Token, check, settled, watched)
-from evenhand._rng import (Stream)
-from evenhand._validate import (is_int, is_number)
-from evenhand._version import (__version__)
-from evenhand.budget import (Budget, StopReason)
-from evenhand.criteria import (Criterion, Flip)
-from evenhand.engine.accounting import (Clock, Status, Stop, Stored)
-from evenhand.engine.confirm import (Checked, check_kept, confirm, otherwise)
-from evenhand.engine.judge import (CHUNK)
-from evenhand.engine.oracle import (Oracle)
-from evenhand.engine.probe import (ModelProbe)
-from evenhand.engine.store import (Directory, Log, RunIdentity, as_path)
-from evenhand.engine.unused import (SCORED, compare_scores, is_unaware, statement, unread)
-from evenhand.engine.visited import (Origin)
-from evenhand.errors import (BudgetError, EvenhandError, FlakyModel, ModelError, RunError, SpaceError, StrategyError)
-from evenhand.models.wrap import (wrap)
-from evenhand.search import (Problem, Strategy)
-from evenhand.spaces.base import (AnySpace, Block, Bound)
-from evenhand.spaces.findings import (Findings)
-from evenhand.spaces.text.space import (SAMPLED)
-from evenhand.strategies import (describe)
-from evenhand import (plugins)
-from evenhand._validate import (ANY, COUNT, FLAG, TEXT, Maybe, check_fields, one_of)
-from evenhand.engine.accounting import (QUESTIONS, check_answer)
-from evenhand.engine.confirm import (Checked)
-from evenhand.engine.store import (ANSWERS, IDENTITY, RESULT, RunIdentity, frames, read_identity, read_result, refuse_links)
-from evenhand.errors import (EvenhandError, RunError, SpaceError)
-from evenhand.spaces.attributes import (KINDS, suggest)
-from evenhand.spaces.base import (AnySpace)
-from evenhand.spaces.findings import (Decisions, Findings)
-from evenhand.spaces.tabular import (Space)
-from evenhand.spaces.text.space import (TextSpace)
+
+from evenhand import plugins
+from evenhand._format import percent
+from evenhand._interrupts import Token, check, settled, watched
+from evenhand._rng import Stream
+from evenhand._validate import ANY, COUNT, FLAG, TEXT, Maybe, check_fields, is_int, is_number, one_of
+from evenhand._version import __version__
+from evenhand.budget import Budget, StopReason
+from evenhand.criteria import Criterion, Flip
+from evenhand.engine.accounting import QUESTIONS, Clock, Status, Stop, Stored, check_answer
+from evenhand.engine.confirm import Checked, check_kept, confirm, otherwise
+from evenhand.engine.judge import CHUNK
+from evenhand.engine.oracle import Oracle
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.store import (
+    ANSWERS,
+    IDENTITY,
+    RESULT,
+    Directory,
+    Log,
+    RunIdentity,
+    as_path,
+    frames,
+    read_identity,
+    read_result,
+    refuse_links,
+)
+from evenhand.engine.unused import SCORED, compare_scores, is_unaware, statement, unread
+from evenhand.engine.visited import Origin
+from evenhand.errors import (
+    TEXT_SPACE,
+    BudgetError,
+    EvenhandError,
+    FlakyModel,
+    ModelError,
+    RunError,
+    SpaceError,
+    StrategyError,
+    search,
+)
+from evenhand.models.wrap import wrap
+from evenhand.search import Problem, Strategy
+from evenhand.spaces.attributes import KINDS, suggest
+from evenhand.spaces.base import AnySpace, Block, Bound, require
+from evenhand.spaces.findings import Decisions, Findings
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.space import BORROWED, SAMPLED, TextSpace
+from evenhand.strategies import describe, make
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -128,7 +128,7 @@ def test_multi_class_and_any_label_type() -> None:
         (lambda f: np.full(len(f), np.nan), ModelError, "NaN|missing"),
         (lambda f: [{}] * len(f), ModelError, "compare"),
         (lambda f: f["age"] / 100, ModelError, "Gap|threshold"),
-        (42, ModelError, "int"),
+        (42, ModelError, "42"),
         ("nowhere.onnx", ModelError, "nowhere.onnx"),
     ],
 )

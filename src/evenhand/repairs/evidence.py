@@ -23,7 +23,8 @@ from evenhand.repairs.rows import Labelled
 from evenhand.repairs.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration
 from evenhand.repairs.text_rows import LabelledTexts, judged
 from evenhand.repairs.workshop import seed_of
-from evenhand.runs.run import Run, run_search
+from evenhand.runs.audit import run_search
+from evenhand.runs.run import Run
 from evenhand.search import Strategy
 from evenhand.spaces.base import AnySpace
 from evenhand.spaces.tabular import Space

@@ -24,7 +24,7 @@ from evenhand.repairs.preparing import Given, prepare
 from evenhand.repairs.result import Repair
 from evenhand.repairs.retrain import Retrain
 from evenhand.repairs.workshop import Method, Workshop
-from evenhand.runs.run import check_arguments
+from evenhand.runs.audit import check_arguments
 from evenhand.search import Strategy
 from evenhand.spaces.base import require
 from evenhand.spaces.tabular import Space

@@ -18,7 +18,7 @@ from evenhand.repairs.text_rows import LabelledTexts, UsedTexts, labelled_texts
 from evenhand.repairs.training import Trainer
 from evenhand.repairs.used import Used
 from evenhand.repairs.workshop import Method, Workshop, seed_of
-from evenhand.runs.run import DEFAULT_TESTS, check_kind
+from evenhand.runs.audit import DEFAULT_TESTS, check_kind
 from evenhand.search import Strategy
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import TextSpace

@@ -18,13 +18,15 @@ from evenhand.errors import DataError
 from evenhand.models.base import Model
 from evenhand.models.outputs import as_labels
 from evenhand.repairs.rows import Positions, labels_of
-from evenhand.runs.run import FIXED_ROWS
 from evenhand.spaces.text.individuals import TextFamilies, TextIndividuals
 from evenhand.spaces.text.readers import strings_of
 from evenhand.spaces.text.space import BoundTextSpace, TextSpace
 
 if TYPE_CHECKING:
     from evenhand.runs.run import Run
+
+PROBES = 64
+"""The first texts, whose answers tell one model from another."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class LabelledTexts:
     @property
     def probes(self) -> list[str]:
         """Fixed texts by whose answers a model is recognised."""
-        return list(self.texts[:FIXED_ROWS])
+        return list(self.texts[:PROBES])
 
     def findings(self, run: Run, at: Positions) -> Found:
         """Return some findings, to train with."""

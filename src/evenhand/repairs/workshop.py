@@ -20,7 +20,8 @@ from evenhand.repairs.rows import Labelled
 from evenhand.repairs.text_rows import LabelledTexts, judged
 from evenhand.repairs.training import Trainer, check_classes
 from evenhand.repairs.voting import Voters, Whose
-from evenhand.runs.run import Run, audit, digest_of_answers
+from evenhand.runs.audit import audit, digest_of_answers
+from evenhand.runs.run import Run
 from evenhand.search import Strategy
 
 

@@ -17,8 +17,9 @@ from evenhand.engine.probe import ModelProbe
 from evenhand.engine.store import as_path
 from evenhand.errors import DECIDE, ModelError, ReplayError, RunError, SpaceError
 from evenhand.models.files import load_model
+from evenhand.runs.audit import digest_of_answers
 from evenhand.runs.provenance import SAFE, deciding, model_of, threshold_of
-from evenhand.runs.run import Run, digest_of_answers
+from evenhand.runs.run import Run
 from evenhand.spaces.base import require
 
 

@@ -45,14 +45,14 @@ def test_export(kept: Path, evenhand: Command, refused: Command, tmp_path: Path)
     assert len(results) == 5
     assert results[0]["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "model.py"}
     told = refused(
-        evenhand("export", kept, tmp_path / "b.csv", tmp_path / "b.docx"), "names no format", "--format NAME"
+        evenhand("export", kept, tmp_path / "b.csv", tmp_path / "b.docx"), "unknown file extension", "--format NAME"
     )
     assert "format='" not in told
     assert "export.max_findings" not in refused(
         evenhand("export", kept, tmp_path / "b.csv", "--max-findings", 0), "evenhand: --max-findings must"
     )
     assert not (tmp_path / "b.csv").exists()
-    refused(evenhand("export", tmp_path / "gone", tmp_path / "b.csv"), "no run's directory")
+    refused(evenhand("export", tmp_path / "gone", tmp_path / "b.csv"), "not a run's directory")
 
 
 def test_findings_of_an_audit_by_their_ending(audit: Command, refused: Command, tmp_path: Path) -> None:
@@ -60,7 +60,9 @@ def test_findings_of_an_audit_by_their_ending(audit: Command, refused: Command, 
     assert (tmp_path / "x.md").read_text().startswith("### evenhand")
     assert audit("refuse", "--quiet", "--findings", tmp_path / "none").exit_code == 0
     assert (tmp_path / "none").read_text().startswith('"age",')
-    refused(audit("refuse", "--findings", tmp_path / "x.out"), "--findings: x.out", "names no format; allowed: .json")
+    refused(
+        audit("refuse", "--findings", tmp_path / "x.out"), "--findings: x.out", "unknown file extension; allowed: .json"
+    )
 
 
 def test_compare(kept: Path, audit: Command, evenhand: Command, refused: Command, tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp
     done = evenhand("replay", path)
     assert done.exit_code == 1, done.output
     assert "MISMATCH: model/m.onnx: it was changed" in done.stdout
-    assert "the bundle's own model was tampered with" in done.stderr
+    assert "the bundle's own model was changed" in done.stderr
     assert "--model SPEC" in done.stderr
     done = evenhand("replay", path, "--json")
     told = json.loads(done.stdout)
@@ -170,7 +172,7 @@ def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp
 
 
 def test_a_missing_run_is_reported_before_the_model(evenhand: Command, refused: Command, tmp_path: Path) -> None:
-    assert "model" not in refused(evenhand("replay", tmp_path / "gone"), "gone", "no run's directory")
+    assert "model" not in refused(evenhand("replay", tmp_path / "gone"), "gone", "not a run's directory")
 
 
 def test_rows_left_out(kept: Path, people: Path, evenhand: Command, tmp_path: Path) -> None:
@@ -242,7 +244,7 @@ def test_replay_finds_the_model_that_the_run_noted(evenhand: Command, refused: C
     skops.dump(RandomForestClassifier(5, random_state=0).fit(X, X["age"] > 2), tmp_path / "m.skops")
     refused(evenhand("replay", tmp_path / "run"), "has changed since the run was made")
     (tmp_path / "m.skops").unlink()
-    refused(evenhand("replay", tmp_path / "run"), "name the model yourself")
+    refused(evenhand("replay", tmp_path / "run"), "give the model yourself")
 
 
 def test_replay_uses_the_bundled_model_by_default(evenhand: Command, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_missing_settings_are_named(evenhand: Command, refused: Command, people:
     refused(evenhand("audit", "--model", f"{MODELS}:fair"), "--space", "--data")
     refused(evenhand("audit", "--model", f"{MODELS}:fair", "--data", people), "--protected", "age, hours")
     refused(evenhand("init", people), "--protected")
-    refused(evenhand("replay", people.parent), "is no run's directory")
+    refused(evenhand("replay", people.parent), "is not a run's directory")
 
 
 @pytest.mark.parametrize(

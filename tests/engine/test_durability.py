@@ -74,7 +74,7 @@ def link(path: Path) -> None:
         (lambda d: shutil.rmtree(d), "the directory .* was deleted"),
         (lambda d: d.rename(d.with_name("elsewhere")), "the directory .* was deleted, moved"),
         (lambda d: (d / "answers.log").unlink(), "answers.log was deleted"),
-        (lambda d: (d / "answers.times").unlink(), "was deleted, moved or replaced"),
+        (lambda d: (d / "answers.times").unlink(), "was deleted, moved, replaced or changed"),
         (lambda d: shutil.copy(d / "answers.log", d / "x") and (d / "x").replace(d / "answers.log"), "or replaced"),
         (lambda d: os.truncate(d / "answers.log", 0), "answers.log was .* contents changed"),
         (lambda d: os.truncate(d / "answers.log", 100), "answers.log was .* contents changed"),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from evenhand._interrupts import Token, check, settled, watched
 from evenhand._rng import Stream
-from evenhand._validate import is_int, is_number
+from evenhand._validate import check_int, check_number, check_seed
 from evenhand._version import __version__
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion, Flip
@@ -51,7 +51,7 @@ from evenhand.strategies import describe, make
 DEFAULT_TESTS = 100_000
 UNTESTABLE = 1000
 RETRACED = 2**16
-"""Tests of a finished run among which some are asked again before it is returned."""
+"""How many tests of a finished run are repeated, to check some of them, before it is returned."""
 
 
 def audit(
@@ -70,7 +70,7 @@ def audit(
     confirm: int | None = None,
     cancel: Token | None = None,
 ) -> Run:
-    """Search a model's input space for individuals who are treated differently.
+    """Search a model's input space for individuals that are treated differently.
 
     Parameters
     ----------
@@ -93,18 +93,18 @@ def audit(
         Where to keep the run. The same call with the same directory continues an unfinished run and returns a finished
         one; a larger budget extends it.
     chunk
-        The most rows of one block: what is judged, logged and booked at once. A block is asked in one or more model
-        calls; ``wrap(model, batch_size=)`` fixes their size.
+        Maximum rows of one block, which is judged and logged as a unit. The model sees a block in one or more calls;
+        ``wrap(model, batch_size=)`` fixes their size.
     timeout
-        Seconds after which one model call is given up.
+        Maximum seconds of one model call.
     progress
         Called with a ``Status`` after every block.
     confirm
-        How many findings to ask the model about again, at most, before the run is returned; by default all. Beyond that
-        number, which the seed chooses, ``run.findings`` says that they are not confirmed.
+        Maximum number of findings to query again before the run is returned; by default all. The seed chooses them, and
+        ``run.findings`` marks the others as not confirmed.
     cancel
-        Ends the run as Ctrl-C does, from another thread: a ``threading.Event``, or another object with ``is_set()``,
-        which is looked at between model calls.
+        Ends the run from another thread, as Ctrl-C does: a ``threading.Event``, or another object with ``is_set()``.
+        It is checked between model calls.
 
     Examples
     --------
@@ -151,10 +151,11 @@ def run_search(
     confirm: int | None = None,
     cancel: Token | None = None,
 ) -> Run:
-    """Do what ``audit`` says; those whom ``exclude`` names are not judged, as if they had been judged before."""
+    """Run an audit; individuals that ``exclude`` selects are skipped, as if they had been judged before."""
     chosen = strategy_for(space, strategy)
     seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
-    confirm = check_confirm(confirm)
+    if confirm is not None:
+        confirm = check_int("confirm", confirm, BudgetError, 0, remedy="use None for all findings")
     check_cancel(cancel)
     budget = budget or Budget(tests=DEFAULT_TESTS)
     wrapped = wrap(model)
@@ -163,7 +164,7 @@ def run_search(
     probe = ModelProbe(wrapped, start.ground, criterion or Flip(), timeout, gradient)
     fixed = start.ground.probes(start.people)
     with probe.client.calls.at_once():
-        # One call, so that a later run recognises a model whose scores depend a little on the size of a call.
+        # One call, because scores can depend slightly on the size of a call.
         labels, scores = probe.both(fixed.rows)
     identity = _identity(probe, chosen, seed, chunk, start.people, labels if scores is None else scores)
     place = None if directory is None else Directory(directory, identity)
@@ -180,15 +181,15 @@ def run_search(
         if known is not None:
             assert place is not None
             try:
-                _recognise(known, chosen, problem, oracle)
+                _check_same_model(known, chosen, problem, oracle)
             except FlakyModel as error:
-                error.partial = _accused(place, error)
+                error.partial = _mark_unsteady(place, error)
                 place.finish(error.partial.to_dict())
                 raise
             known.origin = Origin(probe, chosen, start.people, None)
             known.pairs.keep_example(labels)
             return known
-        # From here on: a run that is cancelled earlier has something to return all the same.
+        # Only from here on, so that a cancelled run has a result to return.
         oracle.cancel = probe.client.calls.cancel = cancel
         return _drive(chosen, problem, oracle, identity, start, place, confirm)
     finally:
@@ -205,12 +206,12 @@ def _drive(
     place: Directory | None,
     most: int | None,
 ) -> Run:
-    """Pass questions and answers between the search and the oracle until one of them ends it."""
+    """Run the search, check its findings, and store the result."""
     scored = None
     checked = Checked(most)
     try:
         stop = _search(strategy, problem, oracle)
-        oracle.recognise()
+        oracle.check_same_model()
         _check_testable(oracle, problem, stop)
         oracle.check_rows()
         checked, rows, unsteady = confirm(oracle.probe, oracle.findings, oracle.seed, oracle.chunk, most)
@@ -234,8 +235,8 @@ def _drive(
             checked = checked.accused(error)
         error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, start, place, strategy, checked)
         if place is not None and isinstance(error, FlakyModel):
-            # Whoever reads the directory must know what is wrong with its findings.
-            place.finish((_accused(place, error) if oracle.replayed_rows else error.partial).to_dict())
+            # Readers of the directory must know what is wrong with its findings.
+            place.finish((_mark_unsteady(place, error) if oracle.replayed_rows else error.partial).to_dict())
         raise
     finally:
         oracle.log.close()
@@ -257,7 +258,7 @@ def _drive(
 
 
 def _kept(log: Log, place: Directory) -> bool:
-    """Tell whether a run that an error ended can be read from its directory."""
+    """Whether a run that an error ended can be read from its directory."""
     log.close()
     try:
         log.check()
@@ -268,7 +269,7 @@ def _kept(log: Log, place: Directory) -> bool:
 
 
 def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
-    """Let a search ask and the oracle answer until one of them ends it."""
+    """Pass queries and answers between the search and the oracle until one of them stops."""
     search = strategy.search(problem)
     # The clock may also end a run between two calls of one block.
     oracle.probe.client.calls.between = oracle.check_clock
@@ -286,17 +287,17 @@ def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
         search.close()
 
 
-def _recognise(known: Run, strategy: Strategy, problem: Problem, oracle: Oracle) -> None:
-    """Raise where the model of a finished run answers otherwise than it did then: findings first, then other tests."""
+def _check_same_model(known: Run, strategy: Strategy, problem: Problem, oracle: Oracle) -> None:
+    """Raise if the model of a finished run has changed: query findings again first, then other tests."""
     check_kept(oracle.probe, known.pairs, oracle.chunk, known.directory)
-    # The log has no individuals: the search says who they were.
+    # The log does not contain the individuals: the search produces them again.
     oracle.budget = Budget(tests=min(known.tests, RETRACED)) if known.tests else Budget(tests=1)
     _search(strategy, problem, oracle)
-    oracle.recognise()
+    oracle.check_same_model()
 
 
 def _compare_scores(oracle: Oracle, problem: Problem, start: Bound) -> tuple[int, int] | None:
-    """Where nothing was found, ask whether scores tell counterparts apart, outside all budgets."""
+    """If nothing was found, compare the scores of counterparts, outside all budgets."""
     probe = oracle.probe
     if oracle.findings.count or not oracle.tests:
         return None
@@ -307,14 +308,15 @@ def _compare_scores(oracle: Oracle, problem: Problem, start: Bound) -> tuple[int
 
 
 def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
-    """Raise where the constraints leave nobody to compare; a few unlucky draws prove nothing yet."""
+    """Raise if the constraints leave no individual to compare; a few unlucky draws prove nothing."""
     if oracle.tests or not oracle.untestable:
         return
     over = problem.exhausted or (problem.data is not None and stop is StopReason.FINISHED)
     if oracle.untestable >= UNTESTABLE or over:
         raise SpaceError(
             f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "
-            f"can be compared; loosen the constraints on {', '.join(map(repr, problem.ground.space.protected))}"
+            "can be compared",
+            remedy=f"loosen the constraints on {', '.join(map(repr, problem.ground.space.protected))}",
         )
 
 
@@ -356,7 +358,7 @@ def _run(
 
 
 def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | None:
-    """Return the run that a directory holds, if it ended under this very budget and as much of it is confirmed."""
+    """Return the stored run, if it ended with this budget and at least as many findings are confirmed."""
     result = place.result
     if result is None or result.get("stop") == StopReason.INTERRUPTED.value or result.get("budget") != vars(budget):
         return None
@@ -366,26 +368,26 @@ def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | No
     try:
         return Run.load(place.path)
     except EndLost:
-        # The answers that are left can be gone on from.
+        # The run can continue from the answers that are left.
         return None
 
 
 def _refuse_unsteady(place: Directory) -> None:
-    """Raise where a directory holds answers of a model that did not answer steadily: which of them hold is unknown."""
+    """Raise if the stored answers come from a noisy model: it is unknown which of them are right."""
     checked = Checked.of(place.result or {})
     if checked.unsteady is None:
         return
     error = FlakyModel(
-        f"the model did not answer steadily in the run in {place.path}: {checked.unsteady}; when it does, use a new "
-        "directory",
+        f"the predictions of the model were not reproducible in the run in {place.path}: {checked.unsteady}",
         checked.noise,
+        remedy="make them reproducible, then use a new directory",
     )
     error.partial = Run.load(place.path)
     raise error
 
 
-def _accused(place: Directory, error: FlakyModel) -> Run:
-    """Return what a directory holds, with the reason why none of it is confirmed."""
+def _mark_unsteady(place: Directory, error: FlakyModel) -> Run:
+    """Return the stored run, with the reason why none of its findings is confirmed."""
     known = Run.load(place.path)
     known.checked = known.checked.accused(error)
     known.pairs.confirmed = None
@@ -419,8 +421,8 @@ def _identity(
 
 def digest_of_answers(answers: npt.NDArray[Any]) -> str:
     """Identify a model by its labels, or its rows of scores, for the fixed individuals."""
-    said = [str(v) for v in answers] if answers.ndim == 1 else np.round(answers, 6).tolist()
-    return hashlib.sha256(repr(said).encode()).hexdigest()
+    values = [str(v) for v in answers] if answers.ndim == 1 else np.round(answers, 6).tolist()
+    return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
 def strategy_for(space: Any, strategy: str | Strategy | None) -> Strategy:
@@ -433,7 +435,7 @@ def strategy_for(space: Any, strategy: str | Strategy | None) -> Strategy:
 
 
 def check_kind(space: Any, strategy: Strategy) -> None:
-    """Raise where a search needs another kind of space.
+    """Raise if a search needs another kind of space.
 
     >>> from evenhand.strategies import TextRandom
     >>> from evenhand.spaces.text.space import TextSpace
@@ -450,54 +452,38 @@ def check_kind(space: Any, strategy: Strategy) -> None:
 
 
 def needs_of(strategy: Any) -> str:
-    """Return the feature that a search needs of a space; attributes, unless it says otherwise."""
+    """Return the feature of a space that a search needs, by default attributes."""
     return str(getattr(strategy, "needs", "attributes"))
 
 
 def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any) -> tuple[int, int]:
-    """Raise in words where an argument is of the wrong kind; return seed and chunk as plain numbers."""
-    if not is_int(seed) or not 0 <= seed < 2**63:
-        raise StrategyError("must be a whole number from 0 to 2**63 - 1", parameter="seed", value=seed)
-    if not is_int(chunk) or chunk < 2:
-        raise StrategyError("must be a whole number of at least 2", parameter="chunk", value=chunk)
+    """Check the arguments that several functions share; return seed and chunk as Python integers."""
+    seed, chunk = check_seed(seed, StrategyError), check_int("chunk", chunk, StrategyError, 2)
     if budget is not None and not isinstance(budget, Budget):
-        raise BudgetError("must be an eh.Budget, such as eh.Budget(tests=1000)", parameter="budget", value=budget)
+        raise BudgetError("must be an eh.Budget", parameter="budget", value=budget, remedy="use eh.Budget(tests=1000)")
     if criterion is not None and not isinstance(criterion, Criterion):
         raise StrategyError("must be eh.Flip(), eh.Gap(gamma) or made of them", parameter="criterion", value=criterion)
-    if timeout is not None and not (is_number(timeout) and timeout > 0):
-        raise ModelError("must be a positive number of seconds, or None", parameter="timeout", value=timeout)
+    if timeout is not None:
+        check_number("timeout", timeout, ModelError, above=0, remedy="give seconds, or None for no limit")
     if progress is not None and not callable(progress):
         raise StrategyError("must be a function of an eh.Status", parameter="progress", value=progress)
-    return int(seed), int(chunk)
-
-
-def check_confirm(confirm: Any) -> int | None:
-    """Raise where this is no number of findings to ask again."""
-    if confirm is not None and (not is_int(confirm) or confirm < 0):
-        raise BudgetError(
-            "must be a whole number of findings to ask again, 0 or more, or None for all",
-            parameter="confirm",
-            value=confirm,
-        )
-    return None if confirm is None else int(confirm)
+    return seed, chunk
 
 
 def check_cancel(cancel: Any) -> None:
-    """Raise where this cannot say whether a run is to end."""
+    """Raise unless this is a token that can end a run."""
     if cancel is not None and not callable(getattr(cancel, "is_set", None)):
-        raise RunError(f"cancel must be an object with is_set(), such as a threading.Event, got {cancel!r}")
+        raise RunError(
+            "must be an object with is_set()", parameter="cancel", value=cancel, remedy="use a threading.Event"
+        )
 
 
 def versions() -> dict[str, str]:
-    """Say which versions made a run.
-
-    >>> "evenhand" in versions()
-    True
-    """
+    """Return the versions of evenhand, Python and the main packages."""
     return {"evenhand": __version__, "python": platform.python_version(), **_packages()}
 
 
 @cache
 def _packages() -> dict[str, str]:
-    """Look up versions once: that reads files, and takes as long as a small audit."""
+    """Look up versions once: reading them takes as long as a small audit."""
     return {package: metadata.version(package) for package in ("numpy", "pandas", "scipy", "scikit-learn")}

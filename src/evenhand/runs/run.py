@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 
 REMARKS = {BORROWED: "similar words are only among words of the texts (give words= or similar=)"}
-"""What is said about a count where its name does not say enough."""
+"""Longer descriptions of some counts."""
 COUNTS = ("repeats", "untestable", "clipped", "dropped", "rows_checked", "rows_from_log")
 
 
 @dataclass
 class Run:
-    """What an audit found, what it spent, and everything needed to repeat it."""
+    """The result of an audit: findings, costs, and everything needed to repeat it."""
 
     space: Any
     """An ``eh.Space``, an ``eh.TextSpace``, or a space of another kind."""
@@ -62,79 +62,79 @@ class Run:
     tests: int
     """Unique tests judged."""
     asked: dict[str, int]
-    """Rows handed to the model, by kind of question."""
+    """Model rows, by kind of query."""
     seconds: float
     counts: dict[str, int]
-    """Repeats avoided, untestable individuals, data rows clipped and dropped, rows asked again to check; and what the
-    search counted itself."""
+    """Repeats avoided, untestable individuals, data rows clipped and dropped, rows queried again to check; and the
+    counts of the search itself."""
     pairs: Findings = field(repr=False)
     points: list[tuple[int, int, int]] = field(repr=False)
     versions: dict[str, str] = field(repr=False)
     directory: Path | None = None
     origin: Origin | None = field(default=None, repr=False, compare=False)
-    """What the run was made with, where ``audit`` returned it; None where it was read from its directory."""
+    """The model, strategy and data of a run that ``audit`` returned; None for one that was read from its directory."""
     unused: tuple[str, ...] = ()
-    """Attributes of the space that are known not to reach the model."""
+    """Attributes of the space that the model is known not to receive."""
     scored: tuple[int, int] | None = None
-    """Where nothing was found: in how many families scores were compared, and in how many one changed."""
+    """If nothing was found: the number of families whose scores were compared, and of those with a changed score."""
     checked: Checked = field(default_factory=Checked)
-    """What came of asking the findings again."""
+    """The result of querying the findings again."""
 
     @cached_property
     def findings(self) -> pd.DataFrame:
         """One row per finding: the individual, its counterpart's protected values, both decisions, the gap.
 
-        ``confirmed`` says whether the model was asked about it again and answered as before; those to which it gave
-        another answer are not here.
+        ``confirmed`` is whether the model was queried again and gave the same answers. Findings with other answers are
+        left out.
         """
         return self.pairs.frame()
 
     @property
     def found(self) -> int:
-        """How many findings there are, confirmed or not asked again; those that were refuted do not count."""
+        """Number of findings, confirmed or not queried again; refuted ones do not count."""
         return self.pairs.count
 
     @property
     def confirmed(self) -> int:
-        """How many findings the model was asked about again and answered as before."""
+        """Number of findings that were queried again and got the same answers."""
         return int(self.pairs.confirmed_at().sum())
 
     @property
     def unconfirmed(self) -> int:
-        """How many findings are not confirmed.
+        """Number of findings that are not confirmed.
 
-        The run was broken off, ``confirm`` leaves them out, or the model does not answer steadily.
+        The run was interrupted, ``confirm`` leaves them out, or the model is not reproducible.
         """
         return self.found - self.confirmed
 
     @property
     def refuted(self) -> int:
-        """How many findings of the search got another answer when they were asked again; they are not reported."""
+        """Number of findings that got another answer when queried again; they are not reported."""
         return len(self.checked.refuted)
 
     @property
     def unsteady(self) -> str | None:
-        """Why the model does not answer steadily, where the run ended because of that; None where it does."""
+        """Why the model's answers are not reproducible, if the run ended because of that; otherwise None."""
         return self.checked.unsteady
 
     @property
     def doubts(self) -> list[str]:
-        """What keeps the findings from all being confirmed, in words; nothing where they are."""
-        out = [] if self.unsteady is None else ["the model does not answer steadily, so no finding is confirmed"]
+        """Sentences on why some findings are not confirmed; empty if all are."""
+        out = [] if self.unsteady is None else ["the model's answers are not reproducible, so no finding is confirmed"]
         if self.unconfirmed and not out:
-            out.append(f"{self.unconfirmed:,} of {self.found:,} findings not asked again, so not confirmed")
+            out.append(f"{self.unconfirmed:,} of {self.found:,} findings were not queried again, so not confirmed")
         if self.refuted:
-            out.append(f"{self.refuted:,} more refuted when asked again, and left out")
+            out.append(f"{self.refuted:,} more were refuted when queried again, and left out")
         return out
 
     @property
     def rows(self) -> int:
-        """Rows handed to the model for any question."""
+        """Model rows of all queries."""
         return sum(self.asked.values())
 
     @property
     def rows_checked(self) -> int:
-        """Rows asked to check the model and to confirm the findings, outside all budgets."""
+        """Rows used to check the model and to confirm findings, outside all budgets."""
         return self.counts["rows_checked"]
 
     @property
@@ -144,51 +144,51 @@ class Run:
 
     @property
     def gradient(self) -> str | None:
-        """How the gradients of a search that asks for them came about; None for other searches."""
+        """Source of the gradients of the search; None for searches without."""
         return self.identity.gradient
 
     @property
     def remarks(self) -> list[tuple[str, int]]:
-        """What the search counted itself, in words; nothing that is zero."""
+        """Nonzero counts of the search itself, each with its description."""
         counts = sorted((name, n) for name, n in self.counts.items() if n and name not in COUNTS)
         return [(REMARKS.get(name, name.replace("_", " ")), n) for name, n in counts]
 
     @property
     def success_rate(self) -> float:
-        """Findings per test: how well the search aims, not how common discrimination is.
+        """Findings per test: the efficiency of the search, not the prevalence of discrimination.
 
-        As everywhere, refuted findings do not count; their tests do.
+        Refuted findings do not count; their tests do.
         """
         return self.found / self.tests if self.tests else 0.0
 
     @property
     def unaware(self) -> bool:
-        """Whether no protected attribute is known to reach the model, so that nothing can be found."""
+        """Whether the model receives no protected attribute, so that nothing can be found."""
         return is_unaware(self.space, self.unused)
 
     @property
     def complete(self) -> bool:
-        """Whether everyone in the space was judged, each against all counterparts."""
+        """Whether all individuals of the space were judged, each against all counterparts."""
         return self.stop is StopReason.EXHAUSTED and not self.sampled
 
     @property
     def note(self) -> str | None:
-        """What is known about attributes that the model does not use; None where there is nothing to say."""
+        """A sentence on attributes that the model does not use; None if there are none."""
         if self.unsteady is not None:
-            # Nothing is known of a model that does not answer steadily.
+            # Nothing is known of a model whose answers are not reproducible.
             return None
-        said = statement(self.space, self.unused, self.found, self.tests, self.scored, self.complete)
-        return None if said is None else str(said)
+        sentence = statement(self.space, self.unused, self.found, self.tests, self.scored, self.complete)
+        return None if sentence is None else str(sentence)
 
     @property
     def curve(self) -> pd.DataFrame:
-        """How findings grew: tests, rows, findings."""
+        """Findings over time: tests, rows, findings."""
         import pandas as pd
 
         return pd.DataFrame(self.points, columns=["tests", "rows", "findings"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the run in plain values, findings not included."""
+        """Return the run as plain values, without its findings."""
         return {
             "identity": self.identity.to_dict(),
             "budget": vars(self.budget),
@@ -227,21 +227,20 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        # By name: what shows runs stands above them.
+        # Imported by name, because reports are a layer above runs.
         return str(import_module("evenhand.reports").summary(self))
 
     @classmethod
     def load(cls, directory: str | Path) -> Run:
         """Read a run from its directory, without the model.
 
-        The run as it was when it last ended; a run that was killed is read as far as its answers reach.
+        The run is as it was when it last ended; a killed run is read up to its last stored answer.
         """
-        return load(as_path(directory, "a run's directory"))
+        return load(as_path(directory, "directory"))
 
 
 def load(path: Path) -> Run:
-    """Read a run; one that was killed is read as far as its answers reach."""
+    """Read a run; a killed one is read up to its last stored answer."""
     refuse_links(path)
     identity, result = read_identity(path), read_result(path)
     space = space_from(identity.space, path / IDENTITY)
@@ -249,7 +248,7 @@ def load(path: Path) -> Run:
     if result is None:
         return _killed(space, identity, pairs, counted, path)
     checked = _check_result(path / RESULT, result, unfair)
-    # A run cut by its budget has stored a few more.
+    # A run that its budget ended inside a block has stored a few more.
     pairs.cut(result["findings"] + len(checked.refuted))
     checked.settle(pairs, identity.seed)
     pairs.example = result.get("example")
@@ -273,7 +272,7 @@ def load(path: Path) -> Run:
 
 
 class EndLost(RunError):
-    """A log that ends before the tests that a run's result counts; the run can go on from there.
+    """The log has fewer tests than the result counts; the run can continue from there.
 
     >>> issubclass(EndLost, RunError)
     True
@@ -281,15 +280,15 @@ class EndLost(RunError):
 
 
 def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.bool_]) -> Checked:
-    """Raise where a result says something else than the answers do, of which it may have counted the first only.
+    """Raise if a result contradicts the log, of which it may count only the first tests.
 
-    The answers have the verdicts of the search, the result which of them were refuted when they were asked again.
+    The log has the verdicts of the search, the result which findings were refuted when queried again.
     """
     tests, budget, stop = result["tests"], result["budget"], StopReason(result["stop"])
     there = int(unfair[:tests].sum())
     checked = Checked.of(result)
     findings = result["findings"] + len(checked.refuted)
-    # Whoever reached a limit, or was interrupted, may have been given more answers than count.
+    # A run that reached a limit, or was interrupted, may have stored more answers than count.
     cut = {StopReason.TESTS: tests == budget["tests"], StopReason.FINDINGS: findings == budget["findings"]}
     early = cut.get(stop, stop in (StopReason.ROWS, StopReason.SECONDS, StopReason.INTERRUPTED))
     if (
@@ -297,18 +296,19 @@ def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.boo
         or not checked.fits(there)
         or not (tests == len(unfair) or (0 <= tests < len(unfair) and early))
     ):
-        # Answers may have been lost with the end of the log; those that are there can still be true.
+        # Only the end of the log may be lost; the other answers can still be right.
         lost = tests > len(unfair) and 0 <= findings - there <= tests - len(unfair)
         raise (EndLost if lost else RunError)(
-            f"{path} is damaged: it says {findings:,} findings in {tests:,} tests, and the answers have "
-            f"{int(unfair.sum()):,} in {len(unfair):,}; restore it from a copy, or delete it to have the run read from "
-            f"its answers{', or run the same audit again to go on from them' if lost else ''}"
+            f"{path} is damaged: it has {findings:,} findings in {tests:,} tests, but the log has "
+            f"{int(unfair.sum()):,} in {len(unfair):,}",
+            remedy="restore it from a copy, or delete it, and the run is read from its log"
+            + (", or run the same audit again to continue from the log" if lost else ""),
         )
     return checked
 
 
 def _killed(space: AnySpace, identity: RunIdentity, pairs: Findings, counted: dict[str, int], path: Path) -> Run:
-    """A run that never came to write its result: what its answers tell."""
+    """Return a run without a result, from its log alone."""
     asked = {question: counted.get(question, 0) for question in QUESTIONS}
     points = [(counted["tests"], sum(asked.values()), pairs.count)]
     counts = dict.fromkeys(COUNTS, 0)
@@ -337,11 +337,11 @@ TEXT_FIELDS = {
         }
     ],
 }
-"""What the descriptions of spaces must have; their constructors check the rest."""
+"""Required fields of descriptions of spaces; constructors check the rest."""
 
 
 def space_from(described: dict[str, Any], path: Path) -> AnySpace:
-    """Rebuild a space from its description in a file; raise where that is none."""
+    """Rebuild a space from its description in a file."""
     try:
         if described.get("kind") == "text":
             check_fields(described, TEXT_FIELDS, "space")
@@ -350,14 +350,14 @@ def space_from(described: dict[str, Any], path: Path) -> AnySpace:
             return _installed(described)
         check_fields(described, SPACE_FIELDS, "space")
         space = _tabular(described)
-        # Values and dtypes that do not go together show where individuals are laid out.
+        # Building individuals shows whether values and dtypes fit.
         space.frame(np.stack([np.zeros_like(space.sizes), space.sizes - 1]).astype(np.int32))
         return space
     except RunError:
         raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, SpaceError) as error:
         raise RunError(
-            f"{path} cannot be read: it does not describe a space ({error}); restore it from a copy"
+            f"{path} cannot be read: it does not describe a space ({error})", remedy="restore it from a copy"
         ) from None
 
 
@@ -376,13 +376,13 @@ def _tabular(described: dict[str, Any]) -> Space:
 
 
 def _installed(described: dict[str, Any]) -> AnySpace:
-    """Rebuild a space of a kind that an installed package has."""
+    """Rebuild a space of a kind that an installed package provides."""
     kind, kinds = str(described["kind"]), plugins.installed(plugins.SPACES)
     if kind not in kinds:
         near = f"; {suggest(kind, kinds)}" if kinds else ""
         raise RunError(
-            f"the space is of the kind {kind!r}, which no installed package has{near}; install the package that it "
-            f"comes from (an entry point {kind!r} in the group {plugins.SPACES!r})"
+            f"the space is of the kind {kind!r}, which no installed package provides{near}",
+            remedy=f"install the package with the entry point {kind!r} in the group {plugins.SPACES!r}",
         )
     try:
         space = plugins.load(kinds[kind], RunError)(described)
@@ -396,7 +396,7 @@ def _installed(described: dict[str, Any]) -> AnySpace:
 
 
 def _pairs(space: AnySpace, answers: Path) -> tuple[Findings, dict[str, int], npt.NDArray[np.bool_]]:
-    """Read the findings, how many tests and rows there are, and yes or no for each test."""
+    """Read the findings, the numbers of tests and rows, and the verdict of each test."""
     pairs = space.findings()
     counted = {"tests": 0}
     unfair = [np.zeros(0, dtype=bool)]

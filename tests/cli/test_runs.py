@@ -61,7 +61,9 @@ def test_findings_of_an_audit_by_their_ending(audit: Command, refused: Command, 
     assert audit("refuse", "--quiet", "--findings", tmp_path / "none").exit_code == 0
     assert (tmp_path / "none").read_text().startswith('"age",')
     refused(
-        audit("refuse", "--findings", tmp_path / "x.out"), "--findings: x.out", "unknown file extension; allowed: .json"
+        audit("refuse", "--findings", tmp_path / "x.out"),
+        "--findings: x.out",
+        "unknown file extension; use one of .json",
     )
 
 
@@ -80,7 +82,7 @@ def test_compare(kept: Path, audit: Command, evenhand: Command, refused: Command
     assert len(told["new_pairs"]) == 3
     assert evenhand("compare", later, kept, *back, "--quiet").output == ""
     refused(evenhand("compare", kept, later), "--model-a", "runs code when it is loaded")
-    refused(evenhand("compare", kept, later, *models[:2], "--model-b", f"{MODELS}:refuse"), "not the model")
+    refused(evenhand("compare", kept, later, *models[:2], "--model-b", f"{MODELS}:refuse"), "is not the run's model")
 
 
 def test_compare_loads_model_files(evenhand: Command, refused: Command, tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_bundle_and_replay(kept: Path, people: Path, evenhand: Command, refused:
     assert digest in done.stdout
     done = evenhand("replay", path, *REFUSE, "--digest", "0" * 64)
     assert (done.exit_code, "MISMATCH: archive" in done.stdout) == (1, True)
-    refused(evenhand("replay", path), "no model in it")
+    refused(evenhand("replay", path), "does not include its model")
     people.write_text(people.read_text() + "1,1,clerk,F,low\n")
     refused(evenhand("bundle", kept, "--output", path), "has changed since")
 
@@ -164,7 +166,7 @@ def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp
     done = evenhand("replay", path)
     assert done.exit_code == 1, done.output
     assert "MISMATCH: model/m.onnx: it was changed" in done.stdout
-    assert "the bundle's own model was changed" in done.stderr
+    assert "the bundle's own model was tampered with" in done.stderr
     assert "--model SPEC" in done.stderr
     done = evenhand("replay", path, "--json")
     told = json.loads(done.stdout)

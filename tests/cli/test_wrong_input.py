@@ -212,7 +212,7 @@ def test_run_directories(audit: Command, refused: Command, tmp_path: Path) -> No
     (foreign / "thesis.txt").write_text("mine")
     refused(audit("refuse", "--directory", file), "file")
     refused(audit("refuse", "--directory", file / "run"), "cannot use")
-    refused(audit("refuse", "--directory", foreign), "thesis.txt", "no run")
+    refused(audit("refuse", "--directory", foreign), "thesis.txt", "choose an empty directory")
     refused(audit("refuse", "--directory", foreign, "--resume"), "no run to resume")
     refused(audit("refuse", "--directory", run, "--resume"), "no run to resume")
     assert not run.exists()

@@ -196,7 +196,7 @@ def test_compressed_and_doubled_members_are_refused(folder: Path) -> None:
 def test_wrong_input(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="run must be stored"):
         eh.bundle(eh.audit(refuse, SPACE, "themis"), tmp_path / "x.zip")
-    with pytest.raises(RunError, match="no such file"):
+    with pytest.raises(RunError, match="existing file"):
         eh.bundle(folder / "run", tmp_path / "x.zip", tmp_path / "gone.onnx")
     with pytest.raises(RunError, match="no such file"):
         eh.check_bundle(tmp_path / "gone.zip")

@@ -42,7 +42,7 @@ def test_the_ending_says_the_format(run: eh.Run, tmp_path: Path, name: str, endi
 def test_wrong_arguments(run: eh.Run, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="unknown file extension"):
         eh.export(run, tmp_path / "out.docx")
-    with pytest.raises(RunError, match="no format 'docx'"):
+    with pytest.raises(RunError, match="got 'docx'"):
         eh.export(run, tmp_path / "out.csv", "docx")
     with pytest.raises(RunError, match="max_findings must be"):
         eh.export(run, tmp_path / "out.xml", max_findings=0)

@@ -131,14 +131,12 @@ def test_thresholds(tmp_path: Path) -> None:
     run = eh.audit(eh.wrap(score, threshold=0.3), SPACE, "themis", directory=tmp_path)
     kept = eh.Run.load(tmp_path)
     assert (threshold_of(run), threshold_of(kept)) == (0.3, None)
-    with pytest.raises(
-        ModelError, match="not the run's model .* pass the run's own model, with its decision threshold"
-    ):
+    with pytest.raises(ModelError, match="not the run's model .* pass the run's own model, with its decision"):
         probe_of(kept, eh.wrap(score, threshold=0.4), "")
     Source("loans:score", None, 0.3).keep(kept)
     assert threshold_of(kept) == 0.3
     assert probe_of(kept, score, "").model.threshold == 0.3
-    with pytest.raises(ModelError, match="is not the model .* with its decision threshold of 0.3"):
+    with pytest.raises(ModelError, match="is not the run's model .* with its decision threshold of 0.3"):
         probe_of(kept, eh.wrap(score, threshold=0.4), "")
     # What is given goes first, then the model's own; who gives labels alone has decided already.
     assert deciding(kept, eh.wrap(score, threshold=0.4)).threshold == 0.4

@@ -45,15 +45,15 @@ from benchmarks.machine import RESULTS
 # Names that may move: the rest of this file uses these.
 STRATEGIES = (eh.Themis, eh.Aequitas, eh.Kosei, eh.Adf, eh.Symbolic, eh.TextRandom, eh.TextAdf, eh.TextImportance)
 METHODS = {
-    "retrain": lambda: eh.Retrain(samples=2000),
-    "augment": lambda: eh.Augment(repeats=2, share=0.2, samples=2000),
-    "augment votes": lambda: eh.Augment(repeats=1, share=0.2, samples=2000, voters=VOTERS, vote="family"),
-    "counterfactual": lambda: eh.Counterfactual(),
-    "counterfactual all": lambda: eh.Counterfactual(counterparts="all"),
-    "marginal": lambda: eh.Marginalise(),
-    "marginal data": lambda: eh.Marginalise(weights="data"),
+    "retrain": lambda: eh.repairs.Retrain(samples=2000),
+    "augment": lambda: eh.repairs.Augment(repeats=2, share=0.2, samples=2000),
+    "augment votes": lambda: eh.repairs.Augment(repeats=1, share=0.2, samples=2000, voters=VOTERS, vote="family"),
+    "counterfactual": lambda: eh.repairs.Counterfactual(),
+    "counterfactual all": lambda: eh.repairs.Counterfactual(counterparts="all"),
+    "marginal": lambda: eh.repairs.Marginal(),
+    "marginal data": lambda: eh.repairs.Marginal(weights="data"),
 }
-examples, check_bundle, MarginalModel, Certified = eh.examples, eh.check_bundle, eh.Marginal, eh.Certified
+examples, check_bundle, MarginalModel, Certified = eh.examples, eh.check_bundle, eh.MarginalModel, eh.repairs.Certified
 ANSWERS = "answers.log"
 KEPT_FILES = ("identity.json", "run.json", "answers.log", "answers.times")
 
@@ -500,7 +500,7 @@ def _labelled() -> tuple[list[str], Any]:
 
 _HELD = worlds.sentences(90, seed=2)
 _HELD_Y = np.where([worlds.checksum(text) % 3 == 0 for text in _HELD], "bad", "good")
-repaired("text augment", lambda: _reading, worlds.TEXTS, lambda: eh.Augment(repeats=2, share=0.2), _labelled,
+repaired("text augment", lambda: _reading, worlds.TEXTS, lambda: eh.repairs.Augment(repeats=2, share=0.2), _labelled,
          held_out=(_HELD, _HELD_Y), budget=eh.Budget(tests=300), strategy=eh.TextRandom(trials=20))  # fmt: skip
 
 

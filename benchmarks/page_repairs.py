@@ -231,7 +231,7 @@ def _votes(entries: dict[str, Any]) -> list[str]:
         + (
             "In these few runs no way of voting lowers it reliably, and the best one differs between subjects."
             if most <= 0.75 * runs
-            else "So the voters matter; choose them with `eh.Augment(voters=..., vote=...)`."
+            else "So the voters matter; choose them with `eh.repairs.Augment(voters=..., vote=...)`."
         ),
     ]
 
@@ -282,7 +282,7 @@ def _marginal(entries: dict[str, Any]) -> list[str]:
         "times as long to predict",
     ]  # fmt: skip
     return [
-        "`eh.Marginal` around models on Adult's own values, by sex, with the link between husband and wife: "
+        "`eh.MarginalModel` around models on Adult's own values, by sex, with the link between husband and wife: "
         "individuals treated differently, among uniform ones and among the rows of Adult's test split.",
         table(head, rows),
         f"{sum(met)} of {len(met)} meet the target: none treated differently, and accuracy within {WANTED:g} points.",

@@ -77,7 +77,7 @@ def retrain(name: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
             X,
             y,
             space,
-            eh.Retrain(samples=samples),
+            eh.repairs.Retrain(samples=samples),
             seed=seed,
             held_out=settings["held_out"],
             samples=samples,
@@ -140,7 +140,7 @@ def augmenter(pair: str, seed: int, settings: dict[str, Any]) -> Callable[..., d
 
     def augmented(source: str, **labels: Any) -> dict[str, Any]:
         strategy, tests = searches[source]
-        method = eh.Augment(settings["share"], repeats=1, samples=min(20_000, settings["samples"]), **labels)
+        method = eh.repairs.Augment(settings["share"], repeats=1, samples=min(20_000, settings["samples"]), **labels)
 
         def made() -> eh.Repair:
             return eh.repair(
@@ -228,7 +228,7 @@ def marginal(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     model = pipelines(list(X.select_dtypes(exclude="number").columns))[name].fit(X, y)
     space = dataset.space()
     out: dict[str, Any] = {}
-    for key, asked in (("before", model), ("after", eh.Marginal(model, space))):
+    for key, asked in (("before", model), ("after", eh.MarginalModel(model, space))):
         said, seconds = cpu(lambda asked=asked: asked.predict(rows))  # type: ignore[misc]
         found = eh.estimate(asked, space, samples=settings["uniform"])
         people = eh.estimate(asked, space, "data", data=rows)

@@ -137,21 +137,21 @@ class Again:
 
     train: Any
 
-    def apply(self, workshop: Any) -> Any:
+    def apply(self, context: Any) -> Any:
         """Train."""
-        from evenhand.repairs.workshop import Remedy
+        from evenhand.repairs.context import Candidate
 
-        return Remedy(self.train(workshop.rows.X, workshop.rows.y))
+        return Candidate(self.train(context.rows.X, context.rows.y))
 
 
 def repair(
     name: str, seed: int, settings: dict[str, Any], device: str, sources: tuple[str, ...] = ("ADF-ASC",)
 ) -> dict[str, Any]:
     """Retrain with findings of each source, made of the training texts; judge by those of ADF-ASC from test texts."""
-    from evenhand.repairs.evidence import Inquiry
-    from evenhand.repairs.text_rows import LabelledTexts, UsedTexts
+    from evenhand.repairs.context import RepairContext
+    from evenhand.repairs.data import LabelledTexts, UsedTexts
+    from evenhand.repairs.evidence import EvidencePlan
     from evenhand.repairs.training import Trainer
-    from evenhand.repairs.workshop import Workshop
 
     kind, lexicon = name.split("/")
     space = eh.TextSpace(lexicon, text_nets.vectors(), avoid_protected=settings["avoid_protected"])
@@ -163,23 +163,23 @@ def repair(
 
     def judged(method: Any, search: Any, before: Any = None) -> Any:
         used = UsedTexts(space, rows.texts)
-        workshop = Workshop(rows, train, original, seed, flip, search, budget, _silent, used)
-        remedy = None if method is None else method.apply(workshop)
-        inquiry = Inquiry(held, used, flip, ours, budget, samples, 0.95, None, (), (), seed, _silent)
+        context = RepairContext(rows, train, original, seed, flip, search, budget, _silent, used)
+        candidate = None if method is None else method.apply(context)
+        plan = EvidencePlan(held, used, flip, ours, budget, samples, 0.95, None, (), (), seed, _silent)
         if before is None:
-            return inquiry.gather(train.wrap(original), ""), inquiry.found
-        inquiry.found = before[1]
-        after = None if remedy.model is None else inquiry.gather(train.wrap(remedy.model), "")
-        return _shown(after, remedy, workshop if hasattr(method, "search") else None)
+            return plan.gather(train.wrap(original), ""), plan.found
+        plan.found = before[1]
+        after = None if candidate.model is None else plan.gather(train.wrap(candidate.model), "")
+        return _shown(after, candidate, context if hasattr(method, "search") else None)
 
     before = judged(None, ours)
     out: dict[str, Any] = {"before": _shown(before[0], None, None) | {"judged_by": len(before[1])}}
-    augment = eh.Augment(share=settings["share"], repeats=1, samples=1)
+    augment = eh.repairs.Augment(share=settings["share"], repeats=1, samples=1)
     for source in sources:
         out[source] = judged(augment, strategy(source, lexicon, settings), before)
     if sources == ("ADF-ASC",):
-        epochs = settings["epochs"] or eh.Certified().epochs
-        out["certified"] = judged(eh.Certified(epochs=epochs), ours, before)
+        epochs = settings["epochs"] or eh.repairs.Certified().epochs
+        out["certified"] = judged(eh.repairs.Certified(epochs=epochs), ours, before)
         out["again"] = judged(Again(trainer(kind, seed + 1000, settings["epochs"], device)), ours, before)
     return out
 
@@ -188,18 +188,18 @@ def _silent(words: str) -> None:
     del words
 
 
-def _shown(evidence: Any, remedy: Any, workshop: Any) -> dict[str, Any]:
+def _shown(evidence: Any, candidate: Any, context: Any) -> dict[str, Any]:
     """Keep what the page shows."""
     if evidence is None:
-        return {"removed": None, "note": remedy.reason}
+        return {"removed": None, "note": candidate.reason}
     return {
         "removed": None if evidence.kept is None else short(1 - evidence.kept),
         "accuracy": short(evidence.accuracy.value),
         "data": None if evidence.data is None else short(evidence.data.rate),
         "found": evidence.audit.found,
         "tests": evidence.audit.tests,
-        **({} if remedy is None else {"added": remedy.added}),
-        **({} if workshop is None else {"source_found": workshop.findings.found}),
+        **({} if candidate is None else {"added": candidate.added}),
+        **({} if context is None else {"source_found": context.findings.found}),
     }
 
 

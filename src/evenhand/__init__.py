@@ -13,7 +13,7 @@ from evenhand import errors
 from evenhand._version import __version__
 
 if TYPE_CHECKING:
-    from evenhand import datasets
+    from evenhand import datasets, repairs
     from evenhand.budget import Budget, StopReason
     from evenhand.criteria import Flip, Gap
     from evenhand.engine.accounting import Status
@@ -31,14 +31,9 @@ if TYPE_CHECKING:
     from evenhand.models.base import Model
     from evenhand.models.files import load_model
     from evenhand.models.wrap import wrap
-    from evenhand.repairs.augment import Augment
-    from evenhand.repairs.certified import Certified
-    from evenhand.repairs.counterfactual import Counterfactual
-    from evenhand.repairs.marginal import Marginal
-    from evenhand.repairs.marginalise import Marginalise
-    from evenhand.repairs.mending import repair
+    from evenhand.repairs.marginal import MarginalModel
+    from evenhand.repairs.repair import repair
     from evenhand.repairs.result import Repair
-    from evenhand.repairs.retrain import Retrain
     from evenhand.reports.report import ReportOptions, report
     from evenhand.runs.audit import audit
     from evenhand.runs.bundle import BundleCheck, bundle, check_bundle
@@ -53,13 +48,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Adf",
     "Aequitas",
-    "Augment",
     "Boolean",
     "Budget",
     "BundleCheck",
-    "Certified",
     "Compared",
-    "Counterfactual",
     "Coverage",
     "Estimate",
     "Example",
@@ -70,8 +62,7 @@ __all__ = [
     "Integer",
     "Interval",
     "Kosei",
-    "Marginal",
-    "Marginalise",
+    "MarginalModel",
     "Model",
     "Nominal",
     "Order",
@@ -84,7 +75,6 @@ __all__ = [
     "Repair",
     "Replay",
     "ReportOptions",
-    "Retrain",
     "Run",
     "Space",
     "Status",
@@ -114,6 +104,7 @@ __all__ = [
     "regions",
     "remaining",
     "repair",
+    "repairs",
     "replay",
     "report",
     "wrap",
@@ -170,14 +161,9 @@ _LATE = {
     "models.base": ("Model",),
     "models.files": ("load_model",),
     "models.wrap": ("wrap",),
-    "repairs.augment": ("Augment",),
-    "repairs.certified": ("Certified",),
-    "repairs.counterfactual": ("Counterfactual",),
-    "repairs.marginal": ("Marginal",),
-    "repairs.marginalise": ("Marginalise",),
-    "repairs.mending": ("repair",),
+    "repairs.marginal": ("MarginalModel",),
+    "repairs.repair": ("repair",),
     "repairs.result": ("Repair",),
-    "repairs.retrain": ("Retrain",),
     "reports.report": (
         "ReportOptions",
         "report",
@@ -219,8 +205,8 @@ _HOME = {name: f"evenhand.{module}" for module, names in _LATE.items() for name 
 
 
 def __getattr__(name: str) -> Any:
-    if name == "datasets":
-        return import_module("evenhand.datasets")
+    if name in ("datasets", "repairs"):
+        return import_module(f"evenhand.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'evenhand' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

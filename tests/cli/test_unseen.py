@@ -65,6 +65,7 @@ def written(folder: Path, data: Path) -> Iterator[tuple[str, str]]:
                 continue
 
 
+@pytest.mark.slow
 def test_no_command_writes_invisible_characters(
     evenhand: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +123,7 @@ def test_no_result_prints_invisible_characters(frame: pd.DataFrame) -> None:
         eh.examples(run, data=people),
         eh.compare(run, run),
         eh.coverage(run),
-        eh.Marginal(models.unseen, space),
+        eh.MarginalModel(models.unseen, space),
         *(pair.sentence for pair in select_pairs(run)),
     ]
     for one in shown:

@@ -16,7 +16,7 @@ from scipy import stats
 import evenhand as eh
 from evenhand.errors import BudgetError, DataError, EstimateError, FlakyModel, ModelError, SpaceError, StrategyError
 from evenhand.estimates.result import ALL_ROWS, Limit, Outcome
-from evenhand.repairs.text_rows import judged
+from evenhand.repairs.data import judged
 from evenhand.spaces.text.tokens import split
 from tests.helpers import in_blocks, with_settings
 from tests.text_worlds import TEAMS, TextWorld, family, team_space, team_texts, word_world
@@ -272,9 +272,9 @@ def test_other_arguments_are_checked_as_elsewhere() -> None:
         measure(world(), TEXTS, samples=0)
     with pytest.raises(StrategyError, match="seed"):
         measure(world(), TEXTS, seed=-1)
-    with pytest.raises(DataError, match="data must be texts"):
+    with pytest.raises(DataError, match="texts"):
         measure(world(), None)
-    with pytest.raises(DataError, match="data must be texts"):
+    with pytest.raises(DataError, match="texts"):
         measure(world(), [])
     with pytest.raises(DataError, match="none of 1 texts can be tested"):
         measure(world(), ["ba da"])

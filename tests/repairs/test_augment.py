@@ -19,7 +19,7 @@ def test_a_share_of_the_findings_several_times_and_the_median_is_handed_back() -
         seen.append(len(X))
         return eh.wrap(Coded(random_state=0).fit(X, y), input="frame")
 
-    method = eh.Augment(share=0.1, repeats=3, voters=CODED, samples=1000)
+    method = eh.repairs.Augment(share=0.1, repeats=3, voters=CODED, samples=1000)
     done = eh.repair(train, X, y, SPACE, method, strategy="themis", held_out=people(60, 7), watch=(), **QUICK)
     found = eh.audit(done.original, SPACE, "themis", QUICK["budget"], 0).tests
     assert found == 400
@@ -39,7 +39,9 @@ def test_a_share_of_the_findings_several_times_and_the_median_is_handed_back() -
 def test_the_share_is_of_the_findings() -> None:
     X, y = people(200)
     train = lambda X, y: by_pay({"F": 10, "M": 5})  # noqa: E731
-    done = eh.repair(train, X, y, SPACE, eh.Augment(voters=CODED, repeats=1), strategy="themis", watch=(), **QUICK)
+    done = eh.repair(
+        train, X, y, SPACE, eh.repairs.Augment(voters=CODED, repeats=1), strategy="themis", watch=(), **QUICK
+    )
     run_found = round(done.rounds[0].wanted / 0.05)
     assert 0.15 * 400 < run_found < 0.35 * 400
     assert len(done.used) == done.rounds[0].added
@@ -48,7 +50,7 @@ def test_the_share_is_of_the_findings() -> None:
 
 def test_adf_gives_the_findings_where_there_are_scores_and_kosei_otherwise() -> None:
     X, y = people(200)
-    method = eh.Augment(voters=CODED, repeats=1, samples=500)
+    method = eh.repairs.Augment(voters=CODED, repeats=1, samples=500)
     done = eh.repair(Coded(), X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
     assert (done.settings["strategy"]["strategy"], done.settings["check"]["strategy"]) == ("adf", "kosei")
 
@@ -68,7 +70,7 @@ def test_a_function_that_gives_labels_only_is_searched_by_kosei_and_that_is_told
         model = Coded(random_state=0).fit(X, y)
         return lambda frame: model.predict(frame)
 
-    method = eh.Augment(voters=CODED, repeats=1, samples=500)
+    method = eh.repairs.Augment(voters=CODED, repeats=1, samples=500)
     done = eh.repair(train, X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
     assert done.settings["strategy"]["strategy"] == "kosei"
     assert done.notes == ["<lambda> gives labels only, no scores: kosei gave the findings instead of adf"]
@@ -77,4 +79,4 @@ def test_a_function_that_gives_labels_only_is_searched_by_kosei_and_that_is_told
 @pytest.mark.parametrize("settings", [{"share": 0}, {"share": 1.1}, {"share": "x"}, {"repeats": 0}, {"vote": 1}])
 def test_wrong_settings(settings: Any) -> None:
     with pytest.raises(StrategyError):
-        eh.Augment(**settings)
+        eh.repairs.Augment(**settings)

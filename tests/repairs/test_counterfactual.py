@@ -41,7 +41,7 @@ def test_counterparts_differ_in_what_is_protected_or_linked_and_keep_labels(coun
         seen.append((X, y))
         return by_pay({"F": 60, "M": 40})
 
-    done = eh.repair(train, X, y, LINKED, eh.Counterfactual(counterparts), held_out=rows(30), samples=500,
+    done = eh.repair(train, X, y, LINKED, eh.repairs.Counterfactual(counterparts), held_out=rows(30), samples=500,
                      budget=eh.Budget(tests=200), watch=())  # fmt: skip
     (before, labels), (after, more) = seen
     assert (after[: len(before)] == before).all(axis=None)
@@ -87,4 +87,4 @@ def test_rows_outside_the_space_stay_alone() -> None:
 
 def test_wrong_settings() -> None:
     with pytest.raises(StrategyError, match="counterparts"):
-        eh.Counterfactual("some")  # type: ignore[arg-type]
+        eh.repairs.Counterfactual("some")  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ def test_ordered_attributes_are_watched_and_what_is_not_is_told(monkeypatch: pyt
     assert done.moved == ("age",)
     assert (done.settings["watched"], done.settings["not_watched"]) == (["work", "age", "pay"], [])
     assert done.notes == []
-    monkeypatch.setattr("evenhand.repairs.evidence.MOST_WATCHED", 1)
+    monkeypatch.setattr("evenhand.repairs.repair.MOST_WATCHED", 1)
     done = repaired(train)
     assert (done.settings["watched"], done.settings["not_watched"]) == (["work"], ["age", "pay"])
     assert done.notes == ["not looked at whether more people depend on age, pay"]

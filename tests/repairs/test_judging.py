@@ -60,7 +60,9 @@ def test_a_repair_that_used_everybody_says_so() -> None:
     assert done.rejected is not None
 
 
-@pytest.mark.parametrize("method", ["counterfactual", eh.Augment(share=1, repeats=2, vote="family", samples=100)])
+@pytest.mark.parametrize(
+    "method", ["counterfactual", eh.repairs.Augment(share=1, repeats=2, vote="family", samples=100)]
+)
 def test_nothing_is_shown_by_the_few_whom_a_repair_left(method: Any) -> None:
     X, y = favouring(TINY, 200, 0)
     done = eh.repair(tree(), X, y, TINY, method, **QUICK)

@@ -61,7 +61,7 @@ def linked(world: World, seed: int) -> World:
 def test_nobody_is_treated_differently(world: World, with_links: bool, seed: int) -> None:
     world = linked(world, seed) if with_links else world
     rows = everyone(world.space)
-    fair = eh.Marginal(world.model, world.space)
+    fair = eh.MarginalModel(world.model, world.space)
     order = np.random.default_rng(seed).permutation(len(rows))
     scores, labels = np.empty((len(rows), len(world.model.classes))), np.empty(len(rows), dtype=int)
     scores[order], labels[order] = fair.scores(rows[order].astype(float)), fair.predict(rows[order].astype(float))
@@ -78,7 +78,7 @@ def test_it_is_the_average_over_the_valid_members(world: World, seed: int) -> No
     space, rng = world.space, np.random.default_rng(seed)
     sizes = [space.attributes[j].size for j in space.protected_columns]
     weights = {c if len(c) > 1 else c[0]: float(rng.integers(1, 5)) for c in np.ndindex(*sizes)}
-    got = eh.Marginal(world.model, space, weights).scores(everyone(space).astype(float))
+    got = eh.MarginalModel(world.model, space, weights).scores(everyone(space).astype(float))
     for row, said in zip(everyone(space), got, strict=True):
         members = world._members(row)
         if not members:
@@ -99,10 +99,10 @@ def test_linked_people_are_averaged_over_each_other() -> None:
         return [value.get(pair, 1000.0) for pair in zip(frame["kind"], frame["sex"], strict=True)]
 
     rows = pd.DataFrame([(k, s) for k in [*kinds, "Widow"] for s in "FM"], columns=["kind", "sex"])
-    said = eh.Marginal(price, space).scores(rows)[:, 0]
+    said = eh.MarginalModel(price, space).scores(rows)[:, 0]
     # A female husband has the same score as a husband, and does not enter into it. Nobody knows widows.
     assert said.tolist() == [6.0] * 4 + [2.0] * 2 + [1000.0] * 2
-    assert not eh.estimate(eh.Marginal(price, space).scores, space, criterion=eh.Gap(0)).found
+    assert not eh.estimate(eh.MarginalModel(price, space).scores, space, criterion=eh.Gap(0)).found
 
 
 def test_one_call_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,20 +113,20 @@ def test_one_call_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(len(rows))
         return fitted.predict_proba(rows)
 
-    expected = eh.Marginal(watched, SPACE).scores(frame)
+    expected = eh.MarginalModel(watched, SPACE).scores(frame)
     # As many families as ages; both sexes of each.
     assert calls == [2 * frame["age"].nunique()]
     monkeypatch.setattr(averaging, "CALL", 16)
     # Chunks add up in other blocks, and what is left to differ is the model's own rounding.
-    np.testing.assert_allclose(eh.Marginal(watched, SPACE).scores(frame), expected, rtol=1e-12)
+    np.testing.assert_allclose(eh.MarginalModel(watched, SPACE).scores(frame), expected, rtol=1e-12)
     assert max(calls[1:]) == 16
-    assert eh.Marginal(fitted, SPACE).predict(frame[:0]).shape == (0,)
+    assert eh.MarginalModel(fitted, SPACE).predict(frame[:0]).shape == (0,)
 
 
 def test_a_search_finds_nobody_and_the_accuracy_stays() -> None:
     frame, y = people()
     fitted = logistic().fit(frame, y)
-    fair = eh.Marginal(fitted, SPACE)
+    fair = eh.MarginalModel(fitted, SPACE)
     assert eh.estimate(fitted, SPACE).rate > 0.05
     assert eh.estimate(fair, SPACE).verdict == "none found"
     assert eh.audit(fair, SPACE, criterion=eh.Gap(0.0), data=frame).found == 0
@@ -143,7 +143,7 @@ def test_scikit_learn_takes_it_for_an_estimator(tmp_path: Path) -> None:
     from sklearn.utils.validation import check_is_fitted
 
     frame, y = people()
-    fair = eh.Marginal(logistic(), SPACE, weights="data")
+    fair = eh.MarginalModel(logistic(), SPACE, weights="data")
     assert is_classifier(fair)
     assert cross_val_score(fair, frame, y, cv=3, scoring="roc_auc").min() > 0.7
     piped = Pipeline([("same", FunctionTransformer()), ("fair", fair)]).fit(frame, y)
@@ -160,7 +160,7 @@ def test_scikit_learn_takes_it_for_an_estimator(tmp_path: Path) -> None:
     assert (piped[-1].n_features_in_, list(piped[-1].feature_names_in_)) == (2, ["age", "sex"])
     numbers = frame.assign(sex=frame["sex"] == "M").to_numpy(float)
     coded = eh.Space([eh.Integer("age", 18, 60), eh.Integer("sex", 0, 1)], protected="sex")
-    line = eh.Marginal(LinearRegression(), coded).fit(numbers, numbers @ [1.0, 10.0])
+    line = eh.MarginalModel(LinearRegression(), coded).fit(numbers, numbers @ [1.0, 10.0])
     assert is_regressor(line)
     np.testing.assert_allclose(line.predict(numbers), numbers[:, 0] + 5)
     assert line.score(numbers, numbers[:, 0] + 5) == pytest.approx(1)
@@ -173,7 +173,7 @@ def test_scikit_learn_takes_it_for_an_estimator(tmp_path: Path) -> None:
 @pytest.mark.parametrize("weights", [None, {"F": 3, "M": 1}, "data"])
 def test_it_goes_through_files(weights: Any, tmp_path: Path) -> None:
     frame, y = people()
-    fair = eh.Marginal(logistic(), SPACE, weights, threshold=0.3).fit(frame, y)
+    fair = eh.MarginalModel(logistic(), SPACE, weights, threshold=0.3).fit(frame, y)
     stored = pickle.loads(pickle.dumps(fair))
     assert (stored.predict_proba(frame) == fair.predict_proba(frame)).all()
     assert (stored.space, stored.weights) == (SPACE, weights)
@@ -184,15 +184,18 @@ def test_it_goes_through_files(weights: Any, tmp_path: Path) -> None:
     assert not eh.estimate(model, SPACE).found
     # A copy with weights of several attributes, whose keys are tuples.
     both = eh.Space([eh.Integer("age", 18, 60), eh.Nominal("sex", ["F", "M"]), eh.Boolean("old")], ["sex", "old"])
-    two = pickle.loads(pickle.dumps(eh.Marginal(len, both, {("F", True): 1})))
+    two = pickle.loads(pickle.dumps(eh.MarginalModel(len, both, {("F", True): 1})))
     assert two.weights == {("F", True): 1.0}
 
 
 def test_the_threshold_in_use_counts() -> None:
     frame, y = people()
     fitted = logistic().fit(frame, y)
-    averages = eh.Marginal(fitted, SPACE).predict_proba(frame)[:, 1]
-    for fair in (eh.Marginal(fitted, SPACE, threshold=0.2), eh.Marginal(eh.wrap(fitted, threshold=0.2), SPACE)):
+    averages = eh.MarginalModel(fitted, SPACE).predict_proba(frame)[:, 1]
+    for fair in (
+        eh.MarginalModel(fitted, SPACE, threshold=0.2),
+        eh.MarginalModel(eh.wrap(fitted, threshold=0.2), SPACE),
+    ):
         assert (fair.predict(frame) == np.where(averages >= 0.2, "yes", "no")).all()
 
 
@@ -203,13 +206,13 @@ def test_models_that_decide_otherwise() -> None:
     frame, y = people()
     numbers = frame.assign(sex=(frame["sex"] == "M").astype(float)).to_numpy(float)
     space = eh.Space([eh.Integer("age", 18, 60), eh.Integer("sex", 0, 1)], protected="sex")
-    svm = eh.Marginal(LinearSVC(), space).fit(numbers, y)
+    svm = eh.MarginalModel(LinearSVC(), space).fit(numbers, y)
     both = [svm.model_.decision_function(np.column_stack([numbers[:, 0], np.full(len(y), sex)])) for sex in (0.0, 1.0)]
     np.testing.assert_allclose(svm.decision_function(numbers), np.mean(both, axis=0))
     assert (svm.predict(numbers) == np.where(np.mean(both, axis=0) > 0, "yes", "no")).all()
     # One with a threshold of its own votes, and men count more here.
     own = FixedThresholdClassifier(logistic(), threshold=0.2, pos_label="yes")
-    voted = eh.Marginal(own, SPACE, {"F": 1, "M": 2}).fit(frame, y)
+    voted = eh.MarginalModel(own, SPACE, {"F": 1, "M": 2}).fit(frame, y)
     assert (voted.predict(frame) == voted.model_.predict(frame.assign(sex="M"))).all()
 
 
@@ -218,10 +221,10 @@ def test_votes_and_ties() -> None:
         return np.where((frame["age"] > 40) & (frame["sex"] == "M"), "yes", "no")
 
     frame = pd.DataFrame({"age": [50, 50, 20], "sex": ["F", "M", "M"]})
-    assert eh.Marginal(rule, SPACE).predict(frame).tolist() == ["no", "no", "no"]
-    assert eh.Marginal(rule, SPACE, {"M": 0.6, "F": 0.4}).predict(frame).tolist() == ["yes", "yes", "no"]
+    assert eh.MarginalModel(rule, SPACE).predict(frame).tolist() == ["no", "no", "no"]
+    assert eh.MarginalModel(rule, SPACE, {"M": 0.6, "F": 0.4}).predict(frame).tolist() == ["yes", "yes", "no"]
     with pytest.raises(ModelError, match="labels only"):
-        eh.Marginal(rule, SPACE).scores(frame)
+        eh.MarginalModel(rule, SPACE).scores(frame)
 
 
 def test_rows_outside_the_space() -> None:
@@ -232,7 +235,7 @@ def test_rows_outside_the_space() -> None:
         return frame["age"] / 100 + (frame["sex"] == "M")
 
     frame = pd.DataFrame({"age": [20, 200], "sex": ["X", None], "note": ["a", "b"]})
-    fair = eh.Marginal(rule, SPACE)
+    fair = eh.MarginalModel(rule, SPACE)
     assert fair.predict(frame).tolist() == [0.7, 2.5]
     # What is not protected arrives as it came.
     assert seen[0]["age"].tolist() == [20, 20, 200, 200]
@@ -251,21 +254,21 @@ def test_constraints_leave_out_who_is_invalid() -> None:
         return frame["kind"].map({"a": 1.0, "b": 2.0, "c": 6.0})
 
     rows = pd.DataFrame({"age": [2, 8, 2, 3], "kind": ["a", "a", "c", "b"]})
-    assert eh.Marginal(rule, space).scores(rows)[:, 0].tolist() == [1.5, 3.0, 1.5, 1.5]
+    assert eh.MarginalModel(rule, space).scores(rows)[:, 0].tolist() == [1.5, 3.0, 1.5, 1.5]
     # Weights on nobody who is valid: all valid ones count alike.
-    assert eh.Marginal(rule, space, {"c": 1}).scores(rows)[:, 0].tolist() == [1.5, 6.0, 1.5, 1.5]
+    assert eh.MarginalModel(rule, space, {"c": 1}).scores(rows)[:, 0].tolist() == [1.5, 6.0, 1.5, 1.5]
 
 
 def test_too_many_combinations_have_a_fixed_choice() -> None:
     space = eh.Space([eh.Integer("age", 0, 9), eh.Integer("home", 0, 9999)], protected="home", max_family_size=50)
-    fair = eh.Marginal(lambda f: f["home"] / 1.0, space)
+    fair = eh.MarginalModel(lambda f: f["home"] / 1.0, space)
     rows = pd.DataFrame({"age": [3, 3, 4], "home": [0, 7777, 5]})
     assert fair.sampled
     said = fair.scores(rows)[:, 0]
     assert set(said) == {said[0]}
     # One from the middle of each stretch: the mean is that of all.
     assert said[0] == pytest.approx(4999.5, abs=1)
-    assert not eh.Marginal(len, SPACE).sampled
+    assert not eh.MarginalModel(len, SPACE).sampled
 
 
 def test_whole_numbers_of_a_function_are_labels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,13 +283,13 @@ def test_whole_numbers_of_a_function_are_labels(monkeypatch: pytest.MonkeyPatch)
 
     frame, y = people(40)
     for weights, right in ((None, 0), ({"F": 1, "M": 2}, 1)):
-        assert set(eh.Marginal(men, SPACE, weights).predict(frame).tolist()) == {right}
+        assert set(eh.MarginalModel(men, SPACE, weights).predict(frame).tolist()) == {right}
         coded = eh.Space([eh.Integer("age", 18, 60), eh.Integer("sex", 0, 1)], protected="sex")
         votes = None if weights is None else {0: 1, 1: 2}
-        assert set(eh.Marginal(Rule(), coded, votes).predict(np.array([[20, 0], [30, 1]])).tolist()) == {right}
+        assert set(eh.MarginalModel(Rule(), coded, votes).predict(np.array([[20, 0], [30, 1]])).tolist()) == {right}
     # Scores are numbers whatever they are, and one fraction makes all answers of a call numbers, chunks or not.
-    assert set(eh.Marginal(men, SPACE).scores(frame)[:, 0]) == {0.5}
-    price = eh.Marginal(lambda f: f["age"] / 2 + (f["sex"] == "M"), SPACE)
+    assert set(eh.MarginalModel(men, SPACE).scores(frame)[:, 0]) == {0.5}
+    price = eh.MarginalModel(lambda f: f["age"] / 2 + (f["sex"] == "M"), SPACE)
     for call in (2, averaging.CALL):
         monkeypatch.setattr(averaging, "CALL", call)
         assert price.predict(frame).tolist() == (frame["age"] / 2 + 0.5).tolist()
@@ -297,7 +300,7 @@ def test_whole_numbers_of_a_function_are_labels(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_function_that_cannot_make_up_its_mind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(averaging, "CALL", 2)
-    fair = eh.Marginal(lambda f: f["age"] / 100 if f["age"].iloc[0] < 30 else ["x"] * len(f), SPACE)
+    fair = eh.MarginalModel(lambda f: f["age"] / 100 if f["age"].iloc[0] < 30 else ["x"] * len(f), SPACE)
     with pytest.raises(ModelError, match="labels for some rows"):
         fair.predict(pd.DataFrame({"age": [20, 40], "sex": ["F", "M"]}))
 
@@ -319,36 +322,36 @@ def test_a_function_that_cannot_make_up_its_mind(monkeypatch: pytest.MonkeyPatch
 def test_wrong_weights(weights: Any, word: str) -> None:
     frame, y = people()
     with pytest.raises((SpaceError, ModelError), match=word):
-        eh.Marginal(logistic().fit(frame, y), SPACE, weights).predict(frame)
+        eh.MarginalModel(logistic().fit(frame, y), SPACE, weights).predict(frame)
 
 
 def test_what_cannot_be_fitted_says_so() -> None:
     frame, y = people()
     with pytest.raises(ModelError, match="cannot be fitted"):
-        eh.Marginal(lambda f: f["age"], SPACE).fit(frame, y)
+        eh.MarginalModel(lambda f: f["age"], SPACE).fit(frame, y)
     with pytest.raises(ModelError, match="ZeroDivisionError"):
-        eh.Marginal(lambda f: 1 / 0, SPACE).predict(frame)
+        eh.MarginalModel(lambda f: 1 / 0, SPACE).predict(frame)
     with pytest.raises(DataError, match="named columns"):
-        eh.Marginal(logistic().fit(frame, y), SPACE).predict(frame.to_numpy())
+        eh.MarginalModel(logistic().fit(frame, y), SPACE).predict(frame.to_numpy())
     with pytest.raises(SpaceError, match=r"eh\.Space"):
-        eh.Marginal(logistic(), "x")  # type: ignore[arg-type]
+        eh.MarginalModel(logistic(), "x")  # type: ignore[arg-type]
     with pytest.raises(SpaceError, match=r"eh\.Space"):
-        eh.Marginal(logistic(), SPACE).set_params(space="x")
-    fair = eh.Marginal(logistic().fit(frame, y), SPACE)
+        eh.MarginalModel(logistic(), SPACE).set_params(space="x")
+    fair = eh.MarginalModel(logistic().fit(frame, y), SPACE)
     with pytest.raises(DataError, match="each of 300 rows"):
         fair.score(frame, y[:-1])
     with pytest.raises(DataError, match="sample_weight"):
         fair.score(frame, y, sample_weight=[1.0])
     with pytest.raises(DataError, match="columns"):
-        eh.Marginal.shares(SPACE, np.zeros(3))
-    numbers = eh.Marginal(eh.wrap(lambda X: X[:, 0], input="array"), SPACE)
+        eh.MarginalModel.shares(SPACE, np.zeros(3))
+    numbers = eh.MarginalModel(eh.wrap(lambda X: X[:, 0], input="array"), SPACE)
     with pytest.raises(DataError, match="takes numbers"):
         numbers.predict(frame)
 
 
 def test_scores_of_rows_that_count() -> None:
     frame, y = people()
-    fair = eh.Marginal(logistic().fit(frame, y), SPACE)
+    fair = eh.MarginalModel(logistic().fit(frame, y), SPACE)
     right = fair.predict(frame) == y
     weights = np.where(right, 3.0, 1.0)
     assert fair.score(frame, y, sample_weight=weights) == pytest.approx(3 * right.sum() / weights.sum())
@@ -359,7 +362,7 @@ def test_before_it_is_fitted_it_has_nothing_that_fitting_brings() -> None:
     from sklearn.tree import DecisionTreeClassifier
 
     for model in (logistic(), DecisionTreeClassifier()):
-        bare = eh.Marginal(model, SPACE)
+        bare = eh.MarginalModel(model, SPACE)
         assert not hasattr(bare, "classes_")
         assert not hasattr(bare, "feature_names_in_")
         assert hasattr(bare, "predict_proba")
@@ -375,10 +378,10 @@ def test_of_no_rows_there_are_no_scores_of_the_right_width() -> None:
     numbers = frame.assign(sex=(frame["sex"] == "M").astype(float)).to_numpy(float)
     coded = eh.Space([eh.Integer("age", 18, 60), eh.Integer("sex", 0, 1)], protected="sex")
     for right in (y, three):
-        fair = eh.Marginal(logistic().fit(frame, right), SPACE)
+        fair = eh.MarginalModel(logistic().fit(frame, right), SPACE)
         assert fair.predict_proba(frame[:0]).shape == (0, *fair.predict_proba(frame).shape[1:])
         assert (fair.predict(frame[:0]).shape, fair.predict(frame[:0]).dtype) == ((0,), fair.predict(frame).dtype)
-        svm = eh.Marginal(LinearSVC(), coded).fit(numbers, right)
+        svm = eh.MarginalModel(LinearSVC(), coded).fit(numbers, right)
         assert svm.decision_function(numbers[:0]).shape == (0, *svm.decision_function(numbers).shape[1:])
 
 
@@ -389,17 +392,17 @@ def test_as_a_model_it_has_what_the_model_inside_has() -> None:
     def score(rows: pd.DataFrame) -> Any:
         return 1 / (1 + np.exp(-(rows["age"] + 9 * (rows["sex"] == "M") - 42) / 9))
 
-    fair = eh.wrap(eh.Marginal(score, SPACE, threshold=0.5))
+    fair = eh.wrap(eh.MarginalModel(score, SPACE, threshold=0.5))
     assert (fair.has_scores, fair.threshold, fair.columns) == (True, 0.5, ("age", "sex"))
     np.testing.assert_array_equal(fair.labels(frame), fair.decide(fair.scores(frame)))
-    other = eh.wrap(eh.Marginal(score, SPACE), threshold=0.3)
+    other = eh.wrap(eh.MarginalModel(score, SPACE), threshold=0.3)
     assert (other.labels(frame) == (other.scores(frame)[:, 0] >= 0.3)).all()
     assert not eh.audit(fair, SPACE, criterion=eh.Gap(0.0), budget=eh.Budget(tests=100)).found
     # The classes are those of the model inside, and one that votes is not taken to follow its scores.
-    fitted = eh.wrap(eh.Marginal(logistic().fit(frame, y), SPACE))
+    fitted = eh.wrap(eh.MarginalModel(logistic().fit(frame, y), SPACE))
     assert (fitted.classes.tolist(), fitted.decides) == (["no", "yes"], True)  # type: ignore[union-attr]
     with pytest.raises(ModelError, match="from 0 to 1"):
-        eh.wrap(eh.Marginal(logistic().fit(frame, y), SPACE), threshold=2)
+        eh.wrap(eh.MarginalModel(logistic().fit(frame, y), SPACE), threshold=2)
     method: dict[str, Any] = {"method": "marginal", "criterion": eh.Gap(0.05)}
     right = (y == "yes").astype(int)
     done = eh.repair(lambda X, y: eh.wrap(score, threshold=0.5), frame, right, SPACE, **method, **QUICK)
@@ -427,11 +430,11 @@ def test_networks() -> None:
         def forward(self, x: Any) -> Any:
             return x[:, 1].long()
 
-    assert set(eh.Marginal(Labels(), space, {0: 1, 1: 2}).predict(numbers).tolist()) == {1}
+    assert set(eh.MarginalModel(Labels(), space, {0: 1, 1: 2}).predict(numbers).tolist()) == {1}
 
 
 def test_a_model_of_fewer_columns_than_the_space() -> None:
     space = eh.Space([*SPACE.attributes, eh.Integer("hours", 1, 9)], "sex", ["sex == 'F' or hours > 2"])
     frame, y = people()
-    fair = eh.Marginal(logistic().fit(frame, y), space)
+    fair = eh.MarginalModel(logistic().fit(frame, y), space)
     assert not eh.estimate(fair, space, samples=500).found

@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.errors import StrategyError
-from evenhand.repairs.workshop import seed_of
+from evenhand.repairs.context import seed_of
 
 from .people import CODED, QUICK, SPACE, Coded, by_pay, codes, people
 
@@ -53,7 +53,7 @@ def test_it_is_the_papers_algorithm(seed: int) -> None:
     X, y = people(200, seed)
     held = people(60, seed + 100)
     options: dict[str, Any] = {**QUICK, "samples": 5000, "strategy": "themis", "watch": ()}
-    got = eh.repair(Coded(), X, y, SPACE, eh.Retrain(voters=CODED[:1]), seed=seed, held_out=held, **options)
+    got = eh.repair(Coded(), X, y, SPACE, eh.repairs.Retrain(voters=CODED[:1]), seed=seed, held_out=held, **options)
 
     def train(X: Any, y: Any) -> Any:
         return Coded(random_state=seed_of(seed, "train") % 2**31).fit(X, y)
@@ -75,7 +75,7 @@ def test_the_references_rounds_are_of_every_kind() -> None:
         one
         for seed in range(3)
         for one in eh.repair(
-            Coded(), X, y, SPACE, eh.Retrain(voters=CODED[:1]), seed=seed, strategy="themis", watch=(), **QUICK
+            Coded(), X, y, SPACE, eh.repairs.Retrain(voters=CODED[:1]), seed=seed, strategy="themis", watch=(), **QUICK
         ).rounds
     ]
     assert {one.kept for one in rounds} == {True, False}
@@ -88,7 +88,8 @@ def test_percentages_double_and_findings_that_are_too_few_are_all_added() -> Non
         return by_pay({"F": 18 - 2 * (len(X) - 100).bit_length(), "M": 0})
 
     X, y = people(150)
-    done = eh.repair(train, X.iloc[:100], y[:100], SPACE, eh.Retrain(voters=CODED), held_out=(X.iloc[100:], y[100:]),
+    method = eh.repairs.Retrain(voters=CODED)
+    done = eh.repair(train, X.iloc[:100], y[:100], SPACE, method, held_out=(X.iloc[100:], y[100:]),
                      strategy="themis", samples=1000, budget=eh.Budget(tests=1200, findings=30))  # fmt: skip
     for at, one in enumerate(done.rounds):
         assert 2**at <= one.percent <= 2 ** (at + 1)
@@ -107,7 +108,7 @@ def worse(X: Any, y: Any) -> Any:
 
 def test_a_retraining_that_makes_it_worse_hands_the_original_back() -> None:
     X, y = people(300)
-    done = eh.repair(worse, X, y, SPACE, eh.Retrain(voters=CODED), strategy="themis", **QUICK)
+    done = eh.repair(worse, X, y, SPACE, eh.repairs.Retrain(voters=CODED), strategy="themis", **QUICK)
     assert not done.changed
     assert done.model is done.original
     assert done.after is done.before
@@ -120,7 +121,7 @@ def test_a_retraining_that_makes_it_worse_hands_the_original_back() -> None:
 
 def test_nothing_to_repair() -> None:
     X, y = people(100)
-    for method in (eh.Retrain(), eh.Augment()):
+    for method in (eh.repairs.Retrain(), eh.repairs.Augment()):
         done = eh.repair(lambda X, y: by_pay({"F": 9, "M": 9}), X, y, SPACE, method, strategy="themis", **QUICK)
         assert not done.changed
         assert done.verdict.startswith("nothing to repair: nobody was found in 400 tests")
@@ -131,7 +132,7 @@ def test_nothing_to_repair() -> None:
 @pytest.mark.parametrize("settings", [{"samples": 0}, {"vote": "all"}])
 def test_wrong_settings(settings: Any) -> None:
     with pytest.raises(StrategyError):
-        eh.Retrain(**settings)
+        eh.repairs.Retrain(**settings)
 
 
 def test_codes_are_as_the_space_has_them() -> None:

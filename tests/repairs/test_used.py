@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.repairs.used import Used
+from evenhand.repairs.data import Used
 
 from .people import SPACE
 

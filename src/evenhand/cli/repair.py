@@ -20,8 +20,8 @@ from evenhand.errors import ConfigError, EvenhandError, MissingExtra, ModelError
 from evenhand.estimates.plots import check_matplotlib
 from evenhand.models.base import some
 from evenhand.models.files import load_object
-from evenhand.repairs.mending import METHODS
-from evenhand.repairs.mending import repair as repair_by
+from evenhand.repairs.repair import METHODS
+from evenhand.repairs.repair import repair as repair_by
 from evenhand.repairs.result import Repair
 from evenhand.spaces.attributes import suggest
 from evenhand.spaces.base import require
@@ -338,7 +338,7 @@ def _advice(path: Path, error: Exception) -> str:
 
 def draw(done: Mapping[str, Repair], path: Path) -> None:
     """Write the plot of accuracy against rates."""
-    from evenhand.repairs.plots import tradeoff
+    from evenhand.repairs.result import tradeoff
 
     try:
         with replacing(path) as file:

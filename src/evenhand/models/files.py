@@ -303,7 +303,7 @@ TREE = "sklearn.tree._tree.Tree"
 HISTOGRAM_TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 TREES = (TREE, HISTOGRAM_TREE)
 """Allowed because `check_trees` checks their contents."""
-OWN = ("evenhand.repairs.marginal.Marginal",)
+OWN = ("evenhand.repairs.marginal.MarginalModel",)
 """Our own types: they hold a model, whose types are checked, and texts and numbers."""
 _HARMLESS = {
     "numpy": "dtype",

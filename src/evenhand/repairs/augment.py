@@ -10,8 +10,8 @@ import numpy as np
 from evenhand._format import percent
 from evenhand._validate import is_number
 from evenhand.errors import StrategyError
-from evenhand.repairs.voting import Whose, check_voters
-from evenhand.repairs.workshop import Remedy, Round, Workshop
+from evenhand.repairs.context import Candidate, RepairContext, Round
+from evenhand.repairs.training import Whose, check_voters
 from evenhand.strategies._settings import check_settings
 
 
@@ -45,27 +45,27 @@ class Augment:
         if not is_number(self.share) or not 0 < self.share <= 1:
             raise StrategyError(f"Augment: share must be above 0 and at most 1, got {self.share!r}")
 
-    def apply(self, workshop: Workshop) -> Remedy:
+    def apply(self, context: RepairContext) -> Candidate:
         """Augment and train so many times."""
-        if workshop.nothing is not None:
-            return workshop.nothing
-        voters = workshop.voters(self.voters)
-        wanted = max(1, round(self.share * workshop.findings.found))
-        current = workshop.rate(workshop.original, self.samples, 0)
+        if context.nothing is not None:
+            return context.nothing
+        voters = context.voters(self.voters)
+        wanted = max(1, round(self.share * context.findings.found))
+        current = context.rate(context.original, self.samples, 0)
         models, rounds = [], []
         for at in range(self.repeats):
-            people = workshop.draw(wanted, at)
-            workshop.tell(f"repeat {at + 1}: training with {len(people):,} findings")
-            models.append(workshop.train_with(people, voters, self.vote))
-            rate = workshop.rate(models[-1], self.samples, 0)
+            people = context.draw(wanted, at)
+            context.tell(f"repeat {at + 1}: training with {len(people):,} findings")
+            models.append(context.train_with(people, voters, self.vote))
+            rate = context.rate(models[-1], self.samples, 0)
             rounds.append(Round(at + 1, 100 * self.share, wanted, len(people), current, rate, False))
         rates = np.array([one.candidate for one in rounds])
         # Of an even number the worse of the two in the middle.
         chosen = int(np.argsort(rates, kind="stable")[self.repeats // 2])
         rounds[chosen] = replace(rounds[chosen], kept=True)
         notes = [
-            f"{self.repeats} repeats left {percent(rates.min())} to {percent(rates.max())} of {workshop.counted} "
+            f"{self.repeats} repeats left {percent(rates.min())} to {percent(rates.max())} of {context.counted} "
             f"treated differently, {percent(rates.mean())} in the mean, where it was {percent(current)} with the "
             "original; the model of the median was judged"
         ]
-        return Remedy(models[chosen], wanted, rounds, notes if self.repeats > 1 else [])
+        return Candidate(models[chosen], wanted, rounds, notes if self.repeats > 1 else [])

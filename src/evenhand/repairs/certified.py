@@ -14,8 +14,8 @@ from evenhand._validate import is_int, is_number
 from evenhand.errors import DataError, ModelError
 from evenhand.models.wrap import wrap
 from evenhand.repairs.bounds import Boxes, Chain, Encode, Ids, alone, check, encoded, evaluating, read, substitutions
-from evenhand.repairs.text_rows import ground_of
-from evenhand.repairs.workshop import Remedy, Workshop, seed_of
+from evenhand.repairs.context import Candidate, RepairContext, seed_of
+from evenhand.repairs.data import ground_of
 from evenhand.spaces.text.tokens import Positions
 
 TIES = 64
@@ -303,11 +303,11 @@ class Certified(Certifying):
     20
     """
 
-    def apply(self, workshop: Workshop) -> Remedy:
+    def apply(self, context: RepairContext) -> Candidate:
         """Train a copy of the original net on."""
         from evenhand.models.text.module import TextModule
 
-        model, rows = workshop.trainer.wrap(workshop.original), workshop.rows
+        model, rows = context.trainer.wrap(context.original), context.rows
         if not isinstance(model, TextModule):
             raise ModelError(
                 f"certified training needs the layers of a net, and {model.name} shows none; have the training "
@@ -316,13 +316,13 @@ class Certified(Certifying):
         space: Any = rows.space
         texts: Any = rows.X
         if not len(ground_of(space, texts).seeds):
-            return Remedy(None, reason="nothing to repair: no training text has a term that can be swapped")
-        workshop.tell("certified training")
+            return Candidate(None, reason="nothing to repair: no training text has a term that can be swapped")
+        context.tell("certified training")
         encode: Any = model.encode
         how = Certifying(*(getattr(self, one.name) for one in fields(Certifying)))
         net = train_certified(
             model.source, texts, rows.truth, space.lexicons, encode, how=how,
             together=space.occurrences == "together", ambiguous=space.ambiguous, threshold=model.threshold,
-            seed=seed_of(workshop.seed, "certify") % 2**31,
+            seed=seed_of(context.seed, "certify") % 2**31,
         )  # fmt: skip
-        return Remedy(wrap(net, encode=encode, words=model.given_words, threshold=model.threshold))
+        return Candidate(wrap(net, encode=encode, words=model.given_words, threshold=model.threshold))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.repairs.workshop import Remedy, Workshop, seed_of
+from evenhand.repairs.context import Candidate, RepairContext, seed_of
 from evenhand.spaces.individuals import Individuals
 from evenhand.strategies._settings import check_settings
 
@@ -36,25 +36,25 @@ class Counterfactual:
     def __post_init__(self) -> None:
         check_settings(self)
 
-    def apply(self, workshop: Workshop) -> Remedy:
+    def apply(self, context: RepairContext) -> Candidate:
         """Train on rows and counterparts."""
-        encoded = workshop.rows.encoded
-        row, people = self._counterparts(workshop, encoded.individuals)
+        encoded = context.rows.encoded
+        row, people = self._counterparts(context, encoded.individuals)
         notes = []
-        without = len(workshop.rows) - len(np.unique(row))
+        without = len(context.rows) - len(np.unique(row))
         if without:
             notes.append(f"{without:,} training rows are outside the space or have no counterpart: they stay alone")
         if not len(people):
-            return Remedy(None, reason="nothing to repair with: no training row has a counterpart", notes=notes)
-        workshop.used.add(people)
+            return Candidate(None, reason="nothing to repair with: no training row has a counterpart", notes=notes)
+        context.used.add(people)
         at = encoded.positions[row]
-        workshop.tell(f"training with {len(people):,} counterparts")
-        model = workshop.train(_changed(workshop, at, people), workshop.rows.y[at])
-        return Remedy(model, len(people), notes=notes)
+        context.tell(f"training with {len(people):,} counterparts")
+        model = context.train(_changed(context, at, people), context.rows.y[at])
+        return Candidate(model, len(people), notes=notes)
 
-    def _counterparts(self, workshop: Workshop, people: Individuals) -> tuple[npt.NDArray[np.int64], Individuals]:
+    def _counterparts(self, context: RepairContext, people: Individuals) -> tuple[npt.NDArray[np.int64], Individuals]:
         """Return counterparts, and the number of the individual that each belongs to."""
-        space, seed = workshop.space, seed_of(workshop.seed, "draw")
+        space, seed = context.space, seed_of(context.seed, "draw")
         rows: list[npt.NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
         found: list[npt.NDArray[np.int32]] = [np.zeros((0, len(space.names)), dtype=np.int32)]
         for start in range(0, len(people), CHUNK):
@@ -72,11 +72,11 @@ class Counterfactual:
         return np.concatenate(rows), Individuals(space, rows=np.concatenate(found))
 
 
-def _changed(workshop: Workshop, at: npt.NDArray[np.int64], people: Individuals) -> pd.DataFrame:
+def _changed(context: RepairContext, at: npt.NDArray[np.int64], people: Individuals) -> pd.DataFrame:
     """Write the user's own rows with the counterparts' protected and linked values."""
-    frame: pd.DataFrame = workshop.rows.frame.iloc[at].reset_index(drop=True)
-    space = workshop.space
+    frame: pd.DataFrame = context.rows.frame.iloc[at].reset_index(drop=True)
+    space = context.space
     linked = {j for dependents in space.link_tables.values() for j in dependents}
-    written: Any = workshop.rows.written(people.rows)
+    written: Any = context.rows.written(people.rows)
     changing = [name for j, name in enumerate(space.names) if j in linked or name in space.protected]
     return frame.assign(**{name: written[name] for name in changing})

@@ -1,4 +1,4 @@
-"""Fresh evidence about a model: everything that is reported of it, on individuals that no repair has used."""
+"""Fresh evidence about a model, on individuals that no repair used, and the decision whether to accept it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from evenhand.estimates.pair_counts import Favour
 from evenhand.estimates.populations import SMALL, Data, target_of
 from evenhand.estimates.result import Estimate
 from evenhand.models.base import Model
-from evenhand.repairs.rows import Labelled
-from evenhand.repairs.scoring import Answers, Calibration, Interval, accuracy, answers, auc, calibration
-from evenhand.repairs.text_rows import LabelledTexts, judged
-from evenhand.repairs.workshop import seed_of
+from evenhand.repairs.context import Candidate, seed_of
+from evenhand.repairs.data import Labelled, LabelledTexts, judged
+from evenhand.repairs.metrics import Answers, Calibration, Interval, accuracy, answers, auc, calibration
+from evenhand.repairs.result import change, not_shown, rate_difference
+from evenhand.repairs.training import Trainer
 from evenhand.runs.audit import run_search
 from evenhand.runs.run import Run
 from evenhand.search import Strategy
 from evenhand.spaces.base import AnySpace
 from evenhand.spaces.tabular import Space
 
-MOST_WATCHED = 20
-"""Attributes that are watched unless others are named."""
 WATCHED, FEWEST = 20_000, 2_000
 """Rows, at most, by which a watched attribute is judged; and individuals, at least."""
 STRATA = 8
@@ -84,7 +83,7 @@ class Evidence:
 
 
 @dataclass
-class Inquiry:
+class EvidencePlan:
     """What is asked of the original and of the repaired model, with the same individuals for both."""
 
     held: Labelled | LabelledTexts
@@ -214,11 +213,6 @@ class Inquiry:
             return None
 
 
-def watched(space: Space) -> list[str]:
-    """Name the attributes that are watched unless others are named."""
-    return movable(space)[:MOST_WATCHED]
-
-
 def movable(space: Space) -> list[str]:
     """Name the attributes to which discrimination might move: protected ones apart, then nominal, then ordered ones.
 
@@ -238,3 +232,37 @@ def alone(space: Space, name: str) -> Space:
     return Space(
         space.attributes, [name], [c.text for c in space.constraints], links, min(limit, space.max_family_size)
     )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Evidence before and after, and what speaks against the new model."""
+
+    before: Evidence
+    after: Evidence | None = None
+    """None where a method made no model."""
+    objection: str = ""
+
+    @property
+    def accepted(self) -> Evidence | None:
+        """The evidence about a new model that nothing speaks against; None where there is no such model."""
+        return None if self.objection else self.after
+
+    def looked_at(self, attribute: str) -> bool:
+        """Whether it is known of both models how many people an attribute makes a difference to."""
+        return all(attribute in one.others for one in (self.before, self.after or self.before))
+
+
+def judge(candidate: Candidate, plan: EvidencePlan, original: Model, trainer: Trainer) -> Judged:
+    """Gather evidence; a model that is surely worse, by either share, or of which nothing can be shown is refused."""
+    before = plan.gather(original, "the original model")
+    if candidate.model is None:
+        return Judged(before)
+    after = plan.gather(trainer.wrap(candidate.model), "the repaired model")
+    if plan.few(before):
+        return Judged(before, after, not_shown(before, plan.shown_by))
+    for name in ("uniform", "data"):
+        by = rate_difference(before, after, name, plan.confidence)
+        if by is not None and by.low > 0:
+            return Judged(before, after, f"made worse: {change('discrimination', name, before, after, by)}")
+    return Judged(before, after)

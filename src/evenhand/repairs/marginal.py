@@ -1,20 +1,21 @@
-"""A model that cannot tell people apart by protected attributes, made from one that can."""
+"""A model averaged over protected values, so that protected attributes have no effect; and the repair by it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from evenhand._format import visible
 from evenhand.errors import DataError, ModelError
-from evenhand.models.base import Array, Floats, Model
-from evenhand.models.wrap import wrap
-from evenhand.repairs.averaging import scoring_of
-from evenhand.repairs.marginal_model import MarginalModel
-from evenhand.repairs.neighbours import Neighbours, Shares, as_shares, neighbours_of
+from evenhand.models.base import Array, Floats, Model, Rows
+from evenhand.models.sklearn import EstimatorModel
+from evenhand.models.wrap import CallableModel, wrap
+from evenhand.repairs.averaging import Neighbours, Shares, as_shares, averaged, follows, neighbours_of, scoring_of
+from evenhand.repairs.context import Candidate, RepairContext
 from evenhand.spaces.base import require
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.tabular import Space
@@ -24,7 +25,7 @@ Weights = Mapping[Any, float] | Literal["data"] | None
 PARAMETERS = ("model", "space", "weights", "threshold")
 
 
-class Marginal:
+class MarginalModel:
     """Average a model's scores over all combinations of protected values, with fixed weights.
 
     Two people who differ in protected attributes only get the same scores: the model is asked about both of them
@@ -61,7 +62,7 @@ class Marginal:
     >>> space = eh.Space([eh.Integer("hours", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
     >>> def rule(frame):
     ...     return frame["hours"] / 80 + 0.2 * (frame["sex"] == "M")
-    >>> fair = eh.Marginal(rule, space)
+    >>> fair = eh.MarginalModel(rule, space)
     >>> fair.scores(pd.DataFrame({"hours": [20, 20], "sex": ["F", "M"]})).tolist()
     [[0.35], [0.35]]
     >>> eh.estimate(fair.scores, space, criterion=eh.Gap(0)).found
@@ -72,7 +73,7 @@ class Marginal:
         require(space, "attributes")
         self.model, self.space, self.weights, self.threshold = model, space, weights, threshold
 
-    def fit(self, X: Any, y: Any, **options: Any) -> Marginal:
+    def fit(self, X: Any, y: Any, **options: Any) -> MarginalModel:
         """Fit a copy of the model; the one that was given stays as it is."""
         if not (callable(getattr(self.model, "fit", None)) and callable(getattr(self.model, "get_params", None))):
             raise ModelError(
@@ -162,13 +163,13 @@ class Marginal:
             out |= {f"model__{name}": value for name, value in self.model.get_params().items()}
         return out
 
-    def set_params(self, **parameters: Any) -> Marginal:
+    def set_params(self, **parameters: Any) -> MarginalModel:
         """Change parameters as scikit-learn does; ``model__C`` is the model's ``C``."""
         inner = {}
         for name, value in parameters.items():
             own, _, rest = name.partition("__")
             if own not in PARAMETERS or (rest and own != "model"):
-                raise ValueError(f"Marginal has no parameter {name!r}; it has {', '.join(PARAMETERS)}, model__...")
+                raise ValueError(f"MarginalModel has no parameter {name!r}; it has {', '.join(PARAMETERS)}, model__...")
             if rest:
                 inner[rest] = value
             else:
@@ -180,7 +181,7 @@ class Marginal:
         return self
 
     def __repr__(self) -> str:
-        return f"Marginal({self.model!r}, by {', '.join(map(visible, self.space.protected))})"
+        return f"MarginalModel({self.model!r}, by {', '.join(map(visible, self.space.protected))})"
 
     def __sklearn_is_fitted__(self) -> bool:
         try:
@@ -211,7 +212,7 @@ class Marginal:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.space = loads(state["space"], "the space of a Marginal")
+        self.space = loads(state["space"], "the space of a MarginalModel")
         if isinstance(state["weights"], list):
             self.weights = {tuple(k) if isinstance(k, list) else k: w for k, w in state["weights"]}
         if "shares_" in state:
@@ -220,8 +221,8 @@ class Marginal:
     def _source(self) -> Any:
         return self.__dict__.get("model_", self.model)
 
-    def __evenhand_model__(self) -> MarginalModel:
-        return MarginalModel(self, self._wrapped(), self._neighbours())
+    def __evenhand_model__(self) -> AveragedModel:
+        return AveragedModel(self, self._wrapped(), self._neighbours())
 
     def _wrapped(self) -> Model:
         return wrap(self._source(), threshold=self.threshold)
@@ -232,7 +233,7 @@ class Marginal:
             if self.weights != "data" or not hasattr(self, "shares_"):
                 raise ModelError(
                     f'weights={self.weights!r}: "data" takes the shares of the rows that fit gets, so call fit first;\n'
-                    "for a model that is fitted: weights=eh.Marginal.shares(space, data)."
+                    "for a model that is fitted: weights=eh.MarginalModel.shares(space, data)."
                 )
             given = self.shares_
         elif self.weights is not None:
@@ -245,7 +246,7 @@ class Marginal:
 
         >>> import evenhand as eh
         >>> space = eh.Space([eh.Integer("hours", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
-        >>> eh.Marginal.shares(space, {"sex": ["F", "M", "M", "M"]})
+        >>> eh.MarginalModel.shares(space, {"sex": ["F", "M", "M", "M"]})
         {'F': 0.25, 'M': 0.75}
         """
         columns = _protected(space, data)
@@ -278,3 +279,78 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     return value.item() if isinstance(value, np.generic) else value
+
+
+class AveragedModel(Model):
+    """What `wrap` makes of a `MarginalModel`.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> space = eh.Space([eh.Integer("hours", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    >>> eh.wrap(eh.MarginalModel(lambda frame: frame["hours"] / 40, space), threshold=0.5).has_scores
+    True
+    """
+
+    def __init__(self, fair: Any, inner: Model, neighbours: Neighbours) -> None:
+        self.source, self.inner, self.neighbours = fair, _as_function(inner), neighbours
+        self.name = f"MarginalModel({inner.name})"
+        self.input, self.classes, self.threshold = inner.input, inner.classes, inner.threshold
+        self.has_scores, self.regression, self.decides = inner.has_scores, inner.regression, follows(inner)
+        if inner.input == "frame":
+            # Who is valid may hang on attributes that the model inside does not take.
+            more = (name for name in inner.columns or () if name not in neighbours.space.names)
+            self.columns = (*neighbours.space.names, *more)
+
+    def labels(self, X: Rows) -> Array:
+        """Decide each row: by the averaged scores, or by the label of most weight; a regressor's average number."""
+        scores, labels = averaged(self.inner, self.neighbours, X, decide=True)
+        if labels is not None:
+            return labels
+        assert scores is not None
+        return self.inner.decide(scores)
+
+    def scores(self, X: Rows) -> Floats:
+        """Give the averaged scores."""
+        scores, _ = averaged(self.inner, self.neighbours, X)
+        if scores is None:
+            raise ModelError(f"{self.inner.name} gives labels only, no scores. Use predict.")
+        return scores
+
+    def check(self) -> None:
+        """Put a threshold on the model inside, which knows what its scores allow."""
+        super().check()
+        self.inner = self.inner.with_options(threshold=self.threshold)
+
+
+def _as_function(model: Model) -> Model:
+    """Take an object that has predict and says no more as a function: its answers tell whether they are labels."""
+    unsaid = model.classes is None and model.has_scores and not model.regression
+    if not unsaid or not isinstance(model, EstimatorModel) or scoring_of(model) is not None:
+        return model
+    function = CallableModel(model.source.predict, input=model.input, columns=model.columns)
+    return function.with_options(threshold=model.threshold, name=model.name)
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Average the original model's scores over all protected combinations: nobody is treated differently.
+
+    Needs no training and no search. ``weights`` are those of ``MarginalModel``; ``"data"`` takes the
+    shares of the training rows.
+
+    >>> Marginal().weights is None
+    True
+    """
+
+    weights: Weights = None
+
+    def apply(self, context: RepairContext) -> Candidate:
+        """Put the wrapper around the original."""
+        space, model = context.space, context.original
+        alone, here = wrap(model), context.trainer.wrap(model)
+        if (alone.input, alone.columns) != (here.input, here.columns):
+            # It does not say itself what it was fitted on.
+            model = here
+        weights = MarginalModel.shares(space, context.rows.frame) if self.weights == "data" else self.weights
+        return Candidate(MarginalModel(model, space, weights))

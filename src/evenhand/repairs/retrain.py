@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from evenhand.repairs.voting import Whose, check_voters
-from evenhand.repairs.workshop import Remedy, Round, Workshop
+from evenhand.repairs.context import Candidate, RepairContext, Round
+from evenhand.repairs.training import Whose, check_voters
 from evenhand.strategies._settings import check_settings
 
 
@@ -37,36 +37,36 @@ class Retrain:
         check_settings(self)
         check_voters(self)
 
-    def apply(self, workshop: Workshop) -> Remedy:
+    def apply(self, context: RepairContext) -> Candidate:
         """Retrain round by round."""
-        if workshop.nothing is not None:
-            return workshop.nothing
-        voters, found = workshop.voters(self.voters), workshop.findings.found
-        remedy, current = Remedy(None), workshop.original
+        if context.nothing is not None:
+            return context.nothing
+        voters, found = context.voters(self.voters), context.findings.found
+        candidate, current = Candidate(None), context.original
         i = 2
-        while (percent := _percent(workshop, i)) <= 100:
-            wanted = max(1, int(percent * len(workshop.rows) / 100))
-            people = workshop.draw(wanted, i)
-            workshop.tell(f"round {i - 1}: training with {len(people):,} findings")
-            model = workshop.train_with(people, voters, self.vote)
-            before, after = (workshop.rate(one, self.samples, i) for one in (current, model))
+        while (percent := _percent(context, i)) <= 100:
+            wanted = max(1, int(percent * len(context.rows) / 100))
+            people = context.draw(wanted, i)
+            context.tell(f"round {i - 1}: training with {len(people):,} findings")
+            model = context.train_with(people, voters, self.vote)
+            before, after = (context.rate(one, self.samples, i) for one in (current, model))
             falls = before > after
-            remedy.rounds.append(Round(i - 1, percent, wanted, len(people), before, after, falls))
+            candidate.rounds.append(Round(i - 1, percent, wanted, len(people), before, after, falls))
             if wanted > found:
-                remedy.notes.append(
+                candidate.notes.append(
                     f"round {i - 1} wanted {wanted:,} findings, and there are {found:,}: all were added"
                 )
             if not falls:
                 break
-            current = remedy.model = model
-            remedy.added = len(people)
+            current = candidate.model = model
+            candidate.added = len(people)
             i += 1
-        if remedy.model is None:
-            remedy.reason = "no round lowered the estimate"
-        return remedy
+        if candidate.model is None:
+            candidate.reason = "no round lowered the estimate"
+        return candidate
 
 
-def _percent(workshop: Workshop, i: int) -> float:
+def _percent(context: RepairContext, i: int) -> float:
     """Draw the percentage of a round."""
     low = 2.0 ** (i - 2)
-    return low + low * workshop.unit("percent", i)
+    return low + low * context.unit("percent", i)

@@ -22,7 +22,11 @@ from evenhand.errors import DataError, EvenhandError, ModelError, SpaceError, St
 from ..helpers import optional
 from .people import CODED, QUICK, SPACE, Coded, by_pay, people
 
-METHODS = [eh.Retrain(voters=CODED), eh.Augment(voters=CODED, repeats=2, share=0.5), eh.Counterfactual()]
+METHODS = [
+    eh.repairs.Retrain(voters=CODED),
+    eh.repairs.Augment(voters=CODED, repeats=2, share=0.5),
+    eh.repairs.Counterfactual(),
+]
 
 
 def repaired(method: Any = METHODS[0], estimator: Any = None, **options: Any) -> eh.Repair:
@@ -78,7 +82,7 @@ def test_held_out_rows_and_training_rows_are_different_rows() -> None:
         seen.extend(X["row"][:210])
         return lambda frame: (frame["s"] & (frame["row"] > 500)).astype(int)
 
-    done = eh.repair(train, X, y, space, eh.Retrain(voters=(LogisticRegression(),)), strategy="themis", **QUICK)
+    done = eh.repair(train, X, y, space, eh.repairs.Retrain(voters=(LogisticRegression(),)), strategy="themis", **QUICK)
     assert done.before.data is not None
     rows = {int(code) for block in done.before.data.kept.people for code in block.rows[:, 0]}
     assert rows
@@ -87,10 +91,10 @@ def test_held_out_rows_and_training_rows_are_different_rows() -> None:
 
 def test_what_selected_the_model_is_not_what_is_reported() -> None:
     """The luckiest of several estimates is too low: rounds decide by other individuals than those reported."""
-    done = repaired(eh.Retrain(voters=CODED, samples=300), samples=1000, budget=eh.Budget(tests=300))
+    done = repaired(eh.repairs.Retrain(voters=CODED, samples=300), samples=1000, budget=eh.Budget(tests=300))
     seeds = {done.before.uniform.seed, done.before.data.seed, done.before.audit.identity.seed}  # type: ignore[union-attr]
     assert len(seeds) == 3
-    from evenhand.repairs.workshop import seed_of
+    from evenhand.repairs.context import seed_of
 
     deciding = {seed_of(0, "choose", i) for i in range(10)} | {seed_of(0, "search"), seed_of(0, "draw")}
     assert not seeds & deciding
@@ -186,7 +190,7 @@ def test_labels_that_no_model_gives_are_told_before_anything_else() -> None:
         return lambda frame: np.where(frame["pay"] > 9, "yes", "no")
 
     with pytest.raises(DataError, match="y has the values 0, 1, but the model decides no, yes"):
-        repaired(eh.Counterfactual(), train)
+        repaired(eh.repairs.Counterfactual(), train)
     assert trained == [210]
 
 
@@ -196,7 +200,7 @@ def test_a_model_that_decides_alike_for_everybody_is_told() -> None:
             return by_pay({"F": 12, "M": 8})
         return lambda frame: np.ones(len(frame), dtype=int)
 
-    assert "decides 1 for everybody held out" in repaired(eh.Counterfactual(), train).verdict
+    assert "decides 1 for everybody held out" in repaired(eh.repairs.Counterfactual(), train).verdict
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
@@ -275,7 +279,7 @@ def test_a_class_that_is_lost_is_an_error_and_leaves_the_original() -> None:
         return eh.wrap(Coded(random_state=0).fit(X, y), input="frame")
 
     with pytest.raises(ModelError, match="knows the classes 1, the original one 0, 1") as caught:
-        repaired(eh.Counterfactual(), train)
+        repaired(eh.repairs.Counterfactual(), train)
     assert set(caught.value.partial.labels(people(50)[0]).tolist()) == {0, 1}
 
 
@@ -290,10 +294,10 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
 
     X, _ = people(300)
     with pytest.raises(ModelError, match="returned the same model again; make a new model in each call") as caught:
-        repaired(eh.Counterfactual(), itself)
+        repaired(eh.repairs.Counterfactual(), itself)
     assert caught.value.partial is rule
     with pytest.raises(ModelError, match="changed the model that it had returned before; make a new") as caught:
-        eh.repair(same, X, np.random.default_rng(0).integers(0, 2, 300), SPACE, eh.Counterfactual(), **QUICK)
+        eh.repair(same, X, np.random.default_rng(0).integers(0, 2, 300), SPACE, eh.repairs.Counterfactual(), **QUICK)
     # What is left is no longer the original.
     assert caught.value.partial is None
 
@@ -302,7 +306,7 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
     ("options", "kind", "words"),
     [
         ({"method": "retain"}, StrategyError, "a method is one of 'retrain', 'augment'"),
-        ({"method": eh.Retrain}, StrategyError, "a method is one of"),
+        ({"method": eh.repairs.Retrain}, StrategyError, "a method is one of"),
         ({"method": 3}, StrategyError, "a method is one of"),
         ({"held_out": (1, 2, 3)}, DataError, "a share or a pair"),
         ({"held_out": 2}, DataError, "held_out"),
@@ -351,7 +355,7 @@ def test_arrays_and_torch() -> None:
         return torch.nn.Sequential(scale, *net)
 
     told: list[str] = []
-    done = eh.repair(train, X, y, space, eh.Counterfactual(), progress=told.append, **QUICK)
+    done = eh.repair(train, X, y, space, eh.repairs.Counterfactual(), progress=told.append, **QUICK)
     assert done.before.uniform.rate > 0  # type: ignore[union-attr]
     assert done.changed
     assert done.after.uniform.rate < done.before.uniform.rate  # type: ignore[union-attr]

@@ -13,8 +13,7 @@ from evenhand.errors import DataError, ModelError
 from evenhand.estimates.pair_counts import alike
 from evenhand.models.base import Model
 from evenhand.models.client import ModelClient
-from evenhand.repairs.rows import Labelled
-from evenhand.repairs.text_rows import LabelledTexts
+from evenhand.repairs.data import Labelled, LabelledTexts
 
 CHUNK = 16_384
 BINS = 10

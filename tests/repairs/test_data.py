@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import DataError
-from evenhand.repairs.rows import labelled, split
+from evenhand.repairs.data import labelled, split
 
 from .people import SPACE, people
 

@@ -19,7 +19,7 @@ def test_nobody_is_treated_differently_and_nothing_is_trained() -> None:
 
 
 def test_weights_are_passed_on() -> None:
-    method = eh.Marginalise(weights={"F": 1.0, "M": 0.0})
+    method = eh.repairs.Marginal(weights={"F": 1.0, "M": 0.0})
     done = eh.repair(train, *people(300), SPACE, method, watch=(), **QUICK)
     X, _ = people(100, 5)
     assert (np.asarray(done.model.predict(X)) == done.original.labels(X.assign(sex="F"))).all()
@@ -27,8 +27,10 @@ def test_weights_are_passed_on() -> None:
 
 def test_the_shares_of_the_training_rows() -> None:
     X, y = people(300)
-    done = eh.repair(train, X, y, SPACE, eh.Marginalise(weights="data"), held_out=(X[:50], y[:50]), watch=(), **QUICK)
-    assert done.model.weights == eh.Marginal.shares(SPACE, X)
+    done = eh.repair(
+        train, X, y, SPACE, eh.repairs.Marginal(weights="data"), held_out=(X[:50], y[:50]), watch=(), **QUICK
+    )
+    assert done.model.weights == eh.MarginalModel.shares(SPACE, X)
     assert done.after.data is not None
     assert done.after.data.found == 0
 
@@ -42,7 +44,7 @@ def test_an_estimator_that_does_not_say_what_it_was_fitted_on() -> None:
 def test_a_picture() -> None:
     done = eh.repair(train, *people(300), SPACE, "marginal", watch=(), **QUICK)
     uniform, data = done.plot().axes
-    assert uniform.get_legend_handles_labels()[1] == ["original", "marginalise"]
+    assert uniform.get_legend_handles_labels()[1] == ["original", "marginal"]
     assert "held-out" in data.get_xlabel()
 
 

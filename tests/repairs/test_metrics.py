@@ -10,8 +10,8 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError
-from evenhand.repairs.rows import labelled
-from evenhand.repairs.scoring import (
+from evenhand.repairs.data import labelled
+from evenhand.repairs.metrics import (
     Answers,
     Interval,
     accuracy,

@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError, StrategyError
-from evenhand.repairs.rows import labelled
-from evenhand.repairs.voting import Voters, majority
+from evenhand.repairs.data import labelled
+from evenhand.repairs.training import Voters, majority
 
 from .people import CODED, SPACE, Coded, people
 
@@ -79,7 +79,7 @@ def test_labels_go_by_value(kind: type) -> None:
     assert (said[0] == said[1]).all()
 
 
-@pytest.mark.parametrize("method", [eh.Retrain, eh.Augment])
+@pytest.mark.parametrize("method", [eh.repairs.Retrain, eh.repairs.Augment])
 @pytest.mark.parametrize(
     "voters", [5, make_pipeline(Coded()), None, "tree"], ids=["number", "pipeline", "none", "text"]
 )

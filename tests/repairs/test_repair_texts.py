@@ -14,9 +14,8 @@ import evenhand as eh
 from evenhand.errors import DataError, ModelError, StrategyError
 from evenhand.models.wrap import wrap
 from evenhand.repairs.certified import train_certified
-from evenhand.repairs.rows import split
-from evenhand.repairs.text_rows import Found, LabelledTexts, UsedTexts, ground_of, judged
-from evenhand.repairs.voting import Voters
+from evenhand.repairs.data import Found, LabelledTexts, UsedTexts, ground_of, judged, split
+from evenhand.repairs.training import Voters
 from tests.helpers import optional
 from tests.text_worlds import TEAMS, TextWorld, family, key, team_space, team_texts
 
@@ -35,7 +34,7 @@ def trained(X: list[str], y: Any, before: int = 30, after: int = 8) -> Any:
 
 
 def repaired(train: Any = trained, method: Any = None, **options: Any) -> eh.Repair:
-    method = method or eh.Augment(repeats=2, share=0.2)
+    method = method or eh.repairs.Augment(repeats=2, share=0.2)
     return eh.repair(train, TEXTS, Y, SPACE, method, **{**OPTIONS, **options})
 
 
@@ -220,7 +219,7 @@ def test_texts_are_judged_as_by_enumeration() -> None:
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"method": "retrain"}, StrategyError, "a method of texts is one of 'augment', 'certified'"),
-    ({"method": eh.Counterfactual()}, StrategyError, "a method of texts"),
+    ({"method": eh.repairs.Counterfactual()}, StrategyError, "a method of texts"),
     ({"method": "certified"}, ModelError, "needs the layers of a net"),
     ({"watch": ["team"]}, DataError, "are for rows of attributes"),
     ({"favourable": "good"}, DataError, "are for rows of attributes"),
@@ -242,7 +241,7 @@ def test_wrong_arguments_are_refused_in_words(options: dict[str, Any], error: ty
 def test_certified_training_is_not_for_rows() -> None:
     space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     with pytest.raises(StrategyError, match="is one of 'retrain'"):
-        eh.repair(trained, [[1, 0]] * 9, [0, 1, 1] * 3, space, eh.Certified())
+        eh.repair(trained, [[1, 0]] * 9, [0, 1, 1] * 3, space, eh.repairs.Certified())
 
 
 BOXES = [f"The {who} {what} {n} is {how}" for n in range(5) for who in ("black", "white") for what in ("box", "table")
@@ -261,7 +260,7 @@ def test_certified_training_has_the_settings_of_the_space_and_of_the_model(
     net = torch.nn.Sequential(torch.nn.EmbeddingBag(len(encode), 2, padding_idx=0), torch.nn.Linear(2, 2))
     model = eh.wrap(net, encode=encode, threshold=threshold)
     rows = LabelledTexts(eh.TextSpace("race", ambiguous=ambiguous), tuple(BOXES), np.arange(len(BOXES)) % 2)
-    workshop: Any = SimpleNamespace(trainer=SimpleNamespace(wrap=wrap), original=model, rows=rows, tell=len, seed=0)
+    context: Any = SimpleNamespace(trainer=SimpleNamespace(wrap=wrap), original=model, rows=rows, tell=len, seed=0)
     asked: dict[str, Any] = {}
 
     def noting(module: Any, *given: Any, **settings: Any) -> Any:
@@ -269,13 +268,13 @@ def test_certified_training_has_the_settings_of_the_space_and_of_the_model(
         return train_certified(module, *given, **settings)
 
     monkeypatch.setattr(certified, "train_certified", noting)
-    remedy = eh.Certified(epochs=1).apply(workshop)
+    candidate = eh.repairs.Certified(epochs=1).apply(context)
     if ambiguous == "context":
-        assert remedy.model is None
-        assert "nothing to repair: no training text has a term" in remedy.reason
+        assert candidate.model is None
+        assert "nothing to repair: no training text has a term" in candidate.reason
     else:
         assert (asked["ambiguous"], asked["threshold"]) == ("always", threshold)
-        assert remedy.model.threshold == threshold
+        assert candidate.model.threshold == threshold
 
 
 def test_certified_training_leaves_the_original_alone() -> None:
@@ -291,7 +290,7 @@ def test_certified_training_leaves_the_original_alone() -> None:
         nets.append((net, {name: value.clone() for name, value in net.state_dict().items()}))
         return eh.wrap(net, encode=encode)
 
-    method = eh.Certified(epochs=1, rate=0.02)
+    method = eh.repairs.Certified(epochs=1, rate=0.02)
     budget = eh.Budget(tests=20)
     done = eh.repair(train, list(corpus.texts), corpus.labels, eh.TextSpace("religion"), method, budget=budget,
                      strategy=eh.TextRandom(trials=2))  # fmt: skip
@@ -303,6 +302,6 @@ def test_certified_training_leaves_the_original_alone() -> None:
     words = np.where(corpus.labels, "toxic", "fine")
     named = eh.wrap(done.original.source, encode=done.original.encode)
     rows = LabelledTexts(eh.TextSpace("religion"), corpus.texts, words)
-    workshop = SimpleNamespace(trainer=SimpleNamespace(wrap=wrap), original=named, rows=rows, tell=len, seed=0)
+    context = SimpleNamespace(trainer=SimpleNamespace(wrap=wrap), original=named, rows=rows, tell=len, seed=0)
     with pytest.raises(DataError, match="numbers of classes"):
-        method.apply(workshop)  # type: ignore[arg-type]
+        method.apply(context)  # type: ignore[arg-type]

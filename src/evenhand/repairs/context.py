@@ -1,4 +1,4 @@
-"""Where a method works: what it is given, what it may ask for, and what it hands back."""
+"""What a repair method gets, what it may ask for, and what it returns."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from evenhand.criteria import Criterion
 from evenhand.engine.probe import ModelProbe
 from evenhand.errors import EvenhandError, ModelError
 from evenhand.estimates.estimate import estimate
-from evenhand.repairs.rows import Labelled
-from evenhand.repairs.text_rows import LabelledTexts, judged
-from evenhand.repairs.training import Trainer, check_classes
-from evenhand.repairs.voting import Voters, Whose
+from evenhand.repairs.data import Labelled, LabelledTexts, judged
+from evenhand.repairs.training import Trainer, Voters, Whose, check_classes
 from evenhand.runs.audit import audit, digest_of_answers
 from evenhand.runs.run import Run
 from evenhand.search import Strategy
@@ -42,7 +40,7 @@ class Round:
 
 
 @dataclass
-class Remedy:
+class Candidate:
     """What a method made: a model, or None where the original stays."""
 
     model: Any
@@ -56,7 +54,7 @@ class Remedy:
 class Method(Protocol):
     """A repair: a frozen dataclass with one method. Its fields are its settings."""
 
-    def apply(self, workshop: Workshop) -> Remedy:
+    def apply(self, context: RepairContext) -> Candidate:
         """Make a fairer model of the training rows."""
         ...
 
@@ -71,7 +69,7 @@ def seed_of(seed: int, what: str, number: int = 0) -> int:
 
 
 @dataclass
-class Workshop:
+class RepairContext:
     """Training rows, the original model fitted on them, a way to train others, and findings, searched when asked for.
 
     Everything random has a seed of its own: the search, the draws of a method, the estimates that it decides by, and,
@@ -120,12 +118,12 @@ class Workshop:
         return run
 
     @property
-    def nothing(self) -> Remedy | None:
+    def nothing(self) -> Candidate | None:
         """What a method that needs findings hands back where there are none."""
         run = self.findings
         if run.found:
             return None
-        return Remedy(None, reason=f"nothing to repair: nobody was found in {run.tests:,} tests")
+        return Candidate(None, reason=f"nothing to repair: nobody was found in {run.tests:,} tests")
 
     def draw(self, n: int, number: int) -> Any:
         """Draw findings at random, each at most once."""

@@ -82,8 +82,8 @@ class Checked:
         if stored is None:
             # Earlier versions did not store which findings were queried again.
             return cls(0)
-        values = (stored[name] for name in ("confirm", "asked_again", "refuted", "unsteady"))
-        return cls(*values, stored.get("noise", 0.0))
+        noise = stored.get("noise", 0.0)
+        return cls(stored["confirm"], stored["asked_again"], stored["refuted"], stored["unsteady"], noise)
 
     def fits(self, found: int) -> bool:
         """Whether this is possible for a search with so many findings."""

@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from evenhand.repairs.repair import repair
     from evenhand.repairs.result import Repair
     from evenhand.reports.report import ReportOptions, report
+    from evenhand.runs.audit import audit
     from evenhand.runs.bundle import BundleCheck, bundle, check_bundle
     from evenhand.runs.exports import export
     from evenhand.runs.replay import Replay, replay
-    from evenhand.runs.run import Run, audit
+    from evenhand.runs.run import Run
     from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
     from evenhand.spaces.tabular import Space
     from evenhand.spaces.text.space import TextSpace
@@ -167,6 +168,7 @@ _LATE = {
         "ReportOptions",
         "report",
     ),
+    "runs.audit": ("audit",),
     "runs.bundle": (
         "BundleCheck",
         "bundle",
@@ -177,10 +179,7 @@ _LATE = {
         "Replay",
         "replay",
     ),
-    "runs.run": (
-        "Run",
-        "audit",
-    ),
+    "runs.run": ("Run",),
     "spaces.attributes": (
         "Boolean",
         "Integer",

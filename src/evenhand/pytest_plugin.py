@@ -140,8 +140,8 @@ class Auditor:
         __tracebackhide__ = True
         from evenhand.estimates.result import Outcome
         from evenhand.regression_corpus import Corpus
+        from evenhand.runs.audit import audit
         from evenhand.runs.pairs import select_pairs
-        from evenhand.runs.run import audit
 
         # A test may audit several models: each call has its own cases.
         cases = Corpus(self.folder, self.test if self._calls == 1 else f"{self.test}#{self._calls}")

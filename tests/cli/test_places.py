@@ -76,7 +76,7 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[data]\ntarget = 'nope'", ["data.target", "no column 'nope'"]),
         ("audit", "[audit]\nreport = 'nowhere/x.html'", ["audit.report", "a folder that exists"]),
         ("audit", "[audit]\nfindings = 'nowhere/x.csv'", ["audit.findings", "a folder that exists"]),
-        ("audit", "[audit]\nfindings = 'x.doc'", ["audit.findings", "x.doc", "names no format; allowed: .json"]),
+        ("audit", "[audit]\nfindings = 'x.doc'", ["audit.findings", "x.doc", "unknown file extension; allowed: .json"]),
         (
             "estimate",
             "[estimate]\nfavourable = 'gut'",
@@ -134,7 +134,7 @@ def test_a_place_that_cannot_be_written_is_found_before_the_search(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("tempfile.TemporaryFile", full)
-    monkeypatch.setattr("evenhand.runs.run.audit", None)
+    monkeypatch.setattr("evenhand.runs.audit.audit", None)
     refused(evenhand("audit", config("[audit]\nfindings = 'f.csv'")), "audit.findings", "Permission denied")
     refused(evenhand("audit", config(), "--report", "x.html"), "--report: x.html", "Permission denied")
 

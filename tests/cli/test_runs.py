@@ -45,14 +45,14 @@ def test_export(kept: Path, evenhand: Command, refused: Command, tmp_path: Path)
     assert len(results) == 5
     assert results[0]["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "model.py"}
     told = refused(
-        evenhand("export", kept, tmp_path / "b.csv", tmp_path / "b.docx"), "names no format", "--format NAME"
+        evenhand("export", kept, tmp_path / "b.csv", tmp_path / "b.docx"), "unknown file extension", "--format NAME"
     )
     assert "format='" not in told
     assert "export.max_findings" not in refused(
         evenhand("export", kept, tmp_path / "b.csv", "--max-findings", 0), "evenhand: --max-findings must"
     )
     assert not (tmp_path / "b.csv").exists()
-    refused(evenhand("export", tmp_path / "gone", tmp_path / "b.csv"), "no run's directory")
+    refused(evenhand("export", tmp_path / "gone", tmp_path / "b.csv"), "not a run's directory")
 
 
 def test_findings_of_an_audit_by_their_ending(audit: Command, refused: Command, tmp_path: Path) -> None:
@@ -60,7 +60,11 @@ def test_findings_of_an_audit_by_their_ending(audit: Command, refused: Command, 
     assert (tmp_path / "x.md").read_text().startswith("### evenhand")
     assert audit("refuse", "--quiet", "--findings", tmp_path / "none").exit_code == 0
     assert (tmp_path / "none").read_text().startswith('"age",')
-    refused(audit("refuse", "--findings", tmp_path / "x.out"), "--findings: x.out", "names no format; allowed: .json")
+    refused(
+        audit("refuse", "--findings", tmp_path / "x.out"),
+        "--findings: x.out",
+        "unknown file extension; use one of .json",
+    )
 
 
 def test_compare(kept: Path, audit: Command, evenhand: Command, refused: Command, tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ def test_compare(kept: Path, audit: Command, evenhand: Command, refused: Command
     assert len(told["new_pairs"]) == 3
     assert evenhand("compare", later, kept, *back, "--quiet").output == ""
     refused(evenhand("compare", kept, later), "--model-a", "runs code when it is loaded")
-    refused(evenhand("compare", kept, later, *models[:2], "--model-b", f"{MODELS}:refuse"), "not the model")
+    refused(evenhand("compare", kept, later, *models[:2], "--model-b", f"{MODELS}:refuse"), "is not the run's model")
 
 
 def test_compare_loads_model_files(evenhand: Command, refused: Command, tmp_path: Path) -> None:
@@ -115,7 +119,7 @@ def test_bundle_and_replay(kept: Path, people: Path, evenhand: Command, refused:
     assert digest in done.stdout
     done = evenhand("replay", path, *REFUSE, "--digest", "0" * 64)
     assert (done.exit_code, "MISMATCH: archive" in done.stdout) == (1, True)
-    refused(evenhand("replay", path), "no model in it")
+    refused(evenhand("replay", path), "does not include its model")
     people.write_text(people.read_text() + "1,1,clerk,F,low\n")
     refused(evenhand("bundle", kept, "--output", path), "has changed since")
 
@@ -170,7 +174,7 @@ def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp
 
 
 def test_a_missing_run_is_reported_before_the_model(evenhand: Command, refused: Command, tmp_path: Path) -> None:
-    assert "model" not in refused(evenhand("replay", tmp_path / "gone"), "gone", "no run's directory")
+    assert "model" not in refused(evenhand("replay", tmp_path / "gone"), "gone", "not a run's directory")
 
 
 def test_rows_left_out(kept: Path, people: Path, evenhand: Command, tmp_path: Path) -> None:
@@ -242,7 +246,7 @@ def test_replay_finds_the_model_that_the_run_noted(evenhand: Command, refused: C
     skops.dump(RandomForestClassifier(5, random_state=0).fit(X, X["age"] > 2), tmp_path / "m.skops")
     refused(evenhand("replay", tmp_path / "run"), "has changed since the run was made")
     (tmp_path / "m.skops").unlink()
-    refused(evenhand("replay", tmp_path / "run"), "name the model yourself")
+    refused(evenhand("replay", tmp_path / "run"), "give the model yourself")
 
 
 def test_replay_uses_the_bundled_model_by_default(evenhand: Command, tmp_path: Path) -> None:

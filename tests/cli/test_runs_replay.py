@@ -55,8 +55,8 @@ def test_another_model_is_detected(audit: Command, evenhand: Command, tmp_path: 
 
 def test_wrong_input(audit: Command, evenhand: Command, refused: Command, tmp_path: Path) -> None:
     model = ["--model", f"{MODELS}:refuse"]
-    refused(evenhand("replay", tmp_path, *model), "no run's directory")
-    refused(evenhand("replay", tmp_path / "gone", *model), "no run's directory")
+    refused(evenhand("replay", tmp_path, *model), "not a run's directory")
+    refused(evenhand("replay", tmp_path / "gone", *model), "not a run's directory")
     audit("refuse", "--directory", tmp_path / "run")
     refused(evenhand("replay", tmp_path / "run", "--model", f"{MODELS}:raises"), "ZeroDivisionError")
     identity = tmp_path / "run" / "identity.json"

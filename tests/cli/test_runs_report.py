@@ -62,8 +62,8 @@ def test_without_rows(kept: Path, evenhand: Command, tmp_path: Path) -> None:
 
 def test_wrong_input(kept: Path, evenhand: Command, refused: Command, people: Path, tmp_path: Path) -> None:
     out = ["--output", tmp_path / "out.html"]
-    refused(evenhand("report", tmp_path / "gone", *out), "no run's directory")
-    refused(evenhand("report", kept, "--model", f"{MODELS}:fair", *out), "is not the model")
+    refused(evenhand("report", tmp_path / "gone", *out), "not a run's directory")
+    refused(evenhand("report", kept, "--model", f"{MODELS}:fair", *out), "is not the run's model")
     refused(evenhand("report", kept, "--model", "nothing.onnx", *out), "nothing.onnx")
     refused(evenhand("report", kept, *REFUSE, "--samples", 3, *out), "samples")
     refused(evenhand("report", kept, *REFUSE, "--output", people / "x.html"), "cannot write")
@@ -109,7 +109,7 @@ def test_a_model_file_that_was_replaced_is_refused(
     refused(evenhand("report", kept, "--output", out), "model.onnx has changed")
     model.unlink()
     assert evenhand("report", kept, "--output", out).exit_code == 0
-    assert "which is not there as a file now" in out.read_text("utf-8")
+    assert "which is no longer a file there" in out.read_text("utf-8")
 
 
 def test_failed_parts_are_listed_and_the_rest_is_written(

@@ -105,7 +105,7 @@ def test_missing_settings_are_named(evenhand: Command, refused: Command, people:
     refused(evenhand("audit", "--model", f"{MODELS}:fair"), "--space", "--data")
     refused(evenhand("audit", "--model", f"{MODELS}:fair", "--data", people), "--protected", "age, hours")
     refused(evenhand("init", people), "--protected")
-    refused(evenhand("replay", people.parent), "is no run's directory")
+    refused(evenhand("replay", people.parent), "is not a run's directory")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_run_directories(audit: Command, refused: Command, tmp_path: Path) -> No
     (foreign / "thesis.txt").write_text("mine")
     refused(audit("refuse", "--directory", file), "file")
     refused(audit("refuse", "--directory", file / "run"), "cannot use")
-    refused(audit("refuse", "--directory", foreign), "thesis.txt", "no run")
+    refused(audit("refuse", "--directory", foreign), "thesis.txt", "choose an empty directory")
     refused(audit("refuse", "--directory", foreign, "--resume"), "no run to resume")
     refused(audit("refuse", "--directory", run, "--resume"), "no run to resume")
     assert not run.exists()

@@ -74,13 +74,13 @@ def link(path: Path) -> None:
         (lambda d: shutil.rmtree(d), "the directory .* was deleted"),
         (lambda d: d.rename(d.with_name("elsewhere")), "the directory .* was deleted, moved"),
         (lambda d: (d / "answers.log").unlink(), "answers.log was deleted"),
-        (lambda d: (d / "answers.times").unlink(), "was deleted, moved or replaced"),
-        (lambda d: shutil.copy(d / "answers.log", d / "x") and (d / "x").replace(d / "answers.log"), "or replaced"),
-        (lambda d: os.truncate(d / "answers.log", 0), "answers.log was .* contents changed"),
-        (lambda d: os.truncate(d / "answers.log", 100), "answers.log was .* contents changed"),
-        (lambda d: overwrite(d / "answers.log", 60, bytes(50)), "answers.log was .* contents changed"),
-        (lambda d: overwrite(d / "answers.log", 10**5, b"more"), "answers.log was .* contents changed"),
-        (lambda d: os.truncate(d / "answers.times", 0), "contents changed"),
+        (lambda d: (d / "answers.times").unlink(), "was deleted, moved, replaced or changed"),
+        (lambda d: shutil.copy(d / "answers.log", d / "x") and (d / "x").replace(d / "answers.log"), "replaced or changed"),
+        (lambda d: os.truncate(d / "answers.log", 0), "answers.log was .* replaced or changed"),
+        (lambda d: os.truncate(d / "answers.log", 100), "answers.log was .* replaced or changed"),
+        (lambda d: overwrite(d / "answers.log", 60, bytes(50)), "answers.log was .* replaced or changed"),
+        (lambda d: overwrite(d / "answers.log", 10**5, b"more"), "answers.log was .* replaced or changed"),
+        (lambda d: os.truncate(d / "answers.times", 0), "replaced or changed"),
         (lambda d: (d / "identity.json").unlink(), "identity.json was deleted or changed"),
         (lambda d: (d / "identity.json").write_text("{}"), "identity.json was deleted or changed"),
         (lambda d: link(d / "identity.json"), "identity.json is a symbolic link"),
@@ -128,7 +128,7 @@ def test_a_run_that_an_error_ends_does_not_say_that_lost_answers_are_kept(tmp_pa
 def test_a_log_that_was_cut_goes_on_where_it_was_cut(tmp_path: Path) -> None:
     audit(directory=tmp_path / "fresh")
     directory = tmp_path / "run"
-    with pytest.raises(RunError, match="contents changed"):
+    with pytest.raises(RunError, match="replaced or changed"):
         audit(acting(4, lambda: os.truncate(directory / "answers.log", 100), directory), directory)
     assert audit(directory=directory).findings.equals(WHOLE.findings)
     assert (directory / "answers.log").read_bytes() == (tmp_path / "fresh" / "answers.log").read_bytes()
@@ -147,7 +147,7 @@ def test_what_stands_behind_the_last_answer_is_dropped_where_nothing_is_asked(tm
 @pytest.mark.parametrize("below", ["", "runs/one"])
 def test_a_link_to_nothing_as_the_directory_is_named(tmp_path: Path, below: str) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(RunError, match="link is a symbolic link to .*nowhere.*make that directory"):
+    with pytest.raises(RunError, match="link is a symbolic link to .*nowhere.*create that directory"):
         audit(directory=tmp_path / "link" / below)
 
 

@@ -325,8 +325,8 @@ def test_refuted_findings_are_never_reported(tmp_path: Path, keep: bool) -> None
         assert (run.tests, run.success_rate) == (1_000, held.sum() / 1_000)
         assert run.curve["findings"].tolist()[-1] == run.found
         assert findings_of(half, run).all()
-        assert "does not answer steadily" in repr(run)
-        assert f"{run.refuted:,} more refuted" in repr(run)
+        assert "not reproducible" in repr(run)
+        assert f"{run.refuted:,} more were refuted" in repr(run)
         assert run.unsteady == str(caught.value)
 
 
@@ -347,7 +347,7 @@ def test_a_number_of_findings_to_confirm_is_stated(tmp_path: Path, confirm: int)
     whole = eh.audit(array(unfair), SPACE, "themis", TESTS)
     assert (run.confirmed, run.unconfirmed, run.refuted) == (confirm, whole.found - confirm, 0)
     assert run.findings.drop(columns="confirmed").equals(whole.findings.drop(columns="confirmed"))
-    assert f"{run.unconfirmed:,} of {run.found:,} findings not asked again" in repr(run)
+    assert f"{run.unconfirmed:,} of {run.found:,} findings were not queried again" in repr(run)
     back = eh.Run.load(tmp_path / "run")
     pd.testing.assert_frame_equal(back.findings, run.findings)
     assert repr(back) == repr(run)
@@ -360,7 +360,7 @@ def test_a_number_of_findings_to_confirm_is_stated(tmp_path: Path, confirm: int)
 
 @pytest.mark.parametrize("confirm", [-1, 1.5, True, "all"])
 def test_confirm_is_a_number_of_findings(confirm: Any) -> None:
-    with pytest.raises(BudgetError, match=r"confirm .*0 or more.*None"):
+    with pytest.raises(BudgetError, match=r"confirm must .* at least 0.*None"):
         eh.audit(array(unfair), SPACE, confirm=confirm)
 
 
@@ -374,7 +374,7 @@ def test_an_interrupted_run_labels_its_findings_and_resuming_confirms_them(tmp_p
     for one in (run, eh.Run.load(directory)):
         assert one.unconfirmed == one.found > 0
         assert not one.findings["confirmed"].any()
-        assert f"{one.found:,} of {one.found:,} findings not asked again" in repr(one)
+        assert f"{one.found:,} of {one.found:,} findings were not queried again" in repr(one)
     # Killed: no result was written.
     (directory / "run.json").unlink()
     assert eh.Run.load(directory).unconfirmed == eh.Run.load(directory).found > 0

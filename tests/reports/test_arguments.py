@@ -114,7 +114,7 @@ def test_files_that_changed_are_told_and_files_that_are_gone_are_missing(data: p
     kept = eh.Run.load(tmp_path / "run")
     model.unlink()
     content = gathered(kept)
-    assert f"not at hand: the run's model was {model}, which is not there" in content.missing["common"]
+    assert f"not at hand: the run's model was {model}, which is no longer" in content.missing["common"]
     assert content.subject.data is not None
     model.write_text("2")
     with pytest.raises(RunError, match=r"model.onnx has changed"):

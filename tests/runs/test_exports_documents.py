@@ -152,7 +152,7 @@ def test_nothing_found(fair: eh.Run) -> None:
     SARIF.validate(told)
     assert told["runs"][0]["results"] == []
     RUN.validate(json.loads(to_json(fair)))
-    assert "nobody was found" in to_markdown(fair)
+    assert "no individual was found" in to_markdown(fair)
 
 
 def test_fingerprints_stay_when_other_findings_come(run: eh.Run) -> None:

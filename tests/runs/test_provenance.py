@@ -85,7 +85,7 @@ def test_of_several_files_the_unchanged_one_is_taken(
         found(tmp_path / "copy" / "runs" / "first")
     shutil.rmtree(tmp_path / "copy" / "models")
     (project / "models" / "m.onnx").unlink()
-    with pytest.raises(RunError, match=r"the run's model was models/m\.onnx, which is not there"):
+    with pytest.raises(RunError, match=r"the run's model was models/m\.onnx, which is no longer"):
         found(tmp_path / "copy" / "runs" / "first")
 
 
@@ -123,7 +123,7 @@ def test_odd_names_are_not_there(project: Path, name: str) -> None:
     directory = project / "runs" / "first"
     odd = {"model": name + ".onnx", "model_from_run": name, "model_absolute": name, "model_sha256": "0"}
     (directory / SOURCE).write_text(json.dumps(asdict(Source()) | odd))
-    with pytest.raises(RunError, match="which is not there as a file"):
+    with pytest.raises(RunError, match="which is no longer a file there"):
         model_of(eh.Run.load(directory))
 
 
@@ -131,12 +131,12 @@ def test_thresholds(tmp_path: Path) -> None:
     run = eh.audit(eh.wrap(score, threshold=0.3), SPACE, "themis", directory=tmp_path)
     kept = eh.Run.load(tmp_path)
     assert (threshold_of(run), threshold_of(kept)) == (0.3, None)
-    with pytest.raises(ModelError, match="is not the model .* give the run's own, with the decision threshold that it"):
+    with pytest.raises(ModelError, match="not the run's model .* pass the run's own model, with its decision"):
         probe_of(kept, eh.wrap(score, threshold=0.4), "")
     Source("loans:score", None, 0.3).keep(kept)
     assert threshold_of(kept) == 0.3
     assert probe_of(kept, score, "").model.threshold == 0.3
-    with pytest.raises(ModelError, match="is not the model .* with its decision threshold of 0.3"):
+    with pytest.raises(ModelError, match="is not the run's model .* with its decision threshold of 0.3"):
         probe_of(kept, eh.wrap(score, threshold=0.4), "")
     # What is given goes first, then the model's own; who gives labels alone has decided already.
     assert deciding(kept, eh.wrap(score, threshold=0.4)).threshold == 0.4

@@ -1,3 +1,5 @@
+"""Stored findings, and other individuals, are judged again as the run judged them."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,11 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand.errors import ModelError, RunError
+from evenhand.engine.judge import RowLimitReached
+from evenhand.errors import ModelError, RunError, SpaceError
 from evenhand.runs.provenance import Source
-from evenhand.runs.replay import replay
+from evenhand.runs.replay import judge_of, probe_of, replay
+from tests.worlds import World, worlds
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -69,7 +74,7 @@ def test_nothing_found_holds(tmp_path: Path) -> None:
 
 
 def test_wrong_input(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no run's directory"):
+    with pytest.raises(RunError, match="not a run's directory"):
         replay(tmp_path, refuse)
     eh.audit(score, SPACE, "themis", criterion=eh.Gap(0.05), directory=tmp_path)
     with pytest.raises(ModelError):
@@ -106,3 +111,37 @@ def test_of_texts_it_is_not_known(tmp_path: Path) -> None:
 
     eh.audit(spot, eh.TextSpace("religion"), "text-random", data=["A Jew."], directory=tmp_path / "texts")
     assert replay(tmp_path / "texts", spot).same_model is None
+
+
+@settings(max_examples=40)
+@given(worlds(constraints=True))
+def test_verdicts_are_those_of_enumeration(world: World) -> None:
+    run = eh.audit(world.model, world.space, "themis", eh.Budget(tests=5))
+    rows = world.space.coding.rows(np.arange(world.space.coding.total))
+    people = world.space.individuals(np.repeat(rows[world.space.valid(rows)], 2, axis=0))
+    judge, before = judge_of(run, probe_of(run, None, "")), world.rows
+    able, unfair = judge.judged(people)
+    tests, found = world.families(), world.unfair_keys()
+    assert able.tolist() == [key in tests for key in people.keys.tolist()]
+    assert unfair.tolist() == [key in found for key in people.keys.tolist()]
+    # Each test once, however often it comes.
+    assert judge.rows == world.rows - before == sum(map(len, tests.values()))
+
+
+def test_nothing_is_asked_beyond_the_limit() -> None:
+    space = eh.Space([eh.Integer("age", 0, 9), eh.Boolean("sex")], protected="sex")
+    run = eh.audit(lambda frame: frame["age"] > 3, space, "themis")
+    judge = judge_of(run, probe_of(run, None, ""), limit=5)
+    people = space.individuals([[1, 0], [2, 0], [3, 0]])
+    with pytest.raises(RowLimitReached):
+        judge.unfair(people)
+    assert judge.rows == 0
+    judge.unfair(people[:2])
+    assert judge.rows == 4
+
+
+@pytest.mark.parametrize("call", [eh.regions, eh.examples, lambda run: eh.compare(run, run)])
+def test_what_is_for_attributes_says_so(call: Any) -> None:
+    run = eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew."])
+    with pytest.raises(SpaceError, match="attributes, and this is a space of texts"):
+        call(run)

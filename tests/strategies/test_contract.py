@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.runs.run import needs_of
+from evenhand.runs.audit import needs_of
 from evenhand.strategies import STRATEGIES
 from evenhand.testing import STRATEGY_CHECKS, worlds_for
 from tests.helpers import slow

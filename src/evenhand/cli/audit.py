@@ -30,11 +30,11 @@ from evenhand.config.file import Config
 from evenhand.engine.store import COVERAGE, write_json
 from evenhand.errors import ConfigError, EvenhandError, ModelError, RunError
 from evenhand.estimates.coverage import Coverage, coverage
+from evenhand.runs.audit import audit as search
 from evenhand.runs.exports import check_pyarrow, confirmation, export, format_of
 from evenhand.runs.pairs import select_pairs
 from evenhand.runs.provenance import Source
 from evenhand.runs.run import Run
-from evenhand.runs.run import audit as search
 
 
 def audit(config: Config) -> None:

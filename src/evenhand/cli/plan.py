@@ -19,7 +19,7 @@ from evenhand.errors import ConfigError, RunError, SpaceError
 from evenhand.models.base import Model
 from evenhand.models.files import load_model
 from evenhand.models.wrap import wrap
-from evenhand.runs.run import DEFAULT_TESTS, check_arguments, check_kind
+from evenhand.runs.audit import DEFAULT_TESTS, check_arguments, check_kind
 from evenhand.search import Strategy
 from evenhand.spaces.attributes import suggest
 from evenhand.spaces.base import AnySpace

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand import datasets
 from evenhand.budget import Budget
+from evenhand.runs.audit import audit
 from evenhand.runs.pairs import Pair, select_pairs
-from evenhand.runs.run import Run, audit
+from evenhand.runs.run import Run
 from evenhand.spaces.attributes import Integer
 from evenhand.spaces.tabular import Space
 

@@ -20,8 +20,9 @@ from evenhand.budget import Budget
 from evenhand.datasets.comments import Comments
 from evenhand.errors import DataError, MissingExtra
 from evenhand.models.wrap import wrap
+from evenhand.runs.audit import audit
 from evenhand.runs.pairs import Pair, pairs_at, select_pairs
-from evenhand.runs.run import Run, audit
+from evenhand.runs.run import Run
 from evenhand.spaces.text.diff import swaps
 from evenhand.spaces.text.space import TextSpace
 from evenhand.spaces.text.tokens import split

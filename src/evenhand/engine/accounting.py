@@ -1,4 +1,4 @@
-"""The accounts of a run: its budget, what was spent, stored answers, the discovery curve."""
+"""Accounting of a run: budget and costs, stored answers, the discovery curve."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from evenhand.spaces.findings import Decisions, Findings, array_of
 
 QUESTIONS = ("test", "label", "score", "gradient")
 CURVE = 4096
-"""The most points of a discovery curve."""
+"""Maximum number of points of a discovery curve."""
 FIRST = 16
-"""Rows of a run's first block; each block may have as many as were asked before it, up to the chunk."""
+"""Rows of a run's first block; each block may have as many as all before it, up to the chunk."""
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Status:
-    """Where a run stands, for progress displays."""
+    """Progress of a run."""
 
     tests: int
     findings: int
@@ -46,8 +46,8 @@ class Stop(Exception):
         self.reason = reason
 
 
-class Ledger:
-    """Keeps the accounts: nothing beyond the budget, each answer stored once and taken from the store the next time."""
+class Accounting:
+    """Keeps a run within its budget, logs each answer once, and takes logged answers from the log."""
 
     def __init__(
         self,
@@ -69,19 +69,19 @@ class Ledger:
 
     @property
     def rows(self) -> int:
-        """Rows handed to the model for any question."""
+        """Model rows of all queries."""
         return sum(self.asked.values())
 
     @property
     def room(self) -> int:
-        """The most rows of the next block: as many as were asked before, so that a time limit never loses much.
+        """Maximum rows of the next block: as many as all blocks before, so that a time limit never loses much.
 
-        It depends on nothing else, so that blocks are the same on every machine and in a resumed run.
+        It depends on nothing else, so blocks are the same on every machine and in a resumed run.
         """
         return min(self.chunk, max(FIRST, self.rows))
 
     def check_clock(self) -> None:
-        """Stop when the time is up; a block that is being asked does not count."""
+        """Stop when the time is up; an unfinished block does not count."""
         if self.budget.seconds is not None and self.clock.seconds >= self.budget.seconds:
             raise Stop(StopReason.SECONDS)
 
@@ -102,7 +102,7 @@ class Ledger:
     def stored(
         self, kind: str, question: str, block: Block, rows: int, ask: Callable[[], Arrays], **header: Any
     ) -> Frame:
-        """Return the stored answer to a question, or ask the model and store it; stop where there are no rows left."""
+        """Return the stored answer to a query, or query the model and store it; stop when no rows are left."""
         self.check_budget()
         if self.budget.rows is not None and self.rows + rows > self.budget.rows:
             raise Stop(StopReason.ROWS)
@@ -120,27 +120,27 @@ class Ledger:
         return frame
 
     def stored_frame(self, kind: str, digest: str, count: int) -> Frame | None:
-        """Return the stored answer to a question about ``count`` individuals, or None where it is new."""
+        """Return the stored answer to a query about ``count`` individuals, or None if it is new."""
         frame = self.log.take(kind, digest)
         if frame is not None:
             check_answer(frame, self.findings, self.log.path, count)
         return frame
 
     def digest(self, block: Block) -> str:
-        """Name a block by its contents."""
-        # Only the log of a run directory is ever compared.
+        """Return the digest of a block."""
+        # Needed only for the log of a run's directory.
         return "" if self.log.path is None else digest_of(block.stored)
 
     def store(self, frame: Frame) -> None:
-        """Store an answer; first make sure that the model is still the one that gave those stored before."""
-        self.recognise()
+        """Store an answer; first check that the model is the one of the stored answers."""
+        self.check_same_model()
         self.log.append(frame, self.clock.seconds)
 
-    def recognise(self) -> None:
-        """Raise where the model's answers differ from those in the log."""
+    def check_same_model(self) -> None:
+        """Raise if the model gives other answers than the log."""
 
     def point(self) -> None:
-        """Add a point to the discovery curve; thin it out when it grows long."""
+        """Add a point to the discovery curve; drop every other point when it grows long."""
         self._frames += 1
         if self._frames % self._stride == 0:
             self.curve.append((self.tests, self.rows, self.findings.count))
@@ -153,7 +153,7 @@ class Ledger:
 
 
 class Clock:
-    """Seconds spent on a run, added up over resumes; answers from the log have their own time."""
+    """Seconds spent on a run, including earlier sessions; answers from the log have their own time."""
 
     def __init__(self, stored: npt.NDArray[np.float64]) -> None:
         self._stored, self._frames, self._before = stored, 0, 0.0
@@ -167,12 +167,12 @@ class Clock:
         return self._before + (end - self._start)
 
     def stop(self) -> None:
-        """End the time of the search: what follows does not count towards budgets."""
+        """End the search's time: later work does not count towards budgets."""
         self._end = time.monotonic()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave out the time of what does not count towards budgets."""
+        """Do not count the time of a block of code."""
         start = time.monotonic()
         try:
             yield
@@ -188,10 +188,10 @@ class Clock:
 
 
 class Stored(Log):
-    """A log that is only read, for repeating a search: its end stops the search."""
+    """A read-only log, for repeating a search: its end stops the search."""
 
     def take(self, kind: str, digest: str) -> Frame | None:
-        """Return the stored answer to this question, or stop the search."""
+        """Return the stored answer to this query, or stop the search."""
         frame = super().take(kind, digest)
         if frame is None:
             raise Stop(StopReason.INTERRUPTED)
@@ -206,19 +206,19 @@ ARRAYS: dict[str, dict[str, tuple[str, int | None]]] = {
     "swap": {"answer": ("i", 2)},
     "work": {"answer": ("biuf", None)},
 }
-"""Arrays of the answers to all questions but tests: kinds of their dtypes, and their dimensions."""
+"""Arrays of the answers to queries that are not tests: kinds of dtypes, and dimensions."""
 
 
 def check_answer(frame: Frame, findings: Findings, path: Path | None, count: int | None = None) -> None:
-    """Raise unless a stored answer has the form of one to its question, about ``count`` individuals if that is known.
+    """Raise unless a stored answer fits its query, about ``count`` individuals if that is known.
 
-    A checksum only shows that its bytes are those that were written; another program may have written them.
+    A checksum shows that bytes are as they were written, but another program may have written them.
     """
     try:
         if frame.kind == "test":
             _check_tests(frame, findings, count)
         elif frame.kind not in ARRAYS:
-            raise ValueError(f"no question has the kind {frame.kind!r:.40}")
+            raise ValueError(f"unknown kind of query {frame.kind!r:.40}")
         elif "rows" not in frame.header and frame.kind != "work":
             raise ValueError("'rows' is missing")
         elif count is not None:
@@ -237,14 +237,14 @@ def _check_tests(frame: Frame, findings: Findings, count: int | None) -> None:
     if not tests or count not in (None, tests):
         raise ValueError(f"it has {tests:,} tests")
     if header["decisions"][: len(before)] != before:
-        raise ValueError("its decisions are others than before")
+        raise ValueError("its decisions differ from earlier ones")
     bits = array_of(arrays, "unfair", "u", -(-tests // 8))
     if bits.dtype != np.uint8:
         raise ValueError("unfair must be packed bits")
     findings.coding = Decisions(header["decisions"])
     findings.check(arrays, int(np.unpackbits(bits, count=tests).sum()))
     if "places" in arrays and int(array_of(arrays, "places", "iu", tests).sum()) != header["rows"]:
-        raise ValueError("places are others than rows")
+        raise ValueError("places and rows differ")
     if "rival" in arrays or "class" in arrays:
         findings.check_members(arrays, "rival", tests)
         array_of(arrays, "class", "i", tests)

@@ -1,7 +1,7 @@
-"""Asks findings again: nothing is reported that the model does not answer twice.
+"""Confirming findings: only findings for which the model gives the same answers twice are reported.
 
-Findings are asked in a drawn order and in batches of other sizes, before a run is returned. Of a run that is continued
-or replayed, some stored tests are asked again, which shows a model that has changed since.
+Findings are queried again in random order and in batches of other sizes before a run is returned. When a run is
+continued or replayed, some stored tests are queried again, to detect a model that has changed.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ if TYPE_CHECKING:
     from evenhand.engine.judge import Judge
 
 OF_BLOCK, BLOCKS, AT_MOST = 8, 1024, 512
-"""Tests that are noted of a stored block, blocks, and tests of each kind that are asked again."""
+"""Maximum numbers of tests kept per stored block, of blocks, and of tests of each kind that are queried again."""
 OFTEN = 8
-"""How often rows are asked once more, to tell a model that answers by chance from one that has changed."""
+"""Repeats that distinguish a noisy model from one that has changed."""
 SLAB = 2**16
-"""Findings whose rows are mixed with one another when they are asked again."""
+"""Findings that are shuffled together when they are queried again."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of asking the findings of a run again."""
+    """The result of querying the findings of a run again."""
 
     confirm: int | None = None
-    """How many were to be asked again, at most; None: all."""
+    """Maximum number to query again; None for all."""
     asked: int = 0
-    """How many were asked again: all, or so many as the seed chooses."""
+    """Number of findings that were queried again, chosen by the seed."""
     refuted: list[int] = field(default_factory=list)
-    """Where those that the model did not answer the same way again stood among the findings of the search."""
+    """Positions of the refuted findings among those of the search."""
     unsteady: str | None = None
-    """Why the model does not answer steadily, if it does not."""
+    """Why the model's answers are not reproducible; None if they are."""
     noise: float = 0.0
-    """The share of rows, or of findings, by which that was noticed."""
+    """The share of rows, or of findings, with two answers."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it in plain values."""
+        """Return plain values."""
         return {
             "confirm": self.confirm,
             "asked_again": self.asked,
@@ -72,28 +72,29 @@ class Checked:
         }
 
     def accused(self, error: FlakyModel) -> Checked:
-        """Note why the model does not answer steadily."""
+        """Record why the model's answers are not reproducible."""
         return replace(self, unsteady=str(error), noise=error.noise)
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> Checked:
         """Read it from the result of a run."""
-        told = result.get("checked")
-        if told is None:
-            # Written by a version that did not write down which findings it had asked again.
+        stored = result.get("checked")
+        if stored is None:
+            # Earlier versions did not store which findings were queried again.
             return cls(0)
-        return cls(told["confirm"], told["asked_again"], told["refuted"], told["unsteady"], told.get("noise", 0.0))
+        noise = stored.get("noise", 0.0)
+        return cls(stored["confirm"], stored["asked_again"], stored["refuted"], stored["unsteady"], noise)
 
     def fits(self, found: int) -> bool:
-        """Tell whether this can be of a search that found so many."""
+        """Whether this is possible for a search with so many findings."""
         refuted = self.refuted
         within = not refuted or (refuted[0] >= 0 and refuted[-1] < found)
         return 0 <= self.asked <= found and within and all(np.diff(refuted) > 0)
 
     def settle(self, findings: Findings, seed: int) -> None:
-        """Take the refuted findings out, and mark those that were asked again as confirmed.
+        """Remove the refuted findings, and mark those that were queried again as confirmed.
 
-        Of a model that does not answer steadily, none is: the same answer once more may have been chance.
+        If the answers are not reproducible, no finding is confirmed: the same answer may be chance.
         """
         asked = np.zeros(findings.count, dtype=bool)
         if self.unsteady is None:
@@ -103,13 +104,13 @@ class Checked:
             findings.drop(np.array(self.refuted))
 
     def counted(self, points: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-        """Take the refuted findings out of a discovery curve, in which each has its place."""
+        """Remove the refuted findings from a discovery curve."""
         gone = np.searchsorted(self.refuted, [found for *_, found in points]).tolist()
         return [(tests, rows, found - n) for (tests, rows, found), n in zip(points, gone, strict=True)]
 
 
 def to_confirm(found: int, most: int | None, seed: int) -> Positions:
-    """Choose the findings to ask again: all, or so many by the seed.
+    """Choose the findings to query again: all, or ``most`` by the seed.
 
     >>> to_confirm(3, None, 0), len(to_confirm(100, 5, 0))
     (array([0, 1, 2]), 5)
@@ -145,23 +146,23 @@ def confirm(
 
 
 def _on_edge(probe: ModelProbe, findings: Findings, at: Positions) -> Mask:
-    """Tell which findings have decisions that a change of scores by rounding would bring back."""
+    """Return a mask of findings whose decisions could be restored by rounding of scores."""
     edge = np.full(len(at), may_score(probe))
     if not edge.any():
         return edge
-    for side, said in (("individual", "decision"), ("counterpart", "counterpart_decision")):
+    for side, name in (("individual", "decision"), ("counterpart", "counterpart_decision")):
         try:
             scores = probe.scores(findings.rows(side, at))
         except ModelError:
             return np.zeros(len(at), dtype=bool)
-        edge &= reachable(probe, scores, findings.decisions(said, at))
+        edge &= reachable(probe, scores, findings.decisions(name, at))
     return edge
 
 
 def holds(probe: ModelProbe, findings: Findings, chosen: Positions, chunk: int, seed: int = 0) -> Mask:
-    """Tell which of the chosen findings the model still answers as recorded, and still treats differently.
+    """Return a mask of chosen findings with the recorded answers and still a different treatment.
 
-    They are asked in a drawn order and in batches of other sizes, both sides of a pair apart.
+    They are queried in random order and in batches of other sizes, the two sides of a pair apart.
     """
     parts = [_holds(probe, findings, chosen[i : i + SLAB], chunk, seed) for i in range(0, len(chosen), SLAB)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
@@ -174,8 +175,8 @@ def _holds(probe: ModelProbe, findings: Findings, at: Positions, chunk: int, see
     # Among few rows, one alone makes another batch of the others; among many it would only be one more call.
     labels, scores = scattered(probe, rows, order, chunk, (1,) if len(rows) < PROBES else ())
     ok = np.ones(len(at), dtype=bool)
-    for part, said in zip(np.split(labels, 2), ("decision", "counterpart_decision"), strict=True):
-        ok &= same(findings.coding.encode(part), findings.select(said, at), ROUNDING)
+    for part, name in zip(np.split(labels, 2), ("decision", "counterpart_decision"), strict=True):
+        ok &= same(findings.coding.encode(part), findings.select(name, at), ROUNDING)
     if scores is not None and probe.criterion.needs_scores:
         both, scored = (np.stack(np.split(values, 2), axis=1) for values in (labels, scores))
         judged = probe.criterion.judge(Outputs(both, scored, np.zeros(len(at), dtype=np.int64)))
@@ -185,16 +186,16 @@ def _holds(probe: ModelProbe, findings: Findings, at: Positions, chunk: int, see
 
 
 class StoredTests:
-    """Some tests of a log and their verdicts, by which a model that has changed since is recognised.
+    """A sample of stored tests and their verdicts, to detect a model that has changed.
 
-    Findings come first, because they are what a run claims; the others are spread over all stored tests.
+    Findings come first, because they are the claims of a run; the others are spread over all stored tests.
     """
 
     def __init__(self) -> None:
         self._parts: dict[bool, list[tuple[Block, Mask]]] = {True: [], False: []}
 
     def add(self, block: Block, unfair: Mask) -> None:
-        """Note some tests of a stored block."""
+        """Keep some tests of a stored block."""
         for kind, parts in self._parts.items():
             places = np.flatnonzero(unfair == kind)
             some = places[_spread(len(places), OF_BLOCK)]
@@ -205,7 +206,7 @@ class StoredTests:
                 del parts[1::2]
 
     def check(self, judge: Judge, where: Path | None) -> None:
-        """Judge them again; raise where a verdict is another one."""
+        """Judge them again; raise if a verdict has changed."""
         for parts in self._parts.values():
             chosen = [parts[i] for i in _spread(len(parts), AT_MOST // OF_BLOCK)]
             for block, before in chosen:
@@ -218,7 +219,7 @@ class StoredTests:
 
 
 def check_kept(probe: ModelProbe, findings: Findings, chunk: int, where: Path | None) -> int:
-    """Ask some findings of a finished run again; raise where the model says something else now. Return the rows."""
+    """Query some findings of a finished run again; raise if an answer has changed. Return the number of rows."""
     some = _spread(findings.count, AT_MOST)
     held = holds(probe, findings, some, chunk)
     if not held.all():
@@ -227,14 +228,14 @@ def check_kept(probe: ModelProbe, findings: Findings, chunk: int, where: Path | 
 
 
 def otherwise(probe: ModelProbe, findings: Findings, lost: Positions, where: Path | None) -> RunError:
-    """Say why stored findings got other answers: the model has changed. Raise ``FlakyModel`` where it still does."""
+    """Return the error for stored findings with other answers; raise ``FlakyModel`` if the model is noisy."""
     for side in ("individual", "counterpart"):
         refuse_noise(probe, findings.rows(side, lost[:OF_BLOCK]))
     return changed(where)
 
 
 def refuse_noise(probe: ModelProbe, rows: Any) -> None:
-    """Ask rows several times in the same batch; raise ``FlakyModel`` where the model gives some of them two answers."""
+    """Query rows several times in the same batch; raise ``FlakyModel`` if some get two answers."""
     first = Said(*at_once(probe, rows), follows=False)
     unlike = np.zeros(len(rows), dtype=bool)
     for _ in range(OFTEN):
@@ -244,15 +245,16 @@ def refuse_noise(probe: ModelProbe, rows: Any) -> None:
 
 
 def changed(where: Path | None) -> RunError:
-    """Say that a model is not the one whose answers a directory holds."""
+    """Return the error for a model that is not the one of the stored answers."""
     return RunError(
         f"the model has changed since the run in {where} was made: it gives other answers to tests that are stored "
-        "there; use a new directory, or the model as it was"
+        "there",
+        remedy="use a new directory, or the original model",
     )
 
 
 def _spread(n: int, most: int) -> Positions:
-    """Choose up to so many of ``n`` places, evenly.
+    """Choose at most ``most`` of ``n`` positions, evenly spaced.
 
     >>> _spread(10, 4).tolist(), _spread(3, 4).tolist()
     ([0, 2, 5, 7], [0, 1, 2])
@@ -261,7 +263,7 @@ def _spread(n: int, most: int) -> Positions:
 
 
 def _at_the_edge(criterion: Criterion, judgement: Judgement) -> Mask:
-    """Tell which gaps are so near to the criterion's own that rounding decides."""
+    """Return a mask of gaps so close to the criterion's threshold that rounding decides."""
     gammas = [clause.gamma for clause in getattr(criterion, "clauses", ()) if clause.gamma is not None]
     edge = np.zeros(len(judgement.gap), dtype=bool)
     for gamma in gammas:

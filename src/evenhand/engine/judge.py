@@ -1,7 +1,7 @@
-"""The one place where families are judged: individuals with their counterparts in, verdicts out.
+"""Judging families: an individual with its counterparts gets a verdict.
 
-``ask`` is pure: it calls the model once and applies the criterion. ``Judge`` adds policies: who is left out, how many
-rows may be asked, and repeats for a model that does not answer the same row the same way each time.
+``ask`` is pure: it calls the model once and applies the criterion. ``Judge`` adds policies: excluded individuals, a row
+limit, and repeats for a non-deterministic model.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from evenhand.spaces.findings import Decisions
 from evenhand.spaces.tabular import Space
 
 CHUNK = 32_768
-"""The most rows of one block, unless something else is said."""
+"""Default maximum of the rows of one block."""
 Mask = npt.NDArray[np.bool_]
 Exclude = Callable[[Any], Mask]
-"""Tells which individuals must not be asked."""
+"""Returns a mask of individuals that must not be queried."""
 
 
 class RowLimitReached(Exception):
-    """The next question does not fit into the rows that may be asked."""
+    """The next query needs more rows than are left."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Families, what the model said of them, and the verdicts."""
+    """Families, the model's outputs, and the verdicts."""
 
     families: Families
     outputs: Outputs
     verdicts: Judgement
     unsure: Mask | None = None
-    """With repeats: in which families some answer differs between the two halves of the repeats."""
+    """With repeats: families with an answer that differs between the two halves of the repeats."""
 
     def __len__(self) -> int:
         return len(self.families)
@@ -94,20 +94,20 @@ def blocks(ground: BoundSpace, people: Any, rows: int = CHUNK) -> Iterator[Any]:
 
 
 class Judge:
-    """Judges individuals, and counts rows and individuals that cannot be compared.
+    """Judges individuals, and counts rows and untestable individuals.
 
     Parameters
     ----------
     probe, seed
-        What asks the model; the seed by which counterparts are sampled where there are too many.
+        The probe of the model; the seed for sampling counterparts if there are too many.
     chunk
-        The most rows of one block.
+        Maximum rows of one block.
     half
-        How often each half of the repeats asks every row; 0 asks once.
+        Repeats of every row in each half of the repeats; 0 queries once.
     limit
-        The most rows to ask; a question beyond it raises ``RowLimitReached`` and is not asked.
+        Maximum rows; a query beyond it raises ``RowLimitReached`` before the model is called.
     exclude
-        Individuals that must not be asked.
+        Individuals that must not be queried.
 
     Examples
     --------
@@ -137,12 +137,12 @@ class Judge:
 
     @property
     def width(self) -> int:
-        """How many rows a family asks at most."""
+        """Maximum rows of a family."""
         return self.probe.ground.width
 
     @property
     def cost(self) -> int:
-        """How many rows one test asks at most."""
+        """Maximum rows of a test."""
         return self.width * self.probe.cost
 
     @property
@@ -151,7 +151,7 @@ class Judge:
         return self.probe.space
 
     def families(self, people: Any) -> Families:
-        """Build the families of those who have counterparts and are not excluded; the others are counted."""
+        """Build the families of individuals with counterparts that are not excluded; count the others."""
         if self.exclude is not None:
             out = self.exclude(people)
             self.left_out += int(out.sum())
@@ -173,7 +173,7 @@ class Judge:
         return self._repeated(families) if self.half else ask(self.probe, families)
 
     def judged(self, people: Any) -> tuple[Mask, Mask]:
-        """Tell which individuals can be compared, and which are treated differently; repeats are asked once."""
+        """Return masks of testable individuals and of those treated differently; repeats are queried once."""
         testable, unfair = np.zeros((2, len(people)), dtype=bool)
         if not len(people):
             return testable, unfair
@@ -189,24 +189,24 @@ class Judge:
         return testable[back.reshape(-1)], unfair[back.reshape(-1)]
 
     def unfair(self, people: Any) -> Mask:
-        """Tell which individuals are treated differently; those that cannot be compared are not."""
+        """Return a mask of individuals that are treated differently; untestable ones are not."""
         return self.judged(people)[1]
 
     def _repeated(self, families: Families) -> Judged:
-        # In another order each time: what a position in the batch changes is then voted out like other noise.
+        # In another order each time, so that an effect of the position in the batch is outvoted like other noise.
         turns = range(2 * self.half)
-        said = [_ask_mixed(self.probe, families, self.seed + turn, self.chunk) for turn in turns]
-        codes = np.stack([self._decisions.encode(_labels(one).ravel()) for one in said])
+        answers = [_ask_mixed(self.probe, families, self.seed + turn, self.chunk) for turn in turns]
+        codes = np.stack([self._decisions.encode(_labels(one).ravel()) for one in answers])
         halves = [self._usual(part) for part in (codes[: self.half], codes[self.half :])]
-        usual, shape = self._decisions.decode(self._usual(codes)), _labels(said[0]).shape
-        scored = [one.scores for one in said if one.scores is not None]
+        usual, shape = self._decisions.decode(self._usual(codes)), _labels(answers[0]).shape
+        scored = [one.scores for one in answers if one.scores is not None]
         scores = np.mean(scored, axis=0) if scored else None
         unsure = (halves[0] != halves[1]).reshape(shape).any(axis=1)
-        outputs = Outputs(usual.reshape(shape), scores, said[0].own)
+        outputs = Outputs(usual.reshape(shape), scores, answers[0].own)
         return Judged(families, outputs, self.probe.criterion.judge(outputs), np.asarray(unsure, dtype=bool))
 
     def _usual(self, codes: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
-        """Return the most frequent answer to each row; of equally frequent ones the one that came first."""
+        """Return the most frequent answer to each row, and the first one of equally frequent ones."""
         votes = np.stack([(codes == code).sum(axis=0) for code in range(len(self._decisions.values))])
         return np.asarray(votes.argmax(axis=0), dtype=np.int64)
 

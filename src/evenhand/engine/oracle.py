@@ -1,9 +1,8 @@
 """The oracle judges blocks of individuals.
 
-A query is answered block by block. ``_plan`` tells repeats from fresh tests and cuts what fits the budget,
-``judge.ask`` asks the model and applies the criterion, and ``record`` and ``book`` write the answer down in the order
-of the search. Asking is pure, so a block may be asked anywhere. The ledger keeps the books; ``questions`` asks what is
-not a test.
+A query is answered block by block. ``_plan`` drops repeats and cuts what fits the budget, ``judge.ask`` queries the
+model and applies the criterion, and ``record`` and ``commit`` store the answer in the order of the search. Asking is
+pure, so a block may be asked anywhere. ``Questions`` answers queries that are not tests.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from evenhand._keyset import Memo
 from evenhand._rng import Bits
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Outputs
-from evenhand.engine.accounting import Arrays, Clock, Ledger, Status, Stop
+from evenhand.engine.accounting import Accounting, Arrays, Clock, Status, Stop
 from evenhand.engine.confirm import StoredTests
 from evenhand.engine.gradients import Recall, Slopes, most_different_of
 from evenhand.engine.judge import Judge, Judged, ask
@@ -39,10 +38,10 @@ from evenhand.spaces.text.individuals import TextPairs
 
 
 class Questions:
-    """Asks them, block by block, and books them."""
+    """Answers queries that are not tests, block by block."""
 
-    def __init__(self, probe: ModelProbe, ledger: Ledger) -> None:
-        self.probe, self.ledger = probe, ledger
+    def __init__(self, probe: ModelProbe, accounting: Accounting) -> None:
+        self.probe, self.accounting = probe, accounting
         self.labels = Decisions()
 
     def answer(self, query: Query) -> Any:
@@ -64,7 +63,7 @@ class Questions:
         one = self._label if query.kind == "label" else self._score
         parts, at = [], 0
         while at < len(individuals):
-            block = individuals[at : at + self.ledger.room]
+            block = individuals[at : at + self.accounting.room]
             parts.append(one(block))
             at += len(block)
         return np.concatenate(parts) if parts else np.zeros(0)
@@ -74,13 +73,13 @@ class Questions:
             return {"answer": self.labels.pack(self.probe.labels(block.rows, (*DECIDE, ", or use ", KOSEI)))}
 
         # The list grows while the model is asked; a stored answer has its own.
-        frame = self.ledger.stored("label", "label", block, len(block), ask, decisions=self.labels.values)
+        frame = self.accounting.stored("label", "label", block, len(block), ask, decisions=self.labels.values)
         if frame.header["decisions"] != self.labels.values:
             self.labels = Decisions(frame.header["decisions"])
         return self.labels.unpack(frame.arrays["answer"], len(block))
 
     def _score(self, block: Block) -> npt.NDArray[Any]:
-        frame = self.ledger.stored(
+        frame = self.accounting.stored(
             "score", "score", block, len(block), lambda: {"answer": self.probe.scores(block.rows)}
         )
         return frame.arrays["answer"]
@@ -94,13 +93,13 @@ class Questions:
 
     def _work(self, query: Query) -> Any:
         assert query.call is not None
-        self.ledger.check_budget()
-        frame = self.ledger.stored_frame("work", "", 0)
+        self.accounting.check_budget()
+        frame = self.accounting.stored_frame("work", "", 0)
         if frame is None:
             frame = Frame("work", {"digest": ""}, {"answer": np.asarray(query.call())})
-            self.ledger.store(frame)
+            self.accounting.store(frame)
         else:
-            self.ledger.clock.replayed()
+            self.accounting.clock.replayed()
         return frame.arrays["answer"]
 
     def _gradient(self, query: Query) -> npt.NDArray[np.float64]:
@@ -108,18 +107,18 @@ class Questions:
         individuals, classes, slopes = cast(Individuals, query.individuals), query.classes, self.probe.slopes
         if slopes is None:
             raise StrategyError(
-                f"gradients are asked of attributes, and the space is one of {self.ledger.ground.space.noun}s"
+                f"gradients are queries about attributes, and the space is one of {self.accounting.ground.space.noun}s"
             )
         assert classes is not None
         jumps, parts, at = query.jumps, [], 0
         while at < len(individuals):
-            part = slice(at, at + max(1, self.ledger.room // slopes.cost))
+            part = slice(at, at + max(1, self.accounting.room // slopes.cost))
             there = None if jumps is None else jumps[part]
             block = individuals[part]
             at += len(block)
             # Frame by frame, so that a budget is looked at and a kill loses no more than one block.
             ask = partial(self._ask_slopes, slopes, block, classes[part], there)
-            frame = self.ledger.stored("gradient", "gradient", block, len(block) * slopes.cost, ask)
+            frame = self.accounting.stored("gradient", "gradient", block, len(block) * slopes.cost, ask)
             parts.append(frame.arrays["answer"])
         return np.concatenate(parts) if parts else np.zeros((0, len(slopes.space.names)))
 
@@ -132,13 +131,15 @@ class Questions:
         check_contrasts(self.probe)
         pairs, slopes = query.pairs, self.probe.word_slopes
         if slopes is None or pairs is None:
-            raise StrategyError(f"swaps are asked of texts, and the space is one of {self.ledger.ground.space.noun}s")
+            raise StrategyError(
+                f"swaps are queries about texts, and the space is one of {self.accounting.ground.space.noun}s"
+            )
         parts = []
-        for part, rows in slopes.parts(pairs, query.limit, lambda: self.ledger.room):
+        for part, rows in slopes.parts(pairs, query.limit, lambda: self.accounting.room):
             draws = None if query.draws is None else query.draws[part]
             # What is stored is the choice: gradients of words are large.
             ask = partial(self._ask_swaps, slopes, pairs[part], query.rule, draws, query.limit)
-            frame = self.ledger.stored("swap", slopes.question, pairs.individuals[part], rows, ask)
+            frame = self.accounting.stored("swap", slopes.question, pairs.individuals[part], rows, ask)
             parts.append(frame.arrays["answer"])
         return np.concatenate(parts) if parts else np.zeros((0, 2), dtype=np.int32)
 
@@ -149,20 +150,21 @@ class Questions:
 
 
 def check_contrasts(probe: ModelProbe) -> None:
-    """Raise where a search has not said that it asks for contrasts or gradients."""
+    """Raise if a search has not declared that it asks for contrasts or gradients."""
     if not probe.contrasts:
         raise StrategyError(
-            "a search that asks for contrasts or gradients has the class attribute uses_gradient = True"
+            "the search asks for contrasts or gradients without declaring it",
+            remedy="give its class the attribute uses_gradient = True",
         )
 
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
-"""A run stalls after so many blocks in a row, holding so many individuals, without a fresh test."""
+"""A run stalls after this many blocks in a row, with this many individuals, without a fresh test."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The next block of fresh tests: where they stand in the query, and where to go on behind them."""
+    """The next block of fresh tests: their positions in the query, and where the next block begins."""
 
     positions: npt.NDArray[np.int64]
     behind: int
@@ -172,15 +174,15 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Booked:
-    """A block of fresh tests, their verdicts, and what was stored with them."""
+class Committed:
+    """A block of fresh tests, their verdicts, and the stored answer."""
 
     positions: npt.NDArray[np.int64]
     unfair: npt.NDArray[np.bool_]
     answer: Arrays
 
 
-class Oracle(Ledger):
+class Oracle(Accounting):
     """Answers the queries of one search."""
 
     def __init__(
@@ -206,10 +208,10 @@ class Oracle(Ledger):
         self.cut = False
         """Whether the budget cut a stored block off, so that the log holds more than this run."""
         self.trail = trail_of(self.ground)
-        """Whom the tests were about, where the memo's keys do not tell."""
+        """The individuals of the tests, if the memo's keys are not enough."""
         self.repeats = self.untestable = 0
         self.rows_apart = 0
-        """Rows asked for what is no test: to know the model, and to confirm findings."""
+        """Rows that are not tests: to identify the model, and to confirm findings."""
         self._idle = (0, 0)
 
     @property
@@ -219,11 +221,11 @@ class Oracle(Ledger):
 
     @property
     def judged(self) -> Trail:
-        """Whom the tests were about."""
+        """The individuals of all tests."""
         return Trail(self.ground, self.memo.segments) if self.trail is None else self.trail
 
     def answer(self, query: Query) -> Any:
-        """Answer one query, or raise ``Stop`` where a budget ends."""
+        """Answer one query, or raise ``Stop`` when a budget ends."""
         if query.kind == "test":
             return self._judge(query)
         if query.kind == "contrast":
@@ -235,19 +237,19 @@ class Oracle(Ledger):
         judged = self._blocks(query.individuals, query.limit)
         return self._verdicts(query.individuals, judged)
 
-    def _verdicts(self, individuals: Block, judged: list[Booked]) -> Verdicts:
+    def _verdicts(self, individuals: Block, judged: list[Committed]) -> Verdicts:
         positions = np.concatenate([block.positions for block in judged]) if judged else np.zeros(0, dtype=np.int64)
         unfair = np.concatenate([block.unfair for block in judged]) if judged else np.zeros(0, dtype=bool)
         return Verdicts(individuals, positions, unfair, self.memo)
 
-    def _blocks(self, individuals: Block, limit: int | None) -> list[Booked]:
+    def _blocks(self, individuals: Block, limit: int | None) -> list[Committed]:
         """Judge the fresh ones among individuals, block by block."""
         self.check_budget()
         fresh = self.memo.fresh(individuals.keys)
         if self._exclude is not None:
             fresh = fresh[~self._exclude(individuals[fresh])]
         self.repeats += len(individuals) - len(fresh)
-        judged: list[Booked] = []
+        judged: list[Committed] = []
         at = tests = 0
         while at < len(fresh) and tests != limit:
             request = self._plan(individuals, fresh, at, None if limit is None else limit - tests)
@@ -257,7 +259,7 @@ class Oracle(Ledger):
         return judged
 
     def _contrast(self, query: Query) -> Contrasts:
-        """Judge individuals; of those judged before ask the family again, unless they were met lately."""
+        """Judge individuals; families of repeats are queried again, unless they are in ``recall``."""
         individuals = query.individuals
         assert individuals is not None
         check_contrasts(self.probe)
@@ -266,17 +268,17 @@ class Oracle(Ledger):
         others = (individuals.ids if self.ground.has_ids else individuals.stored).copy()
         classes = np.zeros(len(individuals), dtype=np.int64)
         for block in judged:
-            self._met(individuals, block.positions, block.answer, others, classes)
+            self._remember(individuals, block.positions, block.answer, others, classes)
         again = np.flatnonzero(~verdicts.fresh)
         if len(again) and self.ground.has_ids:
-            known, most_different, said = self.recall.find(individuals.ids[again])
-            others[again[known]], classes[again[known]] = most_different[known], said[known]
+            known, most_different, of_class = self.recall.find(individuals.ids[again])
+            others[again[known]], classes[again[known]] = most_different[known], of_class[known]
             again = again[~known]
         for at in self._cut(individuals, again):
-            self._met(individuals, at, self._contrast_again(individuals[at]), others, classes)
+            self._remember(individuals, at, self._contrast_again(individuals[at]), others, classes)
         return Contrasts(verdicts, self.ground.most_different(individuals, others), classes)
 
-    def _met(
+    def _remember(
         self,
         individuals: Block,
         at: npt.NDArray[np.int64],
@@ -284,7 +286,7 @@ class Oracle(Ledger):
         others: npt.NDArray[Any],
         classes: npt.NDArray[np.int64],
     ) -> None:
-        """Put counterparts and classes where they belong, and remember them."""
+        """Write counterparts and classes at their positions, and remember them."""
         if not len(at):
             return
         others[at], classes[at] = answer["rival"], answer["class"]
@@ -312,7 +314,7 @@ class Oracle(Ledger):
         return {"rival": families.most_different(places), "class": classes.astype(np.int16)}
 
     def _watch_stall(self, wasted: int) -> None:
-        """Stop a search that has asked about nothing but repeats and untestable individuals for long."""
+        """Stop a search that has asked only about repeats and untestable individuals for long."""
         blocks, total = self._idle
         self._idle = (blocks + 1, total + wasted) if wasted else (0, 0)
         if self._idle[0] >= STALL_BLOCKS and self._idle[1] >= STALL_REPEATS:
@@ -337,21 +339,21 @@ class Oracle(Ledger):
         self.untestable += behind - at - len(positions)
         return Request(positions, behind, block, families)
 
-    def _answered(self, request: Request) -> Booked:
-        """Take the answer to a block from the log, or ask the model; then book it."""
+    def _answered(self, request: Request) -> Committed:
+        """Take the answer to a block from the log, or query the model; then commit it."""
         if not len(request.positions):
-            return Booked(request.positions, np.zeros(0, dtype=bool), {})
+            return Committed(request.positions, np.zeros(0, dtype=bool), {})
         digest = self.digest(request.block)
         frame = self.stored_frame("test", digest, len(request.block))
         if frame is None:
             assert request.families is not None
-            return self.book(request, self.record(ask(self.probe, request.families), digest), stored=False)
+            return self.commit(request, self.record(ask(self.probe, request.families), digest), stored=False)
         self.clock.replayed()
         self.replayed_rows += int(frame.header["rows"])
         if self.steadiness.lacks_rows:
             self.steadiness.keep(request.families or self.ground.families(request.block, self.seed))
         self.findings.coding = type(self.findings.coding)(frame.header["decisions"])
-        return self.book(request, frame, stored=True)
+        return self.commit(request, frame, stored=True)
 
     def _affordable(self, families: Families | None, most: int, left: int | None) -> int:
         """How many of the next tests may be judged; a stored block is taken as it was."""
@@ -369,7 +371,7 @@ class Oracle(Ledger):
         return take
 
     def record(self, judged: Judged, digest: str) -> Frame:
-        """Check that the model answers steadily, and write down what it said of a block."""
+        """Check that the model's answers are reproducible, and log its answer to a block."""
         families, outputs = judged.families, judged.outputs
         with self.clock.paused():
             self._refuse_noise(*self.steadiness.check(families, outputs))
@@ -390,15 +392,15 @@ class Oracle(Ledger):
         return frame
 
     def check_rows(self) -> None:
-        """In the end, check the rows of small blocks together."""
+        """Check the rows of small blocks together, at the end of the search."""
         self._refuse_noise(*self.steadiness.finish())
 
     def _refuse_noise(self, unlike: int, rows: int) -> None:
         if unlike:
             raise noisy(unlike, rows)
 
-    def book(self, request: Request, frame: Frame, stored: bool) -> Booked:
-        """Book a judged block, in the order of the search: memo, findings, counts, budgets."""
+    def commit(self, request: Request, frame: Frame, stored: bool) -> Committed:
+        """Commit a judged block in the order of the search: memo, findings, counts, budgets."""
         block, tests = request.block, int(frame.header["tests"])
         unfair = np.unpackbits(frame.arrays["unfair"], count=tests).astype(bool)
         if stored:
@@ -412,7 +414,7 @@ class Oracle(Ledger):
             reason = StopReason.FINDINGS
         unfair = unfair[:cut]
         with held:
-            # Findings without their tests, or the other way round, would be another run than the log has.
+            # Findings and tests must never differ from the log.
             self.memo.add(block.keys[:cut], unfair)
             if self.trail is not None:
                 self.trail.add(block[:cut])
@@ -424,10 +426,10 @@ class Oracle(Ledger):
         self.check_budget()
         if self.cut:
             raise Stop(reason)
-        return Booked(request.positions, unfair, frame.arrays)
+        return Committed(request.positions, unfair, frame.arrays)
 
-    def recognise(self) -> None:
-        """Raise where the model answers otherwise than the log says."""
+    def check_same_model(self) -> None:
+        """Raise if the model gives other answers than the log."""
         path, judge = self.log.path, Judge(self.probe, self.seed)
         try:
             self.stored_tests.check(judge, None if path is None else path.parent)

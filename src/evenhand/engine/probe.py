@@ -1,4 +1,4 @@
-"""Asks the model about individuals, rows of codes or texts."""
+"""Queries a model about individuals, which are rows of codes or texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand import _malloc as heap
+from evenhand import _malloc
 from evenhand.criteria import Criterion, Outputs, UnknownCriterion
 from evenhand.engine.gradients import Slopes, Source
 from evenhand.engine.text_gradients import WordSlopes
@@ -21,7 +21,7 @@ from evenhand.spaces.tabular import Space
 
 
 class ModelProbe:
-    """Turns individuals into what the model takes, and its answers into what a criterion looks at."""
+    """Converts individuals to inputs of the model, and its answers to inputs of a criterion."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class ModelProbe:
     ) -> None:
         if isinstance(criterion, UnknownCriterion):
             raise criterion.error
-        heap.keep()
+        _malloc.keep()
         model = for_space(model, texts=ground.space.input == "text")
         if isinstance(model, SensitiveModel):
             model = model if model.sensitive is not None else model.with_sensitive(table(ground).protected)
@@ -41,13 +41,13 @@ class ModelProbe:
         self.model, self.ground, self.criterion, self.timeout = model, ground, criterion, timeout
         self.client = ModelClient(model, timeout=timeout)
         self.contrasts = gradient is not None
-        """Whether a search asks for contrasts, and so for scores."""
+        """Whether the search uses contrasts, and so scores."""
         self.slopes = Slopes(self, gradient) if gradient is not None and ground.supports("attributes") else None
-        """Where a search of attributes asks for gradients: how they come about."""
+        """Gradients for a search of attributes; None if it does not use them."""
         self.word_slopes: WordSlopes | None = None
-        """Where a search of texts asks which words to replace: how that is told."""
+        """Effects of words for a search of texts; None if it does not use them."""
         self.scored = criterion.needs_scores or self.contrasts
-        """Whether scores are asked, not decisions alone."""
+        """Whether scores are needed besides decisions."""
         if criterion.needs_scores and not model.has_scores:
             raise ModelError(f"{criterion} needs scores, but {model.name} gives labels only", remedy=("use ", FLIP))
         if self.contrasts and not model.has_scores:
@@ -60,25 +60,26 @@ class ModelProbe:
             lacking = [name for name in model.columns if name not in self.space.names]
             if lacking:
                 raise DataError(
-                    f"{model.name} wants the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}, which "
-                    f"the space lacks; add to the space, or fit the model without"
+                    f"{model.name} needs the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}, which "
+                    "the space does not have",
+                    remedy="add to the space, or fit the model without",
                 )
 
     @property
     def space(self) -> Space:
-        """The space, where it is one of attributes."""
+        """The space of attributes."""
         return table(self.ground)
 
     @property
     def gradient(self) -> str | None:
-        """How the gradients of a search come about that asks for them."""
+        """The source of the gradients; None for a search without."""
         if self.slopes is not None:
             return self.slopes.source
         return None if self.word_slopes is None else self.word_slopes.source
 
     @property
     def cost(self) -> int:
-        """How often the model sees each row of a test: twice where its decisions do not follow from its scores."""
+        """Model rows per row of a test: 2 if decisions do not follow from scores."""
         follows = self.model.decides or self.model.regression
         return 2 if self.scored and not follows else 1
 
@@ -87,15 +88,15 @@ class ModelProbe:
         return self.ground.space.inputs(rows, self.model.input, self.model.columns)
 
     def labels(self, rows: Any, instead: Words | None = None) -> npt.NDArray[Any]:
-        """Ask for decisions; ``instead`` is what to do about a model that gives scores."""
+        """Query decisions; ``instead`` is the remedy for a model that returns scores."""
         return self.client.labels(self.inputs(rows), len(rows), instead)
 
     def scores(self, rows: Any) -> npt.NDArray[np.float64]:
-        """Ask for scores, one row of them per row."""
+        """Query scores, one row of them per row."""
         return self.client.scores(self.inputs(rows), len(rows))
 
     def both(self, rows: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
-        """Ask for decisions, and for scores where they are looked at; one model call where that suffices."""
+        """Query decisions, and scores if needed; in one model call if possible."""
         return self._both(self.inputs(rows))
 
     def _both(self, inputs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
@@ -105,6 +106,6 @@ class ModelProbe:
         return self.client.decided(labels) if self.criterion.needs_decisions else labels, scores
 
     def outputs(self, families: Families) -> Outputs:
-        """Ask about whole families."""
+        """Query whole families."""
         labels, scores = self._both(self.ground.family_inputs(families, self.model.input, self.model.columns))
         return Outputs(families.to_grid(labels), None if scores is None else families.to_grid(scores), families.own)

@@ -1,4 +1,4 @@
-"""The directory of a run: who it is, its answers, and how it ended."""
+"""The directory of a run: its identity, the log of answers, and its result."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ class RunIdentity:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> RunIdentity:
-        """Read an identity that ``to_dict`` wrote, in any readable format; raise a ``RunError`` where it is none."""
+        """Read an identity that ``to_dict`` wrote, in any readable format."""
         try:
             check_fields(stored, IDENTITY_FIELDS, "")
             values: dict[str, Any] = {field.name: stored.get(field.name) for field in fields(cls)}
             criterion = stored["criterion"]
             read = _format_1(criterion) if isinstance(criterion, str) else from_dict(criterion)
         except (ValueError, TypeError, KeyError, AttributeError, StrategyError) as error:
-            raise RunError(f"it does not say which run it is ({error}); restore it from a copy") from None
+            raise RunError(f"it is not the identity of a run ({error})", remedy="restore it from a copy") from None
         return cls(**(values | {"criterion": read, "space": _current(stored["space"])}))
 
 
@@ -137,15 +137,16 @@ def _argument(node: ast.expr) -> Any:
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks; two processes on one directory are then the user's own care.
+except ImportError:  # Windows has no such locks: users must not run two processes in one directory.
     fcntl = None  # type: ignore[assignment]
 
 IDENTITY, RESULT, ANSWERS, TIMES, LOCK = "identity.json", "run.json", "answers.log", "answers.times", "lock"
 COVERAGE, SOURCE = "coverage.json", "source.json"
 WRITTEN_ALONE = (IDENTITY, RESULT)
-"""What only the process that holds the lock writes, so that unfinished ones that another process finds are dead."""
+"""Files that only the process with the lock writes, so that unfinished ones found by another process are stale."""
+RESTORE = "restore it from a copy, or start a new run"
 OLD_TEMPORARY = ("identity.tmp", "run.tmp")
-"""What earlier versions left behind when they were killed."""
+"""Temporary files of earlier versions, left when they were killed."""
 RESULT_FIELDS = {
     "budget": {"tests": Maybe(COUNT), "rows": Maybe(COUNT), "findings": Maybe(COUNT), "seconds": Maybe(AMOUNT)},
     "stop": one_of([reason.value for reason in StopReason]),
@@ -170,21 +171,18 @@ RESULT_FIELDS = {
 }
 """What ``run.json`` must have."""
 MODEL_FILE = "model_sha256"
-"""What the identity has of a model that was read from a file; the same model may also come as an object."""
 
 
 class Directory:
-    """Opens a run's directory for writing, alone.
+    """Opens a run's directory for writing, by one process at a time.
 
-    ``identity.json`` says which run lives there, ``answers.log`` holds every answer of the model, ``run.json`` how far
-    it came. A directory that holds anything else is refused.
+    ``identity.json`` identifies the run, ``answers.log`` has every answer of the model, ``run.json`` the result. A
+    directory with other files is refused.
     """
 
     def __init__(self, path: str | Path, identity: RunIdentity) -> None:
-        if not isinstance(path, str | os.PathLike):
-            raise RunError(f"directory must be a path, got {path!r}")
+        self.path = as_path(path, "directory")
         wanted = _plain(identity.to_dict())
-        self.path = Path(path)
         _refuse_dangling(self.path)
         try:
             self.path.mkdir(0o700, parents=True, exist_ok=True)
@@ -192,7 +190,8 @@ class Directory:
             self._lock = open_plain(self.path / LOCK)
         except (OSError, ValueError) as error:
             raise RunError(
-                f"cannot use {self.path} as a run's directory: {reason(error)}; {advice(error)}, or choose another"
+                f"cannot use {self.path} as a run's directory: {reason(error)}",
+                remedy=f"{advice(error)}, or choose another directory",
             ) from error
         try:
             self._take_lock()
@@ -217,7 +216,7 @@ class Directory:
         write_json(self.path / RESULT, result)
 
     def check(self) -> None:
-        """Raise where the directory no longer says which run it holds."""
+        """Raise if the identity of the run was deleted or changed."""
         refuse_links(self.path)
         file = self.path / IDENTITY
         try:
@@ -226,8 +225,8 @@ class Directory:
             same = False
         if not same:
             raise RunError(
-                f"{file} was deleted or changed during the run, so the directory cannot be read; run again in another "
-                "directory"
+                f"{file} was deleted or changed during the run, so the directory cannot be read",
+                remedy="run again in another directory",
             )
 
     def close(self) -> None:
@@ -240,7 +239,9 @@ class Directory:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise RunError(f"{self.path} is in use by another process; wait for it or choose another") from None
+            raise RunError(
+                f"{self.path} is in use by another process", remedy="wait for it, or choose another directory"
+            ) from None
 
     def _claim(self, wanted: dict[str, Any]) -> None:
         file = self.path / IDENTITY
@@ -249,7 +250,8 @@ class Directory:
             foreign = sorted(p.name for p in self.path.iterdir() if p.name != LOCK and leftover(p.name) is None)
             if foreign:
                 raise RunError(
-                    f"{self.path} holds files that are no run ({', '.join(foreign[:3])}); choose an empty directory"
+                    f"{self.path} has files that do not belong to a run ({', '.join(foreign[:3])})",
+                    remedy="choose an empty directory",
                 )
             write_json(file, {"format": FORMAT, **wanted})
             return
@@ -257,18 +259,18 @@ class Directory:
         now, then = wanted.get(MODEL_FILE), stored.get(MODEL_FILE)
         if now is not None and then is not None and now != then:
             raise RunError(
-                f"the model file has changed since the run in {self.path} was made; choose another directory, or use "
-                "the file as it was"
+                f"the model file has changed since the run in {self.path} was made",
+                remedy="choose another directory, or use the original file",
             )
         differing = [k for k in {**wanted, **stored} if k != MODEL_FILE and wanted.get(k) != stored.get(k)]
         if differing:
             raise RunError(
-                f"{self.path} holds another run: {', '.join(_difference(k, stored, wanted) for k in differing[:3])}; "
-                "choose another directory, or repeat the run with what it was made with"
+                f"{self.path} holds another run: {', '.join(_difference(k, stored, wanted) for k in differing[:3])}",
+                remedy="choose another directory, or use the arguments of the stored run",
             )
 
     def _tidy(self) -> None:
-        """Remove what a process that was killed has left unfinished."""
+        """Remove the unfinished files of a killed process."""
         for file in self.path.iterdir():
             if leftover(file.name) in WRITTEN_ALONE or file.name in OLD_TEMPORARY:
                 with suppress(OSError):
@@ -276,26 +278,27 @@ class Directory:
 
 
 def refuse_links(path: Path) -> None:
-    """Raise where a file of a run is a symbolic link: what is written there would change, or show, a file elsewhere.
+    """Raise if a file of a run is a symbolic link, which could expose or overwrite a file elsewhere.
 
     >>> refuse_links(Path("run"))
     """
     for name in (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE, LOCK):
         if (path / name).is_symlink():
             raise RunError(
-                f"{path / name} is a symbolic link, and links in a run's directory are not followed; put the file "
-                "itself there, or choose another directory"
+                f"{path / name} is a symbolic link, and links in a run's directory are not followed",
+                remedy="put the file itself there, or choose another directory",
             )
 
 
 def _refuse_dangling(path: Path) -> None:
-    """Raise where a path leads by way of a link to nothing, in whose place no directory can be made."""
+    """Raise if a path goes through a link to nothing: no directory can be created there."""
     with suppress(OSError, ValueError):
         for link in (path, *path.parents):
             if link.is_symlink() and not link.exists():
                 raise RunError(
-                    f"cannot use {path} as a run's directory: {link} is a symbolic link to {link.readlink()}, which is "
-                    "not there; make that directory, or choose another path"
+                    f"cannot use {path} as a run's directory: {link} is a symbolic link to {link.readlink()}, which "
+                    "does not exist",
+                    remedy="create that directory, or choose another path",
                 )
 
 
@@ -315,32 +318,32 @@ def _plain(value: Any) -> Any:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:
         raise RunError(
-            f"this run cannot be kept in a directory ({error}); use texts, numbers and truth values as values of "
-            "attributes and settings, or run without a directory"
+            f"this run cannot be stored ({error})",
+            remedy="use texts, numbers and booleans as values of attributes and settings, or run without a directory",
         ) from None
 
 
-def as_path(value: Any, what: str) -> Path:
-    """Make a name a path; raise where it is none.
+def as_path(value: Any, parameter: str) -> Path:
+    """Return the path that an argument names.
 
     >>> as_path("run", "directory").name
     'run'
     """
     if not isinstance(value, str | os.PathLike):
-        raise RunError(f"{what} must be a path, got {type(value).__name__}; give a text or a pathlib.Path")
+        raise RunError("must be a path", parameter=parameter, value=value, remedy="give a str or a pathlib.Path")
     return Path(value)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object, or raise in words."""
+    """Read a JSON object."""
     if not path.exists():
-        raise RunError(f"{path.parent} is no run's directory: it has no {path.name}")
+        raise RunError(f"{path.parent} is not a run's directory: it has no {path.name}")
     try:
         value = parse_json(read_bytes(path, "json_bytes", RunError), path)
     except ValueError as error:
-        raise RunError(f"{path} cannot be read ({error}); restore it from a copy or start a new run") from None
+        raise RunError(f"{path} cannot be read ({error})", remedy=RESTORE) from None
     if not isinstance(value, dict):
-        raise RunError(f"{path} is no JSON object; restore it from a copy or start a new run")
+        raise RunError(f"{path} must contain a JSON object", remedy=RESTORE)
     return value
 
 
@@ -350,13 +353,13 @@ def read_identity(directory: Path) -> RunIdentity:
     stored = read_json(path)
     if stored.get("format") not in READABLE:
         raise RunError(
-            f"{directory} was written by another version of evenhand; read it with that one, or choose another "
-            "directory"
+            f"{directory} was written by another version of evenhand",
+            remedy="read it with that version, or choose another directory",
         )
     try:
         return RunIdentity.from_dict(stored)
     except RunError as error:
-        raise RunError(f"{path} cannot be read: {error}, or start a new run") from None
+        raise RunError(f"{path} cannot be read: {error.reason}", remedy=RESTORE) from None
 
 
 def read_result(directory: Path) -> dict[str, Any] | None:
@@ -369,7 +372,8 @@ def read_result(directory: Path) -> dict[str, Any] | None:
         check_fields(result, RESULT_FIELDS, "")
     except ValueError as error:
         raise RunError(
-            f"{path} is damaged: {error}; restore it from a copy, or delete it to have the run read from its answers"
+            f"{path} is damaged: {error}",
+            remedy="restore it from a copy, or delete it, and the run is read from its log",
         ) from None
     return result
 
@@ -381,8 +385,12 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
             file.write(json.dumps(value, indent=1).encode())
     except OSError as error:
         if not path.parent.is_dir():
-            raise RunError(f"cannot write {path}: its directory was deleted or moved; choose another") from error
-        raise RunError(f"cannot write {path}: {reason(error)}; {advice(error)}, or choose another directory") from error
+            raise RunError(
+                f"cannot write {path}: its directory was deleted or moved", remedy="choose another directory"
+            ) from error
+        raise RunError(
+            f"cannot write {path}: {reason(error)}", remedy=f"{advice(error)}, or choose another directory"
+        ) from error
 
 
 MAGIC = b"EVH1"
@@ -453,7 +461,9 @@ def _parts(path: Path) -> Iterator[tuple[bytes, bytes, int, int]]:
                 written = head.rstrip(b"\0")
                 if MAGIC.startswith(written) and _zeros(file, start + len(written), size):
                     return
-                raise RunError(f"{path} is damaged at byte {start}: no frame begins there; restore it from a copy")
+                raise RunError(
+                    f"{path} is damaged at byte {start}: no frame begins there", remedy="restore it from a copy"
+                )
             if len(head) < _HEAD.size:
                 return
             _, header_length, body_length, checksum = _HEAD.unpack(head)
@@ -469,11 +479,11 @@ def _parts(path: Path) -> Iterator[tuple[bytes, bytes, int, int]]:
                 return
             if _zeros(file, min(end, size) - 1, size):
                 return
-            raise RunError(f"{path} is damaged between bytes {start} and {end}; restore it from a copy")
+            raise RunError(f"{path} is damaged between bytes {start} and {end}", remedy="restore it from a copy")
 
 
 def _zeros(file: IO[bytes], start: int, size: int) -> bool:
-    """Whether a file holds zeros from a byte to its end: its length was written, and what stood there was not."""
+    """Whether a file has zeros from a byte to its end: its length was written, and its contents were not."""
     file.seek(start)
     return size - start <= _LOST and not any(any(part) for part in iter(lambda: file.read(2**20), b""))
 
@@ -500,7 +510,8 @@ def _frame(header: bytes, body: bytes, path: Path, start: int) -> Frame:
         return _unpack(header, body, f"{path}, byte {start}")
     except (ValueError, TypeError, KeyError, MemoryError, OverflowError, RecursionError) as error:
         raise RunError(
-            f"{path} is damaged at byte {start}: its answer cannot be read ({_reason(error)}); restore it from a copy"
+            f"{path} is damaged at byte {start}: its answer cannot be read ({type(error).__name__}: {error!s:.160})",
+            remedy="restore it from a copy",
         ) from None
 
 
@@ -551,14 +562,15 @@ class Log:
         return self._next
 
     def take(self, kind: str, digest: str) -> Frame | None:
-        """Return the stored answer to this question, or None where it is a new one; raise if they do not fit."""
+        """Return the stored answer to this query, or None at the end of the log; raise if it answers another query."""
         frame = self._next
         if frame is None:
             return None
         if frame.kind != kind or frame.header["digest"] != digest:
             raise RunError(
-                f"{self.path} holds the answers to other questions than this search asks; "
-                "it was written by another version or model: use a new directory"
+                f"{self.path} has the answers to other queries than those of this search, so another version or model "
+                "wrote it",
+                remedy="use a new directory",
             )
         self._next = self._read()
         return frame
@@ -596,7 +608,7 @@ class Log:
         return tuple(os.fstat(file.fileno()).st_size for file in self._files)
 
     def close(self) -> None:
-        """Finish writing, and read the log back; what went wrong with that, ``check`` says."""
+        """Finish writing, and read the log back; ``check`` raises if that failed."""
         try:
             if not self._files and self._has_tail():
                 self._open()
@@ -616,7 +628,7 @@ class Log:
             self._files = []
 
     def _has_tail(self) -> bool:
-        """Whether more than whole answers stands in a log of which all answers have been read."""
+        """Whether a log that was read to its end has more bytes behind its last whole answer."""
         return (
             self.path is not None and self._next is None and self.path.exists() and self._end < self.path.stat().st_size
         )
@@ -631,7 +643,7 @@ class Log:
         return (len(ends), ends[-1:]) == (self._count, [self._end] if self._count else [])
 
     def check(self) -> None:
-        """Raise where the answers of this run are not all in its log."""
+        """Raise unless all answers of this run are in its log."""
         if self._fault is not None:
             raise self._unwritable(self._fault)
         if self.path is not None and (self._lost or (self._count and not self.path.exists())):
@@ -642,20 +654,16 @@ class Log:
         if not self.path.parent.is_dir():
             return self._gone(self.path)
         return RunError(
-            f"cannot write to {self.path}: {reason(error)}; what was judged before is kept there: {advice(error)} and "
-            "run again to go on"
+            f"cannot write to {self.path}: {reason(error)}; earlier answers are kept there",
+            remedy=f"{advice(error)} and run again to continue",
         )
 
     def _gone(self, path: Path) -> RunError:
         what = f"{path} was" if path.parent.is_dir() else f"the directory {path.parent} was"
         return RunError(
-            f"{what} deleted, moved or replaced, or its contents changed, during the run, so its answers are not all "
-            "kept; run again in another directory"
+            f"{what} deleted, moved, replaced or changed during the run, so some answers are lost",
+            remedy="run again in another directory",
         )
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:200]
 
 
 def _times_path(path: Path) -> Path:
@@ -677,7 +685,7 @@ def _write(file: IO[bytes], data: bytes) -> None:
 
 
 def _open_at(path: Path, end: int) -> IO[bytes]:
-    """Open a file to go on at a byte; what stands behind it (a frame that was cut off) is dropped."""
+    """Open a file to continue at a byte; what follows it (a frame that was cut off) is dropped."""
     file = open_plain(path)
     try:
         file.truncate(end)
@@ -689,7 +697,7 @@ def _open_at(path: Path, end: int) -> IO[bytes]:
 
 
 def _is_there(file: IO[bytes], path: Path) -> bool:
-    """Whether a file that is open still stands where it was opened."""
+    """Whether an open file is still at its path."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Which individuals a run has tested, as far as that is known without asking the model or repeating the search."""
+"""The individuals that a run has tested, as far as known without repeating the search."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from evenhand.spaces.tabular import Space
 ROWS = 2**15
 """Family members of one block."""
 MOST = 2**27
-"""Bytes that a run keeps at most in a space too large to number its individuals, whose rows take more than a key."""
+"""Maximum bytes that a run keeps in a space too large to number its individuals."""
 
 
 class Trail:
     """The individuals of all tests, block by block.
 
-    Made of the memo's keys where those are enough; otherwise of what is added: ids, or rows in spaces too large to
-    number their individuals. More than ``most`` bytes are given up.
+    Taken from the memo's keys if those are enough; otherwise from added blocks: ids, or rows in spaces too large to
+    number their individuals. Beyond ``most`` bytes, all are dropped.
 
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
@@ -47,7 +47,7 @@ class Trail:
 
     @property
     def known(self) -> bool:
-        """Whether all tests are there."""
+        """Whether no tests were dropped."""
         return self._bytes <= self._most
 
     def add(self, people: Block) -> None:
@@ -70,7 +70,7 @@ class Trail:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """What a run was made with and does not store; it is known as long as the process lives."""
+    """The model, strategy and data of a run, which are not stored and known only in the process that made it."""
 
     probe: ModelProbe
     strategy: Strategy
@@ -85,10 +85,10 @@ class Origin:
 
 
 def trail_of(space: BoundSpace) -> Trail | None:
-    """Begin the trail that a run keeps; None where the memo's keys are enough.
+    """Create the trail of a run; None if the memo's keys are enough.
 
-    They are not where they are hashes, nor with links, nor where a family is a sample that depends on the individual.
-    Which texts were tested is not kept: no result uses it.
+    They are not if they are hashes, with links, or if a family is a sample that depends on the individual. Tested texts
+    are not kept, because no result uses them.
 
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> trail_of(Space([Integer("age", 1, 9), Boolean("member")], protected="member")) is None
@@ -103,5 +103,5 @@ def trail_of(space: BoundSpace) -> Trail | None:
 
 
 def block_size(space: Space) -> int:
-    """Return how many families make a block of moderate size."""
+    """Return the number of families of a block of moderate size."""
     return max(1, ROWS // space.width)

@@ -17,9 +17,10 @@ from evenhand.estimates.comparisons import Sureness, mcnemar
 from evenhand.estimates.estimate import CHUNK, Plan, measured
 from evenhand.estimates.pair_counts import Favour
 from evenhand.estimates.populations import Everyone, target_of
+from evenhand.runs.audit import check_arguments
 from evenhand.runs.provenance import model_of
 from evenhand.runs.replay import check_model
-from evenhand.runs.run import Run, check_arguments
+from evenhand.runs.run import Run
 from evenhand.spaces.base import require
 from evenhand.spaces.tabular import Space
 

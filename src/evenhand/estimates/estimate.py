@@ -19,7 +19,7 @@ from evenhand.estimates.populations import Data, Near, Population, Target, Unifo
 from evenhand.estimates.result import Estimate, make
 from evenhand.estimates.survey import NoisyModel, ProgressOnly, Reading, Survey, Watch, flaky
 from evenhand.models.wrap import wrap
-from evenhand.runs.run import check_arguments, check_cancel
+from evenhand.runs.audit import check_arguments, check_cancel
 from evenhand.spaces.base import AnySpace, require
 
 Method = Literal["clopper-pearson", "anytime", "lln"]

@@ -26,7 +26,7 @@ from evenhand.estimates.populations import check_weights
 from evenhand.estimates.result import listed
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
-from evenhand.runs.run import check_arguments
+from evenhand.runs.audit import check_arguments
 from evenhand.spaces.attributes import Attribute, Integer, Real
 from evenhand.spaces.base import require
 from evenhand.spaces.frames import columns_of

@@ -18,7 +18,8 @@ from evenhand.errors import EvenhandError, ModelError
 from evenhand.estimates.estimate import estimate
 from evenhand.repairs.data import Labelled, LabelledTexts, judged
 from evenhand.repairs.training import Trainer, Voters, Whose, check_classes
-from evenhand.runs.run import Run, audit, digest_of_answers
+from evenhand.runs.audit import audit, digest_of_answers
+from evenhand.runs.run import Run
 from evenhand.search import Strategy
 
 

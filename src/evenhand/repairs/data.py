@@ -18,7 +18,6 @@ from evenhand.engine.probe import ModelProbe
 from evenhand.errors import FRAME, DataError, ModelError
 from evenhand.models.base import Model
 from evenhand.models.outputs import as_labels
-from evenhand.runs.run import FIXED_ROWS
 from evenhand.spaces.frames import as_pandas
 from evenhand.spaces.individuals import Individuals, Keys, Rows
 from evenhand.spaces.individuals import Rows as Codes
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from evenhand.runs.run import Run
 
 SHOWN = 8
+PROBES = 64
+"""The first texts, whose answers tell one model from another."""
 BLOCK = 16_384
 """Individuals whose families are built at once."""
 Positions = npt.NDArray[np.int64]
@@ -311,7 +312,7 @@ class LabelledTexts:
     @property
     def probes(self) -> list[str]:
         """Fixed texts by whose answers a model is recognised."""
-        return list(self.texts[:FIXED_ROWS])
+        return list(self.texts[:PROBES])
 
     def findings(self, run: Run, at: Positions) -> Found:
         """Return some findings, to train with."""

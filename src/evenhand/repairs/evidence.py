@@ -24,7 +24,8 @@ from evenhand.repairs.data import Labelled, LabelledTexts, judged
 from evenhand.repairs.metrics import Answers, Calibration, Interval, accuracy, answers, auc, calibration
 from evenhand.repairs.result import change, not_shown, rate_difference
 from evenhand.repairs.training import Trainer
-from evenhand.runs.run import Run, run_search
+from evenhand.runs.audit import run_search
+from evenhand.runs.run import Run
 from evenhand.search import Strategy
 from evenhand.spaces.base import AnySpace
 from evenhand.spaces.tabular import Space

@@ -28,7 +28,7 @@ from evenhand.repairs.metrics import answers
 from evenhand.repairs.result import Repair
 from evenhand.repairs.retrain import Retrain
 from evenhand.repairs.training import Trainer
-from evenhand.runs.run import DEFAULT_TESTS, check_arguments, check_kind
+from evenhand.runs.audit import DEFAULT_TESTS, check_arguments, check_kind
 from evenhand.search import Strategy
 from evenhand.spaces.base import require
 from evenhand.spaces.tabular import Space

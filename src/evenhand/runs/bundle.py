@@ -1,6 +1,6 @@
-"""Bundles: a run in one archive, with a manifest of hashes; and what is wrong with one.
+"""Bundles: a run in one zip archive with a manifest of hashes, and checks of such archives.
 
-The archive is a zip file whose bytes follow from its parts alone.
+The same parts give the same bytes.
 """
 
 from __future__ import annotations
@@ -17,50 +17,51 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from evenhand._files import (check_limit, open_archive, open_file, parse_json, read_bytes, size_of)
-from evenhand._format import (plain)
-from evenhand._validate import (check_bool)
-from evenhand._version import (__version__)
-from evenhand.engine.store import (ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES, as_path)
-from evenhand.errors import (DIRECTORY, ConfigError, EvenhandError, RunError)
-from evenhand.runs.exports import (write, write_csv)
-from evenhand.runs.run import (Run)
-from evenhand.runs.provenance import (Source, unchanged)
-from evenhand.spaces.base import (space_digest)
-from evenhand.spaces.toml import (dumps)
+from evenhand._files import check_limit, open_archive, open_file, parse_json, read_bytes, size_of
+from evenhand._format import plain
+from evenhand._validate import check_bool
+from evenhand._version import __version__
+from evenhand.engine.store import ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES, as_path
+from evenhand.errors import DIRECTORY, ConfigError, EvenhandError, RunError, Use
+from evenhand.runs.exports import write, write_csv
+from evenhand.runs.provenance import Source, unchanged
+from evenhand.runs.run import Run
+from evenhand.spaces.base import space_digest
+from evenhand.spaces.toml import dumps
 
 MANIFEST, FINDINGS, SPACE, SPACE_JSON = "manifest.json", "findings.csv", "space.toml", "space.json"
 RUN_FILES = (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE)
-"""What is taken of a run's directory, where it is there."""
+"""Files of a run's directory that are bundled, if they exist."""
 Part = bytes | Path
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 VERSION = 1
+PASS_MODEL = ("pass the model: ", Use("model=...", "model.path"))
 
 
 @dataclass(frozen=True)
 class BundleCheck:
-    """What is wrong with a bundle, part by part; nothing, if it is whole. Not made by hand."""
+    """The result of checking a bundle, part by part."""
 
     digest: str
-    """SHA-256 of the archive: compare it with what was written down when the bundle was made."""
+    """SHA-256 of the archive: compare it with the digest that ``bundle`` returned."""
     problems: dict[str, str]
-    """What is wrong, by the name of the part; "archive" is the zip file around the parts."""
+    """Problems by part; "archive" is the zip file itself."""
     manifest: dict[str, Any] = field(repr=False)
     members: tuple[str, ...] = field(repr=False)
 
     @property
     def whole(self) -> bool:
-        """Whether every part is what the manifest says."""
+        """Whether every part matches the manifest."""
         return not self.problems
 
     @property
     def replayable(self) -> bool:
-        """Whether the run itself is as the manifest says, so that its findings are worth asking about."""
+        """Whether the run itself matches the manifest, so that its findings can be replayed."""
         return not any(name == MANIFEST or name.startswith("run/") for name in self.problems)
 
     @property
     def lines(self) -> list[str]:
-        """Say each problem in a line."""
+        """One line for each problem."""
         return [f"{plain(name)}: {words}" for name, words in sorted(self.problems.items())]
 
 
@@ -72,24 +73,24 @@ def bundle(
     *,
     include_data: bool = True,
 ) -> str:
-    """Write a kept run as one archive that can be checked and replayed; return the archive's SHA-256.
+    """Write a stored run as one archive that can be checked and replayed; return the archive's SHA-256.
 
-    The same run gives the same bytes. Write the digest down where the archive is not: whoever can change the archive
-    can change the manifest in it as well.
+    The same run gives the same bytes. Keep the digest in another place: anyone who can change the archive can also
+    change its manifest.
 
     Parameters
     ----------
     run
-        A run that is kept in a directory, or that directory; what is there is bundled.
+        A run that is stored in a directory, or that directory.
     path
         The .zip file to write.
     model
-        The model's file; by default the one that the command has written down.
+        The model's file; by default the one that the command line stored with the run.
     data
-        The file of data rows; by default the one that the command has written down.
+        The file of data rows; by default the one that the command line stored with the run.
     include_data
-        Whether to put the data into the archive. If not, its hash is kept. Findings of a search that starts from data
-        may be people of it.
+        Whether to include the data; otherwise only its hash. Findings of a search that starts from data may still be
+        rows of the data.
 
     Examples
     --------
@@ -105,9 +106,9 @@ def bundle(
     check_bool("include_data", include_data, RunError)
     directory = run.directory if isinstance(run, Run) else run
     if directory is None:
-        raise RunError("only a run that is kept can be bundled", remedy=("audit with ", DIRECTORY))
-    # From its files, even where it is at hand, so that all of the bundle says what they say. A link among them, which
-    # could bring any file of this machine into an archive for others, is refused.
+        raise RunError("must be stored in a directory", parameter="run", remedy=("audit with ", DIRECTORY))
+    # Read from its files, so that all parts agree. Links are refused: they could bring any file of this machine into
+    # the archive.
     run = Run.load(directory)
     source, path = Source.read(run), as_path(path, "path")
     parts = _run_parts(run)
@@ -127,11 +128,11 @@ def _run_parts(run: Run) -> dict[str, Part]:
     }
     if f"run/{SOURCE}" in kept:
         kept[f"run/{SOURCE}"] = _json(asdict(Source.stored(run).portable()))
-    return {**kept, **told(run)}
+    return {**kept, **readable_parts(run)}
 
 
-def told(run: Run) -> dict[str, Part]:
-    """Give what people read of a run: its findings as a table, its space as a file."""
+def readable_parts(run: Run) -> dict[str, Part]:
+    """Return the parts for readers: the findings as a table and the space as a file."""
     findings = io.BytesIO()
     write_csv(run, findings)
     return {FINDINGS: findings.getvalue(), **_space(run.space)}
@@ -142,17 +143,17 @@ def _space(space: Any) -> dict[str, Part]:
         try:
             return {SPACE: dumps(space).encode()}
         except ConfigError:
-            # Half a surrogate pair, which TOML cannot have, is written as its escape in JSON.
+            # TOML cannot encode a lone surrogate; JSON escapes it.
             pass
     return {SPACE_JSON: _json(space.describe())}
 
 
 def _file(what: str, given: str | Path | None, recorded: str | None, known: str | None) -> dict[str, Part]:
-    """Find the file of the model or of the data; none, where the run was not made with one."""
+    """Return the file of the model or of the data, if the run has one."""
     if given is not None:
         file = as_path(given, what)
         if not file.is_file():
-            raise RunError(f"{given}: there is no such file; name the {what}'s file")
+            raise RunError("must be an existing file", parameter=what, value=str(given))
     elif recorded is not None and known is not None:
         file = unchanged(recorded, known, what)
     else:
@@ -161,7 +162,7 @@ def _file(what: str, given: str | Path | None, recorded: str | None, known: str 
 
 
 def member(name: str) -> str:
-    """Make a name that every system and zip program takes.
+    """Return a name that is valid on every system and in every zip program.
 
     >>> member("my model.onnx")
     'my_model.onnx'
@@ -181,7 +182,7 @@ def _manifest_of(run: Run, parts: dict[str, Part], left_out: dict[str, Part]) ->
 
 
 def facts(run: Run) -> dict[str, Any]:
-    """Give what the manifest tells of a run."""
+    """Return what the manifest contains about a run."""
     identity, source = run.identity, Source.stored(run)
     kept = identity.to_dict() | {"criterion": repr(identity.criterion), "space": space_digest(run.space)}
     return {
@@ -228,16 +229,14 @@ def check_bundle(bundle: str | Path) -> BundleCheck:
 
 @contextmanager
 def opened(bundle: str | Path) -> Iterator[tuple[BundleCheck, Path]]:
-    """Check a bundle and lay its parts out in a folder of our own that goes afterwards.
+    """Check a bundle and extract its parts into a temporary folder.
 
-    Parts are written under names of ours, numbered; what the archive calls them is never taken for a path.
+    Extracted files have numbers as names; names in the archive are never used as paths.
     """
-    path = as_path(bundle, "a bundle")
-    check_limit(
-        "bundle_bytes", size_of(path, RunError, "name a bundle that 'evenhand bundle' wrote"), path
-    )
+    path = as_path(bundle, "bundle")
+    check_limit("bundle_bytes", size_of(path, RunError, "name a bundle that 'evenhand bundle' wrote"), path)
     with open_file(path, RunError) as file:
-        # What claims more than it can hold is refused before all of it is read.
+        # An archive that claims more than its size is refused before it is read.
         with open_archive(file, path, "a bundle", "bundle_entries", "bundle_bytes", RunError):
             file.seek(0)
         whole = hashlib.file_digest(file, "sha256").hexdigest()
@@ -250,18 +249,18 @@ def opened(bundle: str | Path) -> Iterator[tuple[BundleCheck, Path]]:
         run = _run_directory(parts, Path(folder) / "run")
         checked = BundleCheck(whole, problems, manifest, tuple(sorted(parts)))
         if checked.replayable:
-            _check_told(run, manifest, parts, problems)
+            _check_readable_parts(run, manifest, parts, problems)
         yield checked, run
 
 
 def bundled_model(checked: BundleCheck, folder: Path) -> tuple[str, Path]:
-    """Name the bundle's own model, and say where it lies, beside the folder that ``opened`` gave."""
+    """Return the name and the path of the bundle's model, beside the folder that ``opened`` returned."""
     names = [name for name in checked.members if name.startswith("model/") and name in checked.manifest["members"]]
     if not names:
-        raise RunError(f"the bundle has no model in it ({checked.manifest['model']}); name it: --model SPEC")
+        raise RunError(f"the bundle does not include its model ({checked.manifest['model']})", remedy=PASS_MODEL)
     if names[0] in checked.problems:
-        raise RunError(f"the bundle's own model was tampered with ({names[0]}); name the right one: --model SPEC")
-    # Models are called by their files; so this one gets its name back, made harmless.
+        raise RunError(f"the bundle's model was changed ({names[0]})", remedy=PASS_MODEL)
+    # A model is named after its file, so the file gets its own name back, made safe.
     place = folder.parent / "model" / (member(Path(names[0]).name)[-80:].lstrip(".") or "model")
     if not place.exists():
         place.parent.mkdir()
@@ -271,7 +270,7 @@ def bundled_model(checked: BundleCheck, folder: Path) -> tuple[str, Path]:
 
 @contextmanager
 def known_as(name: str, path: Path) -> Iterator[None]:
-    """Let errors speak of a part by its name in the bundle, and not of where it lies for the moment.
+    """Rename the temporary path of a part in errors to its name in the bundle.
 
     >>> with known_as("model/loans.skops", Path("/tmp/3.skops")):
     ...     raise RunError("/tmp/3.skops: the file is empty")
@@ -286,18 +285,18 @@ def known_as(name: str, path: Path) -> Iterator[None]:
 
 
 def compare_file(checked: BundleCheck, what: str, path: Path) -> None:
-    """Note it as a problem where a file that the user gives is not the one that was bundled, or left out."""
+    """Add a problem if a file of the user differs from the one in the manifest."""
     known = {**checked.manifest["members"], **checked.manifest["left_out"]}
     entries = {name: entry for name, entry in known.items() if name.startswith(f"{what}/")}
     if not path.is_file():
-        raise RunError(f"{path}: there is no such file; name the {what}'s file")
+        raise RunError("must be an existing file", parameter=what, value=str(path))
     for name, entry in entries.items():
         if digest(path)[0] != entry["sha256"]:
             checked.problems[f"--{what} {path}"] = f"it is not the {what} that was bundled as {name}"
 
 
 def _laid_out(path: Path, folder: Path) -> tuple[dict[str, Part], dict[str, str]]:
-    """Copy every part that can be read into the folder."""
+    """Extract every readable part into the folder."""
     problems: dict[str, str] = {}
     try:
         with zipfile.ZipFile(path) as archive:
@@ -314,7 +313,7 @@ def _laid_out(path: Path, folder: Path) -> tuple[dict[str, Part], dict[str, str]
                 read[name] = target
             return read, problems
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError) as error:
-        raise RunError(f"{path} cannot be read as a bundle ({str(error)[:100]}); get an undamaged copy") from None
+        raise RunError(f"{path} cannot be read as a bundle ({error!s:.100})", remedy="get an undamaged copy") from None
 
 
 def _copy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> str | None:
@@ -332,7 +331,7 @@ def _copy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> str
 
 def _manifest(path: Path, parts: dict[str, Part], problems: dict[str, str]) -> dict[str, Any]:
     if MANIFEST not in parts:
-        raise RunError(f"{path} has no {MANIFEST}, so it is no bundle, or not a whole one; get an undamaged copy")
+        raise RunError(f"{path} has no {MANIFEST}, so it is not a complete bundle", remedy="get an undamaged copy")
     file = parts[MANIFEST]
     assert isinstance(file, Path)
     try:
@@ -345,12 +344,14 @@ def _manifest(path: Path, parts: dict[str, Part], problems: dict[str, str]) -> d
         problems[MANIFEST] = "it cannot be read: it was changed"
         return {"members": {}, "left_out": {}}
     if manifest.get("version") != VERSION:
-        raise RunError(f"{path} is a bundle of version {manifest.get('version')!r}; read it with a later evenhand")
+        raise RunError(
+            f"{path} is a bundle of version {manifest.get('version')!r}", remedy="read it with a later evenhand"
+        )
     return dict(manifest)
 
 
 def _compare(manifest: dict[str, Any], parts: dict[str, Part], problems: dict[str, str]) -> None:
-    """Compare the parts with what the manifest says of them."""
+    """Compare the parts with the manifest."""
     if MANIFEST in problems:
         return
     listed = manifest["members"]
@@ -364,7 +365,7 @@ def _compare(manifest: dict[str, Any], parts: dict[str, Part], problems: dict[st
 
 
 def _check_form(path: Path, parts: dict[str, Part], problems: dict[str, str]) -> None:
-    """Pack the parts once more: whatever is hidden between or around them, or in their headers, differs then."""
+    """Pack the parts again: bytes hidden between or around them, or in headers, show as a difference."""
     with tempfile.TemporaryFile() as again, path.open("rb") as given:
         pack(again, parts)
         again.seek(0)
@@ -381,25 +382,27 @@ def _run_directory(parts: dict[str, Part], folder: Path) -> Path:
     return folder
 
 
-def _check_told(directory: Path, manifest: dict[str, Any], parts: dict[str, Part], problems: dict[str, str]) -> None:
-    """Compare what is told twice: manifest and tables for people must say what the run's own files say."""
+def _check_readable_parts(
+    directory: Path, manifest: dict[str, Any], parts: dict[str, Part], problems: dict[str, str]
+) -> None:
+    """Check that the manifest and the parts for readers agree with the run's own files."""
     try:
         with known_as("run", directory):
             run = Run.load(directory)
-            parts_again, facts_again = told(run), facts(run)
+            parts_again, facts_again = readable_parts(run), facts(run)
     except (EvenhandError, LookupError, ArithmeticError, ValueError, TypeError) as error:
         problems["run"] = f"it cannot be read ({plain(str(error))[:200]})"
         return
     for name, text in parts_again.items():
         if name in parts and name not in problems and digest(parts[name]) != digest(text):
-            problems[name] = "it says something else than the run's own files"
+            problems[name] = "it does not match the run's own files"
     other = [key for key, value in facts_again.items() if manifest.get(key, ...) != json.loads(json.dumps(value))]
     if other:
-        problems[MANIFEST] = f"it says something else than the run's own files ({', '.join(other)})"
+        problems[MANIFEST] = f"it does not match the run's own files ({', '.join(other)})"
 
 
 def pack(file: IO[bytes], parts: Mapping[str, Part]) -> None:
-    """Write parts in the order of their names, none compressed, all of one date: same parts, same bytes everywhere.
+    """Write uncompressed parts in the order of their names and with one date, so that bytes depend on parts alone.
 
     >>> import io
     >>> files = [io.BytesIO(), io.BytesIO()]
@@ -423,7 +426,7 @@ def pack(file: IO[bytes], parts: Mapping[str, Part]) -> None:
 
 
 def digest(part: Part) -> tuple[str, int]:
-    """Give the SHA-256 and the size of a part.
+    """Return the SHA-256 and the size of a part.
 
     >>> digest(b"")[0][:8], digest(b"")[1]
     ('e3b0c442', 0)

@@ -1,4 +1,4 @@
-"""A run for continuous integration: JUnit XML, as Ant and most servers read it, and SARIF 2.1.0."""
+"""Formats for continuous integration: JUnit XML, as Ant and most servers read it, and SARIF 2.1.0."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from evenhand.runs.run import Run
 
 MEANING = (
-    "The model decides otherwise about a person if nothing but the protected attribute is different. Whether that is "
-    "unlawful or justified is for people to say."
+    "The model's decision changes if only the protected attribute changes. Whether that is unlawful or justified is "
+    "for people to judge."
 )
 
 
 def to_junit(run: Run, max_findings: int) -> str:
-    """Give a run as a test suite: one failed case for each of the first findings, or one case that passed.
+    """Return a run as a test suite: one failed case for each of the first findings, or one passed case.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
@@ -60,7 +60,7 @@ def to_junit(run: Run, max_findings: int) -> str:
         *(f"<property name={quoteattr(key)} value={quoteattr(plain(value))}/>" for key, value in facts.items()),
         "</properties>",
         *cases,
-        f"<system-out>{escape(plain(_told(run, len(pairs))))}</system-out>",
+        f"<system-out>{escape(plain(_summary(run, len(pairs))))}</system-out>",
         "<system-err/>",
         "</testsuite>",
         "</testsuites>",
@@ -69,11 +69,11 @@ def to_junit(run: Run, max_findings: int) -> str:
 
 
 def _case(number: int, pair: Pair, suite: str) -> str:
-    says = visible(pair.sentence)
+    text = visible(pair.sentence)
     title = f"finding {number}: {pair.swapped} must not matter"
     return (
         f'<testcase name={quoteattr(title)} classname={quoteattr(suite)} time="0">'
-        f'<failure type="unequal treatment" message={quoteattr(says)}>{escape(says)}</failure></testcase>'
+        f'<failure type="unequal treatment" message={quoteattr(text)}>{escape(text)}</failure></testcase>'
     )
 
 
@@ -82,12 +82,12 @@ def _passed(run: Run, suite: str) -> str:
     return f'<testcase name="{title}" classname={quoteattr(suite)} time="{run.seconds:.3f}"/>'
 
 
-def _told(run: Run, listed: int) -> str:
+def _summary(run: Run, listed: int) -> str:
     return f"{run!r}. {listed:,} of {run.found:,} findings are listed here."
 
 
 def _when(run: Run) -> str:
-    """When the run ended, where that is known; otherwise now."""
+    """When the run ended if that is known, otherwise now."""
     try:
         assert run.directory is not None
         moment = datetime.fromtimestamp((run.directory / RESULT).stat().st_mtime, UTC)
@@ -97,7 +97,7 @@ def _when(run: Run) -> str:
 
 
 def to_sarif(run: Run, max_findings: int, artifact: str | None = None) -> str:
-    """Give a run as a SARIF log, in pure ASCII; the first findings are listed, and how many there are is said.
+    """Return a run as a SARIF log in ASCII, with its first findings and the number of all.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
@@ -161,12 +161,14 @@ def _result(pair: Pair, rule: str, rules: list[str], place: dict[str, Any] | Non
 
 
 def _invocation(run: Run, listed: int) -> dict[str, Any]:
-    note = {"level": "note", "message": {"text": plain(_told(run, listed))}}
+    note = {"level": "note", "message": {"text": plain(_summary(run, listed))}}
     return {"executionSuccessful": True, "toolExecutionNotifications": [note]}
 
 
 def _uri(artifact: str) -> str:
     path = PurePath(artifact)
     if path.is_absolute() or ".." in path.parts or "\\" in artifact or not path.parts:
-        raise RunError(f"artifact must be a path within the repository, such as 'evenhand.toml', got {artifact!r}")
+        raise RunError(
+            "must be a path within the repository", parameter="artifact", value=artifact, remedy="use 'evenhand.toml'"
+        )
     return quote(path.as_posix(), errors="surrogatepass")

@@ -15,14 +15,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenhand._format import outcome, plain, visible, visible_json
+from evenhand._format import outcome, plain, to_plain, visible, visible_json
 from evenhand._validate import check_int
 from evenhand._write import advice, reason, replacing
 from evenhand.engine.store import as_path
 from evenhand.errors import MissingExtra, RunError, Use
-from evenhand._format import to_plain
-from evenhand.runs.pairs import Pair, select_pairs
 from evenhand.runs.ci_formats import to_junit, to_sarif
+from evenhand.runs.pairs import Pair, select_pairs
 from evenhand.runs.replay import check_run
 
 if TYPE_CHECKING:
@@ -31,21 +30,21 @@ if TYPE_CHECKING:
     from evenhand.runs.run import Run
 
 FORMATS = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "junit": ".xml", "sarif": ".sarif", "markdown": ".md"}
-"""Every format and the ending by which it is known."""
+"""Formats and their file extensions."""
 MOST = 1_000
-"""Findings that JUnit and SARIF list."""
+"""Maximum number of findings in JUnit and SARIF."""
 VERSION = 1
-"""Of the JSON schema; it grows when a key changes its meaning or goes, not when one is added."""
+"""Version of the JSON schema; it grows when a key is removed or changes its meaning, not when one is added."""
 PAIRS_IN_JSON, PAIRS_IN_MARKDOWN = 10, 3
 BLOCK = 100_000
 """Findings that are written to CSV at once."""
 RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
-"""A text that begins so gets an apostrophe in front: spreadsheets may take it for a formula (the four signs also in
-their wide forms), and an apostrophe of the user's own would be taken for ours."""
+"""Text that begins with one of these gets an apostrophe in front, because spreadsheets may take it for a formula (also
+with the wide forms of the four signs); with one for an apostrophe, text can be restored."""
 _WITHIN = re.compile(r"""([;,\t\r\n]"*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20'])""")
-"""Where a cell begins for a reader that splits at another character than the comma, and so within a text of ours."""
+"""Where a cell may begin for a reader that splits at another character than the comma."""
 LINES = "\t\r\n"
-"""Characters that are not printed and stay nevertheless: cells are quoted, so that tables have them as they are."""
+"""Invisible characters that stay as they are, because cells are quoted."""
 Writer = Callable[[IO[bytes]], object]
 
 
@@ -65,17 +64,16 @@ def export(
     run
         What ``audit`` returned, or ``Run.load`` read.
     path
-        The file to write; its ending says in which format.
+        The file to write; its extension determines the format.
     format
-        ``"json"``, ``"csv"``, ``"parquet"``, ``"junit"``, ``"sarif"`` or ``"markdown"``, whatever the ending.
+        ``"json"``, ``"csv"``, ``"parquet"``, ``"junit"``, ``"sarif"`` or ``"markdown"``, whatever the extension.
     max_findings
-        How many findings JUnit and SARIF list; each file says how many there are. The other formats have all findings,
-        Markdown a few.
+        Maximum number of findings in JUnit and SARIF, which also give the number of all. Other formats have all
+        findings, Markdown a few.
     raw
-        Of CSV: write cells as they are, also those that a spreadsheet would take for a formula, and characters that
-        are not seen.
+        For CSV: do not escape formulas and invisible characters.
     artifact
-        Of SARIF: the file, as the repository names it, at which the results are shown.
+        For SARIF: the file in the repository at which results are shown.
 
     Returns
     -------
@@ -117,7 +115,7 @@ def export(
 
 
 def format_of(path: Path) -> str:
-    """Tell the format by a file's ending.
+    """Return the format of a file by its extension.
 
     >>> format_of(Path("out/audit.sarif"))
     'sarif'
@@ -127,16 +125,16 @@ def format_of(path: Path) -> str:
             return name
     named = Use(f"format={' or '.join(map(repr, FORMATS))}", "export.format")
     allowed = ", ".join(FORMATS.values())
-    raise RunError(f"{path.name}: its ending names no format", remedy=(f"allowed: {allowed}; or name it: ", named))
+    raise RunError(f"{path.name}: unknown file extension", remedy=(f"use one of {allowed}, or ", named))
 
 
 def check_format(format: str | None) -> None:
-    """Raise unless this is a format, or none.
+    """Raise unless this is a known format or None.
 
     >>> check_format("sarif")
     """
     if format is not None and format not in FORMATS:
-        raise RunError(f"there is no format {format!r}; allowed: {', '.join(FORMATS)}")
+        raise RunError(f"must be one of {', '.join(FORMATS)}", parameter="format", value=format)
 
 
 def write(path: Path, fill: Writer) -> None:
@@ -145,12 +143,14 @@ def write(path: Path, fill: Writer) -> None:
         with replacing(path) as file:
             fill(file)
     except OSError as error:
-        raise RunError(f"cannot write {path}: {reason(error)}; {advice(error)}, or choose another place") from error
+        raise RunError(
+            f"cannot write {path}: {reason(error)}", remedy=f"{advice(error)}, or choose another place"
+        ) from error
 
 
 def write_csv(run: Run, file: IO[bytes], raw: bool = False) -> None:
     """Write every finding as a line, a block at a time; ``raw`` leaves cells as they are."""
-    # Half a surrogate pair, which UTF-8 cannot have, is written as its escape.
+    # Lone surrogates, which UTF-8 cannot encode, are escaped.
     text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
     for start in range(0, max(run.found, 1), BLOCK):
         block = run.pairs.frame(slice(start, start + BLOCK))
@@ -178,7 +178,7 @@ def flat(frame: pd.DataFrame) -> pd.DataFrame:
 
     lists = [name for name, column in frame.items() if len(column) and isinstance(column.iloc[0], list)]
     texts = {str(name): [_json(value) for value in frame[name]] for name in lists}
-    # As objects: pandas' own texts take no half of a surrogate pair.
+    # As objects: pandas' string type cannot hold lone surrogates.
     return frame.assign(**{name: pd.Series(column, frame.index, dtype=object) for name, column in texts.items()})
 
 
@@ -240,7 +240,7 @@ def write_parquet(run: Run, file: IO[bytes]) -> None:
 
 
 def check_pyarrow() -> None:
-    """Raise where the package is not there that writes Parquet."""
+    """Raise if the package that writes Parquet is missing."""
     if find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "writing Parquet")
 
@@ -250,12 +250,12 @@ def _text(value: Any) -> Any:
 
 
 def _encodable(value: Any) -> Any:
-    """Half a surrogate pair, which UTF-8 cannot have, becomes its escape."""
+    """Escape lone surrogates, which UTF-8 cannot encode."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def to_json(run: Run) -> str:
-    """Give a run and all its findings as JSON, pure ASCII: whatever a name holds is written as its escape.
+    """Return a run and all its findings as JSON in ASCII; other characters are escaped.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
@@ -266,13 +266,13 @@ def to_json(run: Run) -> str:
 
 
 def document(run: Run) -> dict[str, Any]:
-    """Give a run in the values that JSON has."""
-    told = run.to_dict()
-    del told["findings"]
+    """Return a run as values of JSON."""
+    values = run.to_dict()
+    del values["findings"]
     return {
         "format": "evenhand-run",
         "version": VERSION,
-        **to_plain(told),
+        **to_plain(values),
         "found": run.found,
         "pairs": [pair.to_dict() for pair in select_pairs(run, PAIRS_IN_JSON)],
         "findings": table(run),
@@ -280,7 +280,7 @@ def document(run: Run) -> dict[str, Any]:
 
 
 def table(run: Run) -> dict[str, Any]:
-    """Give all findings as columns' names and rows of values."""
+    """Return all findings as names of columns and rows of values."""
     frame = run.findings
     columns = [_values(frame[name]) for name in frame.columns]
     return {"columns": [str(name) for name in frame.columns], "rows": [list(row) for row in zip(*columns, strict=True)]}
@@ -307,15 +307,15 @@ def _values(column: Any) -> list[Any]:
 
 
 def to_markdown(run: Run) -> str:
-    """Give a run's verdict, counts and a few pairs; whatever comes from the user is escaped, within blocks of HTML.
+    """Return a run's verdict, counts and a few pairs as Markdown.
 
-    There Markdown means nothing, so no pipe, backtick or bracket does anything, and in ``<code>`` no service makes
-    links or mentions of a text.
+    User text is escaped within blocks of HTML, where Markdown has no effect, and within ``<code>``, where services do
+    not create links or mentions.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     >>> print(to_markdown(eh.audit(lambda f: f["age"] > 3, space, strategy="themis")).splitlines()[0])
-    ### evenhand: nobody was found to be treated differently
+    ### evenhand: no individual was found to be treated differently
     """
     facts = {
         "model": run.identity.model,
@@ -337,29 +337,28 @@ def to_markdown(run: Run) -> str:
 
 
 def _head(run: Run) -> str:
-    """Say what was found, and that it is not people."""
+    """State what was found, and that findings are not real people."""
     noun = run.space.noun
     if not run.found:
-        nobody = "nobody" if run.space.supports("attributes") else f"no {noun}"
-        return f"{nobody} was found to be treated differently"
+        return f"no {noun} was found to be treated differently"
     found = "1 finding" if run.found == 1 else f"{run.found:,} findings"
     one = f"a{'n' * (noun[0] in 'aeiou')} {noun}" if run.found == 1 else f"{noun}s"
     who = f"{one} that the search made up"
     if run.identity.data:
-        # Searches that start from data come by some of its rows as they are.
+        # Searches that start from data also test some of its rows unchanged.
         who += ", or took from the data"
     return f"{found} ({who}) in {run.tests:,} {'test' if run.tests == 1 else 'tests'}"
 
 
 def confirmation(run: Run) -> str:
-    """Say how many findings there are, and how many of them are confirmed.
+    """State how many findings there are, and how many of them are confirmed.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     >>> confirmation(eh.audit(lambda f: f["member"], space, strategy="themis"))
     '9, all confirmed by asking again'
     >>> confirmation(eh.audit(lambda f: f["member"], space, strategy="themis", confirm=2))
-    '9, of which 2 confirmed by asking again; 7 of 9 findings not asked again, so not confirmed'
+    '9, of which 2 confirmed by asking again; 7 of 9 findings were not queried again, so not confirmed'
     """
     if not run.doubts:
         return f"{run.found:,}, all confirmed by asking again" if run.found else "0"
@@ -368,8 +367,8 @@ def confirmation(run: Run) -> str:
 
 
 def _pair(pair: Pair) -> str:
-    said = ["decision", outcome(pair.decision), outcome(pair.counterpart_decision)]
-    rows = [["", f"this {pair.noun}", f"the same {pair.noun}"], *map(list, pair.lines), said]
+    decisions = ["decision", outcome(pair.decision), outcome(pair.counterpart_decision)]
+    rows = [["", f"this {pair.noun}", f"the same {pair.noun}"], *map(list, pair.lines), decisions]
     return _table(rows, {*map(plain, pair.changes), "decision"} if pair.pieces is None else {"decision"})
 
 

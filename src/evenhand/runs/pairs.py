@@ -1,4 +1,4 @@
-"""Pairs: an individual or a text beside its counterpart, in words; and which few of many findings to show."""
+"""Pairs for readers: an individual or a text beside its counterpart; and the choice of findings to show."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
 
 CANDIDATES = 5_000
-"""Findings that are looked at."""
+"""Maximum number of findings to choose from."""
 SHARE = 50
 """Of the candidates, the best fiftieth are chosen from, and at least ten for each that is wanted."""
 Positions = npt.NDArray[np.int64]
@@ -45,13 +45,13 @@ class Pair:
     counterpart_decision: Any
     gap: float
     measured: bool = False
-    """Whether the gap is a difference of scores, and not just the mark of a changed decision."""
+    """Whether the gap is a difference of scores, and not only a changed decision."""
     confirmed: bool = True
-    """Whether the model was asked about the pair again and answered as before."""
+    """Whether the model was queried again and gave the same answers."""
     noun: str = "person"
-    """What it is about."""
+    """The noun for the individual."""
     protected: tuple[str, ...] = ()
-    """What must not matter: the space's protected attributes, or the lexicons of what was swapped."""
+    """The space's protected attributes, or the lexicons of the swapped terms."""
 
     @property
     def who(self) -> str:
@@ -60,7 +60,7 @@ class Pair:
 
     @property
     def other(self) -> str:
-        """Describe what the counterpart has instead."""
+        """Describe the counterpart's values."""
         return " and ".join(phrase(name, value) for name, value in self.changes.items())
 
     @property
@@ -70,12 +70,12 @@ class Pair:
 
     @property
     def broken(self) -> str:
-        """Name what should not have mattered."""
+        """Name the protected attributes that differ."""
         return "+".join(plain(name) for name in self.protected if name in self.changes)
 
     @property
     def shared(self) -> list[Any]:
-        """What makes the pair a test of its own."""
+        """The values that identify the test."""
         return [[name, json_value(value)] for name, value in self.individual.items() if name not in self.protected]
 
     @property
@@ -92,17 +92,17 @@ class Pair:
 
     @property
     def origin(self) -> str:
-        """Say where the individual comes from."""
+        """Where the individual comes from."""
         return "An individual of the space"
 
     @property
     def traits(self) -> tuple[Any, ...]:
-        """What makes it unlike other pairs: what both sides have."""
+        """The values of both sides, to choose unlike pairs."""
         return tuple(str(value) for name, value in self.individual.items() if name not in self.changes)
 
     @property
     def direction(self) -> tuple[Any, ...]:
-        """What was changed, and who got what."""
+        """The change and both decisions."""
         return str(self.changes), str(self.decision), str(self.counterpart_decision)
 
     @property
@@ -115,11 +115,11 @@ class Pair:
 
     @property
     def kept(self) -> dict[str, Any]:
-        """What it takes to test the individual again."""
+        """The values to test the individual again."""
         return {name: json_value(value) for name, value in self.individual.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the pair in values that JSON has; a missing value is None."""
+        """Return the pair as values of JSON; a missing value is None."""
         return {
             **self._sides(),
             "decision": json_value(self.decision),
@@ -141,7 +141,7 @@ class Pair:
 class TextPair(Pair):
     """A text and its counterpart.
 
-    In the sentence what was swapped stands in square brackets, a changed word behind what it replaced in braces.
+    In the sentence, swapped terms are in square brackets, and replaced words in braces.
 
     >>> pair = TextPair.of("A kind Sikh.", "A kind Jew.", "fine", "toxic", changed=[(1, "nice", "kind")])
     >>> pair.sentence
@@ -205,7 +205,7 @@ class TextPair(Pair):
 
     @property
     def broken(self) -> str:
-        """Name what should not have mattered."""
+        """Name the protected attributes that differ."""
         return "+".join(map(plain, self.protected))
 
     @property
@@ -314,9 +314,9 @@ def _traits(pairs: Findings, at: Positions) -> tuple[npt.NDArray[Any], npt.NDArr
         made = pairs_at(pairs, at)
         return np.array([pair.traits for pair in made]), _numbered(np.array([pair.direction for pair in made]))
     space, rows = pairs.space, pairs.individuals("individual", at).rows
-    said = [pairs.select(name, at) for name in ("decision", "counterpart_decision")]
+    decisions = [pairs.select(name, at) for name in ("decision", "counterpart_decision")]
     # The numbers of a regression are all different: only which of the two is larger is a direction.
-    codes = [np.sign(said[0] - said[1])] if said[0].dtype.kind == "f" else said
+    codes = [np.sign(decisions[0] - decisions[1])] if decisions[0].dtype.kind == "f" else decisions
     return rows[:, space.free_columns], _numbered(np.column_stack([rows[:, space.protected_columns], *codes]))
 
 
@@ -343,12 +343,12 @@ def pairs_at(pairs: Findings, at: npt.ArrayLike) -> list[Pair]:
 
 def _made(pairs: Findings, at: Positions) -> list[Pair]:
     """Make pairs of findings at sorted places."""
-    said, other_said = (pairs.decisions(name, at) for name in ("decision", "counterpart_decision"))
+    decisions, counterpart_decisions = (pairs.decisions(name, at) for name in ("decision", "counterpart_decision"))
     gaps = pairs.select("gap", at) if "gap" in pairs.joined() else None
     confirmed, space = pairs.confirmed_at(at), pairs.space
     if space.supports("attributes"):
         rows, others = (pairs.individuals(side, at).rows for side in ("individual", "counterpart"))
-        return pairs_of(space, rows, others, said, other_said, gaps, confirmed)
+        return pairs_of(space, rows, others, decisions, counterpart_decisions, gaps, confirmed)
     if space.supports("texts"):
         records = pairs.records(at)  # type: ignore[attr-defined]
         lexicons = _lexicons([record[0] for record in records], [record[1] for record in records], space.space.lexicons)
@@ -364,8 +364,8 @@ def _made(pairs: Findings, at: Positions) -> list[Pair]:
     return [
         replace(
             pair,
-            decision=native(said[i]),
-            counterpart_decision=native(other_said[i]),
+            decision=native(decisions[i]),
+            counterpart_decision=native(counterpart_decisions[i]),
             gap=1.0 if gaps is None else float(gaps[i]),
             measured=gaps is not None,
             confirmed=bool(confirmed[i]),
@@ -388,8 +388,8 @@ def pairs_of(
     space: Space,
     rows: Rows,
     others: Rows,
-    said: npt.NDArray[Any],
-    other_said: npt.NDArray[Any],
+    decisions: npt.NDArray[Any],
+    counterpart_decisions: npt.NDArray[Any],
     gaps: Numbers | None,
     confirmed: npt.NDArray[np.bool_] | None = None,
 ) -> list[Pair]:
@@ -397,11 +397,18 @@ def pairs_of(
     # What is protected comes first, then what follows it.
     names = [*space.protected, *space.free]
     return [
-        Pair(one, {name: other[name] for name in names if not same(one[name], other[name])},
-             native(said[i]), native(other_said[i]), 1.0 if gaps is None else float(gaps[i]), gaps is not None,
-             confirmed is None or bool(confirmed[i]), protected=space.protected)
+        Pair(
+            one,
+            {name: other[name] for name in names if not same(one[name], other[name])},
+            native(decisions[i]),
+            native(counterpart_decisions[i]),
+            1.0 if gaps is None else float(gaps[i]),
+            gaps is not None,
+            confirmed is None or bool(confirmed[i]),
+            protected=space.protected,
+        )
         for i, (one, other) in enumerate(zip(records(space, rows), records(space, others), strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def records(space: Space, rows: Rows) -> list[dict[str, Any]]:

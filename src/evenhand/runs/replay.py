@@ -1,4 +1,4 @@
-"""Replay: every finding of a stored run, or of a bundle, asked again."""
+"""Replay: query a model again about every finding of a stored run or a bundle."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
 import numpy as np
 import numpy.typing as npt
-from evenhand.engine.confirm import (confirm)
-from evenhand.engine.probe import (ModelProbe)
-from evenhand.engine.store import (as_path)
-from evenhand.errors import (DECIDE, ModelError, ReplayError, SpaceError)
-from evenhand.models.files import (load_model)
-from evenhand.runs.run import (Run, digest_of_answers)
-from evenhand.runs.provenance import (SAFE, model_of)
-from evenhand.criteria import (Criterion)
-from evenhand.engine.judge import (Judge)
-from evenhand.errors import (ModelError, RunError)
-from evenhand.runs.run import (Run)
-from evenhand.runs.provenance import (deciding, threshold_of)
-from evenhand.spaces.base import (require)
+
+from evenhand.criteria import Criterion
+from evenhand.engine.confirm import confirm
+from evenhand.engine.judge import Judge
+from evenhand.engine.probe import ModelProbe
+from evenhand.engine.store import as_path
+from evenhand.errors import DECIDE, ModelError, ReplayError, RunError, SpaceError, Use
+from evenhand.models.files import load_model
+from evenhand.runs.audit import digest_of_answers
+from evenhand.runs.provenance import SAFE, deciding, model_of, threshold_of
+from evenhand.runs.run import Run
+from evenhand.spaces.base import require
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Replay:
     confirmed: int
     refuted: int
     positions: npt.NDArray[np.int64] = field(repr=False)
-    """Where the refuted ones stand in the run's findings."""
+    """Positions of the refuted findings in the run."""
     held: npt.NDArray[np.bool_] = field(repr=False)
-    """Yes or no for each finding."""
+    """Whether each finding was confirmed."""
     same_model: bool | None = field(default=None, repr=False)
-    """Whether the model is the run's own, by its answers to the same individuals; None where that is not known."""
+    """Whether the model is the run's own, judged by its answers to fixed individuals; None if unknown."""
 
     @property
     def holds(self) -> bool:
@@ -46,19 +46,19 @@ class Replay:
 def replay(
     directory: str | Path, model: Any = None, threshold: float | None = None, *, timeout: float | None = None
 ) -> Replay:
-    """Ask a model again about every finding of a stored run; the search itself is not needed.
+    """Query a model again about every finding of a stored run, without repeating the search.
 
     Parameters
     ----------
     directory
-        Where the run is kept; or a bundle, whose parts must all be as its manifest says.
+        The run's directory, or a bundle, all of whose parts must match its manifest.
     model
-        Anything that ``wrap`` takes; by default the file that the command noted with the run, or the model in the
-        bundle. A file that runs code when it is loaded (a pickle, a Python module) must be named.
+        Anything that ``wrap`` takes; by default the file that the command line stored with the run, or the model in
+        the bundle. A file that runs code when it is loaded (a pickle, a Python module) must be passed.
     threshold
-        The decision threshold; by default the model's own, or the one that the command noted with the run.
+        The decision threshold; by default the model's own, or the one that the command line stored with the run.
     timeout
-        Seconds after which one model call is given up.
+        Maximum seconds of one model call.
 
     Examples
     --------
@@ -72,19 +72,21 @@ def replay(
     ...     replay(directory, refuse)
     Replay(confirmed=3, refuted=0)
     """
-    if as_path(directory, "a run's directory").is_file():
-        from evenhand.runs.bundle import (opened)
-        from evenhand.runs.bundle import (bundled_model, known_as)
+    if as_path(directory, "directory").is_file():
+        from evenhand.runs.bundle import bundled_model, known_as, opened
 
         with opened(directory) as (checked, kept):
             if not checked.whole:
-                raise ReplayError(f"{directory} is not what was bundled: {'; '.join(checked.lines[:5])}")
+                raise ReplayError(
+                    f"{directory} was changed after it was written: {'; '.join(checked.lines[:5])}",
+                    remedy="get an undamaged copy",
+                )
             if model is None:
                 name, path = bundled_model(checked, kept)
                 if not name.lower().endswith(SAFE):
                     raise ModelError(
-                        f"the bundle's model, {name}, runs code when it is loaded; if you trust it, load it yourself "
-                        "and name it: model=..."
+                        f"the bundle's model, {name}, runs code when it is loaded",
+                        remedy=("if you trust it, load it yourself and pass it: ", Use("model=...", "model.path")),
                     )
                 with known_as(name, path):
                     model = load_model(path)
@@ -93,7 +95,7 @@ def replay(
 
 
 def again(run: Run, model: Any, threshold: float | None = None, timeout: float | None = None) -> Replay:
-    """Ask a model about every finding of a run; without one, the run's own."""
+    """Query a model, by default the run's own, about every finding of a run."""
     probe = ModelProbe(model_of(run, model, threshold), run.space, run.identity.criterion, timeout)
     refuted = np.array(confirm(probe, run.pairs, 0, run.identity.chunk)[0].refuted, dtype=np.int64)
     held = ~np.isin(np.arange(run.found), refuted)
@@ -101,9 +103,9 @@ def again(run: Run, model: Any, threshold: float | None = None, timeout: float |
 
 
 def same_answers(run: Run, probe: ModelProbe) -> bool:
-    """Tell whether a model gives the answers by which the run knows its own."""
+    """Whether a model answers the fixed individuals as the run's model did."""
     rows, known = run.space.probes(None).rows, run.identity.answers
-    # A run keeps scores or decisions, by a criterion that is known by name alone; labels are not always scores as well.
+    # The stored digest is of scores or of decisions, and the run does not say of which.
     with suppress(ModelError):
         if digest_of_answers(probe.scores(rows)) == known:
             return True
@@ -111,9 +113,9 @@ def same_answers(run: Run, probe: ModelProbe) -> bool:
 
 
 def _recognised(run: Run, probe: ModelProbe) -> bool | None:
-    """Say whether it is the run's own model that was asked, where that can be said."""
+    """Whether this is the run's own model; None if that cannot be known."""
     if not run.space.supports("attributes"):
-        # The individuals by which a run knows its model come from its data.
+        # The fixed texts come from data that the run does not store.
         return None
     try:
         return same_answers(run, probe)
@@ -124,7 +126,7 @@ def _recognised(run: Run, probe: ModelProbe) -> bool | None:
 
 
 def judge_of(run: Run, probe: ModelProbe, limit: int | None = None) -> Judge:
-    """Return a judge that judges as the run did: the same counterparts, in blocks of the same size.
+    """Return a judge with the run's seed and block size, and so the same counterparts.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 0, 9), eh.Boolean("member")], protected="member")
@@ -137,7 +139,7 @@ def judge_of(run: Run, probe: ModelProbe, limit: int | None = None) -> Judge:
 
 
 def probe_of(run: Run, model: Any, call: str, criterion: Criterion | None = None) -> ModelProbe:
-    """Return what asks the model of a run: its own, or one that is given and gives the same answers."""
+    """Return a probe of the run's own model, or of a given model that gives the same answers."""
     check_run(run)
     instead = "run.findings has every pair, what was replaced, and the row of the data that each comes from"
     require(run.space, "attributes", call, instead)
@@ -147,26 +149,27 @@ def probe_of(run: Run, model: Any, call: str, criterion: Criterion | None = None
         return probe
     if run.origin is None:
         raise ModelError(
-            f"a run that was read from its directory does not have its model ({run.identity.model}) with it; "
-            f"give it: {call}(run, model)"
+            f"a run that was read from its directory does not include its model ({run.identity.model})",
+            remedy=f"pass it: {call}(run, model)",
         )
     own = run.origin.probe
-    # Without the scores that a search may have asked for its own sake: the same run, read back, does not ask them.
+    # A new probe, because a search with gradients also asks for scores, which a run that was read back does not.
     return ModelProbe(own.model, run.space, criterion or own.criterion, own.timeout)
 
 
 def check_run(run: Any) -> None:
     """Raise unless this is a run."""
     if not isinstance(run, Run):
-        raise RunError(f"run must be an eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
+        raise RunError("must be an eh.Run", parameter="run", value=run, remedy="read one with eh.Run.load(directory)")
 
 
 def check_model(run: Run, probe: ModelProbe) -> None:
-    """Raise where a model answers otherwise than the run's did."""
+    """Raise unless a model gives the same answers as the run's."""
     if not same_answers(run, probe):
         noted = threshold_of(run)
-        by = "the decision threshold that it had" if noted is None else f"its decision threshold of {noted:g}"
+        by = "its decision threshold" if noted is None else f"its decision threshold of {noted:g}"
         raise ModelError(
-            f"{probe.model.name} is not the model that the run was made with ({run.identity.model}): it gives other "
-            f"answers to the same individuals; give the run's own, with {by}"
+            f"{probe.model.name} is not the run's model ({run.identity.model}): it gives other answers for the same "
+            "individuals",
+            remedy=f"pass the run's own model, with {by}",
         )

@@ -1,107 +1,58 @@
-"""The loop that drives a search, and what comes out of it."""
+"""The result of an audit, and reading it back from its directory."""
 
 from __future__ import annotations
 
-from typing import Any
-from evenhand.errors import (TEXT_SPACE, StrategyError, search)
-from evenhand.search import (Strategy)
-from evenhand.spaces.base import (AnySpace, require)
-from evenhand.spaces.text.space import (BORROWED)
-from evenhand.strategies import (describe, make)
-import hashlib
-import platform
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib import import_module, metadata
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import numpy.typing as npt
-from evenhand._format import (percent)
-from evenhand._interrupts import (Token, check, settled, watched)
-from evenhand._rng import (Stream)
-from evenhand._validate import (is_int, is_number)
-from evenhand._version import (__version__)
-from evenhand.budget import (Budget, StopReason)
-from evenhand.criteria import (Criterion, Flip)
-from evenhand.engine.accounting import (Clock, Status, Stop, Stored)
-from evenhand.engine.confirm import (Checked, check_kept, confirm, otherwise)
-from evenhand.engine.judge import (CHUNK)
-from evenhand.engine.oracle import (Oracle)
-from evenhand.engine.probe import (ModelProbe)
-from evenhand.engine.store import (Directory, Log, RunIdentity, as_path)
-from evenhand.engine.unused import (SCORED, compare_scores, is_unaware, statement, unread)
-from evenhand.engine.visited import (Origin)
-from evenhand.errors import (BudgetError, EvenhandError, FlakyModel, ModelError, RunError, SpaceError, StrategyError)
-from evenhand.models.wrap import (wrap)
-from evenhand.search import (Problem, Strategy)
-from evenhand.spaces.base import (AnySpace, Block, Bound)
-from evenhand.spaces.findings import (Findings)
-from evenhand.spaces.text.space import (SAMPLED)
-from evenhand.strategies import (describe)
-from evenhand import (plugins)
-from evenhand._validate import (ANY, COUNT, FLAG, TEXT, Maybe, check_fields, one_of)
-from evenhand.engine.accounting import (QUESTIONS, check_answer)
-from evenhand.engine.confirm import (Checked)
-from evenhand.engine.store import (ANSWERS, IDENTITY, RESULT, RunIdentity, frames, read_identity, read_result, refuse_links)
-from evenhand.errors import (EvenhandError, RunError, SpaceError)
-from evenhand.spaces.attributes import (KINDS, suggest)
-from evenhand.spaces.base import (AnySpace)
-from evenhand.spaces.findings import (Decisions, Findings)
-from evenhand.spaces.tabular import (Space)
-from evenhand.spaces.text.space import (TextSpace)
+
+from evenhand import plugins
+from evenhand._format import percent
+from evenhand._validate import ANY, COUNT, FLAG, TEXT, Maybe, check_fields, one_of
+from evenhand.budget import Budget, StopReason
+from evenhand.engine.accounting import QUESTIONS, check_answer
+from evenhand.engine.confirm import Checked
+from evenhand.engine.store import (
+    ANSWERS,
+    IDENTITY,
+    RESULT,
+    RunIdentity,
+    as_path,
+    frames,
+    read_identity,
+    read_result,
+    refuse_links,
+)
+from evenhand.engine.unused import is_unaware, statement
+from evenhand.engine.visited import Origin
+from evenhand.errors import (
+    EvenhandError,
+    RunError,
+    SpaceError,
+)
+from evenhand.spaces.attributes import KINDS, suggest
+from evenhand.spaces.base import AnySpace
+from evenhand.spaces.findings import Decisions, Findings
+from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.space import BORROWED, SAMPLED, TextSpace
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 REMARKS = {BORROWED: "similar words are only among words of the texts (give words= or similar=)"}
-"""What is said about a count where its name does not say enough."""
-
-
-def strategy_for(space: Any, strategy: str | Strategy | None) -> Strategy:
-    """Return a search that fits the space, by default the space's own."""
-    if not isinstance(space, AnySpace):
-        require(space, "attributes")
-    chosen = make(space.default_strategy if strategy is None else strategy)
-    check_kind(space, chosen)
-    return chosen
-
-
-def check_kind(space: Any, strategy: Strategy) -> None:
-    """Raise where a search needs another kind of space.
-
-    >>> from evenhand.strategies import TextRandom
-    >>> from evenhand.spaces.text.space import TextSpace
-    >>> check_kind(TextSpace("religion"), TextRandom())
-    """
-    needs, name = needs_of(strategy), describe(strategy)["strategy"]
-    if not space.supports(needs):
-        kind = "attributes" if space.supports("attributes") else f"{space.noun}s"
-        other = ("use ", TEXT_SPACE, ", or ") if needs == "texts" else ("use ",)
-        raise StrategyError(
-            f"{name} searches {needs}, and the space is one of {kind}",
-            remedy=(*other, search(space.default_strategy), f" (a search of your own sets needs = {needs!r})"),
-        )
-
-
-def needs_of(strategy: Any) -> str:
-    """Return the feature that a search needs of a space; attributes, unless it says otherwise."""
-    return str(getattr(strategy, "needs", "attributes"))
-
-
-DEFAULT_TESTS = 100_000
-FIXED_ROWS = 64
-UNTESTABLE = 1000
-RETRACED = 2**16
-"""Tests of a finished run among which some are asked again before it is returned."""
+"""Longer descriptions of some counts."""
 COUNTS = ("repeats", "untestable", "clipped", "dropped", "rows_checked", "rows_from_log")
 
 
 @dataclass
 class Run:
-    """What an audit found, what it spent, and everything needed to repeat it."""
+    """The result of an audit: findings, costs, and everything needed to repeat it."""
 
     space: Any
     """An ``eh.Space``, an ``eh.TextSpace``, or a space of another kind."""
@@ -111,79 +62,79 @@ class Run:
     tests: int
     """Unique tests judged."""
     asked: dict[str, int]
-    """Rows handed to the model, by kind of question."""
+    """Model rows, by kind of query."""
     seconds: float
     counts: dict[str, int]
-    """Repeats avoided, untestable individuals, data rows clipped and dropped, rows asked again to check; and what the
-    search counted itself."""
+    """Repeats avoided, untestable individuals, data rows clipped and dropped, rows queried again to check; and the
+    counts of the search itself."""
     pairs: Findings = field(repr=False)
     points: list[tuple[int, int, int]] = field(repr=False)
     versions: dict[str, str] = field(repr=False)
     directory: Path | None = None
     origin: Origin | None = field(default=None, repr=False, compare=False)
-    """What the run was made with, where ``audit`` returned it; None where it was read from its directory."""
+    """The model, strategy and data of a run that ``audit`` returned; None for one that was read from its directory."""
     unused: tuple[str, ...] = ()
-    """Attributes of the space that are known not to reach the model."""
+    """Attributes of the space that the model is known not to receive."""
     scored: tuple[int, int] | None = None
-    """Where nothing was found: in how many families scores were compared, and in how many one changed."""
+    """If nothing was found: the number of families whose scores were compared, and of those with a changed score."""
     checked: Checked = field(default_factory=Checked)
-    """What came of asking the findings again."""
+    """The result of querying the findings again."""
 
     @cached_property
     def findings(self) -> pd.DataFrame:
         """One row per finding: the individual, its counterpart's protected values, both decisions, the gap.
 
-        ``confirmed`` says whether the model was asked about it again and answered as before; those to which it gave
-        another answer are not here.
+        ``confirmed`` is whether the model was queried again and gave the same answers. Findings with other answers are
+        left out.
         """
         return self.pairs.frame()
 
     @property
     def found(self) -> int:
-        """How many findings there are, confirmed or not asked again; those that were refuted do not count."""
+        """Number of findings, confirmed or not queried again; refuted ones do not count."""
         return self.pairs.count
 
     @property
     def confirmed(self) -> int:
-        """How many findings the model was asked about again and answered as before."""
+        """Number of findings that were queried again and got the same answers."""
         return int(self.pairs.confirmed_at().sum())
 
     @property
     def unconfirmed(self) -> int:
-        """How many findings are not confirmed.
+        """Number of findings that are not confirmed.
 
-        The run was broken off, ``confirm`` leaves them out, or the model does not answer steadily.
+        The run was interrupted, ``confirm`` leaves them out, or the model is not reproducible.
         """
         return self.found - self.confirmed
 
     @property
     def refuted(self) -> int:
-        """How many findings of the search got another answer when they were asked again; they are not reported."""
+        """Number of findings that got another answer when queried again; they are not reported."""
         return len(self.checked.refuted)
 
     @property
     def unsteady(self) -> str | None:
-        """Why the model does not answer steadily, where the run ended because of that; None where it does."""
+        """Why the model's answers are not reproducible, if the run ended because of that; otherwise None."""
         return self.checked.unsteady
 
     @property
     def doubts(self) -> list[str]:
-        """What keeps the findings from all being confirmed, in words; nothing where they are."""
-        out = [] if self.unsteady is None else ["the model does not answer steadily, so no finding is confirmed"]
+        """Sentences on why some findings are not confirmed; empty if all are."""
+        out = [] if self.unsteady is None else ["the model's answers are not reproducible, so no finding is confirmed"]
         if self.unconfirmed and not out:
-            out.append(f"{self.unconfirmed:,} of {self.found:,} findings not asked again, so not confirmed")
+            out.append(f"{self.unconfirmed:,} of {self.found:,} findings were not queried again, so not confirmed")
         if self.refuted:
-            out.append(f"{self.refuted:,} more refuted when asked again, and left out")
+            out.append(f"{self.refuted:,} more were refuted when queried again, and left out")
         return out
 
     @property
     def rows(self) -> int:
-        """Rows handed to the model for any question."""
+        """Model rows of all queries."""
         return sum(self.asked.values())
 
     @property
     def rows_checked(self) -> int:
-        """Rows asked to check the model and to confirm the findings, outside all budgets."""
+        """Rows used to check the model and to confirm findings, outside all budgets."""
         return self.counts["rows_checked"]
 
     @property
@@ -193,51 +144,51 @@ class Run:
 
     @property
     def gradient(self) -> str | None:
-        """How the gradients of a search that asks for them came about; None for other searches."""
+        """Source of the gradients of the search; None for searches without."""
         return self.identity.gradient
 
     @property
     def remarks(self) -> list[tuple[str, int]]:
-        """What the search counted itself, in words; nothing that is zero."""
+        """Nonzero counts of the search itself, each with its description."""
         counts = sorted((name, n) for name, n in self.counts.items() if n and name not in COUNTS)
         return [(REMARKS.get(name, name.replace("_", " ")), n) for name, n in counts]
 
     @property
     def success_rate(self) -> float:
-        """Findings per test: how well the search aims, not how common discrimination is.
+        """Findings per test: the efficiency of the search, not the prevalence of discrimination.
 
-        As everywhere, refuted findings do not count; their tests do.
+        Refuted findings do not count; their tests do.
         """
         return self.found / self.tests if self.tests else 0.0
 
     @property
     def unaware(self) -> bool:
-        """Whether no protected attribute is known to reach the model, so that nothing can be found."""
+        """Whether the model receives no protected attribute, so that nothing can be found."""
         return is_unaware(self.space, self.unused)
 
     @property
     def complete(self) -> bool:
-        """Whether everyone in the space was judged, each against all counterparts."""
+        """Whether all individuals of the space were judged, each against all counterparts."""
         return self.stop is StopReason.EXHAUSTED and not self.sampled
 
     @property
     def note(self) -> str | None:
-        """What is known about attributes that the model does not use; None where there is nothing to say."""
+        """A sentence on attributes that the model does not use; None if there are none."""
         if self.unsteady is not None:
-            # Nothing is known of a model that does not answer steadily.
+            # Nothing is known of a model whose answers are not reproducible.
             return None
-        said = statement(self.space, self.unused, self.found, self.tests, self.scored, self.complete)
-        return None if said is None else str(said)
+        sentence = statement(self.space, self.unused, self.found, self.tests, self.scored, self.complete)
+        return None if sentence is None else str(sentence)
 
     @property
     def curve(self) -> pd.DataFrame:
-        """How findings grew: tests, rows, findings."""
+        """Findings over time: tests, rows, findings."""
         import pandas as pd
 
         return pd.DataFrame(self.points, columns=["tests", "rows", "findings"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the run in plain values, findings not included."""
+        """Return the run as plain values, without its findings."""
         return {
             "identity": self.identity.to_dict(),
             "budget": vars(self.budget),
@@ -276,462 +227,20 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        # By name: what shows runs stands above them.
+        # Imported by name, because reports are a layer above runs.
         return str(import_module("evenhand.reports").summary(self))
 
     @classmethod
     def load(cls, directory: str | Path) -> Run:
         """Read a run from its directory, without the model.
 
-        The run as it was when it last ended; a run that was killed is read as far as its answers reach.
+        The run is as it was when it last ended; a killed run is read up to its last stored answer.
         """
-        return load(as_path(directory, "a run's directory"))
-
-
-def audit(
-    model: Any,
-    space: AnySpace,
-    strategy: str | Strategy | None = None,
-    budget: Budget | None = None,
-    seed: int = 0,
-    criterion: Criterion | None = None,
-    data: Any = None,
-    directory: str | Path | None = None,
-    *,
-    chunk: int = CHUNK,
-    timeout: float | None = None,
-    progress: Callable[[Status], None] | None = None,
-    confirm: int | None = None,
-    cancel: Token | None = None,
-) -> Run:
-    """Search a model's input space for individuals who are treated differently.
-
-    Parameters
-    ----------
-    model
-        Anything that ``wrap`` takes: a callable on a batch, an estimator, a model file.
-    space
-        The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
-    strategy
-        A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``); by default the one that suits the
-        space, ``"kosei"`` or, for texts, ``"text-random"``.
-    budget
-        When to stop; by default after 100,000 tests.
-    seed
-        Same seed, same findings.
-    criterion
-        What counts as different; by default a changed decision.
-    data
-        Real rows, for strategies that start from them; the texts of a ``TextSpace``.
-    directory
-        Where to keep the run. The same call with the same directory continues an unfinished run and returns a finished
-        one; a larger budget extends it.
-    chunk
-        The most rows of one block: what is judged, logged and booked at once. A block is asked in one or more model
-        calls; ``wrap(model, batch_size=)`` fixes their size.
-    timeout
-        Seconds after which one model call is given up.
-    progress
-        Called with a ``Status`` after every block.
-    confirm
-        How many findings to ask the model about again, at most, before the run is returned; by default all. Beyond that
-        number, which the seed chooses, ``run.findings`` says that they are not confirmed.
-    cancel
-        Ends the run as Ctrl-C does, from another thread: a ``threading.Event``, or another object with ``is_set()``,
-        which is looked at between model calls.
-
-    Examples
-    --------
-    >>> import evenhand as eh
-    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected=["sex"])
-    >>> def refuse(frame):
-    ...     return (frame["age"] < 4) & (frame["sex"] == "F")
-    >>> run = eh.audit(refuse, space, strategy="themis")
-    >>> run.found, run.tests, run.stop.value
-    (3, 9, 'exhausted')
-    """
-    return run_search(
-        model,
-        space,
-        strategy,
-        budget,
-        seed,
-        criterion,
-        data,
-        directory,
-        chunk=chunk,
-        timeout=timeout,
-        progress=progress,
-        confirm=confirm,
-        cancel=cancel,
-    )
-
-
-@watched()
-def run_search(
-    model: Any,
-    space: AnySpace,
-    strategy: str | Strategy | None,
-    budget: Budget | None,
-    seed: int,
-    criterion: Criterion | None = None,
-    data: Any = None,
-    directory: str | Path | None = None,
-    *,
-    chunk: int = CHUNK,
-    timeout: float | None = None,
-    progress: Callable[[Status], None] | None = None,
-    exclude: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
-    confirm: int | None = None,
-    cancel: Token | None = None,
-) -> Run:
-    """Do what ``audit`` says; those whom ``exclude`` names are not judged, as if they had been judged before."""
-    chosen = strategy_for(space, strategy)
-    seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
-    confirm = check_confirm(confirm)
-    check_cancel(cancel)
-    budget = budget or Budget(tests=DEFAULT_TESTS)
-    wrapped = wrap(model)
-    start = space.bind(data, wrapped)
-    gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
-    probe = ModelProbe(wrapped, start.ground, criterion or Flip(), timeout, gradient)
-    fixed = start.ground.probes(start.people)
-    with probe.client.calls.at_once():
-        # One call, so that a later run recognises a model whose scores depend a little on the size of a call.
-        labels, scores = probe.both(fixed.rows)
-    identity = _identity(probe, chosen, seed, chunk, start.people, labels if scores is None else scores)
-    place = None if directory is None else Directory(directory, identity)
-    try:
-        if place is not None:
-            _refuse_unsteady(place)
-        known = None if place is None else _finished(place, budget, confirm)
-        log = (Log if known is None else Stored)(None if place is None else place.answers)
-        oracle = Oracle(probe, budget, seed, chunk, log, Clock(log.times), progress, exclude)
-        oracle.rows_apart += len(fixed) * probe.cost
-        oracle.findings.keep_example(labels)
-        problem = Problem(start.ground, Stream(seed), start.people)
-        problem.counts |= {name: n for name, n in start.counts.items() if n}
-        if known is not None:
-            assert place is not None
-            try:
-                _recognise(known, chosen, problem, oracle)
-            except FlakyModel as error:
-                error.partial = _accused(place, error)
-                place.finish(error.partial.to_dict())
-                raise
-            known.origin = Origin(probe, chosen, start.people, None)
-            known.pairs.keep_example(labels)
-            return known
-        # From here on: a run that is cancelled earlier has something to return all the same.
-        oracle.cancel = probe.client.calls.cancel = cancel
-        return _drive(chosen, problem, oracle, identity, start, place, confirm)
-    finally:
-        if place is not None:
-            place.close()
-
-
-def _drive(
-    strategy: Strategy,
-    problem: Problem,
-    oracle: Oracle,
-    identity: RunIdentity,
-    start: Bound,
-    place: Directory | None,
-    most: int | None,
-) -> Run:
-    """Pass questions and answers between the search and the oracle until one of them ends it."""
-    scored = None
-    checked = Checked(most)
-    try:
-        stop = _search(strategy, problem, oracle)
-        oracle.recognise()
-        _check_testable(oracle, problem, stop)
-        oracle.check_rows()
-        checked, rows, unsteady = confirm(oracle.probe, oracle.findings, oracle.seed, oracle.chunk, most)
-        oracle.rows_apart += rows
-        if unsteady is not None:
-            stored = [at for at in checked.refuted if at < oracle.stored_findings]
-            if stored:
-                checked = Checked(most)
-                raise otherwise(oracle.probe, oracle.findings, np.array(stored), place.path if place else None)
-            raise unsteady
-        scored = _compare_scores(oracle, problem, start)
-        check()
-    except KeyboardInterrupt:
-        settled()
-        stop = StopReason.INTERRUPTED
-    except EvenhandError as error:
-        kept = place is not None and _kept(oracle.log, place)
-        where = f"kept in {place.path}" if place and kept else "the error's attribute partial is the run so far"
-        error.add_note(f"{oracle.tests:,} tests had been judged; {where}")
-        if isinstance(error, FlakyModel):
-            checked = checked.accused(error)
-        error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, start, place, strategy, checked)
-        if place is not None and isinstance(error, FlakyModel):
-            # Whoever reads the directory must know what is wrong with its findings.
-            place.finish((_accused(place, error) if oracle.replayed_rows else error.partial).to_dict())
-        raise
-    finally:
-        oracle.log.close()
-    run = _run(oracle, problem, stop, identity, start, place, strategy, checked)
-    run.scored = scored
-    # A smaller budget than before gives the first findings of what is stored, and leaves that as it is.
-    part = oracle.log.upcoming is not None or oracle.cut
-    try:
-        oracle.log.check()
-        if place is not None and (oracle.log.appended or not part):
-            place.finish(run.to_dict())
-        if place is not None:
-            place.check()
-    except RunError as error:
-        error.add_note(f"{run.tests:,} tests had been judged; the error's attribute partial is the whole run")
-        error.partial = run
-        raise
-    return run
-
-
-def _kept(log: Log, place: Directory) -> bool:
-    """Tell whether a run that an error ended can be read from its directory."""
-    log.close()
-    try:
-        log.check()
-        place.check()
-    except RunError:
-        return False
-    return place.answers.exists()
-
-
-def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
-    """Let a search ask and the oracle answer until one of them ends it."""
-    search = strategy.search(problem)
-    # The clock may also end a run between two calls of one block.
-    oracle.probe.client.calls.between = oracle.check_clock
-    try:
-        answer: Any = None
-        while True:
-            answer = oracle.answer(search.send(answer))
-    except StopIteration:
-        return StopReason.FINISHED
-    except Stop as end:
-        return end.reason
-    finally:
-        oracle.probe.client.calls.between = None
-        oracle.clock.stop()
-        search.close()
-
-
-def _recognise(known: Run, strategy: Strategy, problem: Problem, oracle: Oracle) -> None:
-    """Raise where the model of a finished run answers otherwise than it did then: findings first, then other tests."""
-    check_kept(oracle.probe, known.pairs, oracle.chunk, known.directory)
-    # The log has no individuals: the search says who they were.
-    oracle.budget = Budget(tests=min(known.tests, RETRACED)) if known.tests else Budget(tests=1)
-    _search(strategy, problem, oracle)
-    oracle.recognise()
-
-
-def _compare_scores(oracle: Oracle, problem: Problem, start: Bound) -> tuple[int, int] | None:
-    """Where nothing was found, ask whether scores tell counterparts apart, outside all budgets."""
-    probe = oracle.probe
-    if oracle.findings.count or not oracle.tests:
-        return None
-    some = problem.ground.probes(start.people, SCORED)
-    scored, rows = compare_scores(probe, problem.ground.families(some, oracle.seed))
-    oracle.rows_apart += rows
-    return scored
-
-
-def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
-    """Raise where the constraints leave nobody to compare; a few unlucky draws prove nothing yet."""
-    if oracle.tests or not oracle.untestable:
-        return
-    over = problem.exhausted or (problem.data is not None and stop is StopReason.FINISHED)
-    if oracle.untestable >= UNTESTABLE or over:
-        raise SpaceError(
-            f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "
-            f"can be compared; loosen the constraints on {', '.join(map(repr, problem.ground.space.protected))}"
-        )
-
-
-def _run(
-    oracle: Oracle,
-    problem: Problem,
-    stop: StopReason,
-    identity: RunIdentity,
-    start: Bound,
-    place: Directory | None,
-    strategy: Strategy,
-    checked: Checked,
-) -> Run:
-    counted = (oracle.repeats, oracle.untestable, start.clipped, start.dropped, oracle.checked, oracle.replayed_rows)
-    counts = dict(zip(COUNTS, counted, strict=True))
-    for name, n in problem.counts.items():
-        counts[name] = counts.get(name, 0) + n
-    last = (oracle.tests, oracle.rows, oracle.findings.count)
-    points = oracle.curve if oracle.curve and oracle.curve[-1] == last else [*oracle.curve, last]
-    checked.settle(oracle.findings, oracle.seed)
-    ground = oracle.ground
-    return Run(
-        ground.space,
-        identity,
-        oracle.budget,
-        stop,
-        oracle.tests,
-        dict(oracle.asked),
-        oracle.clock.seconds,
-        counts,
-        oracle.findings,
-        checked.counted(points),
-        versions(),
-        None if place is None else place.path,
-        Origin(oracle.probe, strategy, start.people, oracle.judged),
-        unread(oracle.probe),
-        checked=checked,
-    )
-
-
-def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | None:
-    """Return the run that a directory holds, if it ended under this very budget and as much of it is confirmed."""
-    result = place.result
-    if result is None or result.get("stop") == StopReason.INTERRUPTED.value or result.get("budget") != vars(budget):
-        return None
-    asked, found = result.get("checked", {}).get("asked_again", 0), result.get("findings", 0) + result.get("refuted", 0)
-    if asked < (found if confirm is None else min(confirm, found)):
-        return None
-    try:
-        return Run.load(place.path)
-    except EndLost:
-        # The answers that are left can be gone on from.
-        return None
-
-
-def _refuse_unsteady(place: Directory) -> None:
-    """Raise where a directory holds answers of a model that did not answer steadily: which of them hold is unknown."""
-    checked = Checked.of(place.result or {})
-    if checked.unsteady is None:
-        return
-    error = FlakyModel(
-        f"the model did not answer steadily in the run in {place.path}: {checked.unsteady}; when it does, use a new "
-        "directory",
-        checked.noise,
-    )
-    error.partial = Run.load(place.path)
-    raise error
-
-
-def _accused(place: Directory, error: FlakyModel) -> Run:
-    """Return what a directory holds, with the reason why none of it is confirmed."""
-    known = Run.load(place.path)
-    known.checked = known.checked.accused(error)
-    known.pairs.confirmed = None
-    return known
-
-
-def _identity(
-    probe: ModelProbe, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
-) -> RunIdentity:
-    """Identify a run; ``answers`` are the model's labels, or its scores, for the fixed individuals."""
-    data = None
-    if people is not None and getattr(strategy, "uses_data", True):
-        data = probe.ground.digest_of(people)
-    if probe.scored and probe.slopes is not None:
-        probe.slopes.check(answers)
-    if probe.scored and probe.word_slopes is not None:
-        probe.word_slopes.check(probe, answers)
-    return RunIdentity(
-        space=probe.ground.describe(),
-        strategy=describe(strategy),
-        seed=seed,
-        criterion=probe.criterion,
-        chunk=chunk,
-        data=data,
-        model=probe.model.name,
-        answers=digest_of_answers(answers),
-        model_sha256=probe.model.sha256,
-        gradient=probe.gradient,
-    )
-
-
-def digest_of_answers(answers: npt.NDArray[Any]) -> str:
-    """Identify a model by its labels, or its rows of scores, for the fixed individuals."""
-    said = [str(v) for v in answers] if answers.ndim == 1 else np.round(answers, 6).tolist()
-    return hashlib.sha256(repr(said).encode()).hexdigest()
-
-
-def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any) -> tuple[int, int]:
-    """Raise in words where an argument is of the wrong kind; return seed and chunk as plain numbers."""
-    if not is_int(seed) or not 0 <= seed < 2**63:
-        raise StrategyError("must be a whole number from 0 to 2**63 - 1", parameter="seed", value=seed)
-    if not is_int(chunk) or chunk < 2:
-        raise StrategyError("must be a whole number of at least 2", parameter="chunk", value=chunk)
-    if budget is not None and not isinstance(budget, Budget):
-        raise BudgetError("must be an eh.Budget, such as eh.Budget(tests=1000)", parameter="budget", value=budget)
-    if criterion is not None and not isinstance(criterion, Criterion):
-        raise StrategyError("must be eh.Flip(), eh.Gap(gamma) or made of them", parameter="criterion", value=criterion)
-    if timeout is not None and not (is_number(timeout) and timeout > 0):
-        raise ModelError("must be a positive number of seconds, or None", parameter="timeout", value=timeout)
-    if progress is not None and not callable(progress):
-        raise StrategyError("must be a function of an eh.Status", parameter="progress", value=progress)
-    return int(seed), int(chunk)
-
-
-def check_confirm(confirm: Any) -> int | None:
-    """Raise where this is no number of findings to ask again."""
-    if confirm is not None and (not is_int(confirm) or confirm < 0):
-        raise BudgetError(
-            "must be a whole number of findings to ask again, 0 or more, or None for all",
-            parameter="confirm",
-            value=confirm,
-        )
-    return None if confirm is None else int(confirm)
-
-
-def check_cancel(cancel: Any) -> None:
-    """Raise where this cannot say whether a run is to end."""
-    if cancel is not None and not callable(getattr(cancel, "is_set", None)):
-        raise RunError(f"cancel must be an object with is_set(), such as a threading.Event, got {cancel!r}")
-
-
-def versions() -> dict[str, str]:
-    """Say which versions made a run.
-
-    >>> "evenhand" in versions()
-    True
-    """
-    return {"evenhand": __version__, "python": platform.python_version(), **_packages()}
-
-
-@cache
-def _packages() -> dict[str, str]:
-    """Look up versions once: that reads files, and takes as long as a small audit."""
-    return {package: metadata.version(package) for package in ("numpy", "pandas", "scipy", "scikit-learn")}
-
-
-SPACE_FIELDS = {
-    "attributes": [{"kind": one_of(list(KINDS)), "name": TEXT, "dtype?": Maybe(TEXT)}],
-    "protected": [TEXT],
-    "constraints": [TEXT],
-    "links": {str: {str: [(ANY, [(ANY, ANY)])]}},
-    "max_family_size": COUNT,
-}
-TEXT_FIELDS = {
-    "lexicons": [
-        {
-            "name": TEXT,
-            "forms": [(TEXT, TEXT, TEXT)],
-            "identities": [TEXT],
-            "cells": [[[TEXT]]],
-            "ambiguous": [TEXT],
-            "phrases": [TEXT],
-            "capital": FLAG,
-        }
-    ],
-}
-"""What the descriptions of spaces must have; their constructors check the rest."""
+        return load(as_path(directory, "directory"))
 
 
 def load(path: Path) -> Run:
-    """Read a run; one that was killed is read as far as its answers reach."""
+    """Read a run; a killed one is read up to its last stored answer."""
     refuse_links(path)
     identity, result = read_identity(path), read_result(path)
     space = space_from(identity.space, path / IDENTITY)
@@ -739,7 +248,7 @@ def load(path: Path) -> Run:
     if result is None:
         return _killed(space, identity, pairs, counted, path)
     checked = _check_result(path / RESULT, result, unfair)
-    # A run cut by its budget has stored a few more.
+    # A run that its budget ended inside a block has stored a few more.
     pairs.cut(result["findings"] + len(checked.refuted))
     checked.settle(pairs, identity.seed)
     pairs.example = result.get("example")
@@ -763,7 +272,7 @@ def load(path: Path) -> Run:
 
 
 class EndLost(RunError):
-    """A log that ends before the tests that a run's result counts; the run can go on from there.
+    """The log has fewer tests than the result counts; the run can continue from there.
 
     >>> issubclass(EndLost, RunError)
     True
@@ -771,15 +280,15 @@ class EndLost(RunError):
 
 
 def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.bool_]) -> Checked:
-    """Raise where a result says something else than the answers do, of which it may have counted the first only.
+    """Raise if a result contradicts the log, of which it may count only the first tests.
 
-    The answers have the verdicts of the search, the result which of them were refuted when they were asked again.
+    The log has the verdicts of the search, the result which findings were refuted when queried again.
     """
     tests, budget, stop = result["tests"], result["budget"], StopReason(result["stop"])
     there = int(unfair[:tests].sum())
     checked = Checked.of(result)
     findings = result["findings"] + len(checked.refuted)
-    # Whoever reached a limit, or was interrupted, may have been given more answers than count.
+    # A run that reached a limit, or was interrupted, may have stored more answers than count.
     cut = {StopReason.TESTS: tests == budget["tests"], StopReason.FINDINGS: findings == budget["findings"]}
     early = cut.get(stop, stop in (StopReason.ROWS, StopReason.SECONDS, StopReason.INTERRUPTED))
     if (
@@ -787,18 +296,19 @@ def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.boo
         or not checked.fits(there)
         or not (tests == len(unfair) or (0 <= tests < len(unfair) and early))
     ):
-        # Answers may have been lost with the end of the log; those that are there can still be true.
+        # Only the end of the log may be lost; the other answers can still be right.
         lost = tests > len(unfair) and 0 <= findings - there <= tests - len(unfair)
         raise (EndLost if lost else RunError)(
-            f"{path} is damaged: it says {findings:,} findings in {tests:,} tests, and the answers have "
-            f"{int(unfair.sum()):,} in {len(unfair):,}; restore it from a copy, or delete it to have the run read from "
-            f"its answers{', or run the same audit again to go on from them' if lost else ''}"
+            f"{path} is damaged: it has {findings:,} findings in {tests:,} tests, but the log has "
+            f"{int(unfair.sum()):,} in {len(unfair):,}",
+            remedy="restore it from a copy, or delete it, and the run is read from its log"
+            + (", or run the same audit again to continue from the log" if lost else ""),
         )
     return checked
 
 
 def _killed(space: AnySpace, identity: RunIdentity, pairs: Findings, counted: dict[str, int], path: Path) -> Run:
-    """A run that never came to write its result: what its answers tell."""
+    """Return a run without a result, from its log alone."""
     asked = {question: counted.get(question, 0) for question in QUESTIONS}
     points = [(counted["tests"], sum(asked.values()), pairs.count)]
     counts = dict.fromkeys(COUNTS, 0)
@@ -807,8 +317,31 @@ def _killed(space: AnySpace, identity: RunIdentity, pairs: Findings, counted: di
     )
 
 
+SPACE_FIELDS = {
+    "attributes": [{"kind": one_of(list(KINDS)), "name": TEXT, "dtype?": Maybe(TEXT)}],
+    "protected": [TEXT],
+    "constraints": [TEXT],
+    "links": {str: {str: [(ANY, [(ANY, ANY)])]}},
+    "max_family_size": COUNT,
+}
+TEXT_FIELDS = {
+    "lexicons": [
+        {
+            "name": TEXT,
+            "forms": [(TEXT, TEXT, TEXT)],
+            "identities": [TEXT],
+            "cells": [[[TEXT]]],
+            "ambiguous": [TEXT],
+            "phrases": [TEXT],
+            "capital": FLAG,
+        }
+    ],
+}
+"""Required fields of descriptions of spaces; constructors check the rest."""
+
+
 def space_from(described: dict[str, Any], path: Path) -> AnySpace:
-    """Rebuild a space from its description in a file; raise where that is none."""
+    """Rebuild a space from its description in a file."""
     try:
         if described.get("kind") == "text":
             check_fields(described, TEXT_FIELDS, "space")
@@ -817,14 +350,14 @@ def space_from(described: dict[str, Any], path: Path) -> AnySpace:
             return _installed(described)
         check_fields(described, SPACE_FIELDS, "space")
         space = _tabular(described)
-        # Values and dtypes that do not go together show where individuals are laid out.
+        # Building individuals shows whether values and dtypes fit.
         space.frame(np.stack([np.zeros_like(space.sizes), space.sizes - 1]).astype(np.int32))
         return space
     except RunError:
         raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, SpaceError) as error:
         raise RunError(
-            f"{path} cannot be read: it does not describe a space ({error}); restore it from a copy"
+            f"{path} cannot be read: it does not describe a space ({error})", remedy="restore it from a copy"
         ) from None
 
 
@@ -843,13 +376,13 @@ def _tabular(described: dict[str, Any]) -> Space:
 
 
 def _installed(described: dict[str, Any]) -> AnySpace:
-    """Rebuild a space of a kind that an installed package has."""
+    """Rebuild a space of a kind that an installed package provides."""
     kind, kinds = str(described["kind"]), plugins.installed(plugins.SPACES)
     if kind not in kinds:
         near = f"; {suggest(kind, kinds)}" if kinds else ""
         raise RunError(
-            f"the space is of the kind {kind!r}, which no installed package has{near}; install the package that it "
-            f"comes from (an entry point {kind!r} in the group {plugins.SPACES!r})"
+            f"the space is of the kind {kind!r}, which no installed package provides{near}",
+            remedy=f"install the package with the entry point {kind!r} in the group {plugins.SPACES!r}",
         )
     try:
         space = plugins.load(kinds[kind], RunError)(described)
@@ -863,7 +396,7 @@ def _installed(described: dict[str, Any]) -> AnySpace:
 
 
 def _pairs(space: AnySpace, answers: Path) -> tuple[Findings, dict[str, int], npt.NDArray[np.bool_]]:
-    """Read the findings, how many tests and rows there are, and yes or no for each test."""
+    """Read the findings, the numbers of tests and rows, and the verdict of each test."""
     pairs = space.findings()
     counted = {"tests": 0}
     unfair = [np.zeros(0, dtype=bool)]

@@ -15,7 +15,8 @@ from evenhand.engine.store import ANSWERS
 from evenhand.models.base import Model
 from evenhand.models.wrap import for_space, wrap
 from evenhand.plugins import is_spec
-from evenhand.runs.run import Run, audit
+from evenhand.runs.audit import audit
+from evenhand.runs.run import Run
 from evenhand.strategies import describe, known, make
 from evenhand.testing.worlds import World, hold, listed, take, worlds_for
 

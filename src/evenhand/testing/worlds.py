@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
-from evenhand.runs.run import needs_of
+from evenhand.runs.audit import needs_of
 from evenhand.spaces.attributes import Integer, Nominal
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import TextSpace

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 
 import evenhand as eh
 from evenhand.errors import DataError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
-from evenhand.runs import run as run_module
+from evenhand.runs import audit as audit_module
 from evenhand.search import Problem, Search, contrast, gradient, judge, label
 from evenhand.search import score as ask_scores
 from evenhand.spaces.text.tokens import split
@@ -200,8 +200,8 @@ def test_noisy_models_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
         changed = True
         return asked_again(*arguments)
 
-    asked_again = run_module.confirm
-    monkeypatch.setattr(run_module, "confirm", confirm)
+    asked_again = audit_module.confirm
+    monkeypatch.setattr(audit_module, "confirm", confirm)
     with pytest.raises(FlakyModel):
         eh.audit(classify, world.space, eh.TextRandom(phase="global", max_iter=1), data=world.data)
 

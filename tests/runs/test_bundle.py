@@ -1,3 +1,5 @@
+"""Bundles: complete, reproducible, and checked byte by byte."""
+
 from __future__ import annotations
 
 import io
@@ -133,7 +135,7 @@ def change_and_rehash(name: str, content: bytes) -> Any:
         (lambda m: None, ["archive: bytes outside its parts were changed or added"]),
         (change_and_rehash("findings.csv", b"age,sex\r\n"), [
             "archive: bytes outside its parts were changed or added",
-            "findings.csv: it says something else than the run's own files"]),
+            "findings.csv: it does not match the run's own files"]),
     ],
 )  # fmt: skip
 def test_members_changed_as_a_whole(folder: Path, change: Any, lines: list[str]) -> None:
@@ -192,9 +194,9 @@ def test_compressed_and_doubled_members_are_refused(folder: Path) -> None:
 
 
 def test_wrong_input(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="only a run that is kept"):
+    with pytest.raises(RunError, match="run must be stored"):
         eh.bundle(eh.audit(refuse, SPACE, "themis"), tmp_path / "x.zip")
-    with pytest.raises(RunError, match="no such file"):
+    with pytest.raises(RunError, match="existing file"):
         eh.bundle(folder / "run", tmp_path / "x.zip", tmp_path / "gone.onnx")
     with pytest.raises(RunError, match="no such file"):
         eh.check_bundle(tmp_path / "gone.zip")
@@ -213,7 +215,7 @@ def test_wrong_input(folder: Path, tmp_path: Path) -> None:
              lambda f: eh.export(eh.Run.load(f / "run"), 5)],
 )  # fmt: skip
 def test_what_is_no_path_is_refused_in_words(folder: Path, call: Any) -> None:
-    with pytest.raises(RunError, match="must be a path, got int; give a text"):
+    with pytest.raises(RunError, match="must be a path, got 5"):
         call(folder)
 
 
@@ -249,14 +251,14 @@ def test_a_manifest_that_says_something_else_of_the_run(folder: Path, tmp_path: 
         members["manifest.json"] = json.dumps(manifest).encode()
         with (tmp_path / "x.zip").open("wb") as file:
             pack(file, members)
-        said = f"manifest.json: it says something else than the run's own files ({key})"
+        said = f"manifest.json: it does not match the run's own files ({key})"
         assert eh.check_bundle(tmp_path / "x.zip").lines == [said]
 
 
 def test_what_is_wrong_with_a_run_names_no_place_of_ours(folder: Path) -> None:
     changed = rezip(folder, change_and_rehash("run/run.json", b"[1]"))
     (words,) = (text for name, text in eh.check_bundle(changed).problems.items() if name == "run")
-    assert words.startswith("it cannot be read (run/run.json is no JSON object")
+    assert words.startswith("it cannot be read (run/run.json must contain a JSON object")
 
 
 def test_notes_of_this_machine_stay_here(folder: Path, tmp_path: Path) -> None:
@@ -268,3 +270,43 @@ def test_notes_of_this_machine_stay_here(folder: Path, tmp_path: Path) -> None:
     eh.bundle(run, tmp_path / "run.zip", data=tmp_path / "people.csv")
     assert eh.check_bundle(tmp_path / "run.zip").whole
     assert str(tmp_path).encode() not in (tmp_path / "run.zip").read_bytes()
+
+
+def classify(texts: list[str]) -> list[str]:
+    return ["toxic" if "Sikh" in text else "fine" for text in texts]
+
+
+@pytest.fixture
+def text_folder(tmp_path: Path) -> Path:
+    data = ["A Sikh \ud83d came.", "=1+1, said a Jew.", "Nobody."]
+    (tmp_path / "said.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in data))
+    eh.audit(classify, eh.TextSpace("religion"), "text-random", data=data, directory=tmp_path / "run")
+    eh.bundle(tmp_path / "run", tmp_path / "run.zip", data=tmp_path / "said.jsonl")
+    return tmp_path
+
+
+def test_a_bundle_of_texts_is_whole_and_replayed(text_folder: Path) -> None:
+    checked = eh.check_bundle(text_folder / "run.zip")
+    assert checked.whole, checked.lines
+    assert {"findings.csv", "space.json", "data/said.jsonl"} <= set(checked.members)
+    assert "space.toml" not in checked.members
+    done = eh.replay(text_folder / "run.zip", classify)
+    assert (done.confirmed, done.refuted) == (2, 0)
+    assert eh.replay(text_folder / "run.zip", lambda texts: ["fine" for _ in texts]).refuted == 2
+    again = eh.bundle(text_folder / "run", text_folder / "again.zip", data=text_folder / "said.jsonl")
+    assert again == checked.digest
+
+
+@pytest.mark.parametrize("member", ["findings.csv", "space.json", "data/said.jsonl", "run/answers.log"])
+def test_one_changed_byte_of_a_text_bundle_is_named(text_folder: Path, member: str) -> None:
+    whole = (text_folder / "run.zip").read_bytes()
+    content = zipfile.ZipFile(text_folder / "run.zip").read(member)
+    at = whole.index(content) + len(content) // 2
+    (text_folder / "run.zip").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    assert eh.check_bundle(text_folder / "run.zip").lines == [f"{member}: it was changed"]
+
+
+def test_the_table_must_say_what_the_run_says(text_folder: Path) -> None:
+    run = eh.Run.load(text_folder / "run")
+    assert run.space.digest == eh.check_bundle(text_folder / "run.zip").manifest["run"]["space"]
+    assert run.space.digest != eh.TextSpace("race").digest

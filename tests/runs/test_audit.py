@@ -270,7 +270,7 @@ def test_directories_that_are_no_place_for_the_run(tmp_path: Path, space: eh.Spa
     (mine / "identity.json").write_text("{")
     with pytest.raises(RunError, match="cannot be read"):
         eh.audit(rule, space, directory=mine)
-    with pytest.raises(RunError, match="no run's directory"):
+    with pytest.raises(RunError, match="not a run's directory"):
         eh.Run.load(tmp_path)
 
 
@@ -462,7 +462,7 @@ def test_values_that_a_directory_cannot_keep(tmp_path: Path) -> None:
     tuples = eh.audit(lambda f: f["b"], space, "themis", directory=tmp_path / "a")
     assert tuples.found == 2
     dates = eh.Space([eh.Nominal("v", [pd.Timestamp("2020-01-01")]), eh.Boolean("b")], protected="b")
-    with pytest.raises(RunError, match="cannot be kept"):
+    with pytest.raises(RunError, match="cannot be stored"):
         eh.audit(lambda f: f["b"], dates, "themis", directory=tmp_path / "b")
     assert not (tmp_path / "b").exists()
 

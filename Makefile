@@ -2,8 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo demo-text test lint bench docs clean
+.PHONY: demo demo-text test test-slow check-all lint bench docs clean
 
 demo: $(VENV)/.core
 	$(BIN)/evenhand demo
@@ -12,7 +13,13 @@ demo-text: $(VENV)/.text
 	$(BIN)/evenhand demo --text
 
 test: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/.test
+	$(PYTEST) -m slow
+
+check-all: test test-slow
+	$(BIN)/python -m benchmarks.page --check
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -172,7 +172,7 @@ def led(on: Subject, runs: int) -> dict[str, Any]:
         made = [on.audit(eh.Adf(seeds=on.seeds, max_iter=k, phase="global"), seed)[0] for k in steps]
         found = [run.found for run in made]
         at = [now - before for now, before in zip(found, [0, *found], strict=False)]
-        # With one iteration the seeds themselves are judged, and nobody else.
+        # With one iteration only the seeds themselves are judged.
         seeds, spent = made[0].tests, sum(k * n for k, n in zip(steps, at, strict=True))
         totals.append(found[-1])
         succeeded.append(at)

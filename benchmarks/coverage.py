@@ -4,7 +4,7 @@ A simulated model treats a known share of individuals differently: those whose h
 through evenhand, and every interval is made of the same verdicts. "At the worst moment" counts a model as covered only
 if the interval held after each single individual, so that no way of stopping can do worse. What is no share of
 individuals (rows without repetition, weights, net differences, impact ratios, what is unseen) is simulated from its
-distribution; a model that wavers is asked through evenhand again.
+distribution; a non-deterministic model is queried through evenhand.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class NoisyModel(Simulated):
 
 
 def noise(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-    """A model that wavers, asked six times about each of 500 individuals."""
+    """A non-deterministic model, asked six times about each of 500 individuals."""
     del rng
     for share, slips in ((0.001, 0.02), (0.1, 0.02), (0.1, 0.1)):
         for level in LEVELS:

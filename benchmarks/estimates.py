@@ -119,12 +119,12 @@ def populations(name: str, kind: str, samples: int) -> dict[str, Any]:
     if space.links:
         asked["unlinked"] = eh.Space(space.attributes, space.protected, [c.text for c in space.constraints])
     for key, where in asked.items():
-        whom = {"uniform": eh.populations.Uniform(exact=False), "near": eh.populations.Near(rows)}
+        sampled = {"uniform": eh.populations.Uniform(exact=False), "near": eh.populations.Near(rows)}
         made = eh.estimate(
             model,
             where,
-            whom.get(key, eh.populations.Data(rows)),
-            samples=samples if key in whom else None,
+            sampled.get(key, eh.populations.Data(rows)),
+            samples=samples if key in sampled else None,
             favourable=FAVOURABLE[name],
         )
         widest = max(made.comparisons, key=lambda c: abs(c.net or 0.0))

@@ -36,7 +36,7 @@ def measure(kind: str) -> dict[str, Any]:
         folder, hostile = Path(name), [one for one in HOSTILE if one.kind == kind]
         paths = [harmless(kind, folder / "harmless")]
         paths += [one.write(folder / str(number)) for number, one in enumerate(hostile)]
-        plain, *answers = open_all(kind, paths)
+        plain, *answers = open_all({kind: paths})[kind]
         ran = len(list(folder.rglob(CANARY)))
     rows = [
         {

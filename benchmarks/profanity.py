@@ -1,4 +1,4 @@
-"""A classifier from PyPI that nobody here wrote: ``alt-profanity-check``, a linear SVM.
+"""A third-party classifier from PyPI: ``alt-profanity-check``, a linear SVM.
 
 Texts are tested as they are, each with all its counterparts. The generated comments come with the package; those that
 people wrote are in the folder that EVENHAND_TEXT_DATA names, a table with the columns ``text`` and ``toxic``.

@@ -1,9 +1,9 @@
 """Whether the regions reported are the rules that were planted, and whether fair models have none.
 
-A planted model decides by a complicated function of the free attributes, except for a share of the individuals who meet
-a rule, whom it decides by sex. Spaces, rules and functions are random. A case is right if the first region is the rule:
-the same attributes, the same thresholds, the same values, and nothing more. Of two rules, the first two regions must be
-those. Without a rule there must be no region, also where a share of all individuals alike is decided by sex.
+A planted model decides by a complicated function of the free attributes, except for a share of the individuals that
+meet a rule, which it decides by sex. Spaces, rules and functions are random. A case is right if the first region is the
+rule: the same attributes, the same thresholds, the same values, and nothing more. Of two rules, the first two regions
+must be those. Without a rule there must be no region, also where a share of all individuals alike is decided by sex.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # A busy machine is no failure, so there are no deadlines. Continuous integration tries the same examples every time;
@@ -13,3 +15,11 @@ settings.load_profile("evenhand")
 
 collect_ignore = ["plugins"]
 """A package of its own, which tests put on the path where they want it."""
+
+HEAVY = {"test_keras.py", "test_transformers.py"}
+"""Files whose tests are all slow, and that import large packages."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import large packages where their tests do not run."""
+    return True if config.getoption("markexpr") == "not slow" and collection_path.name in HEAVY else None

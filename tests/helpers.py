@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,12 @@ from unittest import mock
 import pytest
 
 import evenhand as eh
+
+
+def slow(values: Iterable[Any]) -> list[Any]:
+    """Parameters for the long form of a test: ``make test`` leaves them out, ``make check-all`` does not."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
 
 needs_dev_full = pytest.mark.skipif(
     not Path("/dev/full").exists() and not os.environ.get("EVENHAND_REQUIRE_ALL"), reason="there is no /dev/full here"

@@ -77,6 +77,7 @@ def test_kosei_equals_the_sequential_reference_in_order(share, samples, seed):
     assert run.tests == len(reference.judged)
 
 
+@pytest.mark.slow
 def test_throughput_writes_what_the_page_needs(tmp_path):
     out = tmp_path / "throughput.json"
     throughput.main(["--models", "tree", "--scale", "0.001", "--seconds", "0.1", "--out", str(out)])
@@ -88,6 +89,7 @@ def test_throughput_writes_what_the_page_needs(tmp_path):
     assert "| tree |" in text
 
 
+@pytest.mark.slow
 def test_coverage_writes_what_the_page_needs(tmp_path):
     out = tmp_path / "coverage.json"
     coverage.main(["--models", "20", "--samples", "400", "--rates", "0.1", "0.5", "--out", str(out)])
@@ -104,6 +106,7 @@ def test_simulated_models_have_the_share_that_they_should():
     assert abs(unfair.mean() - 0.1) < 4 * np.sqrt(0.09 / len(unfair))
 
 
+@pytest.mark.slow
 def test_estimates_write_what_the_page_needs(tmp_path):
     out = tmp_path / "estimates.json"
     estimates.main(["--scale", "0.005", "--only", "aequitas", "--models", "tree", "--out", str(out)])
@@ -113,6 +116,7 @@ def test_estimates_write_what_the_page_needs(tmp_path):
     assert "| tree |" in page_measuring.estimates(result, papers)
 
 
+@pytest.mark.slow
 def test_regions_write_what_the_page_needs(tmp_path):
     out = tmp_path / "regions.json"
     regions.main(["--cases", "1", "--fair", "2", "--out", str(out)])
@@ -138,6 +142,7 @@ def test_shrinking_finds_the_nearest_of_small_worlds():
         assert nearest == of == realism.PEOPLE
 
 
+@pytest.mark.slow
 def test_disturbed_runs_go_on_as_if_nothing_had_been():
     result = faults.measure(kills=9, fresh_kills=1, signals=6, tests=200, full_tests=40)
     rows = result["searches"]
@@ -172,6 +177,7 @@ def test_results_name_no_machine_and_stay_small():
         assert "/work" not in file.read_text()
 
 
+@pytest.mark.slow
 def test_repairs_write_what_the_page_needs(tmp_path):
     parts = [tmp_path / "retrain.json", tmp_path / "marginal.json"]
     for part, row in zip(parts, ["retrain/tree", "marginal/logistic regression"], strict=True):
@@ -186,6 +192,7 @@ def test_repairs_write_what_the_page_needs(tmp_path):
     assert "Who labels" not in text
 
 
+@pytest.mark.slow
 def test_other_voters_write_what_the_page_needs(tmp_path):
     optional("torch")
     out = tmp_path / "votes.json"
@@ -196,6 +203,7 @@ def test_other_voters_write_what_the_page_needs(tmp_path):
     assert "| credit, by sex | 1 |" in page_repairs.repairs(result, json.loads(page.PAPERS.read_text()))
 
 
+@pytest.mark.slow
 def test_profanity_writes_what_the_page_needs(tmp_path):
     out, comments = tmp_path / "profanity.json", tmp_path / "c.csv"
     comments.write_text("text,toxic\n" + "A gay man lives here.,0\nA straight man lives here.,0\n" * 60)
@@ -275,6 +283,7 @@ def test_parts_on_texts_are_put_together(tmp_path):
     assert json.loads((tmp_path / "whole.json").read_text()) == json.loads(json.dumps(_text_results()))
 
 
+@pytest.mark.slow
 def test_round_trips_write_what_the_page_needs(tmp_path, monkeypatch):
     (tmp_path / "comments.csv").write_text("text\nA Jew.\n😀\n")
     monkeypatch.setenv("EVENHAND_TEXT_DATA", str(tmp_path))

@@ -19,13 +19,21 @@ from typing import Any
 import pytest
 
 import evenhand as eh
-from tests.helpers import plugin_environment
+from tests.helpers import plugin_environment, slow
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 LANGUAGES = {"python", "console", "toml", "json", "text", "sh"}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+SLOW = {
+    "docs/tutorial/first-audit.md", "docs/explanation/searches.md", "docs/explanation/text.md",
+    *(f"docs/how-to/{name}.md" for name in (
+        "ci", "compare", "compare-repairs", "evidence", "extend", "marginal", "measure", "repair", "report",
+        "text-command", "text-models",
+    )),
+}  # fmt: skip
+"""Pages that take more than 5 seconds to run."""
 
 _FENCE = re.compile(r"^```(\w*)( about)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# file: (\S+)\n")
@@ -123,7 +131,11 @@ class Reader:
             assert matches(expected, done.stdout, block.about), f"{where}: $ {command}\nit printed\n{done.stdout}"
 
 
-@every_page
+@pytest.mark.parametrize(
+    "page",
+    [each for page in PAGES for each in (slow([page]) if str(page.relative_to(ROOT)) in SLOW else [page])],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_what_a_page_shows_works(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])

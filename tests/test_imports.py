@@ -11,7 +11,9 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 
-BASE = "_version _format _stats _interrupts _malloc _rng _write errors _files _validate _sandbox plugins budget criteria"
+BASE = (
+    "_version _format _stats _interrupts _malloc _rng _write errors _files _validate _sandbox plugins budget criteria"
+)
 ORDER = [
     *BASE.split(),
     *("spaces", "_keyset", "search", "models", "strategies", "engine", "runs"),

@@ -12,6 +12,7 @@ import pytest
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("picture", sorted(IMAGES.glob("*.svg")), ids=lambda path: path.name)
 def test_a_script_draws_the_picture_beside_it(picture: Path, tmp_path: Path) -> None:
     drawn = tmp_path / "drawn.svg"

@@ -254,6 +254,7 @@ def test_another_kind_of_space_needs_its_package_to_be_read(
 # The command line.
 
 
+@pytest.mark.slow
 def test_the_command_finds_them(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "evenhand.toml").write_text(CONFIG)
@@ -270,6 +271,7 @@ def test_the_command_finds_them(tmp_path: Path) -> None:
     assert "pixel-flips" in evenhand(tmp_path, "strategies").stdout
 
 
+@pytest.mark.slow
 def test_the_command_names_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE + "text = 'no space'\n")
     for flags, words in (

@@ -234,7 +234,7 @@ def test_a_mark_takes_names_only(project: Project) -> None:
     [
         ("fail_abve=3", "*no setting 'fail_abve'; did you mean 'fail_above'?*"),
         ("gamma=0.1", "*in Python: criterion=eh.Gap(...)*"),
-        ("qqq=3", "*'qqq'; allowed: fail_above, retry, strategy,*"),
+        ("qqq=3", "*'qqq'; there are 'fail_above', 'retry', 'strategy',*"),
     ],
 )
 def test_a_mark_takes_known_settings_only(project: Project, setting: str, words: str) -> None:

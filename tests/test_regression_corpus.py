@@ -92,7 +92,7 @@ def test_texts_are_tried_again(tmp_path: Path) -> None:
     run = eh.audit(lambda texts: ["Sikh" in text for text in texts], space, "text-random",
                    data=["A Sikh, a Jew \ud83d."])  # fmt: skip
     pairs = select_pairs(run, 10)
-    cases.save([*(pair.kept for pair in pairs), {"text": "nobody"}, {"text": 3}, {"age": 3, "sex": "M"}])
+    cases.save([*(pair.kept for pair in pairs), {"text": "hello"}, {"text": 3}, {"age": 3, "sex": "M"}])
     assert len(pairs) == 1
     again = cases.retry(lambda texts: ["Sikh" in text for text in texts], space)
     assert [pair.sentence for pair in again] == [pair.sentence for pair in pairs]

@@ -65,6 +65,7 @@ def test_only_whole_names_count_as_inside(tmp_path: Path) -> None:
     assert not inside(f"{tmp_path}/output/page.html", tmp_path)
 
 
+@pytest.mark.slow
 @needs_strace
 def test_nothing_leaves_the_machine_and_nothing_is_written_elsewhere(tmp_path: Path) -> None:
     folder = (tmp_path / "work").resolve()

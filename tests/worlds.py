@@ -51,7 +51,7 @@ class World:
             if len(members) >= 2:
                 key = self.space.individuals(row[None]).keys[0].item()
                 family = frozenset(tuple(m.tolist()) for m in members)
-                # One key, one family: whoever of it one starts from.
+                # One key, one family, from whichever member it is built.
                 assert sets.setdefault(key, family) == family
                 out[key] = members
         assert len(set(sets.values())) == len(sets)

@@ -66,7 +66,7 @@ def waits(frame: pd.DataFrame) -> Any:
     return refuse(frame)
 
 
-def wavers(frame: pd.DataFrame) -> Any:
+def noisy(frame: pd.DataFrame) -> Any:
     """Answers as ``refuse`` does, nine times of ten."""
     said = (frame["age"] < 30) & (frame["sex"] == "F")
     return np.where(said ^ (_noise.random(len(frame)) < 0.1), "refused", "granted")
@@ -161,5 +161,5 @@ def three(frame: pd.DataFrame) -> Any:
 
 
 def pay(frame: pd.DataFrame) -> Any:
-    """Pays men more: whole numbers, which nobody said are amounts."""
+    """Pays men more: whole numbers that are not declared as amounts."""
     return (1000 + 5450 * (frame["sex"] == "M")).to_numpy()

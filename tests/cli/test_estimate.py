@@ -82,7 +82,7 @@ def test_fail_above(estimate: Command, limit: str, status: int) -> None:
 
 
 def test_noise_is_shown(estimate: Command) -> None:
-    done = estimate("wavers", "--samples", 1000)
+    done = estimate("noisy", "--samples", 1000)
     assert "most frequent answer counts" in " ".join(done.stdout.split())
 
 
@@ -112,7 +112,7 @@ def test_a_configuration(evenhand: Command, people: Path) -> None:
         ("refuse", ["--fail-above", "5"], ["percentage"]),
         ("refuse", ["--fail-above", "x%"], ["percentage"]),
         ("refuse", ["--gamma", "0.1"], ["--gamma flip"]),
-        ("wavers", ["--repeats", "1", "--samples", "100"], ["--repeats 1"]),
+        ("noisy", ["--repeats", "1", "--samples", "100"], ["--repeats 1"]),
         ("flaky", ["--samples", "100"], ["two answers"]),
         ("raises", [], ["ZeroDivisionError"]),
         ("nan", [], ["nan"]),

@@ -29,6 +29,7 @@ def call(*arguments: object, **extra: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments), check=False, timeout=120, **settings)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_run_and_the_same_command_resumes(people: Path) -> None:
     run, whole = people.parent / "run", people.parent / "whole"
     arguments = ["audit", "--model", f"{MODELS}:waits", "--data", people, "--target", "paid", "--protected", "sex"]
@@ -93,6 +94,7 @@ def test_a_closed_pipe_is_not_an_error() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.slow
 def test_names_that_the_terminal_cannot_write(people: Path) -> None:
     people.write_text(people.read_text().replace("nurse", "säugling"))
     arguments = ["audit", "--model", f"{MODELS}:refuse", "--data", people, "--target", "paid", "--protected", "sex"]
@@ -133,6 +135,7 @@ def disturbed(people: Path, number: signal.Signals, *arguments: object) -> tuple
     return started.returncode, err, run
 
 
+@pytest.mark.slow
 def test_sigterm_keeps_the_run_and_leaves_no_temporary_files(people: Path) -> None:
     status, err, run = disturbed(people, signal.SIGTERM, "--findings", people.parent / "findings.csv")
     assert status == 143
@@ -165,7 +168,10 @@ main()
 @pytest.mark.parametrize(
     "where", ["evenhand.cli.app", "typer", "evenhand.cli.plan", "numpy", "pandas", "evenhand.runs.run"]
 )
-@pytest.mark.parametrize(("number", "status", "told"), [(2, 130, "interrupted"), (15, 143, "terminated")])
+@pytest.mark.parametrize(
+    ("number", "status", "told"),
+    [(2, 130, "interrupted"), pytest.param(15, 143, "terminated", marks=pytest.mark.slow)],
+)
 def test_an_early_signal_is_one_line(people: Path, where: str, number: int, status: int, told: str) -> None:
     arguments = ["audit", "--model", f"{MODELS}:refuse", "--data", people, "--target", "paid", "--protected", "sex"]
     started = [sys.executable, "-c", EARLY, str(number), where, *map(str, arguments)]

@@ -60,6 +60,7 @@ def values(done: Any) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_an_unchanged_model_has_the_figures_of_the_original(repair: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def train(X: Any, y: Any) -> Any:
         """Decide by sex more often, the more rows there are to train with."""
@@ -74,6 +75,7 @@ def test_an_unchanged_model_has_the_figures_of_the_original(repair: Command, mon
         assert one["before"] == one["after"] == told["retrain"]["before"]
 
 
+@pytest.mark.slow
 def test_all_methods_in_one_table(repair: Command, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     done = repair("stock:tree", "--samples", 500, "--budget-tests", 500, "--plot", plot)
@@ -106,6 +108,7 @@ def test_json_is_the_repairs(repair: Command) -> None:
     assert found["why"] == "no method reduces the rate significantly and loses at most 0.5 points of accuracy"
 
 
+@pytest.mark.slow
 def test_a_training_function_and_a_file(repair: Command, tmp_path: Path) -> None:
     import joblib
 
@@ -136,6 +139,7 @@ def test_a_configuration(evenhand: Command, table: Path) -> None:
     assert (table.parent / "plot.png").exists()
 
 
+@pytest.mark.slow
 def test_a_method_that_fails_leaves_the_others(repair: Command) -> None:
     done = repair(f"{MODELS}:train", *QUICK, "--method", "retrain", "--method", "marginal", "--check", "aequitas")
     assert (done.exit_code, done.stderr) == (0, ""), done.output
@@ -191,6 +195,7 @@ def test_a_missing_package_is_named_before_the_work(
     assert "pip install 'evenhand[skops]'" in done.stderr
 
 
+@pytest.mark.slow
 def test_results_are_shown_if_saving_fails(repair: Command, tmp_path: Path) -> None:
     optional("skops")
     for name in ("fair.skops", "fair.joblib"):
@@ -226,6 +231,7 @@ def test_a_saved_file_takes_the_place_of_another(repair: Command, tmp_path: Path
     assert isinstance(joblib.load(tmp_path / "old.joblib"), eh.MarginalModel)
 
 
+@pytest.mark.slow
 def test_attributes_that_were_not_checked_are_listed(repair: Command, evenhand: Command, table: Path) -> None:
     done = repair("stock:tree", *QUICK, "--method", "marginal", "--watch", "work")
     text = " ".join(done.stdout.split())
@@ -239,8 +245,8 @@ def test_attributes_that_were_not_checked_are_listed(repair: Command, evenhand: 
         '[model]\npath = "stock:tree"\n[data]\npath = "people.csv"\ntarget = "paid"\n[space]\nprotected = ["sex"]\n'
         '[budget]\ntests = 1000\n[repair]\nmethods = ["marginal"]\nsamples = 1000\nwatch = []\n'
     )
-    nobody = evenhand("repair", config, width=200)
-    text = " ".join(nobody.stdout.split())
+    done = evenhand("repair", config, width=200)
+    text = " ".join(done.stdout.split())
     assert text.count("not checked") == 2, text
     assert "age, hours, work" in text
 

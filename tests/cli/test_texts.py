@@ -135,7 +135,7 @@ def test_export_bundle_replay_and_compare(
     bundle.write_bytes(whole.replace(TEXTS[0].encode(), TEXTS[0].upper().encode(), 1))
     done = evenhand("replay", bundle, "--model", MODEL)
     assert (done.exit_code, "MISMATCH: data/comments.csv: it was changed" in done.stdout) == (1, True)
-    refused(evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "one of texts", "evenhand replay")
+    refused(evenhand("compare", run, run, "--model-a", MODEL, "--model-b", MODEL), "space of texts", "evenhand replay")
 
 
 def test_an_encoding_is_named_by_option_or_key(
@@ -182,8 +182,8 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
     ("arguments", "words"),
     [
         ([], ["no lexicon", "--protected religion", "orientation"]),
-        (["--protected", "religon"], ["--protected: ", "did you mean 'religion'"]),
-        (["--protected", "no.toml"], ["--protected: ", "no.toml", "no such file"]),
+        (["--protected", "religon"], ["--protected", "did you mean 'religion'"]),
+        (["--protected", "no.toml"], ["--protected", "no.toml", "no such file"]),
         (["--protected", "religion", "--similar", "no.npz"], ["--similar: ", "no.npz"]),
         (["--protected", "religion", "--k", "0"], ["--k must", "at least 1"]),
         (["--protected", "religion", "--occurrences", "both"], ["--occurrences must", "'each' or 'together'"]),
@@ -301,7 +301,7 @@ def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: 
     done = evenhand("estimate", config, "--json")
     assert json.loads(done.stdout)["exact"], done.output
     config.write_text(config.read_text() + "steps = 2\n")
-    refused(evenhand("estimate", config), "evenhand.toml", "[estimate]", "steps", "not for texts")
+    refused(evenhand("estimate", config), "evenhand.toml", "estimate.steps", "not for texts")
 
 
 @pytest.mark.parametrize(
@@ -315,8 +315,8 @@ def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: 
         (["--interval", "lln"], ["'lln' is for a fixed number of independent draws"]),
         (["--exact"], ["exact is not for texts"]),
         (["--repeats", "3"], ["repeats must be 1 or even"]),
-        (["--data", "x.csv"], ["texts and rows cannot be mixed"]),
-        (["--about", "people"], ["about must be one of"]),
+        (["--data", "x.csv"], ["texts and rows cannot be combined"]),
+        (["--about", "people"], ["--about must be"]),
         (["--gamma", "0.1"], ["scores"]),
     ],
 )

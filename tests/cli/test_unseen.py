@@ -65,6 +65,7 @@ def written(folder: Path, data: Path) -> Iterator[tuple[str, str]]:
                 continue
 
 
+@pytest.mark.slow
 def test_no_command_writes_invisible_characters(
     evenhand: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

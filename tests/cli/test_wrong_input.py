@@ -47,7 +47,7 @@ from tests.helpers import needs_dev_full
         ("refuse", ["--exclude", "gender"], ["gender"]),
         ("refuse", ["--target", "income"], ["income"]),
         ("refuse", ["--resume"], ["--directory"]),
-        ("nobody", [], ["has no nobody"]),
+        ("missing", [], ["has no missing"]),
     ],
 )
 def test_models_and_options(
@@ -185,7 +185,7 @@ CONFIGS = {
     "no table": ("audit = 3", "[audit] must be a table, got 3"),
     "an unknown criterion": ('[audit]\ncriterion = "parity"', 'audit.criterion must be "flip" or a number'),
     "an unknown setting": ("[audit.settings]\ndepth = 3", "kosei has no setting 'depth'"),
-    "a wrong setting": ('[audit.settings]\nsamples = "3"', "samples must be a whole number"),
+    "a wrong setting": ('[audit.settings]\nsamples = "3"', "samples must be an integer"),
     "one text for a list": ('[space]\nprotected = "sex"', "space.protected must be a list of strings"),
 }
 

@@ -80,6 +80,7 @@ def test_a_wrong_size_is_refused(size):
     assert (caught.value.parameter, caught.value.value) == ("size", size)
 
 
+@pytest.mark.slow
 def test_a_net_learns_the_planted_terms_and_not_the_others(data, swapped):
     test, made, was, becomes = swapped
     net, encode = small(data.train[:2000])

@@ -74,6 +74,7 @@ def test_no_texts_are_refused():
         small(Corpus((), np.empty(0, dtype=np.int64)))
 
 
+@pytest.mark.slow
 def test_the_benchmark_trains_nets_and_keeps_them(tmp_path, monkeypatch):
     from benchmarks import text_nets
 

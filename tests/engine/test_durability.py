@@ -99,9 +99,15 @@ def test_a_run_whose_files_go_is_an_error_that_carries_the_run(
     with pytest.raises(RunError, match=told) as caught:
         audit(acting(at, lambda: what(directory), directory), directory)
     assert "free some space" not in str(caught.value)
+    assert caught.value.partial.tests == WHOLE.tests
+    assert caught.value.partial.findings.equals(WHOLE.findings)
+
+
+def test_a_run_whose_directory_was_deleted_can_be_exported_and_reported(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    with pytest.raises(RunError) as caught:
+        audit(acting(4, lambda: shutil.rmtree(directory), directory), directory)
     partial = caught.value.partial
-    assert partial.tests == WHOLE.tests
-    assert partial.findings.equals(WHOLE.findings)
     assert len(eh.export(partial, tmp_path / "saved.csv").read_text().splitlines()) == WHOLE.found + 1
     assert "treated differently" in eh.report(partial, tmp_path / "saved.html").read_text()
 

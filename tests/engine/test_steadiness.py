@@ -26,9 +26,11 @@ from evenhand.errors import BudgetError, FlakyModel, RunError
 from evenhand.estimates import survey as watching
 from evenhand.models import client
 from evenhand.search import Problem, Search, judge
+from tests.helpers import slow
 from tests.text_worlds import TEAMS, team_space, team_texts
 
 SEEDS = range(20)
+some_seeds = pytest.mark.parametrize("seeds", [SEEDS[:2], *slow([SEEDS[2:]])], ids=["few", "many"])
 SOME_TEXTS = eh.Budget(tests=400)
 SPACE = eh.Space([eh.Integer("age", 0, 99), eh.Integer("hours", 0, 99), eh.Nominal("sex", [0, 1])], protected="sex")
 SPACE_OF_MANY = eh.Space(
@@ -107,10 +109,13 @@ MISBEHAVING = [
 ]
 
 
+@some_seeds
 @pytest.mark.parametrize("base", [fair, unfair])
 @pytest.mark.parametrize("spoil", MISBEHAVING)
-def test_a_model_that_depends_on_the_batch_is_refused(spoil: Callable[[Labels], Labels], base: Labels) -> None:
-    for seed in SEEDS:
+def test_a_model_that_depends_on_the_batch_is_refused(
+    spoil: Callable[[Labels], Labels], base: Labels, seeds: range
+) -> None:
+    for seed in seeds:
         for strategy in ("themis", "kosei"):
             with pytest.raises(FlakyModel):
                 eh.audit(array(spoil(base)), SPACE, strategy, eh.Budget(tests=1_500), seed=seed)
@@ -120,11 +125,14 @@ def test_a_model_that_depends_on_the_batch_is_refused(spoil: Callable[[Labels], 
         eh.estimate(array(spoil(base)), SPACE)
 
 
+@some_seeds
 @pytest.mark.parametrize("base", [fair, unfair])
 @pytest.mark.parametrize("spoil", MISBEHAVING)
-def test_a_model_of_texts_that_depends_on_the_batch_is_refused(spoil: Callable[[Labels], Labels], base: Labels) -> None:
+def test_a_model_of_texts_that_depends_on_the_batch_is_refused(
+    spoil: Callable[[Labels], Labels], base: Labels, seeds: range
+) -> None:
     search = eh.TextRandom(phase="global", max_iter=2)
-    for seed in SEEDS:
+    for seed in seeds:
         texts = team_texts(seed, 250)
         with pytest.raises(FlakyModel):
             eh.audit(reading(spoil(base)), team_space(), search, SOME_TEXTS, data=texts, seed=seed)
@@ -184,10 +192,13 @@ def single_precision_labels(X: Any, y: Any) -> Any:
     return eh.wrap(lambda X: module(torch.tensor(X, dtype=torch.float32)).argmax(1).numpy(), input="array")
 
 
+@some_seeds
 @pytest.mark.parametrize("make", [forest, logistic, single_precision, single_precision_labels])
-def test_a_steady_model_is_never_accused(make: Callable[[Any, Any], Any], learned: tuple[Any, Any]) -> None:
+def test_a_steady_model_is_never_accused(
+    make: Callable[[Any, Any], Any], learned: tuple[Any, Any], seeds: range
+) -> None:
     model = make(*learned)
-    for seed in SEEDS:
+    for seed in seeds:
         run = eh.audit(model, SPACE, "kosei", eh.Budget(tests=3_000), seed=seed)
         assert run.unconfirmed == 0
         assert run.unsteady is None
@@ -439,9 +450,10 @@ OF_BATCHES: dict[str, Labels] = {
 }
 
 
+@some_seeds
 @pytest.mark.parametrize("model", OF_BATCHES.values(), ids=OF_BATCHES)
-def test_a_small_run_is_checked_as_well(model: Labels) -> None:
-    for seed in SEEDS:
+def test_a_small_run_is_checked_as_well(model: Labels, seeds: range) -> None:
+    for seed in seeds:
         number = (10, 20, 40, 75, 150)[seed % 5]
         small = eh.Space([eh.Integer("age", 1, number), eh.Nominal("sex", [0, 1])], protected="sex")
         with pytest.raises(FlakyModel):
@@ -471,6 +483,7 @@ def test_a_small_run_is_checked_when_it_is_resumed_and_extended(tmp_path: Path) 
         (tmp_path / "run" / "run.json").unlink()
 
 
+@pytest.mark.slow
 def test_a_steady_model_is_not_accused_by_a_small_run(learned: tuple[Any, Any]) -> None:
     models = [forest(*learned), single_precision(*learned), single_precision_labels(*learned)]
     for seed in SEEDS:

@@ -141,6 +141,7 @@ def test_intervals_of_mean_differences_cover(shape: str, confidence: float, watc
     assert ((low <= true * (1 + 1e-3)) & (high >= true * (1 - 1e-3))).mean() >= confidence - slack
 
 
+@pytest.mark.slow
 def test_intervals_of_mean_differences_hold_for_all_comparisons_at_once() -> None:
     size, races, experiments = 50_000, "abcde", 300
     numbers = np.random.default_rng(0).normal(0, 100, (size, len(races)))

@@ -104,6 +104,7 @@ def compare_with_brute_force(result: eh.Estimate, brute: Brute, favourable: int)
             assert c.gross == pytest.approx((counts[2] + counts[3]) / counts[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(worlds(most=80, constraints=True), st.integers(2, 40))
 def test_everyone_is_brute_force(world: World, chunk: int) -> None:

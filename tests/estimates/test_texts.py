@@ -272,9 +272,9 @@ def test_other_arguments_are_checked_as_elsewhere() -> None:
         measure(world(), TEXTS, samples=0)
     with pytest.raises(StrategyError, match="seed"):
         measure(world(), TEXTS, seed=-1)
-    with pytest.raises(DataError, match="data must be texts"):
+    with pytest.raises(DataError, match="texts"):
         measure(world(), None)
-    with pytest.raises(DataError, match="data must be texts"):
+    with pytest.raises(DataError, match="texts"):
         measure(world(), [])
     with pytest.raises(DataError, match="none of 1 texts can be tested"):
         measure(world(), ["ba da"])

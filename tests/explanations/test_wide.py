@@ -61,6 +61,7 @@ def test_the_best_pair_is_the_one_whose_table_says_most() -> None:
     assert list(dict.fromkeys(found)) == sorted(told, key=lambda pair: -told[pair])[: rule_search.PAIRS]
 
 
+@pytest.mark.slow
 def test_a_rule_in_the_last_columns_is_exact_within_the_rows_of_a_report() -> None:
     def model(frame: pd.DataFrame) -> Any:
         return frame["sex"] & (frame["x187"] >= 63) & frame["x190"].isin(["b", "e"]) & (frame["x195"] <= 70)

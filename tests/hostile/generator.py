@@ -76,7 +76,7 @@ def device(path: Path) -> None:
 
 
 def pipe(path: Path) -> None:
-    """Make a pipe that nobody writes to."""
+    """Make a pipe without a writer."""
     os.mkfifo(path)
 
 
@@ -816,7 +816,7 @@ RUNS = [
 
 
 def bundled(change: Callable[[Path, dict[str, bytes]], Any]) -> Callable[[Path], None]:
-    """Make a bundle, and hand its parts to whoever changes it."""
+    """Make a bundle, with its parts changed."""
 
     def write(path: Path) -> None:
         harmless_run(path.with_name("run"))

@@ -108,29 +108,35 @@ def _peak(who: int) -> int:
     return resource.getrusage(who).ru_maxrss * 1024
 
 
-def open_all(kind: str, paths: list[Path]) -> list[dict[str, Any]]:
-    """Open a harmless file and hostile ones of a kind, in another process that has imported what they need."""
-    command = [sys.executable, "-m", "tests.hostile.opener", kind]
+def open_all(paths: dict[str, list[Path]]) -> dict[str, list[dict[str, Any]]]:
+    """For each kind open a harmless file and hostile ones, in another process that has imported what they need."""
+    command = [sys.executable, "-m", "tests.hostile.opener"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # A path with NUL cannot be an argument.
     done = subprocess.run(
-        command, input=json.dumps([str(path) for path in paths]), capture_output=True, text=True, env=environment,
+        command, input=json.dumps(paths, default=str), capture_output=True, text=True, env=environment,
         cwd=Path(__file__).parents[2], check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return list(json.loads(done.stdout.splitlines()[-1]))
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def main(kind: str) -> None:
-    """Measure the files that standard input names, the harmless one first."""
-    importlib.import_module(IMPORTS[kind])
-    first, *rest = json.load(sys.stdin)
+def main() -> None:
+    """Measure the files that standard input names by kind."""
+    paths = json.load(sys.stdin)
+    for kind in paths:
+        importlib.import_module(IMPORTS[kind])
+    print(json.dumps({kind: _of_a_kind(kind, *some) for kind, some in paths.items()}))
+
+
+def _of_a_kind(kind: str, first: str, *rest: str) -> list[dict[str, Any]]:
+    """Measure the files of a kind, the harmless one first."""
     plain = measured(kind, Path(first), 60)
     answers = [measured(kind, Path(path), plain["seconds"] + SECONDS) for path in rest]
     # On a busy machine the import of a large library takes more or less; so the harmless file is opened at both ends.
     plain["seconds"] = max(plain["seconds"], measured(kind, Path(first), 60)["seconds"])
-    print(json.dumps([plain, *answers]))
+    return [plain, *answers]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -114,6 +114,7 @@ def lightgbm_on_frames():
     return optional("lightgbm").LGBMClassifier(n_estimators=4, **QUIET).fit(CODED, TEXT)
 
 
+@pytest.mark.slow
 @given(frames())
 @settings(deadline=None)
 def test_lightgbm_takes_texts_for_the_categories_it_learned(frame):

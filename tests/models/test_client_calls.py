@@ -16,6 +16,7 @@ from evenhand.errors import EstimateError, ModelError
 from evenhand.estimates import survey as watching
 from evenhand.models import client
 from evenhand.models.client import FIRST, SHORT, Calls, ModelClient
+from tests.helpers import slow
 
 SPACE = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 999), eh.Integer("sex", 0, 1)], protected="sex")
 TEXTS = [f"The {term} with the number {i} came." for i in range(400) for term in ("Jew", "Muslim")]
@@ -76,7 +77,7 @@ def test_a_second_question_begins_with_calls_of_the_size_that_was_reached(time: 
     assert reached is not None
     assert reached >= 2048
     model.sizes.clear()
-    ModelClient(model).labels(np.zeros((5000, 3)), 5000)
+    ModelClient(model).labels(np.zeros((20_000, 3)), 20_000)
     assert model.sizes[0] == reached
     fixed = eh.wrap(model, batch_size=100)
     ModelClient(fixed).labels(np.zeros((500, 3)), 500)
@@ -133,7 +134,7 @@ def test_too_little_time_for_an_estimate_is_an_error(time: Time) -> None:
         eh.estimate(Slow(time, 1.0), SPACE, stop=eh.StopRule(seconds=0.01))
 
 
-@pytest.mark.parametrize("strategy", ["themis", "kosei", "aequitas", "symbolic", "adf"])
+@pytest.mark.parametrize("strategy", ["themis", "kosei", "aequitas", *slow(["symbolic"]), "adf"])
 def test_log_and_findings_do_not_depend_on_call_sizes(strategy: str, tmp_path: Path) -> None:
     def score(X: Any) -> Any:
         return np.floor(X[:, 0] + X[:, 2] * 3) / 100

@@ -17,6 +17,7 @@ from evenhand.models.wrap import wrap
 from tests.helpers import optional
 
 os.environ["KERAS_BACKEND"] = "torch"
+pytestmark = pytest.mark.slow
 torch = optional("torch")
 keras = optional("keras")
 layers, ops = keras.layers, keras.ops

@@ -327,6 +327,7 @@ def test_modules_with_buffers_only_get_their_type():
     np.testing.assert_allclose(wrap(Rule()).scores(X), 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning")
 @pytest.mark.parametrize("last", [[nn.Linear(4, 1), nn.Sigmoid()], [nn.Linear(4, 1)], [nn.Linear(4, 3), nn.Softmax(1)]])
 def test_scripted_traced_exported_and_compiled_modules(last):

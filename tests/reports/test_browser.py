@@ -17,6 +17,8 @@ import evenhand as eh
 from tests.helpers import optional
 from tests.runs.hostile import NASTY
 
+pytestmark = pytest.mark.slow
+
 CONTRAST = """() => {
   const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => {

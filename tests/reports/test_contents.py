@@ -170,7 +170,7 @@ def test_a_fault_of_the_report_itself_is_not_hidden(run: eh.Run, monkeypatch: py
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("evenhand.estimates.estimate.estimate", broken)
+    monkeypatch.setattr("evenhand.reports.content.estimate", broken)
     with pytest.raises(ZeroDivisionError):
         gathered(run)
 

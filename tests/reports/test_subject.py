@@ -20,10 +20,10 @@ from tests.reports.page import Page
     [
         (0.0, SAMPLES),
         (0.2, SAMPLES),
-        (0.8, 10_000),
-        (2.0, 2_000),
+        (0.8, 5_000),
+        (2.0, 500),
         (8.0, 500),
-        (20.0, 500),
+        (20.0, FEWEST),
         (100.0, FEWEST),
         (500.0, 0),
         (1e6, 0),
@@ -56,6 +56,18 @@ def test_a_report_that_asked_fewer_says_so(run: eh.Run, data: pd.DataFrame) -> N
     assert "--samples" in text
     for quick in (gathered(slow, data=data, samples=500), gathered(replace(run, seconds=0.3), data=data)):
         assert "fewer were asked" not in Page(render(quick)).text
+
+
+def test_group_figures_of_a_slow_model_are_of_some_rows(run: eh.Run, data: pd.DataFrame) -> None:
+    slow = replace(run, seconds=0.2 + 20 * run.rows / 30_000)
+    many = pd.concat([data] * (1 + 1_000 // len(data)), ignore_index=True)
+    content = gathered(slow, data=many, favourable="granted")
+    assert content.groups is not None
+    assert content.groups.rows == 500 < len(many)
+    assert "500 rows of the data, drawn at random" in Page(render(content)).text
+    whole = gathered(run, data=many, favourable="granted")
+    assert whole.groups is not None
+    assert whole.groups.rows == len(many)
 
 
 def test_it_never_grows_with_the_time_of_a_row(run: eh.Run) -> None:

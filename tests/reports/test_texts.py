@@ -218,7 +218,7 @@ def test_an_estimate_that_fails_leaves_the_rest(kept: tuple[eh.Run, eh.Run], mon
     def broken(*_: object, **__: object) -> None:
         raise DataError("no such texts")
 
-    monkeypatch.setattr("evenhand.estimates.estimate.estimate", broken)
+    monkeypatch.setattr("evenhand.reports.content.estimate", broken)
     content = gathered(kept[0])
     assert list(content.failed) == ["common data"]
     page = Page(render(content))

@@ -20,6 +20,7 @@ from evenhand.cli.output import line
 from evenhand.engine.accounting import Status
 from evenhand.errors import EstimateError
 from evenhand.repairs.averaging import _chosen
+from tests.helpers import slow
 
 KINDS = (
     lambda name: eh.Integer(name, 0, 99_999),
@@ -84,7 +85,7 @@ def test_init_takes_a_file_of_many_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rules", RULES)
-@pytest.mark.parametrize("search", ["themis", "aequitas", "kosei", "symbolic", "adf"])
+@pytest.mark.parametrize("search", ["themis", *slow(["aequitas"]), "kosei", *slow(["symbolic", "adf"])])
 def test_searches_of_many_attributes_find_what_is_so(search: str, rules: str) -> None:
     space = space_of(200, **RULES[rules])
     run = eh.audit(score, space, search, eh.Budget(tests=150, rows=15_000), data=people_of(space, 60), seed=2)
@@ -99,7 +100,7 @@ def test_searches_of_many_attributes_find_what_is_so(search: str, rules: str) ->
     assert not np.delete(one != other, follows, axis=1).any()
 
 
-@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("rules", ["plain", *slow(["constraints", "links"])])
 def test_what_is_told_about_many_attributes(rules: str, tmp_path: Path) -> None:
     space = space_of(200, **RULES[rules])
     data = people_of(space, 200)

@@ -45,6 +45,7 @@ def test_a_smaller_budget_returns_the_prefix_and_leaves_the_files(strategy: str,
     assert eh.Run.load(tmp_path / "r").found == large.found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [eh.Budget(tests=1001), eh.Budget(rows=1001)], ids=["tests", "rows"])
 def test_a_run_that_its_budget_ended_inside_a_block_is_extended_to_the_same_tests(
     small: eh.Budget, tmp_path: Path

@@ -37,7 +37,7 @@ def test_decisions_are_packed_and_unpacked_as_the_table_grows(blocks: list[list[
         labels = np.empty(len(block), dtype=object)
         labels[:] = block
         packed = table.pack(labels)
-        # Whoever reads it back knows the table as it was then.
+        # A reader knows the table as it was then.
         assert Decisions(list(table.values)).unpack(packed, len(block)).tolist() == block
         assert packed.nbytes == ((len(block) + 7) // 8 if len(table.values) <= 2 else len(block))
 

@@ -323,7 +323,7 @@ def test_missing_values_as_a_group():
 def test_missing_values_dropped(tmp_path):
     rows = WITHOUT_VALUES[["age", "sex"]]
     space = eh.Space.infer(rows, protected="sex", missing="drop")
-    # Whoever is left out does not widen the bounds.
+    # Rows that are left out do not widen the bounds.
     assert (space.combinations, space.attributes[0].high) == (2, 50)
     assert "1 rows without a value left out" in repr(space)
     space.save(tmp_path / "space.toml")
@@ -380,5 +380,5 @@ def test_empty_texts_count_as_missing(dtype):
     dropped = eh.Space.infer(rows, protected="sex", missing="drop")
     assert dropped.combinations == 2
     assert dropped.encode(rows).dropped == 2
-    # Whoever says that it is one has a group of its own.
+    # With missing="group", missing values are a group of their own.
     assert eh.Space.infer(rows, protected="sex", missing="group").combinations == 4

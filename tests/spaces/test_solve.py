@@ -173,6 +173,7 @@ def test_the_solver_in_a_large_space():
     assert solve_nearest(boxes, own).rows.tolist() == solved.rows.tolist()
 
 
+@pytest.mark.slow
 def test_the_solver_agrees_with_rings_in_a_large_space():
     optional("z3")
     space = large("a0 + 2 * a1 <= a2", "a0 != a1 or p == 1", "a2 // 10 >= a1 - a0", steps=200)

@@ -263,5 +263,5 @@ def test_arrays_and_frames_hold_the_same_values(world: World, seed: int) -> None
 def test_families_of_an_empty_block() -> None:
     for limit in (2, 64):
         space = eh.Space([eh.Integer("age", 1, 9), eh.Integer("pay", 1, 9)], protected="age", max_family_size=limit)
-        nobody = space.individuals(np.zeros((0, 2), dtype=np.int32))
-        assert len(space.families(nobody, 0)) == 0
+        empty = space.individuals(np.zeros((0, 2), dtype=np.int32))
+        assert len(space.families(empty, 0)) == 0

@@ -41,6 +41,7 @@ def agreement(text, attributes, rows):
     return pairs, not any(z3.is_real(v) for v in unknowns)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
 @given(conditions, st.integers(0, 2**32 - 1))
 def test_any_constraint(condition, seed):

@@ -124,6 +124,7 @@ def test_random_walks_do_not_depend_on_the_width() -> None:
     assert set(narrow.pairs.individuals().keys.tolist()) == set(wide.pairs.individuals().keys.tolist())
 
 
+@pytest.mark.slow
 def test_directed_walks_find_more_than_random_ones() -> None:
     # Only a high first attribute discriminates: walks that learn not to lower it stay inside.
     space = eh.Space([*(eh.Integer(f"a{j}", 0, 19) for j in range(4)), eh.Integer("sex", 0, 1)], protected="sex")

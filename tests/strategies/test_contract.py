@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import evenhand as eh
 from evenhand.runs.run import needs_of
 from evenhand.strategies import STRATEGIES
 from evenhand.testing import STRATEGY_CHECKS, worlds_for
+from tests.helpers import slow
 from tests.text_worlds import text_world, word_world
 from tests.worlds import World, keys_of, random_world, worlds
 
@@ -35,8 +37,18 @@ EVERY = {
     "text-importance": eh.TextImportance(seeds=70, max_iter=4, trials=60, words=5, every=4),
 }
 TABLES = {name: strategy for name, strategy in EVERY.items() if needs_of(strategy) == "attributes"}
-every_strategy = pytest.mark.parametrize("strategy", EVERY.values(), ids=EVERY.keys())
-every_strategy_of_tables = pytest.mark.parametrize("strategy", TABLES.values(), ids=TABLES.keys())
+VARIANTS = ["aequitas-random", "aequitas-semi", "adf-local", "kosei-limits", "text-random-local", "text-adf-alone"]
+"""Other settings of searches that are here already."""
+
+
+def each(strategies: dict[str, Any], fast: Callable[[str], bool] = lambda name: name not in VARIANTS) -> Any:
+    """A test for each strategy, of which ``make test`` runs the fast ones."""
+    marked = [s for name, value in strategies.items() for s in ([value] if fast(name) else slow([value]))]
+    return pytest.mark.parametrize("strategy", marked, ids=strategies.keys())
+
+
+every_strategy = each(EVERY)
+every_strategy_of_tables = each(TABLES)
 
 
 def world_of(strategy: Any, seed: int) -> Any:
@@ -115,7 +127,7 @@ def test_no_search_ends_while_budget_and_untested_space_remain(strategy: Any, fo
         assert paper.stop is eh.StopReason.FINISHED
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [0, 1, *slow(range(2, 20))])
 @pytest.mark.parametrize("name", ["kosei", "aequitas", "themis"])
 def test_default_searches_find_a_rule_that_holds_for_one_in_three_thousand(name: str, seed: int) -> None:
     attributes = [eh.Integer("a", 0, 99), eh.Integer("b", 0, 29), eh.Integer("c", 0, 999)]
@@ -146,7 +158,7 @@ def test_a_finished_run_asks_for_a_few_tests_again(strategy: Any, tmp_path: Path
     assert world.rows <= before + 64 + 2 * 512 * (world.combinations + 2)
 
 
-@every_strategy
+@each(EVERY, {"themis", "kosei", "text-random"}.__contains__)
 def test_any_budgets_in_any_order_on_one_directory(strategy: Any, tmp_path: Path) -> None:
     world = world_of(strategy, 35)
     rng = np.random.default_rng(0)

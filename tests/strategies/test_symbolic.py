@@ -216,6 +216,7 @@ strategies = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     world=worlds(constraints=True),

@@ -189,7 +189,7 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
             "success rate",
             f"{percent(run.success_rate)} of tests; it measures the search, not how common discrimination is",
         ),
-        ("model rows", f"{run.rows:,}, plus {run.rows_checked:,} to confirm"),
+        ("model rows", f"{run.rows:,}, plus {run.rows_checked:,} for checks"),
         ("seconds", seconds(run.seconds)),
         ("ended", f"because {run.stop.words}"),
         ("repeats avoided", f"{counts.get('repeats', 0):,}"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from evenhand.cli.plan import AuditPlan, make_plan
 from evenhand.config.file import Config, wish
 from evenhand.config.schema import SETTINGS, EstimateTable
 from evenhand.engine.accounting import Status
-from evenhand.errors import BudgetError, ConfigError, EstimateError, RunError
+from evenhand.errors import BudgetError, ConfigError, RunError
 from evenhand.estimates.estimate import Interval, Plan, StopRule
 from evenhand.estimates.estimate import estimate as measure
 from evenhand.estimates.groups import Groups, groups
@@ -79,22 +78,20 @@ def _check(config: Config) -> None:
         check_matplotlib()
         if Path(wanted.plots).is_file():
             raise ConfigError("must be a folder, not a file", parameter="plots", value=wanted.plots)
-    rows = [one.key for one in SETTINGS.values() if one.table == "estimate" and not one.texts]
-    for key in rows if config.text is not None else []:
-        if (value := getattr(wanted, key)) not in (None, False) or (key == "exact" and value is False):
-            raise EstimateError("is not for texts", parameter=key, value=value, remedy="leave it out")
+    if config.text is not None:
+        for one in SETTINGS.values():
+            if one.table == "estimate" and not one.texts and config.given(one):
+                value = getattr(wanted, one.key)
+                raise ConfigError("is not for texts", parameter=one.key, value=value, remedy="leave it out")
     Plan(**_arguments(wanted))
 
 
-def _arguments(
-    wanted: EstimateTable, data: Any = None, show: Callable[[Reading], object] | None = None
-) -> dict[str, Any]:
-    """Turn settings into the arguments of an estimate."""
-    kind = wanted.population or "uniform"
+def _arguments(wanted: EstimateTable, data: Any = None, progress: ProgressOnly | None = None) -> dict[str, Any]:
+    """Turn settings into arguments of an estimate."""
     return {
-        "population": named(kind, data, **wanted.given("weights", "about", "steps", "exact")),
+        "population": named(wanted.population or "uniform", data, **wanted.given("weights", "about", "steps", "exact")),
         "interval": Interval(wanted.interval, **wanted.given("experiments", "tolerance")),
-        "stop": StopRule(wanted.half_width, wanted.seconds, show),
+        "stop": StopRule(wanted.half_width, wanted.seconds, progress),
         **wanted.given("samples", "confidence", "repeats"),
     }
 
@@ -153,19 +150,17 @@ def _exit(found: Estimate, limit: Limit | None, outcome: Outcome | None, quiet: 
 def show(found: Estimate, figures: Groups | None) -> None:
     """Print an estimate: a sentence, a table, who is favoured, and the groups."""
     out = console()
-    first, *lines = repr(found).removeprefix("Estimate: ").splitlines()
-    fill(capital(first) + ".", out)
+    fill(capital(found.sentence) + ".", out)
     show_facts(facts(found), out)
-    for line in lines:
-        fill(line.strip(), out, "  ", "    ")
+    for line in found.details:
+        fill(line, out, "  ", "    ")
     if found.terms:
         out.print(_by_term(found))
     if figures is not None:
-        head, *lines = repr(figures).removeprefix("Groups: ").splitlines()
         out.print()
-        fill(capital(head) + ":", out)
-        for line in lines:
-            fill(line.strip(), out, "  ", "    ")
+        fill(capital(figures.sentence) + ":", out)
+        for line in figures.details:
+            fill(line, out, "  ", "    ")
 
 
 def facts(found: Estimate) -> list[tuple[str, str]]:
@@ -188,7 +183,7 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
         ("interval", ends),
         ("verdict", found.verdict),
         ("judged", f"{found.samples:,} {who}, of which {found.found:,} are {how}"),
-        ("model rows", f"{found.rows:,}, plus {found.rows_checked:,} to confirm"),
+        ("model rows", f"{found.rows:,}, plus {found.rows_checked:,} for checks"),
         ("seconds", seconds(found.seconds)),
         ("ended", f"because {'all were judged' if found.stop == 'exhausted' else STOPS[found.stop]}"),
     ]
@@ -202,7 +197,9 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     counts = found.counts
     if counts.get("untestable"):
         rows.append(("no term" if texts else "no counterpart", f"{counts['untestable']:,} {who}"))
-    if counts.get("clipped") or counts.get("dropped"):
+    if texts and counts.get("dropped"):
+        rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
+    elif counts.get("clipped") or counts.get("dropped"):
         text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
         rows.append(("data rows", text))
     if found.sampled:

@@ -178,8 +178,8 @@ class Steadiness:
 
     def _most(self, full: bool) -> int:
         """How many rows to ask again: fewer of a slow model, which must not be asked for hours to be checked."""
-        # A full check asks about twice as many at once.
-        most = min(PROBES, max(FEWEST, self.chunk // 2)) if full else min(LATER, self.chunk)
+        # A full check asks them beside as many copies, and no batch is larger than a block.
+        most = min(PROBES, max(1, (self.chunk - 1) // 2)) if full else min(LATER, self.chunk)
         return affordable(self.probe, most, WAYS if full else 1, PATIENCE if full else BRIEF)
 
     @property
@@ -214,7 +214,7 @@ class Steadiness:
         """Ask rows of several blocks once more, all together and in another order."""
         rows = _joined([rows for rows, _ in parts])
         order = np.random.default_rng([self.seed, len(rows)]).permutation(len(rows))
-        answer, at = Said(*at_once(self.probe, take(rows, order)), self._follows)[np.argsort(order)], 0
+        answer, at = Said(*scattered(self.probe, rows, order, self.chunk, ()), self._follows), 0
         for some, said in parts:
             if self._lost(said, answer[at : at + len(some)]).any():
                 return self._full_check(some, said)
@@ -351,7 +351,7 @@ def _both(probe: ModelProbe, rows: Any, part: Positions) -> tuple[Labels, Floats
 
 def at_once(probe: ModelProbe, rows: Any) -> tuple[Labels, Floats | None]:
     """Ask rows in one call, unless they are very many."""
-    if len(rows) > 2 * PROBES:
+    if len(rows) > 3 * PROBES:
         return probe.both(rows)
     with probe.client.calls.at_once():
         return probe.both(rows)
@@ -467,18 +467,6 @@ def _scores_for(probe: ModelProbe, rows: Any, labels: Labels) -> Floats | None:
 def may_score(probe: ModelProbe) -> bool:
     """Whether the model has scores and its decisions follow from them."""
     return probe.model.has_scores and probe.model.decides and not probe.model.regression
-
-
-def rounding_alone(probe: ModelProbe, outputs: Outputs, lost: Positions, asked: int) -> bool:
-    """Tell whether lost findings, of so many asked again, are few and all in families that rounding decides."""
-    if not len(lost) or outputs.scores is None or not may_score(probe) or len(lost) > max(1, FEW * asked):
-        return False
-    scores = outputs.scores[lost].reshape(-1, outputs.scores.shape[2])
-    said = probe.model.decide(scores)
-    near = np.zeros(len(scores), dtype=bool)
-    for moved in _moved(scores, float(np.abs(outputs.scores).max(initial=0))):
-        near |= np.asarray(probe.model.decide(moved) != said, dtype=bool)
-    return bool(near.reshape(len(lost), -1).any(axis=1).all())
 
 
 def reachable(probe: ModelProbe, scores: Floats, labels: Labels) -> Mask:

@@ -91,10 +91,18 @@ class Groups:
             which += "; accuracy is on these rows, so if the model was trained on them, it is overstated"
         return which
 
+    @property
+    def sentence(self) -> str:
+        """What the figures are, and about whom."""
+        return f"{self.basis} among {self.note}; intervals of {level(self.confidence)}"
+
+    @property
+    def details(self) -> list[str]:
+        """A line for each group."""
+        return [_said(group, self.smallest, self.favourable is not None) for group in self.groups]
+
     def __repr__(self) -> str:
-        head = f"Groups: {self.basis} among {self.note}; intervals of {level(self.confidence)}"
-        wished = self.favourable is not None
-        return "\n".join([head, *(f"  {_said(group, self.smallest, wished)}" for group in self.groups)])
+        return "\n  ".join([f"Groups: {self.sentence}", *self.details])
 
     def plot_intervals(self) -> Figure:
         """Draw impact ratios with their intervals."""

@@ -226,18 +226,21 @@ class Estimate:
         }
         return {name: to_plain(value) for name, value in out.items()}
 
-    def __repr__(self) -> str:
-        lines = [f"Estimate: {self.sentence}"]
-        lines += [f"  {self.note}"] if self.note and not self.unaware else []
+    @property
+    def details(self) -> list[str]:
+        """Who is favoured, in a line for each comparison, and other remarks."""
+        lines = [self.note] if self.note and not self.unaware else []
         shown = [c for c in self.comparisons if c.verdict not in ("none found", NOT_RECEIVED)]
         told = self.favourable is not None or any(c.difference is not None for c in shown)
         if len(self.comparisons) > 1 or told:
             shown = sorted(shown, key=lambda c: (len(c.first), -abs(c.net or c.rate)))[:SHOWN]
-            lines += [f"  {said(c, self.score_of, self.confidence)}" for c in shown]
+            lines += [said(c, self.score_of, self.confidence) for c in shown]
             rest = len(self.comparisons) - len(shown)
-            lines += [f"  and {rest:,} more comparisons, see by_pair and by_combination"] * bool(shown and rest)
-        lines += [f"  {one}" for one in self._by_scores()]
-        return "\n".join(lines)
+            lines += [f"and {rest:,} more comparisons, see by_pair and by_combination"] * bool(shown and rest)
+        return lines + self._by_scores()
+
+    def __repr__(self) -> str:
+        return "\n  ".join([f"Estimate: {self.sentence}", *self.details])
 
     def _by_scores(self) -> list[str]:
         """Say which terms the scores differ by most, where that is clear."""
@@ -521,14 +524,14 @@ def more_of(term: Term, scored: tuple[Any, ...], confidence: float) -> str:
     of = f" for {' or '.join(f'“{_short(one)}”' for one in scored)}" if scored else ""
     sure = f" ({level(confidence)} CI {number_interval(*ends)})" if ends[0] < ends[1] else ""
     return (
-        f"with “{to_plain(term.term)}” the score{of} is {size(term.difference)} {'lower' if turned else 'higher'} than "
-        f"with the other terms of {to_plain(term.attribute)}{sure}"
+        f"with “{plain(term.term)}” the score{of} is {size(term.difference)} {'lower' if turned else 'higher'} than "
+        f"with the other terms of {plain(term.attribute)}{sure}"
     )
 
 
 def _short(value: object) -> str:
 
-    text = to_plain(value)
+    text = plain(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 

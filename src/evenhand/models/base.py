@@ -61,6 +61,8 @@ class Model(ABC):
         What one row costs, in a unit of your own, such as a price. For information only.
     call_size : int or None
         The number of rows per call that was reached last; the next calls start with it.
+    pace : float or None
+        Seconds per row, in the fastest call so far.
     gradient_source : str or None
         How `gradients` are computed ("autograd", "closed form"); None where there are none.
     has_words : bool
@@ -95,6 +97,7 @@ class Model(ABC):
     timeout: float | None = None
     batch_size: int | None = None
     call_size: int | None = None
+    pace: float | None = None
     calls_at_once: int = 1
     row_cost: float = 0.0
     gradient_source: str | None = None

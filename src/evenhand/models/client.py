@@ -40,11 +40,11 @@ class Calls:
     [(0, 40), (40, 80), (80, 100)]
     """
 
-    def __init__(self, fixed: int | None = None, size: int | None = None) -> None:
+    def __init__(self, fixed: int | None = None, size: int | None = None, pace: float | None = None) -> None:
         self.fixed, self.size = fixed, size or FIRST
         self.rows = 0
         """Rows in all calls so far."""
-        self.pace: float | None = None
+        self.pace = pace
         """Seconds per row, in the fastest call; None before the first."""
         self.between: Callable[[], object] | None = None
         """Called between two calls; may raise to give up the rest."""
@@ -107,7 +107,7 @@ class ModelClient:
         self.model = model
         self.timeout = model.timeout if timeout is None else timeout
         # Calls start at the size that earlier calls have reached.
-        self.calls = Calls(model.batch_size, model.call_size)
+        self.calls = Calls(model.batch_size, model.call_size, model.pace)
         self.instead: Words = errors.COMPARE
         """The remedy for a model that returns scores where decisions are needed."""
 
@@ -168,7 +168,7 @@ class ModelClient:
     def _in_calls(self, ask: Callable[[Any], Array], X: Rows, n: int) -> Array:
         """Ask about rows in calls of a suitable size."""
         answers = [ask(_rows(X, part, n)) for part in self.calls.parts(n)]
-        self.model.call_size = self.calls.size
+        self.model.call_size, self.model.pace = self.calls.size, self.calls.pace
         if len(answers) == 1:
             return answers[0]
         if not answers:

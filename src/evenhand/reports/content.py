@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenhand._format import native, plain, visible
+from evenhand._rng import Stream
 from evenhand.errors import EvenhandError, MissingExtra, ModelError
 from evenhand.estimates.coverage import Coverage, Inputs, coverage
 from evenhand.estimates.estimate import estimate
@@ -307,6 +308,11 @@ def _groups(content: Content) -> None:
             "OUTCOME, or eh.report(run, favourable=...)."
         )
         return
+    weights = None
+    if subject.part < subject.size:
+        # Rows with weight 0 are not asked.
+        drawn = Stream(subject.options.seed).shuffled(np.arange(subject.size), subject.size, "groups")
+        weights = drawn < subject.part
     if model.regression and subject.y is not None:
         content.missing["accuracy"] = "Accuracy is of decisions, and the model gives numbers, so y was not used."
     content.groups = _tried(
@@ -318,6 +324,7 @@ def _groups(content: Content) -> None:
             subject.data,
             subject.favourable,
             y=None if model.regression else subject.y,
+            weights=weights,
             confidence=subject.options.confidence,
         ),
     )

@@ -37,8 +37,8 @@ LEAST = 100
 """The fewest samples."""
 SAMPLES, FEWEST = 20_000, 200
 """Individuals whom the estimates ask, and how few where the model is slow."""
-SECONDS = 20.0
-"""How long all questions of a report should take, judged by how long the run's own took."""
+SECONDS = 12.0
+"""How long the questions of a report should take at most, judged by the run's own time."""
 PATIENCE = 5
 """How many times as long the fewest samples may take."""
 STARTING = 0.2
@@ -164,6 +164,11 @@ class ReportInputs:
         if self.data is None:
             return 0
         return len(self.data if self.texts else next(iter(columns_of(self.data).values())))
+
+    @property
+    def part(self) -> int:
+        """How many rows of the data the group figures use: of a slow model no more than an estimate asks."""
+        return min(self.size, self.samples) if self.slow else self.size
 
     @property
     def without(self) -> int:
@@ -483,10 +488,10 @@ def affordable(run: Run) -> int:
 
 
 def _rows(run: Run, samples: int) -> int:
-    """Say how many rows a report of so many samples asks, at most: estimates, examples, regions and coverage."""
+    """Return how many rows a report asks at most: estimates, examples, regions, coverage and group figures."""
     if not run.space.supports("attributes"):
         return int(samples * TEXT_SHARE * run.rows / max(run.tests, 1))
-    return int(run.space.width * (3 * samples + individuals(samples)) + samples)
+    return int(run.space.width * (3 * samples + individuals(samples)) + 2 * samples)
 
 
 def _data(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool, str]:

@@ -133,7 +133,7 @@ def test_texts_of_different_lengths_come_together_where_padding_is_ignored(net, 
 
 
 class Loudest(Net):
-    """Padding shows only where it has the largest value, which the texts at hand never let it have."""
+    """Padding shows only where it has the largest value, which it never has for these texts."""
 
     def pooled(self, e, padding):
         return torch.cat([e.amax(dim=1), e[:, 0, :1]], dim=1)

@@ -12,6 +12,7 @@ from evenhand.models.wrap import wrap
 from evenhand.spaces.text.tokens import Texts
 from tests.helpers import optional
 
+pytestmark = pytest.mark.slow
 torch = optional("torch")
 transformers = optional("transformers")
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import evenhand as eh
-from evenhand.errors import DataError, EstimateError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
+from evenhand.errors import DataError, FlakyModel, ModelError, RunError, SpaceError, StrategyError
 from evenhand.runs import run as run_module
 from evenhand.search import Problem, Search, contrast, gradient, judge, label
 from evenhand.search import score as ask_scores
@@ -139,8 +139,8 @@ def test_pipelines_that_were_fitted_on_texts(vectorizer: Any, classifier: Any) -
         (lambda t: [None] * len(t), "no label|missing"),
         (lambda t: np.zeros((len(t), 2, 2)), "shape"),
         (score, "Gap"),
-        (make_pipeline(LogisticRegression()).fit(pd.DataFrame({"age": [1, 2]}), [0, 1]), "columns age.*\n.*function"),
-        (42, "int"),
+        (make_pipeline(LogisticRegression()).fit(pd.DataFrame({"age": [1, 2]}), [0, 1]), "columns age.*function"),
+        (42, "got 42"),
     ],
 )
 def test_models_that_cannot_read(model: Any, words: str) -> None:
@@ -217,7 +217,7 @@ def test_searches_and_spaces_that_do_not_go_together() -> None:
         eh.audit(len, 3)
     with pytest.raises(DataError, match="data="):
         eh.audit(len, team_space(), "text-random")
-    with pytest.raises(EstimateError, match="for texts, which are measured as they are"):
+    with pytest.raises(DataError, match="texts"):
         eh.estimate(len, team_space())
     with pytest.raises(SpaceError, match="texts"):
         eh.groups(len, team_space(), ["reds"], favourable=1)
@@ -288,7 +288,7 @@ def test_data_is_identified_by_terms_and_rows(tmp_path: Path) -> None:
     for data in (["blues won"], [None, "reds won"], ["reds won", "blues lost"]):
         with pytest.raises(RunError, match="data"):
             eh.audit(same, space, "text-random", data=data, directory=tmp_path)
-    eh.audit(same, space, "text-random", data=["reds won", "nobody won"], directory=tmp_path)
+    eh.audit(same, space, "text-random", data=["reds won", "we won"], directory=tmp_path)
 
 
 def test_unusual_texts_survive_in_files(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.repairs.data import UsedTexts
+from evenhand.repairs.data import Found, UsedTexts
 from evenhand.spaces.text.space import replace_random_word
 from evenhand.spaces.text.tokens import Texts
 
@@ -95,7 +95,7 @@ def test_words_that_decide_a_term_are_not_free(lexicon, text, free):
 def test_training_texts_are_excluded_exactly():
     space = small_space("race")
     used, added = UsedTexts(space, ["A white pencil came in."]), UsedTexts(space)
-    added.add(["A white pencil came in."])
+    added.add(Found(["A white pencil came in."], np.array([0])))
     seeds = space.begin(["A white student came in.", "A white teacher came in."]).seeds
     made = seeds.put(np.array([2]), seeds.texts.vocabulary.ids(["pencil"]))
     assert made.rows[0] == "A white pencil came in."

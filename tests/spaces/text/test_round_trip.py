@@ -9,6 +9,7 @@ import evenhand as eh
 from evenhand.spaces.text.lexicon import load
 from evenhand.spaces.text.swaps import Swaps
 from evenhand.spaces.text.tokens import Texts
+from tests.helpers import slow
 
 ODD = {
     "right to left": ("قال الرجل: ", " יהודי אמר שלום\u200f."),
@@ -48,7 +49,7 @@ def test_in_thousands_of_random_strings_a_swap_changes_the_term_alone():
 
 
 @pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("term", ["A Jew", "a jew", "A JEW"])
+@pytest.mark.parametrize("term", ["A Jew", *slow(["a jew", "A JEW"])])
 def test_an_audit_reads_any_text_with_nothing_but_the_term_changed(name, term):
     before, behind = ODD[name]
     text, asked = f"{before}{term} left{behind}", set()

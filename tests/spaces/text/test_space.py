@@ -12,7 +12,7 @@ import evenhand as eh
 from evenhand.errors import DataError, SpaceError
 from tests.text_worlds import team_space, team_texts
 
-TEXTS = ["The reds won.", "Nobody won.", "Blues and reds lost.", "reds"]
+TEXTS = ["The reds won.", "We won.", "Blues and reds lost.", "reds"]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_missing_texts_are_dropped_and_counted() -> None:
     [
         (None, "data must be texts.*data="),
         ("The reds won.", "list"),
-        (["Nobody."], "none of 1 texts.*team"),
+        (["Hello."], "none of 1 texts.*team"),
         ([], "data must be texts to start from"),
         ([None, float("nan")], "data must be texts to start from, and all 2 are missing"),
         (["reds", 3], "text 1 must be a string, got 3"),

@@ -318,8 +318,8 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
         ({"check": "themis"}, StrategyError, "is the search that the repair trains with"),
         ({"strategy": "magic"}, StrategyError, "strategy is not the name of a search, got 'magic'"),
         ({"budget": 5}, EvenhandError, "budget"),
-        ({"progress": 5}, StrategyError, "progress must be a function that takes a few words"),
-        ({"watch": 5}, DataError, "watch must be names of attributes, such as"),
+        ({"progress": 5}, StrategyError, "progress must be a function that takes a string"),
+        ({"watch": 5}, DataError, "watch must be names of attributes, got 5"),
     ],
 )
 def test_wrong_arguments(options: dict[str, Any], kind: type[Exception], words: str) -> None:

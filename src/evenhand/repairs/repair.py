@@ -224,7 +224,9 @@ def _silent(words: str) -> None:
 
 def _check_progress(progress: Any) -> None:
     if progress is not None and not callable(progress):
-        raise StrategyError(f"progress must be a function that takes a few words, such as print, got {progress!r}")
+        raise StrategyError(
+            "must be a function that takes a string", parameter="progress", value=progress, remedy="for example print"
+        )
 
 
 TEXT_TESTS = 10_000
@@ -262,7 +264,7 @@ def prepare(
     tell("training the original model")
     original = trainer(train)
     model = trainer.wrap(original)
-    # Now, and not after a search and much training, is the time to hear that y and the model speak of other things.
+    # Fails early if the labels of y and of the model differ.
     scored = answers(model, held).scored
     search, other, notes = (_text_searches if of_texts else _searches)(method, strategy, options.check, model, scored)
     for one in (search, other):
@@ -319,10 +321,20 @@ def _watch(space: Space, watch: Sequence[str] | None) -> list[str]:
         return movable(space)[:MOST_WATCHED]
     names = [watch] if isinstance(watch, str) else watch
     if not isinstance(names, list | tuple | set):
-        raise DataError(f"watch must be names of attributes, such as {list(space.names[:2])}, got {watch!r}")
+        raise DataError(
+            "must be names of attributes",
+            parameter="watch",
+            value=watch,
+            remedy=f"for example {list(space.names[:2])}",
+        )
     for name in names:
         if space.attributes[space.column(name)].size < 2:
-            raise DataError(f"watch: {name!r} has a single value, so nothing can depend on it")
+            raise DataError(
+                "must name attributes with at least two values",
+                parameter="watch",
+                value=name,
+                remedy=f"leave {name!r} out",
+            )
     return list(dict.fromkeys(names))
 
 

@@ -425,7 +425,11 @@ def repaired(
 
     def make() -> Items:
         X, y = data()
-        done = eh.repair(train(), X, y, space, method(), **{"seed": 4, "samples": 2000, **options})
+        given = {"samples": 2000, **options}
+        evidence = {name: given.pop(name) for name in [*given] if name in eh.repairs.RepairOptions.__annotations__}
+        done = eh.repair(
+            train(), X, y, space, method(), options=eh.repairs.RepairOptions(**evidence), **{"seed": 4, **given}
+        )
         out = told(done)
         out["frame"] = table(done.frame)
         asked = list(X)[:80] if isinstance(X, list) else X.head(80)

@@ -79,11 +79,9 @@ def retrain(name: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
             space,
             eh.repairs.Retrain(samples=samples),
             seed=seed,
-            held_out=settings["held_out"],
-            samples=samples,
+            options=eh.repairs.RepairOptions(held_out=settings["held_out"], samples=samples, watch=()),
             strategy=eh.Aequitas("full", samples=1000, rounds=1),
             budget=eh.Budget(tests=tests, findings=training),
-            watch=(),
         )
 
     found, seconds = measured(made)
@@ -150,11 +148,9 @@ def augmenter(pair: str, seed: int, settings: dict[str, Any]) -> Callable[..., d
                 space,
                 method,
                 seed=seed,
-                held_out=settings["held_out"],
-                samples=settings["samples"],
                 strategy=strategy,
                 budget=eh.Budget(tests=tests),
-                watch=(),
+                options=eh.repairs.RepairOptions(held_out=settings["held_out"], samples=settings["samples"], watch=()),
             )
 
         return measured(made)[0]

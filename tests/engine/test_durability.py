@@ -398,7 +398,7 @@ def test_ctrl_c_ends_a_repair_whoever_swallows_it(way: Callable[[], None]) -> No
 
     X = SPACE.frame(SPACE.sampler.draw(Stream(0), 0, 300)[0].rows)
     with pytest.raises(KeyboardInterrupt):
-        eh.repair(Refusing(), X, refuse(X).to_numpy(), SPACE, "retrain", samples=500)
+        eh.repair(Refusing(), X, refuse(X).to_numpy(), SPACE, "retrain", options=eh.repairs.RepairOptions(samples=500))
 
 
 @pytest.mark.usefixtures("ctrl_c")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,13 @@ SPACE = eh.Space(
 )
 QUICK: dict[str, Any] = {"samples": 1000, "budget": eh.Budget(tests=400)}
 VOTERS = (DecisionTreeClassifier(max_depth=3), DecisionTreeClassifier(max_depth=5), DecisionTreeClassifier())
+
+
+def repair(*args: Any, **options: Any) -> eh.Repair:
+    """`eh.repair`, with the fields of its options among the keywords."""
+    names = {one.name for one in dataclasses.fields(eh.repairs.RepairOptions)} & options.keys()
+    evidence = eh.repairs.RepairOptions(**{name: options.pop(name) for name in names})
+    return eh.repair(*args, options=evidence, **options)
 
 
 def people(n: int = 300, seed: int = 0, space: eh.Space = SPACE) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:

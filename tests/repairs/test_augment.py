@@ -8,7 +8,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import StrategyError
 
-from .people import CODED, QUICK, SPACE, Coded, by_pay, people
+from .people import CODED, QUICK, SPACE, Coded, by_pay, people, repair
 
 
 def test_a_share_of_the_findings_several_times_and_the_median_is_handed_back() -> None:
@@ -20,7 +20,7 @@ def test_a_share_of_the_findings_several_times_and_the_median_is_handed_back() -
         return eh.wrap(Coded(random_state=0).fit(X, y), input="frame")
 
     method = eh.repairs.Augment(share=0.1, repeats=3, voters=CODED, samples=1000)
-    done = eh.repair(train, X, y, SPACE, method, strategy="themis", held_out=people(60, 7), watch=(), **QUICK)
+    done = repair(train, X, y, SPACE, method, strategy="themis", held_out=people(60, 7), watch=(), **QUICK)
     found = eh.audit(done.original, SPACE, "themis", QUICK["budget"], 0).tests
     assert found == 400
     assert len(seen) == 4
@@ -39,9 +39,7 @@ def test_a_share_of_the_findings_several_times_and_the_median_is_handed_back() -
 def test_the_share_is_of_the_findings() -> None:
     X, y = people(200)
     train = lambda X, y: by_pay({"F": 10, "M": 5})  # noqa: E731
-    done = eh.repair(
-        train, X, y, SPACE, eh.repairs.Augment(voters=CODED, repeats=1), strategy="themis", watch=(), **QUICK
-    )
+    done = repair(train, X, y, SPACE, eh.repairs.Augment(voters=CODED, repeats=1), strategy="themis", watch=(), **QUICK)
     run_found = round(done.rounds[0].wanted / 0.05)
     assert 0.15 * 400 < run_found < 0.35 * 400
     assert len(done.used) == done.rounds[0].added
@@ -51,13 +49,13 @@ def test_the_share_is_of_the_findings() -> None:
 def test_adf_gives_the_findings_where_there_are_scores_and_kosei_otherwise() -> None:
     X, y = people(200)
     method = eh.repairs.Augment(voters=CODED, repeats=1, samples=500)
-    done = eh.repair(Coded(), X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
+    done = repair(Coded(), X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
     assert (done.settings["strategy"]["strategy"], done.settings["check"]["strategy"]) == ("adf", "kosei")
 
     class Silent(Coded):
         predict_proba = None  # type: ignore[assignment]
 
-    done = eh.repair(Silent(), X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
+    done = repair(Silent(), X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
     assert (done.settings["strategy"]["strategy"], done.settings["check"]["strategy"]) == ("kosei", "aequitas")
     assert done.before.auc is None
     assert np.isnan(done.frame.loc["auc", "before"])
@@ -71,7 +69,7 @@ def test_a_function_that_gives_labels_only_is_searched_by_kosei_and_that_is_told
         return lambda frame: model.predict(frame)
 
     method = eh.repairs.Augment(voters=CODED, repeats=1, samples=500)
-    done = eh.repair(train, X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
+    done = repair(train, X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
     assert done.settings["strategy"]["strategy"] == "kosei"
     assert done.notes == ["<lambda> gives labels only, no scores: kosei gave the findings instead of adf"]
 

@@ -9,7 +9,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import StrategyError
 
-from .people import by_pay
+from .people import by_pay, repair
 
 LINKED = eh.Space(
     [
@@ -41,7 +41,7 @@ def test_counterparts_differ_in_what_is_protected_or_linked_and_keep_labels(coun
         seen.append((X, y))
         return by_pay({"F": 60, "M": 40})
 
-    done = eh.repair(train, X, y, LINKED, eh.repairs.Counterfactual(counterparts), held_out=rows(30), samples=500,
+    done = repair(train, X, y, LINKED, eh.repairs.Counterfactual(counterparts), held_out=rows(30), samples=500,
                      budget=eh.Budget(tests=200), watch=())  # fmt: skip
     (before, labels), (after, more) = seen
     assert (after[: len(before)] == before).all(axis=None)
@@ -79,7 +79,7 @@ def test_rows_outside_the_space_stay_alone() -> None:
         sizes.append(len(X))
         return by_pay({"F": 60, "M": 40})
 
-    done = eh.repair(train, X, y, LINKED, "counterfactual", held_out=rows(30), samples=300,
+    done = repair(train, X, y, LINKED, "counterfactual", held_out=rows(30), samples=300,
                      budget=eh.Budget(tests=100), watch=())  # fmt: skip
     assert sizes == [40, 75]
     assert done.notes == ["5 training rows are outside the space or have no counterpart: they stay alone"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import DataError
-from evenhand.repairs.data import labelled, split
+from evenhand.repairs.data import Used, labelled, split
 
 from .people import SPACE, people
 
@@ -85,3 +85,24 @@ def test_rows_that_cannot_be_used(change: object, words: str) -> None:
 def test_wrong_shares(share: object) -> None:
     with pytest.raises(DataError, match="held_out"):
         split(labelled(*people(20), SPACE), share, 0)
+
+
+def test_used_keys_do_not_depend_on_the_protected_attribute() -> None:
+    used = Used(SPACE)
+    people_ = SPACE.individuals([[1, 2, 0, 1], [3, 3, 1, 2]])
+    used.add(people_[:1])
+    other = eh.Space(SPACE.attributes, protected="work")
+    assert used(other.individuals(people_.rows)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("limit", [2, 64])
+def test_individuals_with_a_used_counterpart_are_excluded(limit: int) -> None:
+    """Another attribute is protected: an individual is excluded by each counterpart that it would be compared with."""
+    used = Used(SPACE)
+    used.add(SPACE.individuals(SPACE.coding.rows(np.arange(0, SPACE.coding.total, 7))))
+    other = eh.Space(SPACE.attributes, "age", max_family_size=limit)
+    everyone = other.individuals(SPACE.coding.rows(np.arange(300)))
+    families = other.families(everyone, 3).rows
+    by_hand = [bool(used(SPACE.individuals(family)).any()) for family in families]
+    assert used.barring(3)(everyone).tolist() == by_hand
+    assert limit == 64 or len(set(by_hand)) == 2

@@ -8,12 +8,12 @@ import pytest
 import evenhand as eh
 from evenhand.repairs.evidence import movable
 
-from .people import QUICK, SMALL, SPACE, Coded, by_pay, favouring, people, tree
+from .people import QUICK, SMALL, SPACE, Coded, by_pay, favouring, people, repair, tree
 
 
 def repaired(estimator: Any, **options: Any) -> eh.Repair:
     X, y = people(300)
-    return eh.repair(estimator, X, y, SPACE, "counterfactual", **{**QUICK, **options})
+    return repair(estimator, X, y, SPACE, "counterfactual", **{**QUICK, **options})
 
 
 def test_discrimination_that_moved_is_told() -> None:
@@ -60,7 +60,7 @@ def test_ordered_attributes_are_watched_and_what_is_not_is_told(monkeypatch: pyt
 
 def test_an_attribute_whose_counterparts_were_all_used_is_not_looked_at() -> None:
     X, y = favouring(SMALL, 60, 0)
-    done = eh.repair(tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), **QUICK)
+    done = repair(tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), **QUICK)
     assert set(done.settings["watched"]) | set(done.settings["not_watched"]) == {"a", "b"}
     assert set(done.before.others) == set(done.settings["watched"])
 
@@ -73,7 +73,7 @@ def test_held_out_rows_that_look_like_added_ones_are_counted() -> None:
         seen.append(X)
         return eh.wrap(Coded(random_state=0).fit(X, y), input="frame")
 
-    done = eh.repair(train, X, y, SPACE, "counterfactual", held_out=held, **QUICK)
+    done = repair(train, X, y, SPACE, "counterfactual", held_out=held, **QUICK)
     added = set(seen[1].iloc[300:].itertuples(index=False, name=None))
     by_hand = sum(row in added for row in held[0].itertuples(index=False, name=None))
     assert done.settings["held_out_rows_added"] == by_hand > 0

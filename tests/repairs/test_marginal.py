@@ -18,6 +18,8 @@ from evenhand.repairs import averaging
 from tests.helpers import optional
 from tests.worlds import World, worlds
 
+from .people import repair
+
 SPACE = eh.Space([eh.Integer("age", 18, 60), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
 QUICK: dict[str, Any] = {"samples": 100, "budget": eh.Budget(tests=50)}
@@ -294,7 +296,7 @@ def test_whole_numbers_of_a_function_are_labels(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(averaging, "CALL", call)
         assert price.predict(frame).tolist() == (frame["age"] / 2 + 0.5).tolist()
     # Through a repair.
-    done = eh.repair(lambda X, y: men, frame, (y == "yes").astype(int), SPACE, "marginal", **QUICK)
+    done = repair(lambda X, y: men, frame, (y == "yes").astype(int), SPACE, "marginal", **QUICK)
     assert (done.before.uniform.rate, done.after.uniform.rate) == (1, 0)  # type: ignore[union-attr]
 
 
@@ -405,7 +407,7 @@ def test_as_a_model_it_has_what_the_model_inside_has() -> None:
         eh.wrap(eh.MarginalModel(logistic().fit(frame, y), SPACE), threshold=2)
     method: dict[str, Any] = {"method": "marginal", "criterion": eh.Gap(0.05)}
     right = (y == "yes").astype(int)
-    done = eh.repair(lambda X, y: eh.wrap(score, threshold=0.5), frame, right, SPACE, **method, **QUICK)
+    done = repair(lambda X, y: eh.wrap(score, threshold=0.5), frame, right, SPACE, **method, **QUICK)
     assert done.after.auc is not None
     assert done.after.calibration is not None
     assert done.after.uniform.rate == 0  # type: ignore[union-attr]
@@ -420,7 +422,7 @@ def test_networks() -> None:
     numbers = frame.assign(sex=(frame["sex"] == "M").astype(float)).to_numpy(float)
     method: dict[str, Any] = {"method": "marginal", "criterion": eh.Gap(0.05)}
     right = (y == "yes").astype(int)
-    done = eh.repair(lambda X, y: net, numbers, right, space, **method, **QUICK)
+    done = repair(lambda X, y: net, numbers, right, space, **method, **QUICK)
     assert done.before.auc is not None
     assert done.after.auc is not None
     assert done.after.calibration is not None

@@ -4,11 +4,11 @@ import numpy as np
 
 import evenhand as eh
 
-from .people import QUICK, SPACE, Coded, people
+from .people import QUICK, SPACE, Coded, people, repair
 
 
 def test_nobody_is_treated_differently_and_nothing_is_trained() -> None:
-    done = eh.repair(train, *people(300), SPACE, "marginal", **{**QUICK, "samples": 5000})
+    done = repair(train, *people(300), SPACE, "marginal", **{**QUICK, "samples": 5000})
     assert done.changed
     assert done.before.uniform is not None
     assert done.after.uniform is not None
@@ -20,29 +20,27 @@ def test_nobody_is_treated_differently_and_nothing_is_trained() -> None:
 
 def test_weights_are_passed_on() -> None:
     method = eh.repairs.Marginal(weights={"F": 1.0, "M": 0.0})
-    done = eh.repair(train, *people(300), SPACE, method, watch=(), **QUICK)
+    done = repair(train, *people(300), SPACE, method, watch=(), **QUICK)
     X, _ = people(100, 5)
     assert (np.asarray(done.model.predict(X)) == done.original.labels(X.assign(sex="F"))).all()
 
 
 def test_the_shares_of_the_training_rows() -> None:
     X, y = people(300)
-    done = eh.repair(
-        train, X, y, SPACE, eh.repairs.Marginal(weights="data"), held_out=(X[:50], y[:50]), watch=(), **QUICK
-    )
+    done = repair(train, X, y, SPACE, eh.repairs.Marginal(weights="data"), held_out=(X[:50], y[:50]), watch=(), **QUICK)
     assert done.model.weights == eh.MarginalModel.shares(SPACE, X)
     assert done.after.data is not None
     assert done.after.data.found == 0
 
 
 def test_an_estimator_that_does_not_say_what_it_was_fitted_on() -> None:
-    done = eh.repair(Coded(), *people(300), SPACE, "marginal", watch=(), **QUICK)
+    done = repair(Coded(), *people(300), SPACE, "marginal", watch=(), **QUICK)
     assert done.after.uniform is not None
     assert done.after.uniform.found == 0
 
 
 def test_a_picture() -> None:
-    done = eh.repair(train, *people(300), SPACE, "marginal", watch=(), **QUICK)
+    done = repair(train, *people(300), SPACE, "marginal", watch=(), **QUICK)
     uniform, data = done.plot().axes
     assert uniform.get_legend_handles_labels()[1] == ["original", "marginal"]
     assert "held-out" in data.get_xlabel()

@@ -21,7 +21,7 @@ from evenhand.errors import DataError, EvenhandError, ModelError, SpaceError, St
 from tests.helpers import slow
 
 from ..helpers import optional
-from .people import CODED, QUICK, SPACE, Coded, by_pay, people
+from .people import CODED, QUICK, SPACE, Coded, by_pay, people, repair
 
 METHODS = [
     eh.repairs.Retrain(voters=CODED),
@@ -33,7 +33,7 @@ METHODS = [
 def repaired(method: Any = METHODS[0], estimator: Any = None, **options: Any) -> eh.Repair:
     X, y = people(300)
     options = {**QUICK, "strategy": "themis", **options}
-    return eh.repair(Coded() if estimator is None else estimator, X, y, SPACE, method, **options)
+    return repair(Coded() if estimator is None else estimator, X, y, SPACE, method, **options)
 
 
 def keys_asked(evidence: Any) -> npt.NDArray[Any]:
@@ -83,7 +83,7 @@ def test_held_out_rows_and_training_rows_are_different_rows() -> None:
         seen.extend(X["row"][:210])
         return lambda frame: (frame["s"] & (frame["row"] > 500)).astype(int)
 
-    done = eh.repair(train, X, y, space, eh.repairs.Retrain(voters=(LogisticRegression(),)), strategy="themis", **QUICK)
+    done = repair(train, X, y, space, eh.repairs.Retrain(voters=(LogisticRegression(),)), strategy="themis", **QUICK)
     assert done.before.data is not None
     rows = {int(code) for block in done.before.data.kept.people for code in block.rows[:, 0]}
     assert rows
@@ -129,7 +129,7 @@ def test_the_same_seed_gives_the_same_repair() -> None:
 def test_the_figures_are_those_of_the_models() -> None:
     X, y = people(300)
     held = people(150, 9)
-    done = eh.repair(Coded(), X, y, SPACE, METHODS[2], held_out=held, favourable=1, **QUICK)
+    done = repair(Coded(), X, y, SPACE, METHODS[2], held_out=held, favourable=1, **QUICK)
     assert done.changed
     for model, evidence in ((done.original, done.before), (done.model, done.after)):
         assert evidence.accuracy.value == (model.predict(held[0]) == held[1]).mean()
@@ -164,10 +164,10 @@ def test_columns_in_another_order_than_the_spaces() -> None:
     # The user's own positions: of the estimator's columns the first alone is left out.
     positions = make_column_transformer(("drop", [0]), remainder="passthrough")
     for train in (arrays, by_position):
-        one, two = (eh.repair(train, frame, y, space, "counterfactual", **QUICK) for frame in (X, turned))
+        one, two = (repair(train, frame, y, space, "counterfactual", **QUICK) for frame in (X, turned))
         assert one.frame.equals(two.frame)
         assert one.before.accuracy.value > 0.9
-    blind = eh.repair(make_pipeline(positions, DecisionTreeClassifier()), turned, y, space, "counterfactual", **QUICK)
+    blind = repair(make_pipeline(positions, DecisionTreeClassifier()), turned, y, space, "counterfactual", **QUICK)
     assert blind.before.uniform.found == 0  # type: ignore[union-attr]
 
 
@@ -179,7 +179,7 @@ def test_true_and_false_are_one_and_zero() -> None:
         model = Coded(3, random_state=0).fit(X, y)
         return eh.wrap(lambda frame: model.predict_proba(frame)[:, 1], threshold=0.5)
 
-    one, two = (eh.repair(train, X, labels, SPACE, "counterfactual", favourable=1, **QUICK) for labels in (y, y == 1))
+    one, two = (repair(train, X, labels, SPACE, "counterfactual", favourable=1, **QUICK) for labels in (y, y == 1))
     assert one.frame.equals(two.frame)
     assert two.before.auc is not None
 
@@ -210,7 +210,7 @@ def test_the_users_estimator_and_rows_stay_as_they_are(method: Any) -> None:
     X, y = people(300)
     kept, labels, mine = X.copy(), y.copy(), Coded()
     before = copy.deepcopy(vars(mine))
-    done = eh.repair(mine, X, y, SPACE, method, strategy="themis", **QUICK)
+    done = repair(mine, X, y, SPACE, method, strategy="themis", **QUICK)
     assert vars(mine) == before
     assert X.equals(kept)
     assert (y == labels).all()
@@ -220,7 +220,7 @@ def test_the_users_estimator_and_rows_stay_as_they_are(method: Any) -> None:
 def test_the_original_is_the_estimator_on_the_training_rows() -> None:
     X, y = people(300)
     held = people(100, 3)
-    done = eh.repair(Coded(random_state=4), X, y, SPACE, METHODS[2], held_out=held, **QUICK)
+    done = repair(Coded(random_state=4), X, y, SPACE, METHODS[2], held_out=held, **QUICK)
     by_hand = Coded(random_state=4).fit(X, y)
     assert (done.original.predict(held[0]) == by_hand.predict(held[0])).all()
 
@@ -299,7 +299,7 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
         repaired(eh.repairs.Counterfactual(), itself)
     assert caught.value.partial is rule
     with pytest.raises(ModelError, match="changed the model that it had returned before; make a new") as caught:
-        eh.repair(same, X, np.random.default_rng(0).integers(0, 2, 300), SPACE, eh.repairs.Counterfactual(), **QUICK)
+        repair(same, X, np.random.default_rng(0).integers(0, 2, 300), SPACE, eh.repairs.Counterfactual(), **QUICK)
     # What is left is no longer the original.
     assert caught.value.partial is None
 
@@ -320,8 +320,8 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
         ({"check": "themis"}, StrategyError, "is the search that the repair trains with"),
         ({"strategy": "magic"}, StrategyError, "strategy is not the name of a search, got 'magic'"),
         ({"budget": 5}, EvenhandError, "budget"),
-        ({"progress": 5}, StrategyError, "progress must be a function that takes a few words"),
-        ({"watch": 5}, DataError, "watch must be names of attributes, such as"),
+        ({"progress": 5}, StrategyError, "progress must be a function that takes a string"),
+        ({"watch": 5}, DataError, "watch must be names of attributes, got 5"),
     ],
 )
 def test_wrong_arguments(options: dict[str, Any], kind: type[Exception], words: str) -> None:
@@ -332,9 +332,9 @@ def test_wrong_arguments(options: dict[str, Any], kind: type[Exception], words: 
 def test_a_single_label_cannot_be_learnt() -> None:
     X, _ = people(50)
     with pytest.raises(DataError, match="the single value '1'"):
-        eh.repair(Coded(), X, np.ones(50, dtype=int), SPACE, **QUICK)
+        repair(Coded(), X, np.ones(50, dtype=int), SPACE, **QUICK)
     with pytest.raises(SpaceError, match=r"eh\.Space"):
-        eh.repair(Coded(), X, np.ones(50, dtype=int), "space")  # type: ignore[arg-type]
+        repair(Coded(), X, np.ones(50, dtype=int), "space")  # type: ignore[arg-type]
 
 
 def test_arrays_and_torch() -> None:
@@ -357,7 +357,7 @@ def test_arrays_and_torch() -> None:
         return torch.nn.Sequential(scale, *net)
 
     told: list[str] = []
-    done = eh.repair(train, X, y, space, eh.repairs.Counterfactual(), progress=told.append, **QUICK)
+    done = repair(train, X, y, space, eh.repairs.Counterfactual(), progress=told.append, **QUICK)
     assert done.before.uniform.rate > 0  # type: ignore[union-attr]
     assert done.changed
     assert done.after.uniform.rate < done.before.uniform.rate  # type: ignore[union-attr]

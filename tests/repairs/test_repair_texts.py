@@ -19,6 +19,8 @@ from evenhand.repairs.training import Voters
 from tests.helpers import optional
 from tests.text_worlds import TEAMS, TextWorld, family, key, team_space, team_texts
 
+from .people import repair
+
 SPACE = team_space()
 TEXTS, HELD = team_texts(0, 60), team_texts(1, 80)
 Y, HELD_Y = (np.where(np.random.default_rng(n).random(n) < 0.3, "bad", "good") for n in (60, 80))
@@ -35,7 +37,7 @@ def trained(X: list[str], y: Any, before: int = 30, after: int = 8) -> Any:
 
 def repaired(train: Any = trained, method: Any = None, **options: Any) -> eh.Repair:
     method = method or eh.repairs.Augment(repeats=2, share=0.2)
-    return eh.repair(train, TEXTS, Y, SPACE, method, **{**OPTIONS, **options})
+    return repair(train, TEXTS, Y, SPACE, method, **{**OPTIONS, **options})
 
 
 def unfair(model: Any, text: str) -> bool:
@@ -235,13 +237,13 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 @pytest.mark.parametrize(("options", "error", "words"), WRONG)
 def test_wrong_arguments_are_refused_in_words(options: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        eh.repair(trained, TEXTS, Y, SPACE, **{**OPTIONS, **options})
+        repair(trained, TEXTS, Y, SPACE, **{**OPTIONS, **options})
 
 
 def test_certified_training_is_not_for_rows() -> None:
     space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     with pytest.raises(StrategyError, match="is one of 'retrain'"):
-        eh.repair(trained, [[1, 0]] * 9, [0, 1, 1] * 3, space, eh.repairs.Certified())
+        repair(trained, [[1, 0]] * 9, [0, 1, 1] * 3, space, eh.repairs.Certified())
 
 
 BOXES = [f"The {who} {what} {n} is {how}" for n in range(5) for who in ("black", "white") for what in ("box", "table")
@@ -292,7 +294,7 @@ def test_certified_training_leaves_the_original_alone() -> None:
 
     method = eh.repairs.Certified(epochs=1, rate=0.02)
     budget = eh.Budget(tests=20)
-    done = eh.repair(train, list(corpus.texts), corpus.labels, eh.TextSpace("religion"), method, budget=budget,
+    done = repair(train, list(corpus.texts), corpus.labels, eh.TextSpace("religion"), method, budget=budget,
                      strategy=eh.TextRandom(trials=2))  # fmt: skip
     ((net, weights),) = nets
     assert all(torch.equal(value, weights[name]) for name, value in net.state_dict().items())

@@ -12,7 +12,7 @@ from evenhand._rng import Stream
 from evenhand.errors import StrategyError
 from evenhand.repairs.context import seed_of
 
-from .people import CODED, QUICK, SPACE, Coded, by_pay, codes, people
+from .people import CODED, QUICK, SPACE, Coded, by_pay, codes, people, repair
 
 
 def everyone() -> pd.DataFrame:
@@ -53,7 +53,7 @@ def test_it_is_the_papers_algorithm(seed: int) -> None:
     X, y = people(200, seed)
     held = people(60, seed + 100)
     options: dict[str, Any] = {**QUICK, "samples": 5000, "strategy": "themis", "watch": ()}
-    got = eh.repair(Coded(), X, y, SPACE, eh.repairs.Retrain(voters=CODED[:1]), seed=seed, held_out=held, **options)
+    got = repair(Coded(), X, y, SPACE, eh.repairs.Retrain(voters=CODED[:1]), seed=seed, held_out=held, **options)
 
     def train(X: Any, y: Any) -> Any:
         return Coded(random_state=seed_of(seed, "train") % 2**31).fit(X, y)
@@ -74,7 +74,7 @@ def test_the_references_rounds_are_of_every_kind() -> None:
     rounds = [
         one
         for seed in range(3)
-        for one in eh.repair(
+        for one in repair(
             Coded(), X, y, SPACE, eh.repairs.Retrain(voters=CODED[:1]), seed=seed, strategy="themis", watch=(), **QUICK
         ).rounds
     ]
@@ -89,7 +89,7 @@ def test_percentages_double_and_findings_that_are_too_few_are_all_added() -> Non
 
     X, y = people(150)
     method = eh.repairs.Retrain(voters=CODED)
-    done = eh.repair(train, X.iloc[:100], y[:100], SPACE, method, held_out=(X.iloc[100:], y[100:]),
+    done = repair(train, X.iloc[:100], y[:100], SPACE, method, held_out=(X.iloc[100:], y[100:]),
                      strategy="themis", samples=1000, budget=eh.Budget(tests=1200, findings=30))  # fmt: skip
     for at, one in enumerate(done.rounds):
         assert 2**at <= one.percent <= 2 ** (at + 1)
@@ -108,7 +108,7 @@ def worse(X: Any, y: Any) -> Any:
 
 def test_a_retraining_that_makes_it_worse_hands_the_original_back() -> None:
     X, y = people(300)
-    done = eh.repair(worse, X, y, SPACE, eh.repairs.Retrain(voters=CODED), strategy="themis", **QUICK)
+    done = repair(worse, X, y, SPACE, eh.repairs.Retrain(voters=CODED), strategy="themis", **QUICK)
     assert not done.changed
     assert done.model is done.original
     assert done.after is done.before
@@ -122,7 +122,7 @@ def test_a_retraining_that_makes_it_worse_hands_the_original_back() -> None:
 def test_nothing_to_repair() -> None:
     X, y = people(100)
     for method in (eh.repairs.Retrain(), eh.repairs.Augment()):
-        done = eh.repair(lambda X, y: by_pay({"F": 9, "M": 9}), X, y, SPACE, method, strategy="themis", **QUICK)
+        done = repair(lambda X, y: by_pay({"F": 9, "M": 9}), X, y, SPACE, method, strategy="themis", **QUICK)
         assert not done.changed
         assert done.verdict.startswith("nothing to repair: nobody was found in 400 tests")
         assert done.before.uniform is not None

@@ -20,7 +20,7 @@ from evenhand.errors import ConfigError, EvenhandError, MissingExtra, ModelError
 from evenhand.estimates.plots import check_matplotlib
 from evenhand.models.base import some
 from evenhand.models.files import load_object
-from evenhand.repairs.repair import METHODS
+from evenhand.repairs.repair import METHODS, RepairOptions
 from evenhand.repairs.repair import repair as repair_by
 from evenhand.repairs.result import Repair
 from evenhand.spaces.attributes import suggest
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 SAVED = (".skops", ".joblib", ".pkl", ".pickle")
 DRAWN = (".svg", ".png", ".pdf")
-PASSED_ON = ("held_out", "confidence", "samples", "strategy", "check", "watch")
-"""Keys of [repair] that are arguments of `eh.repair`."""
+OPTIONS = ("held_out", "confidence", "samples", "check", "watch")
+"""Keys of [repair] that are fields of `RepairOptions`."""
 ORIGINAL = "original"
 HEAD = ("", "uniform", "data", "accuracy", "AUC", "rows added", "seconds", "moved to")
 
@@ -91,7 +91,7 @@ class Workbench:
     def repair(self, name: str, show: Callable[[str], None] | None) -> Repair:
         """Repair by one method; if it decides by estimates, these have as many samples as those of the evidence."""
         fields = METHODS[name].__dataclass_fields__
-        given = {"samples": self.settings["samples"]} if {"samples"} <= fields.keys() & self.settings.keys() else {}
+        given = {"samples": self.settings["options"].samples} if "samples" in fields else {}
         return repair_by(
             self.estimator,
             self.X,
@@ -136,9 +136,10 @@ def set_up(config: Config) -> Workbench:
         raise ConfigError(
             f"{unlabelled:,} of {len(data):,} rows have no {data_table.target!r}", remedy="leave these rows out"
         )
-    settings = table.given(*PASSED_ON)
+    options = table.given(*OPTIONS)
     if (wanted := wish(table)) is not None:
-        settings["favourable"] = wanted
+        options["favourable"] = wanted
+    settings = table.given("strategy") | {"options": RepairOptions(**options)}
     if limits := config.budget.given():
         settings["budget"] = Budget(**limits)
     X, y = data[list(space.names)], data[data_table.target].to_numpy()

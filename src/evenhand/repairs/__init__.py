@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from evenhand.repairs.evidence import Evidence
     from evenhand.repairs.marginal import Marginal
     from evenhand.repairs.metrics import Calibration, Interval
-    from evenhand.repairs.repair import METHODS, TEXT_METHODS
+    from evenhand.repairs.repair import METHODS, TEXT_METHODS, RepairOptions
     from evenhand.repairs.retrain import Retrain
 
 _HOME = {
@@ -27,6 +27,7 @@ _HOME = {
     "Marginal": "marginal",
     "Method": "context",
     "RepairContext": "context",
+    "RepairOptions": "repair",
     "Retrain": "retrain",
     "Round": "context",
 }
@@ -45,6 +46,7 @@ __all__ = [
     "Marginal",
     "Method",
     "RepairContext",
+    "RepairOptions",
     "Retrain",
     "Round",
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenhand._interrupts import watched
-from evenhand._validate import is_int
+from evenhand._validate import check_int
 from evenhand.budget import Budget
 from evenhand.criteria import Criterion, Flip
 from evenhand.engine.judge import CHUNK
@@ -47,6 +47,34 @@ MOST_WATCHED = 20
 """Attributes that are watched unless others are named."""
 
 
+@dataclass(frozen=True)
+class RepairOptions:
+    """The evidence that a repair gives: which rows are held out, how many individuals are judged, what is watched.
+
+    >>> RepairOptions(samples=2000).held_out
+    0.3
+    """
+
+    held_out: Any = 0.3
+    """The share of rows that nothing is trained on, or a pair ``(X_test, y_test)``."""
+    samples: int = DEFAULT_SAMPLES
+    """Uniform individuals of the final estimates; of texts, findings at most that are judged again."""
+    confidence: float = 0.95
+    """Confidence of all intervals."""
+    favourable: Any = None
+    """The decision that people want; with it there are group figures (extra ``fairness``). Not for texts."""
+    check: str | Strategy | None = None
+    """Another search, which goes over the original and the repaired model; by default ``"kosei"``. Of texts it starts
+    from the held-out ones, and is by default the same search."""
+    watch: Sequence[str] | None = None
+    """Attributes to which discrimination might have moved; by default the protected ones separately and the free ones,
+    up to twenty. Not for texts."""
+
+    def __post_init__(self) -> None:
+        check_int("samples", self.samples, BudgetError, 1)
+        Plan(confidence=self.confidence)
+
+
 def repair(
     estimator: Any,
     X: Any,
@@ -55,16 +83,11 @@ def repair(
     method: str | Method | None = None,
     *,
     seed: int = 0,
-    held_out: Any = 0.3,
-    favourable: Any = None,
-    confidence: float = 0.95,
-    samples: int = DEFAULT_SAMPLES,
     strategy: str | Strategy | None = None,
-    check: str | Strategy | None = None,
-    watch: Sequence[str] | None = None,
     budget: Budget | None = None,
     criterion: Criterion | None = None,
     progress: Callable[[str], object] | None = None,
+    options: RepairOptions | None = None,
 ) -> Repair:
     """Make a model fairer, and give fresh evidence of what changed.
 
@@ -85,28 +108,16 @@ def repair(
         default) or ``"certified"``; or one with settings (``Retrain(...)``).
     seed
         Same seed, same repair, if training is repeatable.
-    held_out
-        The share of rows that nothing is trained on, for evidence; or a pair ``(X_test, y_test)``.
-    favourable
-        The decision that people want; with it there are group figures (extra ``fairness``).
-    confidence
-        How sure the intervals are.
-    samples
-        Uniform individuals of the final estimates; of texts, findings at most that are judged again.
     strategy
         The search whose findings are trained with; by default the method's own paper's.
-    check
-        Another search, which goes over the original and the repaired model; by default ``"kosei"``. Of texts it starts
-        from the held-out ones, and is by default the same search.
-    watch
-        Attributes to which discrimination might have moved; by default the protected ones apart and the free ones, up
-        to twenty. Not for texts.
     budget
         What each search may spend; by default 100,000 tests, of texts 10,000.
     criterion
         What counts as different; by default a changed decision.
     progress
         Called with a few words at each step.
+    options
+        How the evidence is made: held-out rows, samples, confidence, and so on; by default ``RepairOptions()``.
 
     Examples
     --------
@@ -117,7 +128,8 @@ def repair(
     >>> space = eh.Space([eh.Integer("age", 1, 90), eh.Integer("pay", 0, 99), eh.Boolean("member")], protected="member")
     >>> X = space.frame(space.sampler.draw(Stream(0), 0, 500)[0].rows)
     >>> y = (X["pay"] + 10 * X["member"] > 50).to_numpy()
-    >>> done = eh.repair(DecisionTreeClassifier(), X, y, space, "counterfactual", samples=2000)
+    >>> options = eh.repairs.RepairOptions(samples=2000)
+    >>> done = eh.repair(DecisionTreeClassifier(), X, y, space, "counterfactual", options=options)
     >>> done.changed, done.after.uniform.rate < done.before.uniform.rate
     (True, True)
     """
@@ -128,13 +140,19 @@ def repair(
     _check_progress(progress)
     check_arguments(seed, CHUNK, budget, criterion, None, None)
     chosen = made(method, TEXT_METHODS if texts else METHODS)
-    if not is_int(samples) or samples < 1:
-        raise BudgetError(f"samples must be a whole number of at least 1, got {samples!r}")
-    Plan(confidence=confidence)
-    options = RepairOptions(int(seed), held_out, favourable, confidence, samples, strategy, check, watch, budget,
-                  criterion or Flip(), progress or _silent)  # fmt: skip
+    options = RepairOptions() if options is None else options
+    if not isinstance(options, RepairOptions):
+        raise StrategyError(
+            "must be repair options",
+            parameter="options",
+            value=options,
+            remedy="give eh.repairs.RepairOptions(samples=..., held_out=..., ...)",
+        )
+    tell = progress or _silent
     with watched():
-        context, plan = prepare(estimator, X, y, space, chosen, options)
+        context, plan = prepare(
+            estimator, X, y, space, chosen, options, int(seed), strategy, budget, criterion or Flip(), tell
+        )
         original, trainer = context.original, context.trainer
         try:
             candidate = chosen.apply(context)
@@ -160,7 +178,7 @@ def repair(
         rounds=candidate.rounds,
         notes=notes,
         seconds=time.monotonic() - start,
-        confidence=confidence,
+        confidence=options.confidence,
         seed=int(seed),
         settings=settings,
         used=context.used,
@@ -206,38 +224,33 @@ def _silent(words: str) -> None:
 
 def _check_progress(progress: Any) -> None:
     if progress is not None and not callable(progress):
-        raise StrategyError(f"progress must be a function that takes a few words, such as print, got {progress!r}")
+        raise StrategyError(
+            "must be a function that takes a string", parameter="progress", value=progress, remedy="for example print"
+        )
 
 
 TEXT_TESTS = 10_000
 """What a search of texts may spend: a test of texts costs up to a thousand times as much as one of rows."""
 
 
-@dataclass(frozen=True)
-class RepairOptions:
-    """The arguments of a repair that say how, checked."""
-
-    seed: int
-    held_out: Any
-    favourable: Any
-    confidence: float
-    samples: int
-    strategy: Any
-    check: Any
-    watch: Sequence[str] | None
-    budget: Budget | None
-    criterion: Criterion
-    tell: Callable[[str], object]
-
-
 def prepare(
-    estimator: Any, X: Any, y: Any, space: Space | TextSpace, method: Method, options: RepairOptions
+    estimator: Any,
+    X: Any,
+    y: Any,
+    space: Space | TextSpace,
+    method: Method,
+    options: RepairOptions,
+    seed: int,
+    strategy: Any,
+    budget: Budget | None,
+    criterion: Criterion,
+    tell: Callable[[str], object],
 ) -> tuple[RepairContext, EvidencePlan]:
     """Train the original model."""
     of_texts = isinstance(space, TextSpace)
     if of_texts and (options.watch or options.favourable is not None):
         raise DataError("watch and favourable are for rows of attributes; leave them out where there are texts")
-    train, held = _sides(labelled_texts if of_texts else labelled, X, y, space, options)
+    train, held = _sides(labelled_texts if of_texts else labelled, X, y, space, options.held_out, seed)
     _check_labels(train, options.favourable)
     names: list[str] = []
     used: Used | UsedTexts
@@ -247,25 +260,21 @@ def prepare(
             space.begin(side.data)
     else:
         names, used = _watch(space, options.watch), Used(space)
-    trainer = Trainer(estimator, seed_of(options.seed, "train"), train.columns, of_texts)
-    options.tell("training the original model")
+    trainer = Trainer(estimator, seed_of(seed, "train"), train.columns, of_texts)
+    tell("training the original model")
     original = trainer(train)
     model = trainer.wrap(original)
-    # Now, and not after a search and much training, is the time to hear that y and the model speak of other things.
+    # Fails early if the labels of y and of the model differ.
     scored = answers(model, held).scored
-    search, other, notes = (_text_searches if of_texts else _searches)(
-        method, options.strategy, options.check, model, scored
-    )
+    search, other, notes = (_text_searches if of_texts else _searches)(method, strategy, options.check, model, scored)
     for one in (search, other):
         check_kind(space, one)
-    budget = options.budget or Budget(tests=TEXT_TESTS if of_texts else DEFAULT_TESTS)
-    context = RepairContext(
-        train, trainer, original, options.seed, options.criterion, search, budget, options.tell, used
-    )
+    budget = budget or Budget(tests=TEXT_TESTS if of_texts else DEFAULT_TESTS)
+    context = RepairContext(train, trainer, original, seed, criterion, search, budget, tell, used)
     plan = EvidencePlan(
         held=held,
         used=used,
-        criterion=options.criterion,
+        criterion=criterion,
         check=other,
         budget=budget,
         samples=options.samples,
@@ -273,18 +282,18 @@ def prepare(
         favourable=options.favourable,
         watch=names,
         movable=names if isinstance(space, TextSpace) or options.watch is not None else movable(space),
-        seed=options.seed,
-        tell=options.tell,
+        seed=seed,
+        tell=tell,
         notes=notes,
     )
     return context, plan
 
 
-def _sides(read: Any, X: Any, y: Any, space: Any, options: RepairOptions) -> tuple[Any, Any]:
+def _sides(read: Any, X: Any, y: Any, space: Any, held_out: Any, seed: int) -> tuple[Any, Any]:
     """Take apart what is trained on and what is held out."""
-    rows, held_out = read(X, y, space), options.held_out
+    rows = read(X, y, space)
     if not isinstance(held_out, tuple | list):
-        return split(rows, held_out, options.seed)
+        return split(rows, held_out, seed)
     if len(held_out) != 2:
         raise DataError(f"held_out must be a share or a pair (X_test, y_test), got {len(held_out)} things")
     held = read(held_out[0], held_out[1], space, "X_test")
@@ -312,10 +321,20 @@ def _watch(space: Space, watch: Sequence[str] | None) -> list[str]:
         return movable(space)[:MOST_WATCHED]
     names = [watch] if isinstance(watch, str) else watch
     if not isinstance(names, list | tuple | set):
-        raise DataError(f"watch must be names of attributes, such as {list(space.names[:2])}, got {watch!r}")
+        raise DataError(
+            "must be names of attributes",
+            parameter="watch",
+            value=watch,
+            remedy=f"for example {list(space.names[:2])}",
+        )
     for name in names:
         if space.attributes[space.column(name)].size < 2:
-            raise DataError(f"watch: {name!r} has a single value, so nothing can depend on it")
+            raise DataError(
+                "must name attributes with at least two values",
+                parameter="watch",
+                value=name,
+                remedy=f"leave {name!r} out",
+            )
     return list(dict.fromkeys(names))
 
 

@@ -11,12 +11,12 @@ import evenhand as eh
 from evenhand._format import estimated
 from evenhand._stats import clopper_pearson
 
-from .people import QUICK, SMALL, SPACE, TINY, by_pay, favouring, people, tree
+from .people import QUICK, SMALL, SPACE, TINY, by_pay, favouring, people, repair, tree
 
 
 def repaired(estimator: Any, **options: Any) -> eh.Repair:
     X, y = people(300)
-    return eh.repair(estimator, X, y, SPACE, "counterfactual", **{**QUICK, **options})
+    return repair(estimator, X, y, SPACE, "counterfactual", **{**QUICK, **options})
 
 
 def worse(X: Any, y: Any) -> Any:
@@ -49,7 +49,7 @@ def test_a_difference_that_is_not_sure_shows_no_improvement(same: bool) -> None:
 def test_a_repair_that_used_everybody_says_so() -> None:
     space = eh.Space([eh.Integer("pay", 0, 5), eh.Boolean("s")], protected="s")
     X = np.array([[pay, s] for pay in range(6) for s in (0, 1)] * 5)
-    done = eh.repair(DecisionTreeClassifier(), X, (X.sum(axis=1) > 3), space, "counterfactual", **QUICK)
+    done = repair(DecisionTreeClassifier(), X, (X.sum(axis=1) > 3), space, "counterfactual", **QUICK)
     assert done.before.uniform is None
     assert done.before.data is None
     assert done.before.audit.tests == 0
@@ -65,7 +65,7 @@ def test_a_repair_that_used_everybody_says_so() -> None:
 )
 def test_nothing_is_shown_by_the_few_whom_a_repair_left(method: Any) -> None:
     X, y = favouring(TINY, 200, 0)
-    done = eh.repair(tree(), X, y, TINY, method, **QUICK)
+    done = repair(tree(), X, y, TINY, method, **QUICK)
     assert not done.changed
     assert done.model is done.original
     assert done.verdict.startswith("not shown: the repair used all")
@@ -74,7 +74,7 @@ def test_nothing_is_shown_by_the_few_whom_a_repair_left(method: Any) -> None:
 def test_what_is_left_of_a_small_space_is_a_sample_and_not_everyone() -> None:
     """The repair used half of the tests, so the other half is no exact answer about valid individuals."""
     X, y = favouring(SMALL, 60, 0)
-    done = eh.repair(tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), watch=(), **QUICK)
+    done = repair(tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), watch=(), **QUICK)
     uniform = done.before.uniform
     assert uniform is not None
     left = 100 - len(done.used)
@@ -89,7 +89,7 @@ def test_what_is_left_of_a_small_space_is_a_sample_and_not_everyone() -> None:
     apart = done.differences["uniform"]
     assert apart is not None
     assert apart.low < apart.value < apart.high
-    fair = eh.repair(tree(), X, y, SMALL, "marginal", watch=(), **QUICK)
+    fair = repair(tree(), X, y, SMALL, "marginal", watch=(), **QUICK)
     assert fair.before.uniform.exact  # type: ignore[union-attr]
     assert fair.differences["uniform"].low == fair.differences["uniform"].high  # type: ignore[union-attr]
 
@@ -97,7 +97,7 @@ def test_what_is_left_of_a_small_space_is_a_sample_and_not_everyone() -> None:
 def test_the_same_few_are_not_asked_time_and_again() -> None:
     """Fewer samples than tests, but more than are left: everybody left is asked once."""
     X, y = favouring(SMALL, 60, 0)
-    done = eh.repair(
+    done = repair(
         tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), watch=(), **{**QUICK, "samples": 90}
     )
     assert done.before.uniform.samples == 2 * (100 - len(done.used))  # type: ignore[union-attr]
@@ -113,7 +113,7 @@ def test_a_model_that_is_worse_for_real_people_is_not_handed_back() -> None:
             return lambda F: ((F["sex"] == "M") & (F["age"] >= 8)).astype(int)
         return lambda F: ((F["sex"] == "M") & (F["age"] < 2)).astype(int)
 
-    done = eh.repair(train, X, y, SPACE, "counterfactual", **QUICK)
+    done = repair(train, X, y, SPACE, "counterfactual", **QUICK)
     assert done.rejected is not None
     assert done.rejected.uniform.rate < done.before.uniform.rate  # type: ignore[union-attr]
     assert not done.changed

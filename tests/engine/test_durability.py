@@ -75,7 +75,7 @@ def link(path: Path) -> None:
         (lambda d: d.rename(d.with_name("elsewhere")), "the directory .* was deleted, moved"),
         (lambda d: (d / "answers.log").unlink(), "answers.log was deleted"),
         (lambda d: (d / "answers.times").unlink(), "was deleted, moved, replaced or changed"),
-        (lambda d: shutil.copy(d / "answers.log", d / "x") and (d / "x").replace(d / "answers.log"), "replaced or changed"),
+        (lambda d: shutil.copy(d / "answers.log", d / "x") and (d / "x").replace(d / "answers.log"), "or changed"),
         (lambda d: os.truncate(d / "answers.log", 0), "answers.log was .* replaced or changed"),
         (lambda d: os.truncate(d / "answers.log", 100), "answers.log was .* replaced or changed"),
         (lambda d: overwrite(d / "answers.log", 60, bytes(50)), "answers.log was .* replaced or changed"),

@@ -13,6 +13,7 @@ FAST = (
 )
 
 
+@pytest.mark.slow
 def test_what_is_produced_stays_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert digests.main(["--only", FAST]) == 0, capsys.readouterr().out
     assert int(capsys.readouterr().out.split()[0]) > 50

@@ -27,13 +27,14 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 LANGUAGES = {"python", "console", "toml", "json", "text", "sh"}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 SLOW = {
-    "docs/tutorial/first-audit.md", "docs/explanation/searches.md", "docs/explanation/text.md",
+    "docs/tutorial/first-audit.md",
+    *(f"docs/explanation/{name}.md" for name in ("gradients", "searches", "text")),
     *(f"docs/how-to/{name}.md" for name in (
-        "ci", "compare", "compare-repairs", "evidence", "extend", "marginal", "measure", "repair", "report",
+        "ci", "compare", "compare-repairs", "evidence", "extend", "marginal", "measure", "models", "repair", "report",
         "text-command", "text-models",
     )),
 }  # fmt: skip
-"""Pages that take more than 5 seconds to run."""
+"""Pages that take more than 3 seconds to run, but for the README."""
 
 _FENCE = re.compile(r"^```(\w*)( about)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# file: (\S+)\n")
@@ -178,9 +179,13 @@ def test_pictures_are_small() -> None:
 
 
 def test_the_makefile_has_what_the_pages_name() -> None:
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
-        name for page in PAGES for b in blocks(page) if b.language == "sh" for name in re.findall(r"make (\w+)", b.text)
+        name
+        for page in PAGES
+        for b in blocks(page)
+        if b.language == "sh"
+        for name in re.findall(r"make ([\w-]+)", b.text)
     }
     assert {"demo", "test", "lint"} <= named
     assert named <= targets

@@ -61,6 +61,7 @@ def test_each_limit_is_documented_with_its_default() -> None:
     assert rows == {name: f"{each.most:,}" for name, each in LIMITS.items()}
 
 
+@pytest.mark.slow
 def test_a_raised_limit_lets_a_table_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(",".join(f"c{n}" for n in range(20_002)) + "\n" + ",".join(["1"] * 20_002) + "\n")
@@ -220,6 +221,7 @@ def unlucky(path: Path) -> None:
     raise ValueError(f"{path} is odd")
 
 
+@pytest.mark.slow
 def test_a_trial_reports_how_a_reader_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "memory.bin"
     path.write_bytes(b"1")

@@ -85,6 +85,33 @@ def interval(lower: float, upper: float) -> str:
     return f"{low(lower)} to {high(upper)}"
 
 
+def in_thousand(share: float) -> str:
+    """Format a share as so many in 1,000.
+
+    >>> in_thousand(0.03464), in_thousand(0.00346), in_thousand(0.5)
+    ('35 in 1,000', '3.5 in 1,000', '500 in 1,000')
+    """
+    return f"{_number(1000 * share, ROUND_HALF_EVEN, 2)} in 1,000"
+
+
+def thousandths_low(share: float) -> str:
+    """Format the lower end of an interval of so many in 1,000.
+
+    >>> thousandths_low(0.03199)
+    '31'
+    """
+    return _number(1000 * share, ROUND_FLOOR, 2)
+
+
+def thousandths_high(share: float) -> str:
+    """Format the upper end of an interval of so many in 1,000.
+
+    >>> thousandths_high(0.03801)
+    '39'
+    """
+    return _number(1000 * share, ROUND_CEILING, 2)
+
+
 def estimated(share: float, lower: float, upper: float) -> str:
     """Format a share with its interval, if it has one.
 

@@ -17,7 +17,7 @@ def test_coverage_is_shown_with_the_findings(audit: Command, tmp_path: Path) -> 
     assert done.exit_code == 0
     text = " ".join(done.stdout.split())
     assert "coverage 3 of 3 leaves (100%) of a tree that is right on 100% of decisions" in text
-    assert "3 of 3 ways of deciding" in Page(page.read_text()).text
+    assert "has 3 leaves; the tests reached 3 of 3" in Page(page.read_text()).text
 
 
 def test_coverage_is_off_by_default(audit: Command) -> None:

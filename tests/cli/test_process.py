@@ -54,6 +54,7 @@ def test_ctrl_c_keeps_the_run_and_the_same_command_resumes(people: Path) -> None
     assert (run / "answers.log").read_bytes() == (whole / "answers.log").read_bytes()
 
 
+@pytest.mark.slow
 def test_ctrl_c_without_a_directory_keeps_nothing(people: Path) -> None:
     started = subprocess.Popen(
         command("audit", "--model", f"{MODELS}:waits", "--data", people, "--protected", "sex", "--quiet"),

@@ -125,6 +125,7 @@ def test_a_training_function_and_a_file(repair: Command, tmp_path: Path) -> None
     assert isinstance(fair, eh.MarginalModel)
 
 
+@pytest.mark.slow
 def test_a_configuration(evenhand: Command, table: Path) -> None:
     config = table.parent / "evenhand.toml"
     config.write_text(

@@ -48,7 +48,7 @@ def test_without_the_model_the_report_lists_what_is_missing(
     page = Page(Path("report.html").read_text("utf-8"))
     page.check()
     assert "evenhand report RUN --model MODEL" in page.text
-    assert "Yes: the search found 930 individuals" in page.text
+    assert "decision for 930 individuals found by the search" in page.text
 
 
 def test_without_rows(kept: Path, evenhand: Command, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_missing_parts_are_listed_with_a_remedy(
     assert evenhand("report", kept, "--output", out, "--quiet").stderr == ""
     assert evenhand("report", kept, *REFUSE, "--output", out).stderr == ""
     people.rename(tmp_path / "moved.csv")
-    assert "lacks parts: the data " in evenhand("report", kept, *REFUSE, "--output", out).stderr
+    assert "lacks parts: there is no data" in evenhand("report", kept, *REFUSE, "--output", out).stderr
 
     def untrusted(*_: object, **__: object) -> None:
         raise ModelError("m.skops: it would create a.B, c.D", remedy=("trust ", trust_types(["a.B", "c.D"])))

@@ -28,7 +28,7 @@ def test_the_command_shows_real_pairs_and_writes_reports(tmp_path: Path) -> None
         page = Page((tmp_path / "demo" / f"{name}.html").read_text("utf-8"))
         page.check()
         assert page.html.count('class="pair"') == 4
-        assert "Yes: an estimated" in page.text
+        assert "changes this model's decision for about" in page.text
         assert "could not be made" not in page.text
         assert f"{name}.html" in done.stdout.replace("\n", "")
 

@@ -20,6 +20,7 @@ def done() -> TextAudited:
     return text_demo(tests=500, texts=300, epochs=2)
 
 
+@pytest.mark.slow
 def test_the_planted_terms_are_the_ones_found(done: TextAudited) -> None:
     assert done.before.run.found > 30
     assert done.planted > 0.9
@@ -31,6 +32,7 @@ def test_the_planted_terms_are_the_ones_found(done: TextAudited) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_repair_removes_most_findings_and_costs_accuracy(done: TextAudited) -> None:
     assert done.before.accuracy > 0.85
     assert done.after.run.found < done.before.run.found / 3
@@ -39,6 +41,7 @@ def test_the_repair_removes_most_findings_and_costs_accuracy(done: TextAudited) 
     assert done.before.accuracy > done.after.accuracy > 0.65
 
 
+@pytest.mark.slow
 def test_the_command_prints_it_and_writes_reports(
     done: TextAudited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.errors import MissingExtra
-from tests.helpers import optional, with_settings
+from tests.helpers import optional, slow, with_settings
 
 SPACE = eh.Space([eh.Integer("a", 0, 999), eh.Nominal("s", ["x", "y", "z"])], protected="s")
 
@@ -33,7 +33,7 @@ def fair(frame):
 @pytest.mark.parametrize(
     "kwargs", [{}, {"exact": False, "samples": 3_000}, {"exact": False, "samples": 1}, {"half_width": 0.04}]
 )
-@pytest.mark.parametrize("favourable", [None, 1])
+@pytest.mark.parametrize("favourable", [None, *slow([1])])
 def test_every_estimate_can_be_drawn(model, kwargs, favourable) -> None:
     estimate = with_settings(model, SPACE, favourable=favourable, **kwargs)
     for plot in (estimate.plot_convergence, estimate.plot_intervals, estimate.plot_gaps):

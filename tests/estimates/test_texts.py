@@ -123,6 +123,7 @@ def test_some_texts_are_a_seeded_choice() -> None:
     assert measure(model, TEXTS, samples=10**6).stop == "exhausted"
 
 
+@pytest.mark.slow
 def test_intervals_hold_as_often_as_they_say() -> None:
     model, rng, texts, times = world(15), np.random.default_rng(0), TEXTS[:50], 80
     truth = np.mean([unfair(model, text) for text in texts])
@@ -149,7 +150,7 @@ def test_a_sample_of_counterparts_is_stated() -> None:
 
 def test_nothing_found_is_a_bound() -> None:
     found = measure(world(0), TEXTS)
-    assert found.sentence.startswith("none of 100 asked is treated differently: at most 3.63%")
+    assert found.sentence.startswith("none of 100 tested is treated differently: at most 3.63%")
     assert found.sentence.endswith("of texts like those given with a protected term")
     assert (found.low, found.verdict) == (0, "insufficient evidence")
     assert measure(world(0), TEXTS, interval=eh.Interval(tolerance=0.05)).verdict == "none found"

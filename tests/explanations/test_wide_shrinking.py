@@ -68,6 +68,7 @@ def test_many_attributes_are_brought_back_together() -> None:
     assert len(calls) < 100
 
 
+@pytest.mark.slow
 def test_changes_of_several_attributes_are_not_tried_without_end() -> None:
     space = eh.Space([*(eh.Integer(f"x{j}", 0, 50) for j in range(200)), eh.Boolean("sex")], protected="sex")
 

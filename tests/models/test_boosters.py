@@ -54,6 +54,7 @@ def xgboost_on_frames():
     return optional("xgboost").XGBClassifier(n_estimators=4, n_jobs=1, enable_categorical=True).fit(CODED, YES)
 
 
+@pytest.mark.slow
 @given(frames())
 @settings(deadline=None)
 def test_xgboost_takes_texts_for_the_categories_it_learned(frame):

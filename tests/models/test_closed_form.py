@@ -162,7 +162,7 @@ def check(estimator, X, classes):
 
 @pytest.mark.parametrize("final", FINALS, ids=repr)
 @given(seeds, st.integers(2, 4), st.sampled_from(STEPS), st.booleans(), st.booleans())
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_gradients_are_those_of_the_loss(final, seed, classes, steps, named, pandas):
     rng = np.random.default_rng(seed)
     estimator = make_pipeline(*steps, final) if steps else final

@@ -99,6 +99,7 @@ def fitted_pipeline():
     return pipeline(LogisticRegression(max_iter=1000)).fit(FRAME, Y)
 
 
+@pytest.mark.slow
 @given(frames())
 @settings(deadline=None)
 def test_a_pipeline_on_frames_answers_as_itself(frame):

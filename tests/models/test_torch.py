@@ -266,6 +266,7 @@ def test_the_callers_grad_mode_does_not_matter(mode):
         np.testing.assert_array_equal(wrap(net).gradients(X, CODES), slopes)
 
 
+@pytest.mark.slow
 def test_checkpointed_dropout_is_off_when_it_is_computed_again():
     from torch.utils.checkpoint import checkpoint
 

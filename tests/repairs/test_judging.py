@@ -85,7 +85,7 @@ def test_what_is_left_of_a_small_space_is_a_sample_and_not_everyone() -> None:
         [float(end) for end in clopper_pearson(uniform.found / 2, left)]
     )
     assert f"of valid individuals whose tests the repair did not use ({left} of 100)" in done.verdict
-    assert f"such as the {2 * left} whom the repair did not use" in uniform.sentence
+    assert f"like the {2 * left} that the repair did not use" in uniform.sentence
     apart = done.differences["uniform"]
     assert apart is not None
     assert apart.low < apart.value < apart.high

@@ -125,7 +125,7 @@ def test_files_that_changed_are_told_and_files_that_are_gone_are_missing(data: p
         gathered(kept, model=decide)
     rows.unlink()
     content = gathered(kept, model=decide, samples=200)
-    assert f"no real rows were at hand: the run's data was {rows}, which is no longer" in content.missing["common data"]
+    assert f"there is no data: the run's data was {rows}, which is no longer" in content.missing["common data"]
 
 
 def test_texts_have_no_favourable_decision(text_run: eh.Run) -> None:
@@ -150,6 +150,6 @@ def test_an_unsteady_run_has_no_rate_in_its_report(tmp_path):
     run = eh.Run.load(tmp_path / "r")
     assert (run.confirmed, run.note) == (0, None)
     page = eh.report(run, tmp_path / "r.html", model=model).read_text("utf-8")
-    assert "Not known: the model does not answer steadily" in page
-    assert "was not measured: the model does not answer steadily" in page
+    assert "Unknown: the model is not deterministic" in page
+    assert "was not measured: the model is not deterministic" in page
     assert "estimate.rate" not in page

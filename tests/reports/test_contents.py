@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand._format import interval, percent
+from evenhand._format import in_thousand, interval, percent
 from evenhand.errors import DataError, ModelError
 from evenhand.reports.content import Content
 from evenhand.reports.render import render, sections
@@ -36,7 +36,7 @@ def page(content: Content) -> Page:
 def test_the_parts_stand_in_their_order(page: Page, content: Content) -> None:
     assert content.missing == {}
     assert list(sections(content)) == [
-        "common", "whom", "examples", "regions", "curve", "coverage", "run", "groups", "limits",
+        "common", "comparisons", "examples", "regions", "curve", "coverage", "run", "groups", "limits",
     ]  # fmt: skip
     assert page.headings[0] == "decide, by sex, origin"
     assert [h for h in page.headings if h in sections(content).values()] == list(sections(content).values())
@@ -49,8 +49,8 @@ def test_the_estimates_are_those_of_estimate(page: Page, content: Content, data:
     for e in (uniform, real):
         assert f"{percent(e.rate)} {interval(e.low, e.high)}" in page.text
         of = f" of {len(data):,} rows" if e is real else ""
-        assert f"{e.samples:,}{of}, {e.found:,} of whom are" in page.text
-    assert f"Yes: an estimated {percent(real.rate)} ({interval(real.low, real.high)})" in page.text
+        assert f"{e.samples:,}{of}, {e.found:,} of them treated differently" in page.text
+    assert f"changes this model's decision for about {in_thousand(real.rate)} people" in page.text
     assert "95% sure" not in page.text
     for c in [c for c in real.comparisons if len(c.first) == 1]:
         assert c.net is not None
@@ -116,7 +116,7 @@ def test_directions_count_every_finding(content: Content, run: eh.Run) -> None:
         assert d.count == count
 
 
-def test_without_a_favourable_decision_nobody_is_said_to_be_favoured(run: eh.Run, data: pd.DataFrame) -> None:
+def test_without_a_favourable_decision_no_group_is_called_favoured(run: eh.Run, data: pd.DataFrame) -> None:
     text = Page(render(gathered(run, data=data, samples=SAMPLES))).text
     assert "favoured" not in text
     assert "disadvantage of" not in text
@@ -140,7 +140,7 @@ def test_a_kept_run_without_its_model_says_what_is_missing(tmp_path: Path, data:
     page.check()
     assert "evenhand report RUN --model MODEL" in page.text
     assert "An individual of the space" in page.text
-    assert f"Yes: the search found {kept.found:,} individuals" in page.text
+    assert f"changes this model's decision for {kept.found:,} individuals found by the search" in page.text
     assert f"evenhand replay {tmp_path / 'run'} --model MODEL" in page.text
     whole = Page(render(gathered(kept, model=decide, data=data, samples=SAMPLES)))
     assert "evenhand report RUN" not in whole.text
@@ -201,7 +201,7 @@ def test_a_row_that_was_clipped_is_not_called_as_recorded(data: pd.DataFrame) ->
         assert [line.was for line in card.lines if line.name == "hours"] == ["99"]
 
 
-def test_nobody_found() -> None:
+def test_a_report_without_findings() -> None:
     space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
 
     def fair(frame: pd.DataFrame) -> Any:
@@ -210,10 +210,13 @@ def test_nobody_found() -> None:
     content = gathered(eh.audit(fair, space, "themis"))
     page = Page(render(content))
     page.check()
-    assert "No: everyone whom the space allows was tested" in page.text
+    assert "all valid individuals were tested" in page.text
     assert "examples" not in sections(content)
     # One test says little, and the estimate, which asks everybody, says all.
-    assert "No: everyone whom" in Page(render(gathered(eh.audit(fair, space, "themis", eh.Budget(tests=1))))).text
+    assert (
+        "all valid individuals were tested"
+        in Page(render(gathered(eh.audit(fair, space, "themis", eh.Budget(tests=1))))).text
+    )
 
 
 def test_numbers_instead_of_decisions() -> None:
@@ -222,7 +225,7 @@ def test_numbers_instead_of_decisions() -> None:
     page = Page(render(gathered(run, favourable="higher")))
     page.check()
     assert "sex M is favoured" in page.text
-    assert "would be scored more than 0.5 apart if only their sex were different" in page.text
+    assert "Changing only sex changes this model's score by more than 0.5 for" in page.text
     assert "apart" in page.text
 
 
@@ -250,24 +253,24 @@ def test_where_no_region_stands_out_that_is_said() -> None:
     content = gathered(eh.audit(lambda f: f["sex"] == "F", space, "themis"))
     assert content.regions is not None
     assert len(content.regions) == 0
-    assert "No region stands out: no rule tells" in Page(render(content)).text
+    assert "No region stands out: no rule describes" in Page(render(content)).text
 
 
-def test_nobody_in_the_data_is_said_beside_the_space() -> None:
+def test_findings_in_the_space_but_not_in_the_data() -> None:
     space = eh.Space([eh.Integer("age", 0, 999), eh.Nominal("sex", ["F", "M"])], protected="sex")
     run = eh.audit(lambda f: (f["age"] > 499) & (f["sex"] == "F"), space, "themis", eh.Budget(tests=50))
     content = gathered(run, data={"age": list(range(40)), "sex": ["F", "M"] * 20}, samples=500)
     text = Page(render(content)).text
-    assert "Yes, though nobody in the data: none of 40 people there (" in text
-    assert "of all individuals that the space allows, " in text
-    assert "It is measured on rows of the data as they are, and on individuals drawn evenly from the space" in text
+    assert "changes this model's decision for none of 40 people in the data (" in text
+    assert " synthetic people (95% CI " in text
+    assert "It is measured on rows of the data as they are, and on uniform random individuals of the space" in text
 
 
-def test_five_values_stand_for_many() -> None:
+def test_many_values_are_compared_at_five() -> None:
     space = eh.Space([eh.Boolean("member"), eh.Integer("age", 20, 90)], protected="age")
     run = eh.audit(lambda f: f["age"] > 30, space, "themis")
     assert (
-        "age has 71 values: five of them (20, 38, 55, 72 and 90) stand for its range"
+        "age has 71 values: these comparisons use five of them (20, 38, 55, 72 and 90)."
         in Page(render(gathered(run))).text
     )
 
@@ -287,7 +290,7 @@ def test_a_part_that_needs_an_optional_package_is_left_out_without_a_warning(tmp
     assert "This part is left out: the comparison of groups needs fairlearn" in text
 
 
-def test_real_people_who_need_no_change_come_first_whatever_the_number_of_samples() -> None:
+def test_unchanged_people_come_first() -> None:
     def rare(frame: pd.DataFrame) -> Any:
         return np.where((frame["age"] == 33) & (frame["job"] == "cook") & (frame["sex"] == "F"), "refused", "granted")
 
@@ -301,10 +304,10 @@ def test_real_people_who_need_no_change_come_first_whatever_the_number_of_sample
         content = gathered(run, data=people, samples=samples)
         assert content.cards[0].head == "Row 200 of the data, exactly as recorded"
         assert content.examples is not None
-        assert "1 of 201 people of the data is treated so" in Page(render(content)).text
+        assert "1 of 201 people in the data is treated differently" in Page(render(content)).text
 
 
-def test_somebody_is_shown_whom_only_an_estimate_met(data: pd.DataFrame) -> None:
+def test_examples_come_from_the_estimates_without_findings(data: pd.DataFrame) -> None:
     def seldom(frame: pd.DataFrame) -> Any:
         return np.where((frame["hours"] < 12) & (frame["sex"] == "F"), "refused", "granted")
 
@@ -319,12 +322,12 @@ def test_somebody_is_shown_whom_only_an_estimate_met(data: pd.DataFrame) -> None
         page = Page(render(content))
         page.check()
         assert "Examples" in page.headings
-    assert "The search found nobody; these are among those whom the estimates met" in page.text
+    assert "The search found none; these come from the estimates" in page.text
     for card in anybody.cards:
         assert card.said[0] != card.said[1]
 
 
-def test_rows_beyond_the_space_are_not_said_to_be_asked_as_they_are(run: eh.Run, data: pd.DataFrame) -> None:
+def test_rows_beyond_the_space_are_reported_as_moved(run: eh.Run, data: pd.DataFrame) -> None:
     rows = data.assign(hours=data["hours"].where(data.index > 9, 70))
     for given, moved in ((data, 0), (rows, 10)):
         content = gathered(run, data=given, samples=300)

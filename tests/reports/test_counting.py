@@ -46,11 +46,11 @@ def text_of(model: Any, criterion: Any, **given: Any) -> str:
 
 
 @pytest.mark.parametrize("given", [{"favourable": "good"}, {}])
-def test_a_gap_of_scores_is_never_called_another_outcome(given: dict[str, Any]) -> None:
+def test_a_gap_of_scores_is_not_called_another_outcome(given: dict[str, Any]) -> None:
     text = text_of(Scorer(), eh.Gap(0.05), **given)
     # Everybody's scores are 0.1 apart; outcomes differ of a few only.
     assert "100%" in text
-    assert "would be scored more than 0.05 apart if only their sex were different" in text
+    assert "Changing only sex changes this model's score by more than 0.05 for" in text
     assert "Scores more than 0.05 apart First ahead Second ahead" in text
     assert "the model gives scores more than 0.05 apart" in text
     for false in ("Outcome differs", "gets it", "decides differently", "decided differently", "gets “good” more"):
@@ -62,14 +62,14 @@ def test_a_gap_of_scores_is_never_called_another_outcome(given: dict[str, Any]) 
 def test_other_outcomes_are_called_so() -> None:
     text = text_of(Scorer(), eh.Flip(), favourable="good")
     assert "Outcome differs Only the first gets it Only the second gets it" in text
-    assert "The outcome that people want is “good”" in text
+    assert "The favourable outcome is “good”" in text
     assert "Counts as different another outcome" in text
 
 
 @pytest.mark.parametrize(("favourable", "wanted"), [(True, "a higher score"), (0, "a lower score")])
 def test_of_scores_alone_people_want_no_decision(favourable: Any, wanted: str) -> None:
     text = text_of(score, eh.Gap(0.05), favourable=favourable)
-    assert f"People want {wanted}" in text
+    assert f"The favourable outcome is {wanted}" in text
     assert "“" not in re.sub(r"What this does.*", "", text)
     assert f"sex {'M' if favourable else 'F'} is favoured" in text
 
@@ -88,13 +88,24 @@ def test_every_criterion_has_words(criterion: Any, heading: str) -> None:
     assert Counted.by(criterion).heading == heading
 
 
-def test_where_everyone_was_judged_nothing_is_said_to_be_a_sample() -> None:
+def test_an_exhausted_space_is_not_called_a_sample() -> None:
     small = eh.Space([eh.Integer("age", 18, 28), eh.Nominal("sex", ["F", "M"])], protected="sex")
     run = eh.audit(lambda f: (f["age"] < 20) & (f["sex"] == "F"), small, "themis")
     text = Page(render(gathered(run))).text
-    assert "in 11 tests, which are all that the space has" in text
-    assert "on everyone whom the space allows" in text
+    assert "in 11 tests, which is the whole space" in text
+    assert "on all valid individuals" in text
     assert "there is nothing more to find" in text
-    text = text[: text.index("The same search with")] + text[text.rindex("What this does and does not prove") :]
-    for false in ("drawn evenly", "how well it aims", "no rate", "still rising", "legal", "lambda", "Flip", "batch"):
+    text = (
+        text[: text.index("This call, with the same model")] + text[text.rindex("What this does and does not prove") :]
+    )
+    for false in (
+        "uniform random individuals",
+        "how well the search aims",
+        "not a rate",
+        "still rising",
+        "legal",
+        "lambda",
+        "Flip",
+        "batch",
+    ):
         assert false not in text, false

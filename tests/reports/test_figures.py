@@ -234,7 +234,7 @@ def walk(html: str, content: Content) -> Walk:
     out = Walk()
     out.feed(html)
     out.close()
-    known = [f"evenhand {__version__}", *re.findall(r"more than [\d.]+ apart", Counted.of(content.run).heading)]
+    known = [f"evenhand {__version__}", *re.findall(r"more than [\d.]+", Counted.of(content.run).heading)]
     for words in known:
         out.loose = [text.replace(words, "").replace(words.capitalize(), "") for text in out.loose]
     out.loose = [text for text in out.loose if re.search(r"\d", text)]
@@ -283,11 +283,11 @@ def test_a_wrong_figure_and_one_without_a_source_are_found(content: Content) -> 
 def test_one_source_is_shown_as_one_text(content: Content) -> None:
     """A share, its interval and its bound read the same wherever they stand: no second precision, no second bound.
 
-    But for the sign, which "more" and "less" say too.
+    But for the sign, which "more" and "less" say too, and the unit of the verdict, which is so many in 1,000.
     """
-    texts: dict[str, set[str]] = {}
-    for source, _, said in walk(render(content), content).figures:
-        texts.setdefault(source, set()).add(said.removeprefix("-"))
+    texts: dict[tuple[str, bool], set[str]] = {}
+    for source, how, said in walk(render(content), content).figures:
+        texts.setdefault((source, "thousand" in how), set()).add(said.removeprefix("-"))
     assert {source: said for source, said in texts.items() if len(said) > 1} == {}
 
 

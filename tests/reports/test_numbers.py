@@ -77,7 +77,7 @@ def test_a_report_of_numbers_says_who_gets_more_and_by_how_much(favourable: Any,
 def test_a_report_of_a_regression_has_means_of_groups() -> None:
     optional("fairlearn")
     text = text_of(eh.wrap(salary, regression=True), eh.Gap(200))
-    text = text[text.index("These compare different people") :]
+    text = text[text.index("These figures compare different people") :]
     said = pd.Series(salary(PEOPLE)).groupby(PEOPLE["sex"]).mean()
     assert f"{said['F']:,.0f}" in text
     assert f"{said['M'] - said['F']:,.0f}" in text

@@ -49,13 +49,13 @@ def test_a_report_asks_no_more_than_was_planned(run: eh.Run, data: pd.DataFrame)
         assert 0 < asked[0] <= _rows(run, samples) + 20_000
 
 
-def test_a_report_that_asked_fewer_says_so(run: eh.Run, data: pd.DataFrame) -> None:
+def test_a_report_of_a_slow_model_says_so(run: eh.Run, data: pd.DataFrame) -> None:
     slow = replace(run, seconds=0.2 + 20 * run.rows / 30_000)
     text = Page(render(gathered(slow, data=data))).text
-    assert "fewer were asked than usual, 500 in each estimate at most" in text
+    assert "The model is slow, so each estimate has at most 500 samples" in text
     assert "--samples" in text
     for quick in (gathered(slow, data=data, samples=500), gathered(replace(run, seconds=0.3), data=data)):
-        assert "fewer were asked" not in Page(render(quick)).text
+        assert "The model is slow" not in Page(render(quick)).text
 
 
 def test_group_figures_of_a_slow_model_are_of_some_rows(run: eh.Run, data: pd.DataFrame) -> None:

@@ -20,11 +20,11 @@ from tests.reports.page import Page
 
 def test_only_parts_that_apply_are_there(text_run: eh.Run) -> None:
     content = gathered(text_run)
-    assert list(sections(content)) == ["common", "whom", "examples", "curve", "run", "limits"]
+    assert list(sections(content)) == ["common", "comparisons", "examples", "curve", "run", "limits"]
     page = Page(render(content))
     page.check()
     assert content.missing == {}
-    assert "How common it is, only the estimates say." in page.text
+    assert "Only the estimates measure how common it is." in page.text
     assert "cannot move" not in page.text
     assert "SHA-256 of the model's answers to the first texts of the data" in page.text
 
@@ -121,7 +121,7 @@ def test_a_long_text_is_cut_and_none_found_is_said() -> None:
     page.check()
     assert "None found" in page.text
     assert "; at most 97.5% of texts like those given with a protected term are affected, by the estimate" in page.text
-    assert list(sections(gathered(fair))) == ["common", "whom", "curve", "run", "limits"]
+    assert list(sections(gathered(fair))) == ["common", "comparisons", "curve", "run", "limits"]
     assert list(sections(gathered(fair, options=eh.ReportOptions(ask=False)))) == ["common", "curve", "run", "limits"]
 
 
@@ -149,11 +149,11 @@ def test_how_common_it_is_among_the_texts(kept: tuple[eh.Run, eh.Run]) -> None:
     page = Page(render(content))
     page.check()
     low, high = "21%", "79%"
-    share = f"an estimated 50% ({low} to {high}) of texts like those given with a protected term"
-    assert f"Yes: {share} would get another outcome if only a word of religion were swapped." in page.text
+    share = "about 500 in 1,000 texts like those given with a protected term (95% CI 210 to 790)"
+    assert f"Swapping only a term of religion changes this model's decision for {share}." in page.text
     assert f"Texts like those given, with a protected term 50% {low} to {high}, 95% confidence" in page.text
     assert "measured on the texts as they are" in page.text
-    assert "12 of 12 texts, 6 of which are" in page.text
+    assert "12 of 12 texts, 6 of them treated differently" in page.text
     assert "Sikh 12 0% 100%" in page.text
     assert "Jewish 12 50% 50%" in page.text
     assert "&lt;b&gt;rude" in page.html
@@ -166,22 +166,22 @@ def test_by_scores_the_words_are_others() -> None:
                    "text-random", data=SAID, criterion=eh.Gap(0.5))  # fmt: skip
     page = Page(render(gathered(run)))
     page.check()
-    assert "would be scored more than 0.5 apart for some two words of religion, all else equal." in page.text
+    assert "Swapping one term of religion for another changes this model's score by more than 0.5 for" in page.text
 
 
 def test_what_is_not_at_hand_is_said(kept: tuple[eh.Run, eh.Run]) -> None:
     run, loaded = kept
     assert (
         gathered(run, options=eh.ReportOptions(ask=False)).missing["common"]
-        == "The model was not asked: this report was made with ask=False."
+        == "The model was not queried: this report was made with ask=False."
     )
     alone = gathered(loaded)
     assert "eh.report(run, model=model)" in alone.missing["common"]
     assert "eh.report(run, data=texts)" in alone.missing["common data"]
     page = Page(render(alone))
     page.check()
-    assert f"Yes: the search found {run.found} texts" in page.text
-    assert "how common that is was not measured" in page.text
+    assert f"changes this model's decision for {run.found} texts found by the search" in page.text
+    assert "how common this is was not measured" in page.text
     assert "How common this is among texts was not measured." in page.text
     assert "data=texts" in gathered(loaded, model=decide).missing["common"]
     assert "model=model" in gathered(loaded, data=SAID).missing["common"]
@@ -200,7 +200,7 @@ def test_another_model_or_wrong_texts_are_refused(kept: tuple[eh.Run, eh.Run]) -
             gathered(run, model=decide, data=["Nobody."])
     content = gathered(kept[0], data=[text for text in SAID if "kind" in text])
     assert content.estimates["data"].found == 0
-    assert "; by the estimate, at most" in Page(render(content)).text
+    assert "are affected, by the estimate" in Page(render(content)).text
 
 
 def test_a_slow_model_is_asked_less_or_not_at_all(kept: tuple[eh.Run, eh.Run]) -> None:

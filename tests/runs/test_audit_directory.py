@@ -64,6 +64,7 @@ def test_a_killed_run_keeps_its_findings_under_a_smaller_budget(tmp_path: Path) 
     assert eh.Run.load(tmp_path / "r").found == large.found
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(budgets=st.lists(st.integers(1, 3000), min_size=1, max_size=5))
 def test_a_directory_never_loses_findings(budgets: list[int], tmp_path_factory: pytest.TempPathFactory) -> None:

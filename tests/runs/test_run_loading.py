@@ -23,6 +23,7 @@ from evenhand.budget import Budget, StopReason
 from evenhand.engine.store import _HEAD, MAGIC, _checksum
 from evenhand.errors import EvenhandError, RunError
 from evenhand.runs.exports import to_json
+from tests.helpers import slow
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -66,7 +67,7 @@ def test_without_the_result_the_answers_are_read(kept: tuple[Path, str], tmp_pat
     assert (run.tests, run.found) == (40, 13)
 
 
-@pytest.mark.parametrize("chunk", [4, 100])
+@pytest.mark.parametrize("chunk", [4, *slow([100])])
 @pytest.mark.parametrize("limit", ["tests", "rows", "findings"])
 def test_a_result_may_count_fewer_answers_than_there_are(tmp_path: Path, limit: str, chunk: int) -> None:
     """A budget may end a run inside a block: only the first tests of the log count, and what they found."""

@@ -138,6 +138,7 @@ def check(how, seed, n, constrained=True):
             assert (rows == drawn.rows[i]).all(axis=1).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["usual", "list", "rings"])
 @given(st.integers(0, 2**32 - 1))
 def test_nearest_and_random_members_by_enumeration(how, seed):

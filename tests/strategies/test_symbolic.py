@@ -27,7 +27,7 @@ from evenhand.strategies import symbolic
 from evenhand.strategies._local_trees import DOWN, IS, IS_NOT, UP, Neighbourhood, paths
 from evenhand.strategies._seeds import MOST, in_turn, kmeans
 from evenhand.strategies.symbolic import Queue
-from tests.helpers import optional
+from tests.helpers import optional, slow
 from tests.worlds import World, random_world, worlds
 
 Row = tuple[int, ...]
@@ -257,6 +257,7 @@ def mixed_world(seed: int, *constraints: str) -> World:
     return World(space, (np.sin(rows @ rng.normal(size=5)) > 0).astype(np.int64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block", "constraints"), [(1, ["a + b <= 10", "c != 1 or d > 2"]), (1, ["p != 0 or d > 1"]), (5, [])]
 )
@@ -388,7 +389,7 @@ def test_the_global_search_stops_where_confidence_is_low() -> None:
     assert made.confidence == pytest.approx([0.5, (0.5 + 0.75) / 2])
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", [1, *slow(range(2, 5))])
 @pytest.mark.parametrize("constraints", [(), ("a + b <= 8", "c != 1 or d > 2"), ("p != 0 or c != 0", "a != 3")])
 def test_solutions_are_valid_and_nearest_and_no_constraint_is_solved_twice(
     seed: int, constraints: tuple[str, ...]

@@ -7,6 +7,7 @@ import evenhand as eh
 from tests.worlds import World, keys_of, random_world, worlds
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(worlds(constraints=True))
 def test_the_whole_space_as_budget_finds_every_discriminatory_test(world: World) -> None:

@@ -220,7 +220,7 @@ def estimate(
     >>> def refuse(frame):
     ...     return (frame["age"] < 4) & (frame["sex"] == "F")
     >>> eh.estimate(refuse, space)
-    Estimate: exactly 33.3% of all 18 valid individuals are treated differently; every one was judged
+    Estimate: exactly 33.3% of all 18 valid individuals are treated differently; all were tested
     >>> result = eh.estimate(refuse, space, eh.populations.Uniform(exact=False), samples=1000)
     >>> result.low < 1 / 3 < result.high
     True

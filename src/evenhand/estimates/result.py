@@ -45,15 +45,14 @@ if TYPE_CHECKING:
 STOPS = {
     "samples": "all samples were taken",
     "half_width": "the interval was narrow enough",
-    "seconds": "the time was up",
-    "exhausted": "there was nobody left to ask",
-    "stopped": "whoever watched it stopped it",
+    "seconds": "the time limit was reached",
+    "exhausted": "all were tested",
+    "stopped": "it was stopped",
     "interrupted": "it was interrupted",
 }
 SHOWN = 8
 NOT_RECEIVED = "not received"
 """The verdict and the interval where nothing protected reaches the model."""
-ALL_SAMPLED = "each was compared with a sample of its"
 ALL_ROWS = "all rows, counterparts sampled"
 """The interval of rows that were all judged, but each by a sample of its counterparts."""
 LONGEST = 60
@@ -75,14 +74,14 @@ class Share:
 
 @dataclass
 class Estimate:
-    """How common it is to be treated differently, and how sure that is. Not made by hand."""
+    """How common it is to be treated differently, with a confidence interval. Made by ``estimate``."""
 
     rate: float
     low: float
     high: float
     confidence: float
     interval: str
-    """Which interval it is; "exact" where nothing was left to chance, "not received" where nothing is to estimate."""
+    """The kind of interval; "exact" without sampling, "not received" where there is nothing to estimate."""
     samples: int
     """Individuals judged."""
     found: int
@@ -98,9 +97,9 @@ class Estimate:
     counts: dict[str, int]
     """Individuals without counterparts; data rows in all, clipped and dropped."""
     noise: float
-    """Share of rows, asked twice, that got two answers."""
+    """Share of rows, queried twice, that got two answers."""
     repeats: int
-    """How often each row was asked."""
+    """How often each row was queried."""
     misjudged: float
     """Bound on the share that the model's noise may have misjudged; the interval has it in."""
     sampled: bool
@@ -121,15 +120,15 @@ class Estimate:
     terms: tuple[Term, ...] = field(default=(), repr=False)
     """Of texts: how often they get which decision with each term in place."""
     families: int = 0
-    """Families judged: an individual with its counterparts is one, whoever of them was drawn."""
+    """Families judged: an individual and its counterparts are one family."""
     unused: tuple[str, ...] = ()
     """Attributes of the space that are known not to reach the model."""
     scored: tuple[int, int] | None = None
-    """Where nobody was found: in how many families scores were compared, and in how many one changed."""
+    """Without findings: the families whose scores were compared, and those where one changed."""
 
     @property
     def unaware(self) -> bool:
-        """Whether no protected attribute is known to reach the model, so that nobody can be found."""
+        """Whether no protected attribute reaches the model, so nothing can be found."""
         return is_unaware(self.space, self.unused)
 
     @property
@@ -141,12 +140,12 @@ class Estimate:
 
     @property
     def unfinished(self) -> bool:
-        """Whether everyone was to be asked and was not: the ends are what is certain, whoever is left."""
+        """Whether all were to be tested and some were not: the interval holds whatever the rest are."""
         return self.interval == UNFINISHED
 
     @property
     def exact(self) -> bool:
-        """Whether the share is known and not estimated: everyone it is about was asked."""
+        """Whether the share is known and not estimated: all were tested."""
         return self.interval == "exact"
 
     @property
@@ -273,14 +272,14 @@ def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, se
     watched = plan.watched or plan.stop.may_stop or stop in ("stopped", "interrupted")
     aim, judge, probe, terms = target.aim, survey.judge, survey.judge.probe, survey.terms
     found = bounds(plan, aim, survey, watched)
-    # Of a model that wavers, as in the interval itself, half of the risk goes to the bound on the misjudged.
+    # For a non-deterministic model half of the risk goes to the bound on the misjudged, as in the interval.
     confidence = 1 - (1 - plan.confidence) / 2 if judge.half else plan.confidence
     everyone = found.name == "exact" and not judge.half
     misjudged = found.noise * survey.tabled
     known = (survey.found, survey.samples, found.low, found.high)
     even = aim.weights is None
     sure = Sureness(confidence, plan.interval.tolerance, watched, everyone, misjudged, survey.looks, known, even)
-    # Of a count that did not come to its end nothing is known about single pairs.
+    # An unfinished count says nothing about single pairs.
     tables = [] if found.name == UNFINISHED else survey.tables
     directed, width = survey.favour.favourable is not None, survey.width if terms is None else terms.width
     unused = unread(probe)
@@ -349,10 +348,10 @@ def _share(table: Table, sure: Sureness, unreached: frozenset[str]) -> Share:
 def _about(plan: Plan, target: Target, survey: Survey) -> str:
     if isinstance(survey.population, Everyone):
         if survey.judge.left_out:
-            return f"valid individuals such as the {survey.samples:,} whom the repair did not use"
+            return f"valid individuals like the {survey.samples:,} that the repair did not use"
         return f"all {survey.samples:,} valid individuals" if survey.complete else "all valid individuals"
     if isinstance(plan.population, Uniform):
-        return "uniformly drawn valid individuals"
+        return "synthetic people (uniform random)"
     if isinstance(plan.population, Near):
         return f"individuals within {plan.population.steps} steps of the data's rows"
     texts = survey.space.supports("texts")
@@ -363,7 +362,13 @@ def _about(plan: Plan, target: Target, survey: Survey) -> str:
     if target.aim.rows:
         size = survey.population.size
         return f"the data's {rows}{which}" if size is None else f"the data's {size:,} {rows}{which}"
-    return f"texts like those given{which}" if texts else f"the people of whom the data's {rows} are a random sample"
+    return (
+        f"texts like those given{which}"
+        if texts
+        else f"the population of the data's {rows}"
+        if rows != "rows"
+        else "the population"
+    )
 
 
 def _frame(comparisons: list[Comparison]) -> pd.DataFrame:
@@ -397,8 +402,8 @@ def listed(values: dict[str, object]) -> str:
 def treated(space: AnySpace, criterion: Criterion) -> str:
     """Say what is counted of people, after "are".
 
-    Whoever sees two decisions in a family differs from one of them. Scores are compared of any two of a family, and of
-    more than two values those farthest apart need not be anybody's own.
+    Scores are compared between any two of a family, so of more than two values those farthest apart need not include
+    the individual's own.
 
     >>> from evenhand.criteria import Gap
     >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
@@ -414,7 +419,7 @@ def treated(space: AnySpace, criterion: Criterion) -> str:
 
 
 def noun(space: AnySpace) -> str:
-    """Name those who are asked.
+    """Name what is judged.
 
     >>> from evenhand.spaces.text.space import TextSpace
     >>> noun(TextSpace("religion"))
@@ -424,38 +429,43 @@ def noun(space: AnySpace) -> str:
 
 
 def sentence(e: Estimate) -> str:
-    """Say the share, what it is of, and how sure it is."""
+    """Say the share, its population and its interval."""
     sure, of, how = level(e.confidence), e.about, treated(e.space, e.criterion)
     texts = e.space.supports("texts")
-    none, each = ("none", "some were compared with a sample of their") if texts else ("nobody", ALL_SAMPLED)
-    more = f"; {each} counterparts only, so the share may be higher" if e.sampled else ""
+    none, who = (
+        ("none", "some were compared with a sample of their")
+        if texts
+        else ("nobody", "each was compared with a sample of its")
+    )
+    more = f"; {who} counterparts only, so the share may be higher" if e.sampled else ""
     if e.repeats > 1:
         more += (
-            f"; the model gave two answers to {percent(e.noise)} of the rows that were asked twice, so each was asked "
-            f"{e.repeats} times and the most frequent answer counts"
+            f"; the model is not deterministic: {percent(e.noise)} of the rows queried twice got two answers, so each "
+            f"was queried {e.repeats} times and the most frequent answer counts"
         )
     more += _rows_lost(e.counts, texts)
+    sample = ", assuming the rows are a random sample of it" if e.about.startswith("the population") else ""
     if e.unaware and not e.found:
         return f"{e.note}{more}"
     if e.unfinished:
         return (
-            f"{e.samples:,} of {of} were judged before it ended, of whom {e.found:,} are {how}; so, "
-            f"whoever is left, {interval(e.low, e.high)} of all of them are{more}"
+            f"{e.found:,} of the {e.samples:,} judged so far, of {of}, are {how}; so between "
+            f"{interval(e.low, e.high)} of all are, whatever the rest{more}"
         )
     if e.sampled and e.interval == ALL_ROWS:
         many = percent(e.rate) if e.found else none
-        return f"{many} of {of} {'are' if e.found else 'is'} found to be {how}; every one was judged{more}"
+        return f"{many} of {of} {'are' if e.found else 'is'} found to be {how}; all were tested{more}"
     if e.exact:
         if not e.found:
-            return f"{none} of {of} is {how}; every one was judged{more}"
-        return f"exactly {percent(e.rate)} of {of} are {how}; every one was judged{more}"
+            return f"{none} of {of} is {how}; all were tested{more}"
+        return f"exactly {percent(e.rate)} of {of} are {how}; all were tested{more}"
     if not e.found:
-        what = "would be found so by these counterparts" if e.sampled else ""
-        bound = f"at most {high(e.high)} {what}".strip()
-        return f"{none} of {e.samples:,} asked is {how}: {bound} with {sure} confidence, of {of}{more}"
+        what = " would be found so by these counterparts" if e.sampled else ""
+        bound = f"at most {high(e.high)}{what} with {sure} confidence"
+        return f"{none} of {e.samples:,} tested is {how}: {bound}, of {of}{sample}{more}"
     return (
-        f"{percent(e.rate)} of {of} are {how}, {interval(e.low, e.high)} with {sure} "
-        f"confidence ({e.found:,} of {e.samples:,} asked; {e.interval}){more}"
+        f"{percent(e.rate)} of {of} are {how} ({sure} CI {interval(e.low, e.high)}){sample}; {e.found:,} of "
+        f"{e.samples:,} tested, {e.interval}{more}"
     )
 
 
@@ -464,7 +474,7 @@ def _rows_lost(counts: dict[str, int], texts: bool) -> str:
     lost = "texts missing" if texts else "rows outside the space left out"
     out = f"; {dropped:,} of the {rows:,} {lost}" if dropped else ""
     out += f"; {clipped:,} of the {rows:,} rows moved to the nearest bound of the space" if clipped else ""
-    return out + (f"; {used:,} {'that' if texts else 'whom'} the repair used left out" if used else "")
+    return out + (f"; {used:,} used by the repair left out" if used else "")
 
 
 def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence | None:
@@ -530,7 +540,6 @@ def more_of(term: Term, scored: tuple[Any, ...], confidence: float) -> str:
 
 
 def _short(value: object) -> str:
-
     text = plain(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 

@@ -1,4 +1,4 @@
-"""Pairs as cards: two people, or two texts, beside each other, with what differs marked."""
+"""Pairs as cards: two people or texts side by side, with the differences marked."""
 
 from __future__ import annotations
 
@@ -39,15 +39,17 @@ class Card:
     texts: tuple[list[Piece], list[Piece]] | None = None
     notes: list[str] = field(default_factory=list)
     stands_for: int = 1
-    """Findings to which no other card is nearer."""
+    """Findings that no other card is closer to."""
+    share: float = 0.0
+    """Their share of all findings."""
     gap: float | None = None
     """How far apart the scores are, where scores were looked at."""
 
 
-def cards_of_examples(examples: Examples, data: Any, numbered: bool) -> list[Card]:
-    """Make cards of findings that were brought to real people; ``numbered``: places in the data are the user's own."""
+def cards_of_examples(examples: Examples, data: Any, numbered: bool, found: int) -> list[Card]:
+    """Make cards of examples; ``numbered``: positions are those of the user's own data."""
     columns = columns_of(data)
-    return [_of_example(example, _recorded(example, columns), numbered) for example in examples]
+    return [_of_example(example, _recorded(example, columns), numbered, found) for example in examples]
 
 
 def card_of(pair: Pair, head: str = "", was: dict[str, str] | None = None, notes: Sequence[str] = ()) -> Card:
@@ -88,10 +90,7 @@ def card_of(pair: Pair, head: str = "", was: dict[str, str] | None = None, notes
 
 
 def _recorded(example: Example, columns: Mapping[str, Any]) -> dict[str, str]:
-    """Give what the data has of the person wherever the individual has something else.
-
-    Also where the space has no such value, so that another stands for it.
-    """
+    """Return the person's own values wherever the individual has others, also for values that are not in the space."""
     out = {}
     for name, value in example.person.items():
         real = native(columns[name][example.row])
@@ -101,16 +100,17 @@ def _recorded(example: Example, columns: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
-def _of_example(example: Example, was: dict[str, str], numbered: bool) -> Card:
+def _of_example(example: Example, was: dict[str, str], numbered: bool, found: int) -> Card:
     notes = []
     if example.odd:
         together = "; ".join(f"{short(one)} and {short(other)}" for one, other in example.odd)
         notes.append(f"Values that never occur together in the data: {together}.")
     elif example.realistic is False:
-        notes.append("Nobody in the data is quite like this.")
-    who = f"Row {example.row:,} of the data" if numbered and example.row is not None else "Somebody in the data"
+        notes.append("No person in the data is similar.")
+    who = f"Row {example.row:,} of the data" if numbered and example.row is not None else "A person in the data"
     count = len(was)
     head = (
         f"{who}, with {count} {'value' if count == 1 else 'values'} changed" if count else f"{who}, exactly as recorded"
     )
-    return replace(card_of(example.pair, head, was, notes), stands_for=example.stands_for)
+    share = example.stands_for / max(1, found)
+    return replace(card_of(example.pair, head, was, notes), stands_for=example.stands_for, share=share)

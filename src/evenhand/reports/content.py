@@ -1,4 +1,4 @@
-"""What a report says, gathered section by section; what cannot be had is a sentence in its place."""
+"""The content of a report, section by section; a section that cannot be made is a sentence that says why."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ GROWN = 2**21
 CHANGED = 1_000
 """Findings of texts whose quality is measured."""
 REGIONS, SOUGHT, FEW = 3, 20_000, 1_000
-"""Individuals whom finding regions may ask, as a multiple of the samples, and in any case; with fewer samples than the
-last it is not tried."""
+"""Individuals that regions may take, as a multiple of the samples and at least; with fewer samples than the last
+regions are left out."""
 SHOWN = 8
 """Directions that are listed."""
 TEXTS = 5_000
@@ -88,7 +88,7 @@ class Terms:
 
 @dataclass
 class Content:
-    """Everything that a report says, as the objects that say it."""
+    """Everything that a report shows, as objects."""
 
     subject: ReportInputs
     title: str
@@ -107,9 +107,9 @@ class Content:
     edited: int = 0
     """Findings that the quality is the mean of."""
     missing: dict[str, str] = field(default_factory=dict)
-    """Sections that are not there, and why."""
+    """Missing sections, and why."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Those of them that were tried in vain, and the error."""
+    """Those of them that failed, and the error."""
 
     @property
     def run(self) -> Run:
@@ -134,14 +134,14 @@ def gather(content: Content) -> Content:
     if subject.texts:
         _texts(content)
     elif subject.people:
-        _whom(content)
+        _comparisons(content)
     if content.show_examples:
         _examples(content, subject.options.examples)
     if subject.people:
         _places(content)
         _groups(content)
     elif not subject.texts:
-        content.missing["whom"] = content.missing["regions"] = subject.no_model
+        content.missing["comparisons"] = content.missing["regions"] = subject.no_model
     return content
 
 
@@ -154,7 +154,7 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
         content.missing[section] = f"This part is left out: {error}."
         return None
     except (EvenhandError, MemoryError) as error:
-        # What the model raises is a ModelError. An error may name what somebody's values are.
+        # What the model raises is a ModelError. An error may contain personal values.
         why = error.reason if isinstance(error, EvenhandError) else str(error)
         told = visible(why).partition("\n")[0][:400].rstrip(".:") if content.show_examples else ""
         told = told or type(error).__name__
@@ -178,7 +178,7 @@ def _shares(content: Content) -> None:
         return
     run = subject.run
     if run.unsteady is not None:
-        content.missing["common"] = "How common it is was not measured: the model does not answer steadily."
+        content.missing["common"] = "How common it is was not measured: the model is not deterministic."
         return
     if run.unaware and not run.found:
         content.missing["common"] = "How common it is was not measured: the model does not receive what is protected."
@@ -209,8 +209,8 @@ def _shares(content: Content) -> None:
         content.missing["common data"] = subject.no_data
 
 
-def _whom(content: Content) -> None:
-    counted = _tried(content, "whom", lambda: directions(content.run))
+def _comparisons(content: Content) -> None:
+    counted = _tried(content, "comparisons", lambda: directions(content.run))
     if counted is not None:
         content.directions, content.more_directions = counted
 
@@ -241,7 +241,9 @@ def _examples(content: Content, count: int) -> None:
         )
         if found:
             content.examples = found
-            cards = _tried(content, "examples", lambda: cards_of_examples(found, subject.data, subject.numbered))
+            cards = _tried(
+                content, "examples", lambda: cards_of_examples(found, subject.data, subject.numbered, run.found)
+            )
             content.cards = cards or []
             return
     pairs: Sequence[Pair] | None = None
@@ -260,8 +262,7 @@ def _places(content: Content) -> None:
     model = None if run.origin is not None else subject.probe.model
     if subject.samples < FEW:
         content.missing["regions"] = (
-            f"Rules are checked on some {SOUGHT:,} individuals, which this report was not to ask: "
-            f"evenhand report --samples {FEW}, or eh.regions(run), finds them."
+            f"Regions need at least {FEW:,} samples: use evenhand report --samples {FEW}, or eh.regions(run)."
         )
     else:
         content.regions = _tried(
@@ -298,14 +299,14 @@ def _groups(content: Content) -> None:
             model = wrap(model, regression=True)
         except ModelError:
             content.missing["groups"] = (
-                f"Group figures are of decisions or amounts, and {plain(model.name)} gives a score: "
-                "eh.wrap(model, threshold=...) makes decisions of it."
+                f"Group figures need decisions or amounts, but {plain(model.name)} returns a score: "
+                "use eh.wrap(model, threshold=...)."
             )
             return
     if subject.favourable is None and not model.regression:
         content.missing["groups"] = (
-            "Group figures need the outcome that people want, which was not named: evenhand report RUN --favourable "
-            "OUTCOME, or eh.report(run, favourable=...)."
+            "Group figures need the favourable outcome: use evenhand report RUN --favourable OUTCOME, or "
+            "eh.report(run, favourable=...)."
         )
         return
     weights = None
@@ -314,7 +315,7 @@ def _groups(content: Content) -> None:
         drawn = Stream(subject.options.seed).shuffled(np.arange(subject.size), subject.size, "groups")
         weights = drawn < subject.part
     if model.regression and subject.y is not None:
-        content.missing["accuracy"] = "Accuracy is of decisions, and the model gives numbers, so y was not used."
+        content.missing["accuracy"] = "Accuracy needs decisions, but the model returns numbers, so y was not used."
     content.groups = _tried(
         content,
         "groups",
@@ -336,12 +337,12 @@ def _grown(run: Run, samples: int) -> int:
 
 
 def individuals(samples: int) -> int:
-    """Say how many individuals finding regions may ask."""
+    """Return how many individuals regions may take."""
     return max(REGIONS * samples, SOUGHT) if samples >= FEW else 0
 
 
 def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:
-    """Say which people of the data are like those whom the estimate found; None where nobody was asked.
+    """Return which rows of the data the estimate found; None without an estimate.
 
     How many are affected, and of how many, is the estimate's own count.
     """
@@ -353,27 +354,27 @@ def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:
 
 
 def pairs_met(run: Run, probe: ModelProbe, estimates: Sequence[Estimate], count: int) -> list[Pair]:
-    """Give some individuals whom an estimate found, each beside a counterpart; the model is asked about them again."""
+    """Return some individuals that an estimate found, each with a counterpart, tested again."""
     people = next((found[:count] for e in estimates if len(found := _found(e))), None)
     if people is None:
         return []
     families = run.space.families(people, run.identity.seed)
     if families.valid is not None:
-        # Where everyone was judged, a family may be dealt as one of its members whom the constraints forbid.
+        # Where all were tested, a family may be given by a member that the constraints forbid.
         people = families.members(np.arange(len(people)), families.valid.argmax(axis=1))
     met = Shrunk(np.full(len(people), -1), people.rows, None, people.rows)
     return [one.example.pair for one in draft(judge_of(run, probe), met, None, None)]
 
 
 def _found(e: Estimate) -> Individuals:
-    """Those whom an estimate found, as far as it kept them."""
+    """Return the individuals that an estimate found, as far as it kept them."""
     kept, space = e.kept, table(e.space)
     parts = [people[np.flatnonzero(unfair)] for people, unfair in zip(kept.people, kept.unfair, strict=True)]
     return Individuals.join([space.individuals(np.zeros((0, len(space.names)), dtype=np.int32)), *parts, *kept.later])
 
 
 def directions(run: Run, most: int = SHOWN) -> tuple[list[Direction], int]:
-    """Count findings by who got what; give the commonest, and how many other directions there are.
+    """Count findings by values and outcomes; return the most common, and how many other directions there are.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -411,7 +412,7 @@ def directions(run: Run, most: int = SHOWN) -> tuple[list[Direction], int]:
 
 
 def terms(run: Run, most: int = TERMS) -> Terms:
-    """Count which terms the findings of texts hang on.
+    """Count the terms that are swapped in the findings of texts.
 
     >>> import evenhand as eh
     >>> run = eh.audit(lambda texts: ["Sikh" in t for t in texts], eh.TextSpace("religion"), "text-random",

@@ -131,7 +131,7 @@ def number_interval(low: float, upper: float) -> Markup:
 
 
 def given(text: str) -> Markup:
-    """Write names, values or rules that are the user's own: numbers in them are nobody's figures.
+    """Write names, values or rules that are the user's own: numbers in them are not figures of the report.
 
     >>> print(given("age 38"))
     <span data-source="input">age 38</span>

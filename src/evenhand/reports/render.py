@@ -65,7 +65,7 @@ def render(content: Content) -> str:
         verdict=wording.verdict(page.run, found.get("data"), found.get("uniform"), content.subject.named),
         protected=wording.protected_of(run),
         counted=counted,
-        effect=f"{counted.would} {wording.condition(run)}",
+        effect=wording.effect(run),
         sides=wording.sides(content.subject, counted),
         explained=wording.explained(content.subject, counted),
         rising=wording.rising([run, *content.others]),
@@ -99,7 +99,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Whatever is written out is first made visible: controls, half characters, what turns text round.
+        # Control characters, surrogates and text direction marks are made visible.
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     made.filters |= {"plain": plain, "listed": listed, "short": short, "given": figures.given}
@@ -114,12 +114,12 @@ def environment() -> Environment:
 
 
 def summary(run: Run) -> str:
-    """Make the short form of a report, for notebooks: the verdict, the counts and three pairs. It asks no model.
+    """Make the short form of a report, for notebooks: the verdict, the counts and three pairs. It queries no model.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
     >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
-    >>> "Yes: the search found " in run._repr_html_()
+    >>> "Changing only sex changes this model" in run._repr_html_()
     True
     """
     cards = [card_of(pair) for pair in select_pairs(run, PAIRS)]
@@ -133,14 +133,14 @@ def sections(content: Content) -> dict[str, str]:
     if content.subject.texts:
         parts = {
             "common": "How common it is",
-            "whom": "Which words",
+            "comparisons": "Which words",
             "examples": "Examples",
             "quality": "How natural the texts are" if content.quality or "quality" in content.missing else "",
         }
     else:
         parts = {
             "common": "How common it is",
-            "whom": "Against whom",
+            "comparisons": "Which groups",
             "examples": "Examples",
             "regions": "Where it happens",
         }
@@ -158,12 +158,12 @@ def sections(content: Content) -> dict[str, str]:
         if content.subject.texts:
             told = _by_term(content.estimates.get("data"))["shown"]
         if not told:
-            parts.pop("whom")
+            parts.pop("comparisons")
     return {name: heading for name, heading in parts.items() if heading}
 
 
 def failed(content: Content) -> str:
-    """Say which parts were tried in vain, and why."""
+    """Say which parts failed, and why."""
     names = sections(content) | {"terms": "Which words"}
     parts = list(dict.fromkeys(names.get(name, names.get(name.split()[0], name)) for name in content.failed))
     why = "; ".join(dict.fromkeys(content.failed.values()))
@@ -171,10 +171,10 @@ def failed(content: Content) -> str:
 
 
 def _findings(run: Run) -> Markup:
-    """Say how many findings there are, and what came of asking the model again."""
-    parts = [say("{}, {} confirmed by asking again", count(run.found), count(run.confirmed))]
+    """Say how many findings there are, and how many of them were confirmed."""
+    parts = [say("{}, {} confirmed by testing again", count(run.found), count(run.confirmed))]
     if run.unconfirmed:
-        why = "{} not asked again" if run.unsteady is None else "{} not confirmed"
+        why = "{} not tested again" if run.unsteady is None else "{} not confirmed"
         parts.append(say(why, count(run.unconfirmed)))
     if run.refuted:
         parts.append(say("{} more refuted and not shown", count(run.refuted)))
@@ -196,7 +196,7 @@ def facts(content: Content) -> dict[str, Markup]:
         "Budget": say(", ".join(["{} {}"] * len(limits)), *(part for key, n in limits for part in (count(n), key))),
         "Tests": count(run.tests),
         "Findings": _findings(run),
-        "Model rows": say("{}, and {} asked again to check", count(run.rows), count(run.rows_checked)),
+        "Model rows": say("{}, and {} more to confirm", count(run.rows), count(run.rows_checked)),
         "Seconds": figures.written(run.seconds, "seconds"),
         "Ended": say("because {}", wording.ended(run)),
     }
@@ -210,7 +210,7 @@ def facts(content: Content) -> dict[str, Markup]:
     elif moved or lost:
         out["Data rows"] = say("{} moved to the nearest bound of the space, {} left out", count(moved), count(lost))
     if run.sampled:
-        out["Counterparts"] = say("a sample of them for each individual: some pairs may be missed")
+        out["Counterparts"] = say("a sample for each individual: some pairs may be missed")
     out |= {REMARKS.get(what, what.capitalize()): count(n) for what, n in run.remarks}
     return out
 

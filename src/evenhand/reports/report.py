@@ -36,9 +36,9 @@ from evenhand.spaces.text.readers import read_texts, strings_of
 LEAST = 100
 """The fewest samples."""
 SAMPLES, FEWEST = 20_000, 200
-"""Individuals whom the estimates ask, and how few where the model is slow."""
+"""Samples of each estimate, and how few where the model is slow."""
 SECONDS = 12.0
-"""How long the questions of a report should take at most, judged by the run's own time."""
+"""The seconds that all queries of a report should take at most, judged by the run's own time."""
 PATIENCE = 5
 """How many times as long the fewest samples may take."""
 STARTING = 0.2
@@ -52,18 +52,18 @@ LEFT_OUT = ("texts_without_a_term", "texts_without_a_counterpart", "dropped")
 OTHER_KIND = "This part is for runs of people or of texts, and this is one of {}s, so it was left out."
 MISSING = {
     "attributes": (
-        "How common it is among real people is not known, because no real rows were at hand{}. To have it: "
-        "evenhand report RUN --data FILE, or eh.report(run, data=frame).",
-        "the data was not at hand: {}; --data FILE names it",
+        "How common it is among real people was not measured: there is no data{}. Use evenhand report RUN "
+        "--data FILE, or eh.report(run, data=frame).",
+        "there is no data: {}; use --data FILE",
     ),
     "texts": (
-        "How common it is among texts is not known, because the texts were not at hand{}. To have it: "
-        "evenhand report RUN --texts FILE, or eh.report(run, data=texts).",
-        "the texts were not at hand: {}; --texts FILE names them",
+        "How common it is among texts was not measured: there are no texts{}. Use evenhand report RUN "
+        "--texts FILE, or eh.report(run, data=texts).",
+        "there are no texts: {}; use --texts FILE",
     ),
 }
-"""What the report, and what the command, says where there are no data."""
-NOT_ASKED = "The model was not asked: this report was made with ask=False."
+"""What the report and the command print without data."""
+NOT_ASKED = "The model was not queried: this report was made with ask=False."
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """A run, and what is at hand to say more about it."""
+    """A run, its model and its data, where they are available."""
 
     run: Run
     probe: ModelProbe | None
@@ -138,7 +138,7 @@ class ReportInputs:
     numbered: bool
     """Whether places in the data are those that the user knows."""
     favourable: Any
-    """What people want: a decision, several or an order; where nobody named one, one of two."""
+    """The favourable decision, several or an order; where none was set, one of two."""
     named: bool
     """Whether the user named it."""
     y: Any
@@ -149,7 +149,7 @@ class ReportInputs:
     given: bool = True
     """Whether the data are as the user gave them, and not as the run's space holds them."""
     slow: bool = False
-    """Whether fewer are asked than of a fast model, though nobody said how many."""
+    """Whether fewer samples are taken than of a fast model, because their number was not set."""
     lost: tuple[str, ...] = ()
     """What could not be had though it was looked for, and what to do about it."""
 
@@ -206,8 +206,8 @@ def report(
     """Write the report of a run: one offline HTML file for people who never ran anything.
 
     It asks the model some more questions, outside all budgets: how common it is, where, and which real people are
-    nearest. Where the model or the data are not at hand, or a part fails, the report says so and has the rest;
-    of parts that fail it warns.
+    nearest. Without the model or the data, or where a part fails, the report says so and has the rest;
+    it warns about parts that fail.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def report(
     path
         The file to write; None returns its bytes instead.
     model
-        Anything that ``wrap`` takes. By default the run's own, where it is at hand or noted with the run as a file
+        Anything that ``wrap`` takes. By default the run's own, from memory or from a file noted with the run
         that runs no code.
     data
         Real rows, or texts. By default those that the run was given.
@@ -246,7 +246,7 @@ def report(
     >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     text = eh.report(run, f"{folder}/report.html").read_text("utf-8")
-    >>> "of all individuals that the space allows" in text, "<script" in text
+    >>> "Changing only sex changes" in text, "<script" in text
     (True, False)
     """
     check_run(run)
@@ -416,13 +416,13 @@ def inputs_of(
     options: ReportOptions,
     data_name: str = "",
 ) -> ReportInputs:
-    """Find the model and the data of a run; what is given must fit, what is not at hand is done without.
+    """Find the model and the data of a run; given ones must fit, missing ones are left out.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     >>> run = eh.audit(lambda f: f["age"] > 3, space, strategy="themis")
     >>> inputs_of(run, None, None, None, None, None, ReportOptions(ask=False)).no_model
-    'The model was not asked: this report was made with ask=False.'
+    'The model was not queried: this report was made with ask=False.'
     """
     check_texts(run, favourable, y)
     lost: list[str] = []
@@ -443,12 +443,12 @@ def inputs_of(
         check_truth(y, found)
     count = samples or affordable(run)
     if not count and probe is not None:
-        lost.append(f"the model is slow, and was not asked; --samples {FEWEST} has it asked all the same")
+        lost.append(f"the model is slow and was not queried; use --samples {FEWEST} to query it anyway")
         probe, no_model = (
             None,
             (
-                f"This part asks the model, which is slow: a row took {run.seconds / run.rows:.2g} seconds in the run. "
-                f"evenhand report --samples {FEWEST}, or eh.report(run, samples={FEWEST}), has it made all the same."
+                f"This part queries the model, which is slow: a row took {run.seconds / run.rows:.2g} seconds. "
+                f"Use evenhand report --samples {FEWEST}, or eh.report(run, samples={FEWEST}), to make it anyway."
             ),
         )
     return ReportInputs(

@@ -1,4 +1,4 @@
-"""What a report says in words of its own."""
+"""The sentences of a report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evenhand.engine.unused import statement
 from evenhand.errors import EvenhandError
 from evenhand.estimates.pair_counts import ALL_VALUES, LOWER, Order, alike, directs, outcomes_of, spread
 from evenhand.estimates.result import more
-from evenhand.reports.figures import count, given, high, interval, level, listed, percent, say, short, told
+from evenhand.reports.figures import count, given, high, interval, level, listed, percent, say, short, told, written
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -29,79 +29,70 @@ if TYPE_CHECKING:
 
 TEXTS = "texts like those given with a protected term"
 EACH = "Each was compared with a sample of its"
-NET = "Net is the first of these shares less the second: above zero, the first of the two is better off."
+NET = "Net is the first share minus the second: above zero, the first of the two is better off."
 SHOWN = {
     "both ways": "differs both ways alike",
     "none found": "no difference found",
-    "insufficient evidence": "too little evidence to say",
+    "insufficient evidence": "insufficient evidence",
     "not received": "the model does not receive it",
 }
-"""What verdicts say that name nobody."""
+"""Verdicts that name no group."""
+ROUND = 0.001
+"""Shares below this, or as close to 1, are percentages, and not so many in 1,000."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """The words for one criterion, for each place in a sentence.
+    """What a criterion counts, for each place in a sentence.
 
     >>> from evenhand.criteria import Gap
-    >>> said = Counted.by(Gap(0.05))
-    >>> f"People who would {said.would}; nobody {said.nobody}; {said.heading}; {said.told}."
-    'People who would be scored more than 0.05 apart; nobody is scored more than 0.05 apart; Scores more than 0.05 apart; scored differently.'
+    >>> counted = Counted.by(Gap(0.05))
+    >>> f"Changing only sex changes {counted.effect}. {counted.heading}: the model {counted.model}."
+    "Changing only sex changes this model's score by more than 0.05. Scores more than 0.05 apart: the model gives scores more than 0.05 apart."
     """  # noqa: E501
 
-    would: str
-    """What people would."""
-    nobody: str
-    """What nobody does."""
+    effect: str
+    """What a change of a protected attribute changes."""
     heading: str
     model: str
-    """What the model does, after "and"."""
+    """What the model does."""
     told: str
     scores: bool = False
     """Whether scores decide who is ahead, and not decisions alone."""
 
     @classmethod
     def of(cls, run: Run) -> Counted:
-        """Give the words for a run."""
+        """Return the words for a run."""
         return cls.by(run.identity.criterion)
 
     @classmethod
     def by(cls, criterion: Criterion) -> Counted:
-        """Give the words for a criterion."""
+        """Return the words for a criterion."""
         clauses = {(c.flip, c.gamma) for c in criterion.clauses} if isinstance(criterion, Pairwise) else set()
         kind = {flip for flip, _ in clauses}, {gamma is None for _, gamma in clauses}
-        least = min((gamma for _, gamma in clauses if gamma is not None), default=0.0)
-        apart = f"more than {number(least, 6)} apart"
+        least = number(min((gamma for _, gamma in clauses if gamma is not None), default=0.0), 6)
+        decision, apart, score = "this model's decision", f"more than {least} apart", f"score by more than {least}"
         if kind == ({True}, {True}):
-            return cls("get another outcome", "gets another outcome", "Outcome differs", "decides differently",
-                       "decided differently")  # fmt: skip
+            return cls(decision, "Outcome differs", "decides differently", "decided differently")
         if kind == ({False}, {False}):
-            return cls(f"be scored {apart}", f"is scored {apart}", f"Scores {apart}", f"gives scores {apart}",
-                       "scored differently", True)  # fmt: skip
+            return cls(f"this model's {score}", f"Scores {apart}", f"gives scores {apart}", "scored differently", True)
         if len(clauses) == 1:
-            return cls(
-                f"get another outcome and scores {apart}",
-                f"gets another outcome and scores {apart}",
-                f"Outcome differs, scores {apart}",
-                f"decides differently, with scores {apart}",
-                "decided differently",
-                True,
-            )
-        if clauses == {(True, None), (False, least)}:
-            return cls(
-                f"get another outcome or scores {apart}",
-                f"gets another outcome or scores {apart}",
-                f"Outcome differs, or scores {apart}",
-                f"decides differently or gives scores {apart}",
-                "treated differently",
-                True,
-            )
-        return cls("be treated differently", "is treated differently", "Treated differently", "treats them differently",
-                   "treated differently", True)  # fmt: skip
+            heading, model = f"Outcome differs, scores {apart}", f"decides differently, with scores {apart}"
+            return cls(f"{decision} and its {score}", heading, model, "decided differently", True)
+        if clauses == {(True, None), (False, min((g for _, g in clauses if g is not None), default=0.0))}:
+            heading, model = f"Outcome differs, or scores {apart}", f"decides differently or gives scores {apart}"
+            return cls(f"{decision} or its {score}", heading, model, "treated differently", True)
+        return cls(
+            "how this model treats people",
+            "Treated differently",
+            "treats them differently",
+            "treated differently",
+            True,
+        )
 
     @property
     def fact(self) -> str:
-        """Say it in a list of settings."""
+        """The words for a list of settings."""
         return {"Outcome differs": "another outcome"}.get(self.heading, self.heading[0].lower() + self.heading[1:])
 
 
@@ -116,23 +107,28 @@ def protected_of(run: Run) -> str:
     return " or ".join(map(plain, run.space.protected))
 
 
-def condition(run: Run) -> str:
-    """Say under what people would be treated differently.
+def change(run: Run) -> str:
+    """Name the change that is tested.
 
     Scores are compared of any two values, and of more than two those farthest apart need not be anybody's own.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("race", ["A", "B", "C"])], protected="race")
-    >>> condition(eh.audit(lambda f: f["age"] / 9, space, "themis", criterion=eh.Gap(0.5)))
-    'for some two values of race, all else equal'
+    >>> change(eh.audit(lambda f: f["age"] / 9, space, "themis", criterion=eh.Gap(0.5)))
+    'Changing race from one value to another'
     """
-    what = protected_of(run)
+    what, flips = protected_of(run), run.identity.criterion == Flip()
     if run.space.supports("texts"):
-        alone = run.identity.criterion == Flip()
-        return f"if only a word of {what} were swapped" if alone else f"for some two words of {what}, all else equal"
-    if run.identity.criterion != Flip() and not (run.space.supports("attributes") and run.space.combinations <= 2):
-        return f"for some two values of {what}, all else equal"
-    return f"if only their {what} were different"
+        return f"Swapping only a term of {what}" if flips else f"Swapping one term of {what} for another"
+    if flips or (run.space.supports("attributes") and run.space.combinations <= 2):
+        return f"Changing only {what}"
+    return f"Changing {what} from one value to another"
+
+
+def effect(run: Run) -> str:
+    """Say what is counted, within a sentence: that a change of what is protected changes what the model does."""
+    text = change(run)
+    return f"{text[0].lower()}{text[1:]} changes {Counted.of(run).effect}"
 
 
 def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = None, named: bool = False) -> Markup:
@@ -143,7 +139,7 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
     >>> run = eh.audit(lambda f: f["age"] > 3, space, strategy="themis")
     >>> for sentence in verdict(run).striptags().split(". "):
     ...     print(sentence[:61])
-    No: everyone whom the space allows was tested, and nobody get
+    Changing only member never changes this model's decision: all
     No decision changed in 9 families, which are all that the spa
     """
     said = _answer(run, data, uniform, named)
@@ -157,83 +153,68 @@ def verdict(run: Run, data: Estimate | None = None, uniform: Estimate | None = N
 
 
 def _answer(run: Run, data: Estimate | None = None, uniform: Estimate | None = None, named: bool = False) -> Markup:
-    """Say in one sentence whether people are treated differently, how common that is and, if known, against whom."""
-    what, counted = protected_of(run), Counted.of(run)
-    get, gets = counted.would, counted.nobody
+    """Say in one sentence whether people are treated differently, how common that is and, if known, who loses."""
+    effects, texts = Counted.of(run).effect, run.space.supports("texts")
+    change_of = change(run)
+    lower = change_of[0].lower() + change_of[1:]
     if run.unsteady is not None:
         return say(
-            "Not known: the model does not answer steadily, and {} of its findings got another answer when they were "
-            "asked again. Whether {} matters to it cannot be told.",
-            count(run.refuted), what,
+            "Unknown: the model is not deterministic. {} of its findings got another answer when they were tested "
+            "again, so whether {} affects it cannot be determined.",
+            count(run.refuted), protected_of(run),
         )  # fmt: skip
-    if run.space.supports("texts"):
-        return _of_texts(run, data)
     if data is not None and uniform is not None and not data.found and uniform.found and uniform.low > 0:
-        bound = say("every row was judged")
+        bound = say("all were tested")
         if not data.exact:
             bound = say("at most {} with {} confidence", high(data.high), level(data.confidence))
         return say(
-            "Yes, though nobody in the data: none of {} people there ({}) would {} {}; of all individuals that the "
-            "space allows, {} would.",
-            count(data.samples), bound, get, condition(run), _share(uniform),
+            "{} changes {} for none of {} people in the data ({}), but for {}.",
+            change_of, effects, count(data.samples), bound, _share(uniform),
         )  # fmt: skip
     best = data if data is not None and data.found else uniform if uniform is not None and uniform.found else None
-    if best is not None and best.low > 0:
-        whom = "people like those in the data" if best is data else "all individuals that the space allows"
+    if best is not None and (best.low > 0 or texts):
         return say(
-            "Yes: {} of {} would {} {}{}.", _share(best), whom, get, condition(run), _against(best, named, counted)
-        )
+            "{} changes {} for {}{}.",
+            change_of, effects, _share(best), say("") if texts else _against(best, named, Counted.of(run)),
+        )  # fmt: skip
     known = data if data is not None else uniform
+    most = None if known is None else say("at most {} of {} are affected", high(known.high), _people(known))
     if run.found:
-        rate = say("how common that is was not measured")
-        if known is not None:
-            rate = say("by the estimate, at most {} are affected", high(known.high))
-        one = say("{} {}", count(run.found), "individual" if run.found == 1 else "individuals")
-        return say(
-            "{}: the search found {} who would {} {}; {}{}.", _sure(run), one, get, condition(run), rate, _doubt(run)
-        )
+        found = say("{} {}{}", count(run.found), run.space.noun, "" if run.found == 1 else "s")
+        rate = "how common this is was not measured" if most is None else say("{}, by the estimate", most)
+        head = change_of if run.confirmed else f"Not confirmed: {lower}"
+        return say("{} changes {} for {} found by the search; {}{}.", head, effects, found, rate, _doubt(run))
     everybody = run.stop is StopReason.EXHAUSTED or (uniform is not None and uniform.exact)
-    if everybody and not run.sampled:
-        return say("No: everyone whom the space allows was tested, and nobody {} when only {} changes.", gets, what)
-    most = "" if known is None else say("; at most {} are affected, by the estimate below", high(known.high))
-    return say("None found: in {} nobody {} when only {} changes{}.", _tests(run), gets, what, most)
-
-
-def _sure(run: Run) -> str:
-    return "Yes" if run.confirmed else "Not confirmed"
+    if everybody and not run.sampled and not texts:
+        return say("{} never changes {}: all valid individuals were tested.", change_of, effects)
+    bound = say("") if most is None else say("; {}, by the estimate", most)
+    return say("None found: in {}, {} never changed {}{}.", _tests(run), lower, effects, bound)
 
 
 def _doubt(run: Run) -> Markup:
     if not run.unconfirmed:
         return say("")
-    return say("; {} of {} were not asked again, so not confirmed", count(run.unconfirmed), count(run.found))
+    return say("; {} of {} were not tested again, so not confirmed", count(run.unconfirmed), count(run.found))
 
 
-def _of_texts(run: Run, data: Estimate | None) -> Markup:
-    """Say whether texts are treated differently, and how common that is among those given."""
-    if data is not None and data.found:
-        return say("Yes: {} of {} would {} {}.", _share(data), TEXTS, Counted.of(run).would, condition(run))
-    what = protected_of(run)
-    bound = None if data is None else say("at most {} of {} are affected", high(data.high), TEXTS)
-    if run.found:
-        found = say("{} {}", count(run.found), "text" if run.found == 1 else "texts")
-        rate = "how common that is was not measured" if bound is None else say("by the estimate, {}", bound)
-        return say(
-            "{}: the search found {} whose outcome changes when only a word of {} is swapped; {}{}.",
-            _sure(run),
-            found,
-            what,
-            rate,
-            _doubt(run),
-        )
-    most = "" if bound is None else say("; {}, by the estimate below", bound)
-    return say(
-        "None found: in {} no text's outcome changed when only a word of {} was swapped{}.", _tests(run), what, most
-    )
+def _people(e: Estimate) -> str:
+    """Name the population of an estimate."""
+    if e.space.supports("texts"):
+        return TEXTS
+    if e.population == "data":
+        return "the people in the data" if e.exact else "people"
+    return "all valid individuals" if e.exact else "synthetic people"
 
 
 def _share(e: Estimate) -> Markup:
-    return percent(e.rate) if e.exact else say("an estimated {} ({})", percent(e.rate), interval(e.low, e.high))
+    if e.exact:
+        return say("{} of {} (all were tested)", percent(e.rate), _people(e))
+    if e.low < ROUND or e.high > 1 - ROUND:
+        rate = say("{} of {}", percent(e.rate), _people(e))
+        return say("about {} ({} CI {})", rate, level(e.confidence), interval(e.low, e.high))
+    ends = written(e.low, "thousandths_low"), written(e.high, "thousandths_high")
+    rate = written(e.rate, "in_thousand")
+    return say("about {} {} ({} CI {} to {})", rate, _people(e), level(e.confidence), *ends)
 
 
 def _against(e: Estimate, named: bool, counted: Counted) -> Markup:
@@ -252,7 +233,7 @@ def _against(e: Estimate, named: bool, counted: Counted) -> Markup:
 
 
 def _by(e: Estimate, pairs: list[Comparison]) -> Markup:
-    """Say of whom the numbers differ most, and by how much, where that is clear."""
+    """Say which pair's numbers differ most, and by how much, where that is clear."""
 
     def sure(c: Comparison) -> bool:
         low, high = c.difference_low, c.difference_high
@@ -265,23 +246,19 @@ def _by(e: Estimate, pairs: list[Comparison]) -> Markup:
 
 
 def measured_on(content: Content) -> Markup:
-    """Say on whom the shares were measured."""
+    """Say what the shares were measured on."""
     said = []
     if "data" in content.estimates:
         said.append(_as_they_are(content.estimates["data"]))
     if "uniform" in content.estimates:
         exact = content.estimates["uniform"].exact
-        said.append(
-            say(f"on {'everyone whom the space allows' if exact else 'individuals drawn evenly from the space'}")
-        )
+        said.append(say(f"on {'all valid individuals' if exact else 'uniform random individuals of the space'}"))
     on = ", and ".join(["{}"] * len(said))
-    return say(
-        f"It is measured {on}; the findings of the search, which goes where findings are, play no part in it.", *said
-    )
+    return say(f"It is measured {on}; the search, which looks for findings, plays no part in it.", *said)
 
 
 def _as_they_are(e: Estimate) -> Markup:
-    """Say how the rows were asked: those beyond the space's bounds not as they are."""
+    """Say how the rows were tested: those beyond the space's bounds are moved."""
     if e.space.supports("texts"):
         return say("on the texts as they are")
     clipped, rows = (e.counts.get(name, 0) for name in ("clipped", "rows"))
@@ -298,7 +275,7 @@ def spread_out(run: Run) -> list[str]:
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Boolean("member"), eh.Integer("age", 20, 90)], protected="age")
     >>> spread_out(eh.audit(lambda f: f["age"] > 30, space, strategy="themis", budget=eh.Budget(tests=1)))
-    ['age has 71 values: five of them (20, 38, 55, 72 and 90) stand for its range in these comparisons.']
+    ['age has 71 values: these comparisons use five of them (20, 38, 55, 72 and 90).']
     """
     out = []
     for name, column in zip(run.space.protected, run.space.protected_columns, strict=True):
@@ -307,8 +284,8 @@ def spread_out(run: Run) -> list[str]:
             codes = np.array(spread(size, present))
             values = [short(native(value)) for value in run.space.attributes[column].decode(codes)]
             out.append(
-                f"{plain(name)} has {present:,} values: five of them ({', '.join(values[:-1])} and {values[-1]}) stand "
-                "for its range in these comparisons."
+                f"{plain(name)} has {present:,} values: these comparisons use five of them "
+                f"({', '.join(values[:-1])} and {values[-1]})."
             )
     return out
 
@@ -325,38 +302,37 @@ def remarks(e: Estimate) -> list[Markup]:
     if e.space.supports("texts") and alone:
         out.append(say("{} of the {} texts have no term that can be swapped: left out.", count(alone), count(rows)))
     if e.sampled:
-        whose = "Some were compared with a sample of their" if e.space.supports("texts") else EACH
-        out.append(say("{} counterparts only, so the shares may be higher.", whose))
+        who = "Some were compared with a sample of their" if e.space.supports("texts") else EACH
+        out.append(say("{} counterparts only, so the shares may be higher.", who))
     if e.repeats > 1:
         noise = (
-            "The model gave two answers to {} of the rows that were asked twice, so each was asked {} times and the "
-            "most frequent answer counts."
+            "The model is not deterministic: {} of the rows queried twice got two answers. Each row was queried {} "
+            "times and the most frequent answer counts."
         )
         out.append(say(noise, percent(e.noise), count(e.repeats)))
     return out
 
 
 def slow(subject: ReportInputs) -> list[Markup]:
-    """Say that fewer were asked than of a fast model, so that the report did not take long."""
+    """Say that a slow model was queried less, so that the report did not take long."""
     if not subject.slow or subject.probe is None:
         return []
-    fewer = "The model is slow, so fewer were asked than usual, {} in each estimate at most: {} asks more."
+    fewer = "The model is slow, so each estimate has at most {} samples; {} takes more."
     return [say(fewer, count(subject.samples), say("<code>evenhand report RUN --samples N</code>"))]
 
 
 def asked(e: Estimate) -> Markup:
-    """Say how many were asked, of how many where they are rows, and how many of them are affected."""
+    """Say how many were tested, of how many rows or texts, and how many of them are affected."""
     texts = e.space.supports("texts")
     of = say("")
     if e.population == "data" and "rows" in e.counts and e.counts["rows"] >= e.samples:
         of = say(" of {} {}", count(e.counts["rows"]), "texts" if texts else "rows")
-    are = "is" if e.found == 1 else "are"
-    return say("{}{}, {} of {} {}", count(e.samples), of, count(e.found), "which" if texts else "whom", are)
+    return say("{}{}, {} of them treated differently", count(e.samples), of, count(e.found))
 
 
 def ended(run: Run) -> str:
-    """Say why a run ended, in words that nobody takes for those of a lawyer."""
-    return "everyone whom the space allows was judged" if run.stop is StopReason.EXHAUSTED else run.stop.words
+    """Say why a run ended."""
+    return "all valid individuals were tested" if run.stop is StopReason.EXHAUSTED else run.stop.words
 
 
 def aimed(run: Run) -> Markup:
@@ -365,20 +341,20 @@ def aimed(run: Run) -> Markup:
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     >>> print(aimed(eh.audit(lambda f: f["age"] > 3, space, strategy="themis")))
-    in 9 tests, which are all that the space has
+    in 9 tests, which is the whole space
     """
     if run.stop is StopReason.EXHAUSTED:
-        return say("in {}, which are all that the space has", _tests(run))
-    return say("in {}: how well it aims, not how common it is", _tests(run))
+        return say("in {}, which is the whole space", _tests(run))
+    return say("in {}: how well the search aims, not how common this is", _tests(run))
 
 
 def rising(runs: Sequence[Run]) -> str:
     """Say what a curve that still rises at its end means, where there is one that could go on."""
     ends = {run.stop for run in runs}
     if ends <= {StopReason.EXHAUSTED}:
-        return "Everyone whom the space allows was judged, so there is nothing more to find."
+        return "All valid individuals were tested, so there is nothing more to find."
     if ends <= {StopReason.EXHAUSTED, StopReason.FINISHED}:
-        return "The search came to its own end."
+        return "The search has finished."
     return "Where a curve is still rising at its end, a longer search may find more."
 
 
@@ -438,9 +414,9 @@ def numbers(subject: ReportInputs) -> bool:
 
 
 def wanted(subject: ReportInputs) -> str:
-    """Say what people want, or what the report speaks of: decisions or, where the model gives numbers alone, a score.
+    """Name the outcome that the figures are for: decisions or, where the model gives numbers alone, a score.
 
-    A number may be called by the decision that it speaks for: 1 for a higher one, 0 for a lower one.
+    A number may be named by the decision that it stands for: 1 for a higher one, 0 for a lower one.
     """
     if numbers(subject):
         lower = subject.favourable == LOWER or alike(0, subject.favourable)
@@ -465,20 +441,24 @@ def explained(subject: ReportInputs, counted: Counted) -> Markup:
     """Say what the columns of a directed comparison count, and what the sign of the net means."""
     what = given(wanted(subject))
     if numbers(subject):
-        return say("People want {}; of two who are told apart, the one who has it is favoured. {}", what, NET)
+        return say(
+            "The favourable outcome is {}; of two who are treated differently, the one who gets it is favoured. {}",
+            what,
+            NET,
+        )
     if isinstance(subject.favourable, Order):
         order = given(", ".join(f"“{short(one)}”" for one in subject.favourable.outcomes))
         ranked = "Outcomes from worst to best: {}. Of two, the one with the better outcome is favoured. {}"
         return say(ranked, order, NET)
     if subject.named:
         several = len(outcomes_of(subject.favourable)) > 1
-        head = say("The {} {}.", "outcomes that people want are" if several else "outcome that people want is", what)
+        head = say("The favourable {} {}.", "outcomes are" if several else "outcome is", what)
     else:
-        head = say("Nobody said which outcome people want, so this speaks of {} and judges nothing.", what)
+        head = say("No favourable outcome was set; figures are for {}.", what)
     if counted.scores:
         head += say(
-            " Of two who are told apart, ahead is who alone gets {} or, where both get the same outcome, whose score "
-            "for {} is higher; to be behind need not mean another outcome.",
+            " Of two who are treated differently, the one ahead is the only one to get {} or, if both get the same "
+            "outcome, has the higher score for {}; being behind need not mean another outcome.",
             what,
             what,
         )

@@ -31,6 +31,7 @@ bench: $(VENV)/.test
 
 docs: $(VENV)/.test
 	$(BIN)/python -m benchmarks.page --check
+	$(BIN)/python docs/make_reference.py --check
 	$(BIN)/python -m evenhand.config.pages --check docs/reference/command-line.md
 	$(BIN)/python -m pytest tests/test_docs.py
 

@@ -237,7 +237,7 @@ def _patient(
 ) -> tuple[eh.Run, float]:
     start = time.process_time()
 
-    def watch(_: eh.Status) -> None:
+    def watch(_: eh.results.Status) -> None:
         if time.process_time() - start > seconds:
             raise KeyboardInterrupt  # What was found until then is kept, as with Ctrl-C.
 

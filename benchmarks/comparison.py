@@ -79,7 +79,7 @@ def until(model: Any, space: eh.Space, search: Any) -> dict[str, Any]:
     """Run one search until it has found enough, or for as long as anyone would wait."""
     start = time.process_time()
 
-    def watch(_: eh.Status) -> None:
+    def watch(_: eh.results.Status) -> None:
         if time.process_time() - start > PATIENCE:
             raise KeyboardInterrupt  # What was found until then is kept, as with Ctrl-C.
 

@@ -131,13 +131,13 @@ def fair(number: int) -> Planted:
     return Planted(space_of(rng), [], 0.0, 0.02 if number % 2 else 0.0, number)
 
 
-def regions_of(model: Planted, number: int, tests: int = 2_000) -> eh.Regions:
+def regions_of(model: Planted, number: int, tests: int = 2_000) -> eh.results.Regions:
     """Audit a model and ask for its regions."""
     run = eh.audit(model, model.space, SEARCHES[number // 2 % 2], eh.Budget(tests=tests), seed=number)
     return eh.regions(run, seed=number)
 
 
-def right(model: Planted, found: eh.Regions) -> bool:
+def right(model: Planted, found: eh.results.Regions) -> bool:
     """Tell whether the first regions are the planted rules, none of them reported before."""
     return {region.rule for region in found[: len(model.rules)]} == set(model.rules)
 

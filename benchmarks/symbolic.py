@@ -114,7 +114,7 @@ def in_time(row: str, runs: int) -> Iterator[tuple[str, Any]]:
 def _for(on: Subject, search: Any, seconds: float, seed: int) -> tuple[eh.Run, float]:
     start = time.process_time()
 
-    def watch(_: eh.Status) -> None:
+    def watch(_: eh.results.Status) -> None:
         if time.process_time() - start > seconds:
             raise KeyboardInterrupt  # What was found until then is kept, as with Ctrl-C.
 

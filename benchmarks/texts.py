@@ -76,7 +76,7 @@ def _seeds(run: eh.Run, most: int) -> int:
     return min(most, len(np.unique(run.origin.data.keys)))
 
 
-def _means(measured: eh.Quality) -> dict[str, float]:
+def _means(measured: eh.results.Quality) -> dict[str, float]:
     return {str(name): short(float(value)) for name, value in measured.mean.items()} if measured.edited.any() else {}
 
 

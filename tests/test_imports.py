@@ -17,7 +17,7 @@ BASE = (
 ORDER = [
     *BASE.split(),
     *("spaces", "_keyset", "search", "models", "strategies", "engine", "runs"),
-    *("estimates", "explanations", "repairs", "reports", "datasets", "demo", "regression_corpus", "testing"),
+    *("estimates", "explanations", "repairs", "reports", "datasets", "demo", "regression_corpus", "testing", "results"),
     *("config", "cli", "pytest_plugin", "__init__", "__main__"),
 ]
 """From the ground up: a package imports only from those before it."""

@@ -16,18 +16,17 @@ if TYPE_CHECKING:
     from evenhand import datasets, repairs
     from evenhand.budget import Budget, StopReason
     from evenhand.criteria import Flip, Gap
-    from evenhand.engine.accounting import Status
     from evenhand.estimates import populations
-    from evenhand.estimates.compare import Compared, compare
-    from evenhand.estimates.coverage import Coverage, coverage
+    from evenhand.estimates.compare import compare
+    from evenhand.estimates.coverage import coverage
     from evenhand.estimates.estimate import Interval, StopRule, estimate
-    from evenhand.estimates.groups import Groups, groups
+    from evenhand.estimates.groups import groups
     from evenhand.estimates.pair_counts import Order
-    from evenhand.estimates.remaining import Remaining, remaining
+    from evenhand.estimates.remaining import remaining
     from evenhand.estimates.result import Estimate
-    from evenhand.explanations.examples import Example, Examples, examples
-    from evenhand.explanations.quality import Quality, quality
-    from evenhand.explanations.regions import Region, Regions, regions
+    from evenhand.explanations.examples import examples
+    from evenhand.explanations.quality import quality
+    from evenhand.explanations.regions import regions
     from evenhand.models.base import Model
     from evenhand.models.files import load_model
     from evenhand.models.wrap import wrap
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from evenhand.repairs.result import Repair
     from evenhand.reports.report import ReportOptions, report
     from evenhand.runs.audit import audit
-    from evenhand.runs.bundle import BundleCheck, bundle, check_bundle
+    from evenhand.runs.bundle import bundle, check_bundle
     from evenhand.runs.exports import export
-    from evenhand.runs.replay import Replay, replay
+    from evenhand.runs.replay import replay
     from evenhand.runs.run import Run
     from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
     from evenhand.spaces.tabular import Space
@@ -50,15 +49,9 @@ __all__ = [
     "Aequitas",
     "Boolean",
     "Budget",
-    "BundleCheck",
-    "Compared",
-    "Coverage",
     "Estimate",
-    "Example",
-    "Examples",
     "Flip",
     "Gap",
-    "Groups",
     "Integer",
     "Interval",
     "Kosei",
@@ -67,17 +60,11 @@ __all__ = [
     "Nominal",
     "Order",
     "Ordinal",
-    "Quality",
     "Real",
-    "Region",
-    "Regions",
-    "Remaining",
     "Repair",
-    "Replay",
     "ReportOptions",
     "Run",
     "Space",
-    "Status",
     "StopReason",
     "StopRule",
     "Symbolic",
@@ -111,101 +98,42 @@ __all__ = [
 ]
 
 _LATE = {
-    "budget": (
-        "Budget",
-        "StopReason",
-    ),
-    "criteria": (
-        "Flip",
-        "Gap",
-    ),
-    "engine.accounting": ("Status",),
-    "estimates": ("populations",),
-    "estimates.compare": (
-        "Compared",
-        "compare",
-    ),
-    "estimates.coverage": (
-        "Coverage",
-        "coverage",
-    ),
-    "estimates.estimate": (
-        "Interval",
-        "StopRule",
-        "estimate",
-    ),
-    "estimates.groups": (
-        "Groups",
-        "groups",
-    ),
-    "estimates.pair_counts": ("Order",),
-    "estimates.remaining": (
-        "Remaining",
-        "remaining",
-    ),
-    "estimates.result": ("Estimate",),
-    "explanations.examples": (
-        "Example",
-        "Examples",
-        "examples",
-    ),
-    "explanations.quality": (
-        "Quality",
-        "quality",
-    ),
-    "explanations.regions": (
-        "Region",
-        "Regions",
-        "regions",
-    ),
-    "models.base": ("Model",),
-    "models.files": ("load_model",),
-    "models.wrap": ("wrap",),
-    "repairs.marginal": ("MarginalModel",),
-    "repairs.repair": ("repair",),
-    "repairs.result": ("Repair",),
-    "reports.report": (
-        "ReportOptions",
-        "report",
-    ),
-    "runs.audit": ("audit",),
-    "runs.bundle": (
-        "BundleCheck",
-        "bundle",
-        "check_bundle",
-    ),
-    "runs.exports": ("export",),
-    "runs.replay": (
-        "Replay",
-        "replay",
-    ),
-    "runs.run": ("Run",),
-    "spaces.attributes": (
-        "Boolean",
-        "Integer",
-        "Nominal",
-        "Ordinal",
-        "Real",
-    ),
-    "spaces.tabular": ("Space",),
-    "spaces.text.space": ("TextSpace",),
-    "strategies": (
-        "Adf",
-        "Aequitas",
-        "Kosei",
-        "Symbolic",
-        "TextAdf",
-        "TextImportance",
-        "TextRandom",
-        "Themis",
-    ),
+    "budget": "Budget StopReason",
+    "criteria": "Flip Gap",
+    "estimates": "populations",
+    "estimates.compare": "compare",
+    "estimates.coverage": "coverage",
+    "estimates.estimate": "Interval StopRule estimate",
+    "estimates.groups": "groups",
+    "estimates.pair_counts": "Order",
+    "estimates.remaining": "remaining",
+    "estimates.result": "Estimate",
+    "explanations.examples": "examples",
+    "explanations.quality": "quality",
+    "explanations.regions": "regions",
+    "models.base": "Model",
+    "models.files": "load_model",
+    "models.wrap": "wrap",
+    "repairs.marginal": "MarginalModel",
+    "repairs.repair": "repair",
+    "repairs.result": "Repair",
+    "reports.report": "ReportOptions report",
+    "runs.audit": "audit",
+    "runs.bundle": "bundle check_bundle",
+    "runs.exports": "export",
+    "runs.replay": "replay",
+    "runs.run": "Run",
+    "spaces.attributes": "Boolean Integer Nominal Ordinal Real",
+    "spaces.tabular": "Space",
+    "spaces.text.space": "TextSpace",
+    "strategies": "Adf Aequitas Kosei Symbolic TextAdf TextImportance TextRandom Themis",
 }
-"""What is imported when somebody first names it, so that help and errors do not wait for NumPy."""
-_HOME = {name: f"evenhand.{module}" for module, names in _LATE.items() for name in names}
+"""Names by module, imported when first used, so that help and errors do not wait for NumPy."""
+_HOME = {name: f"evenhand.{module}" for module, names in _LATE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "repairs"):
+    if name in ("datasets", "repairs", "results", "search"):
         return import_module(f"evenhand.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'evenhand' has no attribute {name!r}")

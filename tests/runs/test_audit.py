@@ -544,7 +544,7 @@ def test_a_run_in_a_thread_is_cancelled_from_another() -> None:
     world = random_world(3, 20_000)
     stop, asked, out = threading.Event(), threading.Event(), []
 
-    def show(status: eh.Status) -> None:
+    def show(status: eh.results.Status) -> None:
         asked.set()
         stop.wait()
 

@@ -466,7 +466,7 @@ def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout:
     if timeout is not None:
         check_number("timeout", timeout, ModelError, above=0, remedy="give seconds, or None for no limit")
     if progress is not None and not callable(progress):
-        raise StrategyError("must be a function of an eh.Status", parameter="progress", value=progress)
+        raise StrategyError("must be a function of an eh.results.Status", parameter="progress", value=progress)
     return seed, chunk
 
 

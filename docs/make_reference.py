@@ -25,8 +25,8 @@ SECTIONS = {
     "Spaces": "Space Integer Real Ordinal Nominal Boolean TextSpace",
     "Models": "wrap load_model Model MarginalModel",
     "Searches": "Themis Aequitas Kosei Symbolic Adf TextRandom TextAdf TextImportance",
-    "Estimates": "estimate populations.Uniform populations.Data populations.Near Interval StopRule Estimate Order groups "
-    "remaining coverage quality",
+    "Estimates": "estimate populations.Uniform populations.Data populations.Near Interval StopRule Estimate Order "
+    "groups remaining coverage quality",
     "Regions and examples": "regions examples",
     "Repairs": "repair Repair",
     "Reports and files": "report ReportOptions export bundle check_bundle",

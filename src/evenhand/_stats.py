@@ -26,7 +26,7 @@ def clopper_pearson(found: Counts, samples: Counts, confidence: float = 0.95) ->
     """Exact interval of a share, after ``found`` of ``samples`` independent individuals.
 
     Clopper and Pearson, "The use of confidence or fiducial limits", Biometrika 1934: all shares that neither tail of
-    the binomial distribution rejects. It holds whatever the share is, at the price of being somewhat wide. Nobody
+    the binomial distribution rejects. It holds whatever the share is, at the price of being somewhat wide. None
     sampled: from 0 to 1.
 
     >>> low, high = clopper_pearson(3, 100)
@@ -55,7 +55,7 @@ def at_most(found: Counts, samples: Counts, confidence: float = 0.95) -> Numbers
 
 
 def hypergeometric(found: Counts, samples: Counts, size: Counts, confidence: float = 0.95) -> Ends:
-    """Exact interval of the share among ``size`` rows of whom ``samples`` were asked, each at most once.
+    """Exact interval of the share among ``size`` rows of which ``samples`` were asked, each at most once.
 
     What Clopper and Pearson do with the binomial distribution, with the hypergeometric one. Where all were asked, the
     share is known and both ends are equal.
@@ -78,11 +78,11 @@ def hypergeometric(found: Counts, samples: Counts, size: Counts, confidence: flo
 
 
 def tango(up: Counts, down: Counts, samples: Counts, confidence: float = 0.95) -> Ends:
-    """Interval of how much a share rose among the same individuals, of whom some turned ``up`` and some ``down``.
+    """Interval of how much a share rose among the same individuals, of which some turned ``up`` and some ``down``.
 
     Tango, "Equivalence test and confidence interval for the difference in proportions for the paired-sample design",
     Statistics in Medicine 1998: all differences that the score test does not reject. It leaves out 0 where McNemar's
-    test rejects it, and has width where nobody turned.
+    test rejects it, and has width where none turned.
 
     >>> low, high = tango(10, 0, 100)
     >>> f"{low:.4f} {high:.4f}"
@@ -154,7 +154,7 @@ def weighted(unfair: npt.NDArray[np.bool_], weights: Numbers, confidence: float 
 
 @dataclass(frozen=True)
 class Sums:
-    """What there is to know of weighted rows, some of whom were found: sums of their weights and of the squares."""
+    """What there is to know of weighted rows, some of which were found: sums of their weights and of the squares."""
 
     found: Numbers
     of: Numbers
@@ -164,7 +164,7 @@ class Sums:
 
 
 def fay_feuer(sums: Sums, confidence: float) -> Ends:
-    """Interval of weighted shares, from sums alone: see ``weighted``. Nobody: from 0 to 1."""
+    """Interval of weighted shares, from sums alone: see ``weighted``. No rows: from 0 to 1."""
     from scipy.special import betainccinv, betaincinv
 
     tail, most = (1 - confidence) / 2, sums.found > sums.of / 2
@@ -245,7 +245,7 @@ def anytime(found: Counts, samples: Counts, confidence: float = 0.95) -> Ends:
     rate = k / np.maximum(n, 1)
     low = _crossing(refuted, rate, np.zeros_like(rate))
     high = _crossing(refuted, rate, np.ones_like(rate))
-    # Nobody found does not refute a share of 0, nor does nobody else refute one of 1.
+    # Finding none does not refute a share of 0, nor does finding all refute a share of 1.
     return np.where(k > 0, low, 0.0), np.where(k < n, high, 1.0)
 
 

@@ -49,7 +49,7 @@ def test_against_plain_counting(tables: list[int], budgets: list[int]) -> None:
 
 
 def test_any_counterpart_counts() -> None:
-    """The pair that was found is mended, but the same person is treated otherwise than another counterpart."""
+    """The pair that was found is fixed, but the same person is treated otherwise than another counterpart."""
     found = compare(audit(younger(10)), audit(younger(10, "X")))
     assert (len(found.fixed), len(found.still), len(found.new), len(found.known)) == (0, 9, 0, 9)
 
@@ -119,21 +119,21 @@ def test_runs_that_cannot_be_compared() -> None:
         compare(run, "run")  # type: ignore[arg-type]
 
 
-def test_a_model_that_wavers_is_refused() -> None:
+def test_a_noisy_model_is_refused() -> None:
     rng = np.random.default_rng(0)
     steady = [True]
 
-    def wavers(frame: Any) -> Any:
+    def noisy(frame: Any) -> Any:
         return (frame["age"] < 10).to_numpy() ^ (False if steady[0] else rng.random(len(frame)) < 0.3)
 
-    run = audit(wavers)
+    run = audit(noisy)
     calls = 0
 
     def later(frame: Any) -> Any:
         nonlocal calls
         calls += 1
         steady[0] = calls <= 2
-        return wavers(frame)
+        return noisy(frame)
 
     with pytest.raises((FlakyModel, ModelError)):
         compare(run, audit(younger(3)), later)

@@ -60,7 +60,7 @@ def test_who_tests_everybody_reaches_every_leaf(world: World, samples: int, seed
     run = eh.audit(world.model, world.space, "themis")
     done = eh.coverage(run, samples=samples, seed=seed)
     assert done.share == 1
-    # Nobody was asked who breaks a constraint, or who has no valid counterpart.
+    # No individual was asked that breaks a constraint, or has no valid counterpart.
     assert done.rows <= min(samples, sum(map(len, world.families().values())))
 
 
@@ -257,7 +257,7 @@ def test_wrong_input(tmp_path: Path) -> None:
         eh.coverage(eh.Run.load(tmp_path), lambda frame: 1 / 0)
 
 
-def test_nobody_to_draw() -> None:
+def test_no_individual_to_draw() -> None:
     space = eh.Space(
         [eh.Integer("a", 0, 9999), eh.Integer("b", 0, 9999), eh.Boolean("sex")],
         protected="sex",

@@ -215,7 +215,7 @@ def test_words_say_which_score_is_higher() -> None:
 def test_what_is_not_clear_is_not_claimed() -> None:
     rows = pd.DataFrame({"age": range(1, 8), "sex": ["F"] * 7, "race": ["a"] * 7})
     rows = pd.concat([rows] * 10)
-    # Up for some and down for others, and as much: nobody gets more on average that one could tell.
+    # Up for some and down for others, and as much: no group clearly gets more on average.
     result = eh.estimate(
         lambda f: np.where(f["age"] % 2, 1.0, -1.0) * 1000 * (f["sex"] == "M"), SPACE, "data", data=rows,
         criterion=eh.Gap(1),

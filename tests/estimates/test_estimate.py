@@ -249,7 +249,7 @@ def test_no_finding_is_a_bound_in_words() -> None:
     assert Limit(share=0.999 * result.high).of_estimate(result) is Outcome.UNDECIDED
     assert result.verdict == "none found"
     exact = eh.estimate(fair, space())
-    assert "nobody of all 20,000 valid individuals is treated differently" in repr(exact)
+    assert "none of all 20,000 valid individuals is treated differently" in repr(exact)
 
 
 def test_half_width_stops_when_it_is_reached() -> None:
@@ -369,7 +369,7 @@ def test_weights_count() -> None:
         eh.estimate(refuse, space(), eh.populations.Data(weights="w", about="population"), data=data, samples=10)
 
 
-def test_near_is_about_whom_lies_around() -> None:
+def test_near_is_about_individuals_near_the_rows() -> None:
     data = {"age": [0] * 5, "hours": [50] * 5, "sex": ["F"] * 5}
     assert eh.estimate(refuse, space(), "near", data=data, samples=500).rate == 1
     edge = {"age": [20], "hours": [50], "sex": ["M"]}
@@ -526,7 +526,7 @@ def test_wrong_arguments(kwargs: dict[str, object], words: str) -> None:
         eh.estimate(refuse, space(), eh.populations.Near({"age": [1]}), data={"age": [1]})
 
 
-def test_data_that_nobody_can_judge() -> None:
+def test_data_that_cannot_be_judged() -> None:
     with pytest.raises(DataError, match="lacks"):
         eh.estimate(refuse, space(), "data", data={"age": [1]})
     with pytest.raises(DataError, match="none of the 2 rows"):
@@ -555,7 +555,7 @@ def test_results_are_plain_and_readable() -> None:
     assert result.by_attribute["attributes"].tolist() == ["sex"]
     assert len(result.by_combination) == 0
     text = json.loads(json.dumps(eh.estimate(fair, space()).to_dict(), allow_nan=False))
-    assert text["sentence"].startswith("nobody of all")
+    assert text["sentence"].startswith("none of all")
 
 
 @pytest.mark.parametrize("kind", ["people", "texts"])

@@ -1,4 +1,4 @@
-"""Group figures: what pandas says, with intervals, and nobody forgotten."""
+"""Group figures: what pandas says, with intervals, and no group left out."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def test_rates_are_those_of_the_data() -> None:
     assert sex["F"].impact_low < sex["F"].impact_ratio < sex["F"].impact_high
     assert sex["F"].verdict == "below four fifths"
     assert sex["M"].impact_ratio == 1
-    # Nobody of sex X is in the data: the group is there, and says so.
+    # No individual of sex X is in the data: the group is there, and says so.
     assert (sex["X"].rows, sex["X"].rate, sex["X"].verdict) == (0, None, "insufficient evidence")
-    assert "sex X: nobody in the data" in repr(figures)
+    assert "sex X: no individuals in the data" in repr(figures)
     small = next(g for g in figures.groups if g.values == {"race": "b"})
     assert small.rate is not None
     assert small.impact_ratio is None

@@ -85,7 +85,7 @@ def data(n: int, seed: int = 0) -> dict[str, np.ndarray]:
     return {"a": rng.integers(10, 100, n), "b": rng.integers(0, 100, n), "sex": rng.choice(["F", "M"], n)}
 
 
-def test_one_heavy_row_favours_nobody() -> None:
+def test_one_heavy_row_favours_no_group() -> None:
     rows = data(2_001)
     rows["a"][0] = 0
     weights = np.r_[100.0, np.ones(2_000)]
@@ -136,14 +136,14 @@ def test_weighted_intervals_hold_at_every_look() -> None:
     assert np.mean(held) >= 0.95
     rows, seen = data(8_000), []
     rows["a"][::5] = 3
-    whom = eh.populations.Data(rows, weights=np.ones(8_000))
-    watched = eh.estimate(refuse, SPACE, whom, stop=lambda r: seen.append(r) or len(seen) == 2)
+    population = eh.populations.Data(rows, weights=np.ones(8_000))
+    watched = eh.estimate(refuse, SPACE, population, stop=lambda r: seen.append(r) or len(seen) == 2)
     assert (watched.stop, watched.interval) == ("stopped", "Fay-Feuer at every look")
     fixed = weighted(watched.kept.verdicts(), np.ones(watched.samples))
     assert watched.low < fixed[0] < fixed[1] < watched.high
     assert (seen[-1].low, seen[-1].high) == (watched.low, watched.high)
-    whom = eh.populations.Data(rows, weights=np.ones(8_000), about="rows")
-    certainly = eh.estimate(refuse, SPACE, whom, stop=lambda _: True)
+    population = eh.populations.Data(rows, weights=np.ones(8_000), about="rows")
+    certainly = eh.estimate(refuse, SPACE, population, stop=lambda _: True)
     assert certainly.unfinished
     assert certainly.low == pytest.approx(certainly.found / 8_000)
     assert certainly.high == pytest.approx((certainly.found + 8_000 - certainly.samples) / 8_000)
@@ -193,16 +193,16 @@ def test_a_rare_slip_is_noise_and_not_the_batch(call: int) -> None:
     assert result.low <= 0.1 <= result.high
 
 
-def test_noise_favours_nobody() -> None:
+def test_noise_favours_no_group() -> None:
     rng = np.random.default_rng(5)
     where = eh.Space([eh.Integer("a", 0, 99_999), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
-    def wavers(frame):
+    def noisy(frame):
         """Everyone is accepted; of some men, only just more often than not."""
         chance = np.where((frame["sex"] == "M") & (frame["a"] < 5_000), 0.45, 0.0)
         return rng.random(len(frame)) >= chance
 
-    result = eh.estimate(wavers, where, samples=3_000, favourable=True)
+    result = eh.estimate(noisy, where, samples=3_000, favourable=True)
     assert result.repeats > 1
     assert result.verdict == result.comparisons[0].verdict == "insufficient evidence"
 
@@ -229,8 +229,8 @@ def test_group_figures_of_few_rows_and_odd_arguments() -> None:
     optional("fairlearn")
     rows = {"a": [50], "b": [1], "sex": ["F"]}
     assert eh.groups(refuse, SPACE, rows, True).groups[0].rate == 1
-    nobody = eh.groups(lambda f: f["a"] > 200 - 2 * (f["b"] > 98), SPACE, {k: v * 3 for k, v in rows.items()}, True)
-    assert "nobody is selected" in repr(nobody)
+    unselected = eh.groups(lambda f: f["a"] > 200 - 2 * (f["b"] > 98), SPACE, {k: v * 3 for k, v in rows.items()}, True)
+    assert "no individual is selected" in repr(unselected)
     heavy = eh.groups(refuse, SPACE, {k: v * 3 for k, v in rows.items()}, True, weights=[1e300, 1e300, 1e-320])
     assert heavy.groups[0].rate == 1
     for wrong in ({"confidence": "x"}, {"confidence": None}, {"smallest": "x"}, {"smallest": None}, {"bands": 3},
@@ -263,7 +263,7 @@ def test_large_families_are_not_gone_through_unasked() -> None:
         assert isinstance(target.population, Everyone) == whole
 
 
-class Waver:
+class NoisyScores:
     """Scores that ignore sex and are never twice the same."""
 
     classes_ = np.array([0, 1])
@@ -279,10 +279,10 @@ class Waver:
         return self.predict_proba(frame).argmax(axis=1)
 
 
-def test_scores_that_waver_are_an_error_however_often_they_are_asked() -> None:
+def test_noisy_scores_are_an_error_however_often_they_are_asked() -> None:
     with pytest.raises(FlakyModel):
         eh.estimate(
-            eh.wrap(Waver(), input="frame"),
+            eh.wrap(NoisyScores(), input="frame"),
             SPACE,
             eh.populations.Uniform(exact=False),
             criterion=eh.Gap(0.03),
@@ -290,7 +290,7 @@ def test_scores_that_waver_are_an_error_however_often_they_are_asked() -> None:
         )
     with pytest.raises(EstimateError, match="most frequent decision"):
         eh.estimate(
-            eh.wrap(Waver(), input="frame"),
+            eh.wrap(NoisyScores(), input="frame"),
             SPACE,
             eh.populations.Uniform(exact=False),
             criterion=eh.Gap(0.03),
@@ -314,7 +314,7 @@ def test_nothing_is_exact_or_absent_where_counterparts_were_sampled() -> None:
         assert not result.exact
         assert (result.found, result.verdict) == (0, "insufficient evidence")
         assert "the share may be higher" in result.sentence
-    assert every.sentence.startswith("nobody of the data's 100 rows is found to be treated differently")
+    assert every.sentence.startswith("none of the data's 100 rows is found to be treated differently")
     assert "would be found so by these counterparts" in some.sentence
 
 
@@ -396,11 +396,11 @@ def test_data_of_a_tight_space_need_no_draws() -> None:
     names = "abc"
     space = eh.Space([eh.Integer(n, 0, 999) for n in names] + [eh.Boolean("s")], "s", ["a == b", "b == c"])
     rows = {**{n: [1, 2] for n in names}, "s": [True, False]}
-    result = eh.estimate(eh.wrap(Waverless(), input="frame"), space, eh.populations.Data(about="rows"), data=rows)
+    result = eh.estimate(eh.wrap(NoisyScoresless(), input="frame"), space, eh.populations.Data(about="rows"), data=rows)
     assert result.samples == 2
 
 
-class Waverless:
+class NoisyScoresless:
     classes_ = np.array([0, 1])
 
     def predict_proba(self, frame):

@@ -56,6 +56,6 @@ def test_levels() -> None:
     assert Favour(UNKNOWN, 2).level(three).tolist() == [[0, 0]]
 
 
-def test_without_a_wish_nobody_is_favoured() -> None:
+def test_without_a_favourable_decision_no_group_is_favoured() -> None:
     assert Favour(NAMED, None).of(np.array([["no", "yes"]])) is None
     assert Favour(NUMBERS, "higher").of(np.array([[0.5, 1.5]])) is None

@@ -68,7 +68,7 @@ def test_findings_of_a_search_are_refused() -> None:
         eh.remaining(estimate, elsewhere)
 
 
-def test_where_nobody_is_found_nothing_is_known() -> None:
+def test_where_none_is_found_nothing_is_known() -> None:
     left = eh.remaining(eh.estimate(lambda f: f["a"] > 3, SPACE, samples=500))
     assert (left.findings, left.seen, left.undiscovered) == (0, 0, 0)
     assert (left.unseen, left.unseen_high) == (1, 1)

@@ -81,7 +81,7 @@ def test_comparisons_are_said_from_the_favoured_side() -> None:
 
 
 @pytest.mark.parametrize("criterion", [eh.Gap(0.6), eh.Flip() & eh.Gap(0.6), eh.Flip()])
-def test_nobody_is_said_to_differ_who_does_not(criterion: Criterion) -> None:
+def test_individuals_that_do_not_differ_are_not_said_to(criterion: Criterion) -> None:
     marks = {"A": 0.1, "B": 0.5, "C": 0.9}
 
     def score(frame: pd.DataFrame) -> np.ndarray:

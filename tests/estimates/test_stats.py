@@ -172,7 +172,7 @@ def test_tango_covers() -> None:
     assert 0.94 < np.mean(covered) < 0.98
 
 
-def test_tango_has_width_where_nobody_turned() -> None:
+def test_tango_has_width_where_none_turned() -> None:
     low, high = tango([0, 9, 0], [0, 0, 9], [50, 9, 9])
     assert (low < [0, 1, -1 + 1e-9]).all()
     assert (high > [0, 1 - 1e-9, -1]).all()

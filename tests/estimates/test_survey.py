@@ -1,4 +1,4 @@
-"""Judging: who can be compared, and how often a model that wavers is asked."""
+"""Judging: who can be compared, and how often a noisy model is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measuring: how common discrimination is, how severe, against whom, and how sure that is."""
+"""Measuring: how common discrimination is, how severe, which groups it affects, and how sure that is."""
 
 from evenhand.estimates.estimate import Interval, StopRule, estimate
 from evenhand.estimates.groups import Group, Groups, groups

@@ -82,7 +82,7 @@ class Compared:
     def sentence(self) -> str:
         """Say in a few sentences what has changed."""
         old, new = len(self.fixed) + len(self.still), len(self.new) + len(self.known)
-        # Whoever reads that all are fixed must know first that the model may just not get the column.
+        # Before reading that all are fixed, the reader must know that the model may just not get the column.
         runs = (("first", self.run_a), ("second", self.run_b))
         notes = "".join(f"Of the {which} model: {run.note}. " for which, run in runs if run.note)
         return (
@@ -121,7 +121,7 @@ def compare(
     run_a, run_b
         The earlier and the later run, of one space and one criterion.
     model_a, model_b
-        Their models, anything that ``wrap`` takes; by default the runs' own, where they are at hand: in memory, or in
+        Their models, anything that ``wrap`` takes; by default the runs' own, where they are available: in memory, or in
         an .onnx or .skops file that the command has written down.
     samples
         How many individuals both models are asked about; by default 100,000, and everyone in a small space.

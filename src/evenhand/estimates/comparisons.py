@@ -1,4 +1,4 @@
-"""Who is favoured over whom, as paired testing reports it: comparisons, differences of scores, and verdicts."""
+"""Which groups are favoured, as paired testing reports it: comparisons, differences of scores, and verdicts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Comparison:
     first: dict[str, Any]
     second: dict[str, Any]
     pairs: float
-    """Individuals for whom both are valid; with weights, so many of equal weight as say as much."""
+    """Individuals where both are valid; with weights, so many of equal weight as say as much."""
     different: float
     rate: float
     low: float
@@ -207,7 +207,7 @@ class Pairs:
 
     @classmethod
     def of(cls, tables: Sequence[Table]) -> Pairs | None:
-        """Take them from tables; None where nobody weighs."""
+        """Take them from tables; None where no table is weighted."""
         found = [table.weighted for table in tables if table.weighted is not None]
         if not found:
             return None

@@ -136,7 +136,7 @@ def imitate(space: Space, rows: Rows, decisions: npt.NDArray[Any], whole: bool =
 
 
 def _folds(n: int, whole: bool) -> Iterator[tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
-    """Give whom to grow from and whom to ask; individuals come in random order, so every fifth is a fair choice."""
+    """Yield masks to grow from and to test on; individuals come in random order, so every fifth is a fair choice."""
     if whole:
         yield np.ones(n, dtype=bool), np.ones(n, dtype=bool)
         return
@@ -157,7 +157,7 @@ def _curve(tree: Any, seen: npt.NDArray[np.float32], said: Codes, weights: Float
     """Return the weight that is told right by the tree when it had one leaf, two, three and so on.
 
     Every split has added two nodes behind all others, so the tree that had m leaves is the first 2 m - 1 nodes; and
-    whoever comes by a node is told right or not by the last node that was there.
+    an individual that passes a node is classified correctly or not by the last node that was there.
     """
     path = tree.decision_path(seen)
     who = np.repeat(np.arange(len(seen)), np.diff(path.indptr))
@@ -203,7 +203,7 @@ def retrace(run: Run, data: Any = None) -> Iterator[Individuals]:
 
 
 def _repeated(run: Run, strategy: Strategy, data: Individuals | None) -> Iterator[Individuals]:
-    """Let the search ask again, answer from the log, and give whom it tests, until all tests have been seen."""
+    """Let the search ask again, answer from the log, and yield what it tests, until all tests have been seen."""
     assert run.directory is not None
     if not run.tests:
         return

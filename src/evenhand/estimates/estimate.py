@@ -40,7 +40,7 @@ class Interval:
     experiments
         How many experiments ``"lln"`` makes of the samples.
     tolerance
-        Where nobody of a pair was found and more than this share may yet be, the verdict is insufficient evidence.
+        Where none of a pair was found and more than this share may yet be, the verdict is insufficient evidence.
     """
 
     method: Method | None = None
@@ -94,7 +94,7 @@ class StopRule:
 
 @dataclass(frozen=True)
 class Plan:
-    """The arguments of an estimate that say whom to ask, when to stop and how sure to be."""
+    """The arguments of an estimate that say which individuals to ask, when to stop and how sure to be."""
 
     population: Population = field(default_factory=Uniform)
     samples: int | None = None
@@ -185,10 +185,10 @@ def estimate(
     space
         The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
     population
-        Whom the share is of: ``"uniform"``, valid individuals, each as likely as any other, the default; ``"data"``,
-        the rows of ``data``, or its texts that have a protected term, the default for texts; ``"near"``, rows moved a
-        few steps. With settings one of ``eh.populations``: ``Uniform(exact=)``, ``Data(frame, weights=, about=)``,
-        ``Near(frame, steps=, weights=)``.
+        The individuals that the share is of: ``"uniform"``, valid individuals, each as likely as any other, the
+        default; ``"data"``, the rows of ``data``, or its texts that have a protected term, the default for texts;
+        ``"near"``, rows moved a few steps. With settings one of ``eh.populations``: ``Uniform(exact=)``,
+        ``Data(frame, weights=, about=)``, ``Near(frame, steps=, weights=)``.
     data
         Real rows, for the populations ``"data"`` and ``"near"``; the texts of a ``TextSpace``.
     samples
@@ -200,8 +200,8 @@ def estimate(
         by what it shows, the default with a stop rule; ``"lln"`` as AEQUITAS does it. With settings an ``eh.Interval``.
     favourable
         The decision that people want; a list of such decisions; or ``eh.Order`` of all decisions, worst first. Of
-        numbers ``"higher"`` or ``"lower"``. Without it nobody is said to be favoured: of decisions only differences are
-        reported, of numbers also who gets more.
+        numbers ``"higher"`` or ``"lower"``. Without it no group is said to be favoured: of decisions only differences
+        are reported, of numbers also who gets more.
     criterion
         What counts as different; by default a changed decision.
     seed
@@ -295,7 +295,7 @@ def measured(
 ) -> tuple[Estimate, Survey]:
     """Survey a population, once more with repeats where the model is noisy, and make an estimate of it.
 
-    Those whom ``exclude`` names are not asked; ``keep_all`` keeps all verdicts.
+    Individuals named by ``exclude`` are not asked; ``keep_all`` keeps all verdicts.
     """
     probe.scored = scores_come_along(probe, target.population.take(0, min(TRIED, chunk))[0].rows)
     watch = Watch(plan, target.aim, chunk)
@@ -328,7 +328,7 @@ def measured(
 
 
 def _compare_scores(survey: Survey, target: Target) -> tuple[int, int] | None:
-    """Where nobody was found, tell whether scores tell counterparts apart: those at hand, or some asked for it."""
+    """Where none was found, check whether scores tell counterparts apart: those available, or some asked for it."""
     judge = survey.judge
     if judge.probe.scored or judge.probe.model.decides:
         # Where scores would come along with decisions and do not, there are none.

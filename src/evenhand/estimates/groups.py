@@ -93,7 +93,7 @@ class Groups:
 
     @property
     def sentence(self) -> str:
-        """What the figures are, and about whom."""
+        """What the figures are, and which individuals they describe."""
         return f"{self.basis} among {self.note}; intervals of {level(self.confidence)}"
 
     @property
@@ -141,8 +141,8 @@ def groups(
         Rows with the space's columns.
     favourable
         The decision that people want, a list of such decisions, or ``eh.Order`` of all: selected is then who gets the
-        best. Of numbers ``"higher"`` or ``"lower"``: selected is who is beyond the median; None: nobody is selected for
-        anything, and there are no impact ratios.
+        best. Of numbers ``"higher"`` or ``"lower"``: selected is who is beyond the median; None: no individual is
+        selected for anything, and there are no impact ratios.
     y
         The true decisions, or the name of their column, for accuracy; rows where it is missing are left out of that.
         On rows that the model was trained on, accuracy is overstated.
@@ -154,7 +154,7 @@ def groups(
         Of the intervals: those of rates, means and accuracy hold by themselves, those of impact ratios for all groups
         at once.
     smallest
-        Groups with a smaller share of the data get no impact ratio and are nobody's yardstick.
+        Groups with a smaller share of the data get no impact ratio and no other group is compared with them.
     chunk
         The most rows of one model call.
     timeout
@@ -192,9 +192,9 @@ def groups(
         heavy = np.flatnonzero(numbers)
         people, positions, numbers = people[heavy], positions[heavy], numbers[heavy]
     truth = None if y is None else Truth(y, data, positions, total)
-    waver, asked = Steadiness(probe, 0, chunk).check_rows(people.rows)
-    if waver:
-        raise noisy(waver, asked)
+    differing, asked = Steadiness(probe, 0, chunk).check_rows(people.rows)
+    if differing:
+        raise noisy(differing, asked)
     own = own_numbers(space, data, positions, people.rows)
     try:
         known, moved = decided(probe, favour, people.rows, chunk, numbers, truth, own), 0
@@ -236,7 +236,7 @@ def _ends(low: float | None, high: float | None) -> str:
 def _said(group: Group, smallest: float, wished: bool) -> str:
     who = listed(group.values)
     if group.rate is None or group.low is None or group.high is None:
-        return f"{who}: nobody in the data"
+        return f"{who}: no individuals in the data"
     text = f"{who}: {estimated(group.rate, group.low, group.high)} of {group.rows:,}"
     if group.mean is not None:
         text += f", {number(group.mean)} on average{_ends(group.mean_low, group.mean_high)}"
@@ -246,7 +246,7 @@ def _said(group: Group, smallest: float, wished: bool) -> str:
         pass
     elif group.impact_ratio is None:
         few = group.share < smallest
-        text += ", too few for an impact ratio" if few else ", no impact ratio because nobody is selected"
+        text += ", too few for an impact ratio" if few else ", no impact ratio because no individual is selected"
     else:
         assert group.impact_low is not None
         assert group.impact_high is not None
@@ -267,7 +267,7 @@ class Group:
     """Of all rows, by weight."""
     selected: int
     rate: float | None = None
-    """Selection rate: the share that gets the favourable decision; None where the data has nobody of the group."""
+    """Selection rate: the share that gets the favourable decision; None where the data has none of the group."""
     low: float | None = None
     high: float | None = None
     impact_ratio: float | None = None
@@ -473,12 +473,12 @@ class Decided:
 
     @property
     def correct(self) -> Mask | None:
-        """Whom the model decides as the truth says."""
+        """Rows where the model's decision equals the true one."""
         return None if self.said is None else np.asarray(self.said == self.truth, dtype=bool)
 
     @property
     def told(self) -> Mask:
-        """Of whom the truth is known."""
+        """Rows where the true decision is known."""
         assert self.truth is not None
         return np.asarray(self.truth != UNKNOWN, dtype=bool)
 
@@ -572,7 +572,7 @@ def _beside_truth(said: npt.NDArray[Any], truth: Truth) -> tuple[Codes, Codes]:
     known, right_ones = names.tolist(), others.tolist()
     if not right_ones:
         raise DataError("y has no true decision for any row; give some, or leave y out")
-    # One that the model never makes gets a number of its own, so that nobody is right about it.
+    # One that the model never makes gets a number of its own, so that no decision matches it.
     number = [next((i for i, name in enumerate(known) if alike(name, one)), len(known)) for one in right_ones]
     if min(number) == len(known):
         listed = (", ".join(sorted(map(str, values))[:SHOWN]) for values in (right_ones, known))

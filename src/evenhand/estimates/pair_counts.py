@@ -31,7 +31,7 @@ HIGHER, LOWER = "higher", "lower"
 SHOWN = 8
 """Decisions that an error lists."""
 LOOKED_AT = 5_000
-"""Individuals among whom a decision is looked for that was not met."""
+"""How many individuals are searched for a decision that has not occurred."""
 Ranks = npt.NDArray[np.int64]
 ALL_VALUES, SPREAD = 12, 5
 """An attribute with up to so many values is compared at all of them, one with more at so many spread over its range."""
@@ -71,7 +71,7 @@ class Order:
 
 
 Wanted = Any
-"""One outcome, a tuple of several, an ``Order``, "higher", "lower", or None where nobody said."""
+"""One outcome, a tuple of several, an ``Order``, "higher", "lower", or None where not given."""
 
 
 class Favour:
@@ -343,7 +343,7 @@ class View:
     valid: Mask | None
     criterion: Criterion
     ranks: npt.NDArray[np.int64] | None
-    """How good each decision is to people, the best highest; None where nobody said."""
+    """How good each decision is to people, the best highest; None where not given."""
     level: Floats | None
     """The score of that decision, or of the second of two; higher is better where it is known what people want."""
 
@@ -446,7 +446,7 @@ class Table:
             self._add(view, own - digits, weight, None)
 
     def add_all(self, view: View, unfair: Mask) -> None:
-        """Count everyone in the families, whoever of them they were built from."""
+        """Count everyone in the families, regardless of which member they were built from."""
         others = [range(1 if i in self._chosen else size) for i, size in enumerate(self._sizes)]
         for digits in itertools.product(*others):
             base = np.int64(sum(digit * radix for digit, radix in zip(digits, self._radix, strict=True)))

@@ -102,7 +102,7 @@ def intervals(estimate: Estimate) -> Figure:
     if directed or numbers:
         axes.axvline(0, color=BAND, linewidth=0.8)
     if not numbers:
-        # Beyond all of them there is nobody.
+        # No share lies beyond these limits.
         left, right = axes.get_xlim()
         axes.set_xlim(max(left, -100) if directed else 0, min(right, 100))
     return figure

@@ -136,7 +136,7 @@ class Draws(Protocol):
 
     @property
     def size(self) -> int | None:
-        """How many there are to ask, where nobody comes twice; None where draws are independent."""
+        """How many there are to ask, where no individual comes twice; None where draws are independent."""
         ...
 
     def take(self, start: int, n: int) -> tuple[Any, int]:

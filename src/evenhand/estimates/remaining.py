@@ -1,4 +1,4 @@
-"""How much is left: regions of discrimination that nobody has come across yet, from independent individuals only."""
+"""How much is left: regions of discrimination that have not been found yet, from independent individuals only."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Remaining:
     def __repr__(self) -> str:
         if not self.findings:
             if not self.unseen_high:
-                return "Remaining: nobody is treated differently, and everyone was judged"
+                return "Remaining: no individual is treated differently, and everyone was judged"
             return "Remaining: insufficient evidence: no independent finding tells where discriminatory regions are"
         text = (
             f"Remaining: {self.findings:,} independent findings lie in {self.seen:,} of {self.leaves:,} regions; about "

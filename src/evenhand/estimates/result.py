@@ -283,7 +283,7 @@ def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, se
     tables = [] if found.name == UNFINISHED else survey.tables
     directed, width = survey.favour.favourable is not None, survey.width if terms is None else terms.width
     unused = unread(probe)
-    # What does not reach the model is not estimated: nobody can be treated differently by it.
+    # What does not reach the model is not estimated: no individual can be treated differently by it.
     apart = unreached(survey.space, unused)
     low, high, interval = found.low, found.high, _named(found.name, survey)
     if is_unaware(survey.space, unused) and not survey.found:
@@ -432,11 +432,7 @@ def sentence(e: Estimate) -> str:
     """Say the share, its population and its interval."""
     sure, of, how = level(e.confidence), e.about, treated(e.space, e.criterion)
     texts = e.space.supports("texts")
-    none, who = (
-        ("none", "some were compared with a sample of their")
-        if texts
-        else ("nobody", "each was compared with a sample of its")
-    )
+    who = "some were compared with a sample of their" if texts else "each was compared with a sample of its"
     more = f"; {who} counterparts only, so the share may be higher" if e.sampled else ""
     if e.repeats > 1:
         more += (
@@ -453,16 +449,16 @@ def sentence(e: Estimate) -> str:
             f"{interval(e.low, e.high)} of all are, whatever the rest{more}"
         )
     if e.sampled and e.interval == ALL_ROWS:
-        many = percent(e.rate) if e.found else none
+        many = percent(e.rate) if e.found else "none"
         return f"{many} of {of} {'are' if e.found else 'is'} found to be {how}; all were tested{more}"
     if e.exact:
         if not e.found:
-            return f"{none} of {of} is {how}; all were tested{more}"
+            return f"none of {of} is {how}; all were tested{more}"
         return f"exactly {percent(e.rate)} of {of} are {how}; all were tested{more}"
     if not e.found:
         what = " would be found so by these counterparts" if e.sampled else ""
         bound = f"at most {high(e.high)}{what} with {sure} confidence"
-        return f"{none} of {e.samples:,} tested is {how}: {bound}, of {of}{sample}{more}"
+        return f"none of {e.samples:,} tested is {how}: {bound}, of {of}{sample}{more}"
     return (
         f"{percent(e.rate)} of {of} are {how} ({sure} CI {interval(e.low, e.high)}){sample}; {e.found:,} of "
         f"{e.samples:,} tested, {e.interval}{more}"
@@ -493,7 +489,7 @@ def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence 
     if c.difference is None:
         return None
     turned = c.difference < 0
-    who, whom = (listed(side) for side in ((c.second, c.first) if turned else (c.first, c.second)))
+    who, other = (listed(side) for side in ((c.second, c.first) if turned else (c.first, c.second)))
     names = tuple(_short(one) for one in scored)
     of = f" for {' or '.join(['“{}”'] * len(names))}" if names else ""
     up, down = ("higher", "lower") if scored else ("more", "less")
@@ -503,19 +499,19 @@ def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence 
     if c.difference_low is None and not c.difference and c.gaps is not None and not c.gaps["largest"]:
         # Of more pairs the gaps of the first alone are known.
         if c.pairs > KEPT:
-            return Sentence(f"{same} on average", (who, whom, *names))
-        return Sentence(f"{same} in all {{}} asked", (who, whom, *names, Figure(c.pairs, "count")))
+            return Sentence(f"{same} on average", (who, other, *names))
+        return Sentence(f"{same} in all {{}} asked", (who, other, *names, Figure(c.pairs, "count")))
     if c.difference_low is None or c.difference_high is None:
         few = "too few pairs differ to say how sure that is"
-        return Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average ({few})", (who, much, *names, whom))
+        return Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average ({few})", (who, much, *names, other))
     if not (c.difference or c.difference_low or c.difference_high):
-        return Sentence(f"{same} on average", (who, whom, *names))
+        return Sentence(f"{same} on average", (who, other, *names))
     ends = (Figure(c.difference_low, "size_low"), Figure(c.difference_high, "size_high"))
     ends, sure = ends[::-1] if turned else ends, Figure(confidence, "level")
     if c.difference_low <= 0 <= c.difference_high:
         clear = f"it is not clear whether {{}} {gets} {up}{of} than {{}} on average ({{}} CI {{}} {down} to {{}} {up})"
-        return Sentence(clear, (who, *names, whom, sure, *ends))
-    said = Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average", (who, much, *names, whom))
+        return Sentence(clear, (who, *names, other, sure, *ends))
+    said = Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average", (who, much, *names, other))
     known = c.difference_low == c.difference_high
     return said if known else said + Sentence(" ({} CI {} to {})", (sure, *ends))
 

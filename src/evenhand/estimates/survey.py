@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from evenhand.estimates.estimate import Plan
 
 UNTESTABLE = 100_000
-"""Individuals without counterparts after whom a survey that has judged none gives up."""
+"""Individuals without counterparts after which a survey that has judged none gives up."""
 AGAIN = 1_000
 """Findings that are asked again in the end."""
 MEASURED = 4_096
@@ -69,7 +69,7 @@ FIRST_TIMED = 16
 """The first block of a sample that a clock ends, which may cut a block of a slow model off."""
 
 UNFINISHED = "what is certain"
-"""The interval of a count that did not come to its end: whoever was not asked may be treated either way."""
+"""The interval of a count that did not come to its end: an individual that was not asked may be treated either way."""
 
 
 class NoisyModel(Exception):
@@ -222,32 +222,32 @@ class Survey:
             self._check_steady(block)
             self._count(block, len(people))
         elif not self.samples and self._drawn >= UNTESTABLE:
-            raise nobody(self.space, self._drawn, self.judge.left_out)
-        # Only now: of those whom the model failed on nothing is known.
+            raise nothing_to_compare(self.space, self._drawn, self.judge.left_out)
+        # Only now: nothing is known about those that the model failed on.
         self._at = end
         return True
 
     def _check_steady(self, block: Judged) -> None:
         """Ask some rows again; of a noisy model some more, to know how noisy it is."""
-        waver, asked = self.steadiness.check(block.families, block.outputs)
+        differing, asked = self.steadiness.check(block.families, block.outputs)
         self._last = block.families
-        if waver:
-            self._measure(waver, asked)
+        if differing:
+            self._measure(differing, asked)
 
     def check_rows(self) -> None:
         """In the end, check the rows of small blocks together; a model that is known to be noisy was looked at."""
         if not self.judge.half and self._last is not None:
-            waver, asked = self.steadiness.finish()
-            if waver:
-                self._measure(waver, asked)
+            differing, asked = self.steadiness.finish()
+            if differing:
+                self._measure(differing, asked)
 
-    def _measure(self, waver: int, asked: int, families: Families | None = None) -> None:
+    def _measure(self, differing: int, asked: int, families: Families | None = None) -> None:
         families = self._last if families is None else families
         assert families is not None
         most = min(len(families), max(1, MEASURED // self.judge.width))
-        more, here, rows = measure_noise(self.judge.probe, families[np.arange(most)], waver)
+        more, here, rows = measure_noise(self.judge.probe, families[np.arange(most)], differing)
         self.apart += rows
-        self._note(max(1, waver + more), asked + here)
+        self._note(max(1, differing + more), asked + here)
 
     def _count(self, block: Judged, size: int) -> None:
         members = self._members(block)
@@ -330,11 +330,11 @@ class Survey:
         self.apart += judge.rows
         return families, unfair
 
-    def _note(self, waver: int, rows: int) -> None:
-        """Note how often the model wavers; raise where it does and is asked only once."""
-        noise = waver / rows
+    def _note(self, differing: int, rows: int) -> None:
+        """Note how often the model is non-deterministic; raise where it is and is asked only once."""
+        noise = differing / rows
         self.noise = max(self.noise, noise)
-        if waver and not self.judge.half:
+        if differing and not self.judge.half:
             if self.judge.probe.criterion.needs_scores:
                 raise FlakyModel(
                     f"the model gave two answers to {noise:.1%} of {rows:,} rows that were asked twice; switch off "
@@ -350,10 +350,12 @@ def widest(outputs: Outputs) -> npt.NDArray[np.float64]:
     return np.asarray((outputs.scores.max(axis=1) - outputs.scores.min(axis=1)).max(axis=1), dtype=np.float64)
 
 
-def nobody(space: Any, drawn: int, left_out: int) -> EvenhandError:
-    """Say why nobody can be compared."""
+def nothing_to_compare(space: Any, drawn: int, left_out: int) -> EvenhandError:
+    """Say why no individual can be compared."""
     if left_out:
-        return EstimateError(f"nobody is left to ask: all of {left_out:,} individuals drawn are among those left out")
+        return EstimateError(
+            f"no individual is left to ask: all of {left_out:,} individuals drawn are among those left out"
+        )
     return SpaceError(
         f"none of {drawn:,} individuals has two counterparts that the constraints allow, so nothing can be compared; "
         f"loosen the constraints on {', '.join(map(repr, space.protected))}"
@@ -451,7 +453,7 @@ class Watch:
                 f"seconds={self.stop.seconds:g} was too short to judge anybody; allow more, or make the calls smaller "
                 "with eh.wrap(model, batch_size=...)"
             )
-        return nobody(survey.space, survey.judge.untestable, survey.judge.left_out)
+        return nothing_to_compare(survey.space, survey.judge.untestable, survey.judge.left_out)
 
     def _unlimited(self, survey: Survey) -> bool:
         size = survey.population.size
@@ -581,7 +583,7 @@ class Bounds:
 def bounds(plan: Plan, aim: Aim, survey: Survey, watched: bool) -> Bounds:
     """Give the interval of a survey as far as it has come.
 
-    Where the model wavers, half of the risk goes to the interval and half to the bound on how many were misjudged.
+    Where the model is noisy, half of the risk goes to the interval and half to the bound on how many were misjudged.
     """
     risk = 1 - plan.confidence
     noisy = survey.judge.half > 0
@@ -636,7 +638,7 @@ def _interval(
 def of_counts(
     found: int, samples: int, size: int | None, watched: bool, confidence: float
 ) -> tuple[float, float, float, str]:
-    """Give share and interval of a count: for ``size`` rows of whom some were asked, or None: for a population.
+    """Give share and interval of a count: for ``size`` rows of which some were asked, or None: for a population.
 
     >>> of_counts(1, 4, 4, False, 0.95)
     (0.25, 0.25, 0.25, 'exact')

@@ -1,4 +1,4 @@
-"""Find people whom a model would treat differently if only a protected attribute of theirs were different.
+"""Find people that a model would treat differently if only a protected attribute of theirs were different.
 
 >>> import evenhand as eh
 >>> space = eh.Space([eh.Integer("hours", 1, 40), eh.Boolean("member")], protected="member")

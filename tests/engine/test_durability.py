@@ -328,7 +328,7 @@ def press() -> None:
 
 
 def swallowed() -> None:
-    """Press Ctrl-C where nobody hears it."""
+    """Press Ctrl-C where the exception is ignored."""
 
     class Going:
         def __del__(self) -> None:
@@ -354,7 +354,7 @@ def ctrl_c() -> Any:
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("way", [press, swallowed, deaf])
 @pytest.mark.parametrize("at", [0, 4])
-def test_ctrl_c_ends_an_audit_whoever_swallows_it(tmp_path: Path, way: Callable[[], None], at: int) -> None:
+def test_ctrl_c_ends_an_audit_even_if_it_is_swallowed(tmp_path: Path, way: Callable[[], None], at: int) -> None:
     run = audit(acting(at, way, tmp_path / "run"), tmp_path / "run")
     assert run.stop.value == "interrupted"
     assert 0 < run.tests < WHOLE.tests
@@ -376,7 +376,7 @@ def test_ctrl_c_in_the_last_call_or_in_a_callback_counts(way: Callable[[], None]
 
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("way", [press, swallowed, deaf])
-def test_ctrl_c_ends_an_estimate_whoever_swallows_it(way: Callable[[], None]) -> None:
+def test_ctrl_c_ends_an_estimate_even_if_it_is_swallowed(way: Callable[[], None]) -> None:
     found = in_blocks(64, acting(100, way), SPACE, eh.populations.Uniform(exact=False), samples=9000)
     assert found.stop == "interrupted"
     assert 0 < found.samples < 9000
@@ -384,7 +384,7 @@ def test_ctrl_c_ends_an_estimate_whoever_swallows_it(way: Callable[[], None]) ->
 
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("way", [press, swallowed, deaf])
-def test_ctrl_c_ends_a_repair_whoever_swallows_it(way: Callable[[], None]) -> None:
+def test_ctrl_c_ends_a_repair_even_if_it_is_swallowed(way: Callable[[], None]) -> None:
     from sklearn.base import BaseEstimator, ClassifierMixin
 
     calls = iter(range(10**6))

@@ -414,7 +414,7 @@ def test_a_damaged_list_of_refuted_findings_is_refused(tmp_path: Path) -> None:
             eh.Run.load(tmp_path / "run")
 
 
-def test_rounding_at_the_edge_refutes_a_finding_and_accuses_nobody() -> None:
+def test_rounding_at_the_edge_refutes_a_finding_without_reporting_noise() -> None:
     """Scores that move by a millionth with the size of the batch, as sums in single precision do."""
 
     def rounded(X: Any) -> Any:

@@ -51,7 +51,7 @@ def test_a_case_is_what_it_says(run: eh.Run) -> None:
     for example in examples:
         assert example.row is not None
         assert example.person == PEOPLE.iloc[example.row].to_dict()
-        # Nobody real is under 30: the least that has to change is age, to 28.
+        # No real person is under 30: the least that has to change is age, to 28.
         assert example.changed["age"] == (example.person["age"], 28)
         one = pd.DataFrame([example.pair.individual])
         other = one.assign(**example.pair.changes)
@@ -193,7 +193,7 @@ def test_what_is_said_of_a_row_is_true_where_two_others_are_farthest_apart(middl
         assert example.person == data.iloc[example.row].to_dict()
         assert example.pair.individual == example.person | {name: new for name, (_, new) in example.changed.items()}
         assert ("as it is" in example.sentence) == (example.pair.individual == example.person)
-        # Of 0.2, 0.9 is far enough; of 0.5 nobody is, so that another race is shown, and said to be.
+        # Of 0.2, 0.9 is far enough; of 0.5 none is, so that another race is shown, and said to be.
         assert ("race" in example.changed) == (middle == 0.5)
         assert example.distance == pytest.approx(sum(abs(b - a) / 42 if n == "age" else 1 for n, (a, b) in
                                                   example.changed.items()))  # fmt: skip
@@ -204,7 +204,7 @@ def test_what_is_said_of_a_row_is_true_where_two_others_are_farthest_apart(middl
 
 
 @pytest.mark.parametrize("rows", [1_300, 3_000, 200_000])
-def test_whoever_needs_no_change_comes_first_however_few_rows_may_be_asked(rows: int) -> None:
+def test_people_who_need_no_change_come_first_however_few_rows_may_be_asked(rows: int) -> None:
     def rule(frame: pd.DataFrame) -> Any:
         return (frame["age"] == 41) & (frame["hours"] > 46) & (frame["sex"] == "F")
 
@@ -232,12 +232,12 @@ def test_few_rows_are_used_and_not_given_back() -> None:
     run = eh.audit(far, SPACE, "themis", eh.Budget(tests=2_000))
     examples = eh.examples(run, data=PEOPLE.head(20), n=4, rows=400)
     assert not examples.complete
-    # Nobody real is under 30, and nothing but the age matters.
+    # No real person is under 30, and nothing but the age matters.
     assert list(examples[0].changed) == ["age"]
     assert examples.rows <= 400 + 2 * len(SPACE.protected) * 3 * 4 * 2
 
 
-def test_real_people_are_told_where_the_search_found_nobody() -> None:
+def test_real_people_are_told_where_the_search_found_none() -> None:
     run = eh.audit(refuse, SPACE, "themis", eh.Budget(tests=1), seed=1)
     assert not run.found
     young = PEOPLE.head(5).assign(age=[20, 60, 60, 60, 60], hours=20)

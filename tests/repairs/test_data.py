@@ -53,7 +53,7 @@ def test_arrays_stay_arrays() -> None:
     assert more.y.tolist() == ["no", "yes", "no"]
 
 
-def test_whoever_trains_may_change_the_rows() -> None:
+def test_training_may_change_the_rows() -> None:
     X, y = people(5)
     rows = labelled(X, y, SPACE)
     mine = rows.X

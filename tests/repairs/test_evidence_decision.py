@@ -53,7 +53,7 @@ def test_a_repair_that_used_everybody_says_so() -> None:
     assert done.before.uniform is None
     assert done.before.data is None
     assert done.before.audit.tests == 0
-    assert done.verdict.startswith("not shown: the repair used all tests, so nobody is left to show what changed; ")
+    assert done.verdict.startswith("not shown: the repair used all tests, so none is left to show what changed; ")
     assert done.verdict.endswith("the original model is handed back")
     assert not done.changed
     assert done.model is done.original
@@ -63,7 +63,7 @@ def test_a_repair_that_used_everybody_says_so() -> None:
 @pytest.mark.parametrize(
     "method", ["counterfactual", eh.repairs.Augment(share=1, repeats=2, vote="family", samples=100)]
 )
-def test_nothing_is_shown_by_the_few_whom_a_repair_left(method: Any) -> None:
+def test_nothing_is_shown_by_the_few_that_a_repair_left(method: Any) -> None:
     X, y = favouring(TINY, 200, 0)
     done = repair(tree(), X, y, TINY, method, **QUICK)
     assert not done.changed
@@ -104,7 +104,7 @@ def test_the_same_few_are_not_asked_time_and_again() -> None:
 
 
 def test_a_model_that_is_worse_for_real_people_is_not_handed_back() -> None:
-    """Fewer valid individuals are treated differently, but more of those whom the data has: the young."""
+    """Fewer valid individuals are treated differently, but more of those in the data: the young."""
     X, y = people(300)
     X["age"] %= 5
 

@@ -60,7 +60,7 @@ def linked(world: World, seed: int) -> World:
 
 @settings(max_examples=60, deadline=None)
 @given(worlds(most=200, constraints=True), st.booleans(), st.integers(0, 99))
-def test_nobody_is_treated_differently(world: World, with_links: bool, seed: int) -> None:
+def test_no_individual_is_treated_differently(world: World, with_links: bool, seed: int) -> None:
     world = linked(world, seed) if with_links else world
     rows = everyone(world.space)
     fair = eh.MarginalModel(world.model, world.space)
@@ -102,7 +102,7 @@ def test_linked_people_are_averaged_over_each_other() -> None:
 
     rows = pd.DataFrame([(k, s) for k in [*kinds, "Widow"] for s in "FM"], columns=["kind", "sex"])
     said = eh.MarginalModel(price, space).scores(rows)[:, 0]
-    # A female husband has the same score as a husband, and does not enter into it. Nobody knows widows.
+    # A female husband has the same score as a husband, and does not enter into it. Widows are unknown.
     assert said.tolist() == [6.0] * 4 + [2.0] * 2 + [1000.0] * 2
     assert not eh.estimate(eh.MarginalModel(price, space).scores, space, criterion=eh.Gap(0)).found
 
@@ -125,7 +125,7 @@ def test_one_call_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert eh.MarginalModel(fitted, SPACE).predict(frame[:0]).shape == (0,)
 
 
-def test_a_search_finds_nobody_and_the_accuracy_stays() -> None:
+def test_a_search_finds_nothing_and_the_accuracy_stays() -> None:
     frame, y = people()
     fitted = logistic().fit(frame, y)
     fair = eh.MarginalModel(fitted, SPACE)
@@ -257,7 +257,7 @@ def test_constraints_leave_out_who_is_invalid() -> None:
 
     rows = pd.DataFrame({"age": [2, 8, 2, 3], "kind": ["a", "a", "c", "b"]})
     assert eh.MarginalModel(rule, space).scores(rows)[:, 0].tolist() == [1.5, 3.0, 1.5, 1.5]
-    # Weights on nobody who is valid: all valid ones count alike.
+    # Weights on no valid individual: all valid ones count alike.
     assert eh.MarginalModel(rule, space, {"c": 1}).scores(rows)[:, 0].tolist() == [1.5, 6.0, 1.5, 1.5]
 
 

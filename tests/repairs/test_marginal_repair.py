@@ -7,7 +7,7 @@ import evenhand as eh
 from .people import QUICK, SPACE, Coded, people, repair
 
 
-def test_nobody_is_treated_differently_and_nothing_is_trained() -> None:
+def test_no_individual_is_treated_differently_and_nothing_is_trained() -> None:
     done = repair(train, *people(300), SPACE, "marginal", **{**QUICK, "samples": 5000})
     assert done.changed
     assert done.before.uniform is not None

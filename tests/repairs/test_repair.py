@@ -37,7 +37,7 @@ def repaired(method: Any = METHODS[0], estimator: Any = None, **options: Any) ->
 
 
 def keys_asked(evidence: Any) -> npt.NDArray[Any]:
-    """The tests of everybody whom the evidence is made of."""
+    """The tests of all individuals that the evidence is made of."""
     parts = [evidence.audit.pairs.individuals().keys] if evidence.audit.found else []
     parts += [block.keys for block in evidence.audit.origin.trail]
     for estimate in (evidence.uniform, evidence.data, *evidence.others.values()):
@@ -48,7 +48,7 @@ def keys_asked(evidence: Any) -> npt.NDArray[Any]:
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("samples", [500, *slow([5000])], ids=["sampled", "everyone"])
-def test_nobody_whom_the_repair_used_is_evidence(method: Any, samples: int) -> None:
+def test_no_individual_that_the_repair_used_is_evidence(method: Any, samples: int) -> None:
     done = repaired(method, samples=samples)
     assert len(done.used) > 0
     assert not np.isin(done.used.keys, keys_asked(done.before)).any()
@@ -316,7 +316,7 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
         ({"confidence": 2}, EvenhandError, "confidence"),
         ({"samples": 0}, EvenhandError, "samples"),
         ({"seed": -1}, StrategyError, "seed"),
-        ({"watch": ["nobody"]}, SpaceError, "no attribute 'nobody'"),
+        ({"watch": ["unknown"]}, SpaceError, "no attribute 'unknown'"),
         ({"check": "themis"}, StrategyError, "is the search that the repair trains with"),
         ({"strategy": "magic"}, StrategyError, "strategy is not the name of a search, got 'magic'"),
         ({"budget": 5}, EvenhandError, "budget"),

@@ -124,7 +124,7 @@ def test_nothing_to_repair() -> None:
     for method in (eh.repairs.Retrain(), eh.repairs.Augment()):
         done = repair(lambda X, y: by_pay({"F": 9, "M": 9}), X, y, SPACE, method, strategy="themis", **QUICK)
         assert not done.changed
-        assert done.verdict.startswith("nothing to repair: nobody was found in 400 tests")
+        assert done.verdict.startswith("nothing to repair: no findings in 400 tests")
         assert done.before.uniform is not None
         assert done.before.uniform.found == 0
 

@@ -57,7 +57,7 @@ def test_a_run_alone_is_no_list_of_others(run: eh.Run, tmp_path: Path) -> None:
         eh.report(3, tmp_path / "x.html")  # type: ignore[arg-type]
 
 
-def test_a_decision_that_nobody_gets(run: eh.Run, tmp_path: Path) -> None:
+def test_a_decision_that_no_individual_gets(run: eh.Run, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="favourable must be a decision of decide, got 'yes'; it decides"):
         eh.report(run, tmp_path / "x.html", favourable="yes")
 
@@ -114,7 +114,7 @@ def test_files_that_changed_are_told_and_files_that_are_gone_are_missing(data: p
     kept = eh.Run.load(tmp_path / "run")
     model.unlink()
     content = gathered(kept)
-    assert f"not at hand: the run's model was {model}, which is no longer" in content.missing["common"]
+    assert f"not available: the run's model was {model}, which is no longer" in content.missing["common"]
     assert content.subject.data is not None
     model.write_text("2")
     with pytest.raises(RunError, match=r"model.onnx has changed"):

@@ -129,7 +129,7 @@ def test_the_plain_call_and_the_same_bytes(run: eh.Run, tmp_path: Path) -> None:
     again = eh.report(run, tmp_path / "two.html")
     assert first.read_bytes() == again.read_bytes()
     assert len(first.read_bytes()) < 200_000
-    # The data that the run was given are at hand too.
+    # The data that the run was given are available too.
     assert "People like those in the data" in first.read_text("utf-8")
 
 

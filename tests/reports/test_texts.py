@@ -144,7 +144,7 @@ def kept(tmp_path: Path) -> tuple[eh.Run, eh.Run]:
 def test_how_common_it_is_among_the_texts(kept: tuple[eh.Run, eh.Run]) -> None:
     content = gathered(kept[0])
     found = content.estimates["data"]
-    # Every text with one of the two words, whoever is spoken of, has a counterpart that is decided otherwise.
+    # Every text with one of the two words, regardless of its subject, has a counterpart that is decided otherwise.
     assert (found.found, found.samples) == (6, 12)
     page = Page(render(content))
     page.check()

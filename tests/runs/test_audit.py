@@ -475,7 +475,7 @@ def test_another_format_is_refused(tmp_path: Path, space: eh.Space) -> None:
         eh.Run.load(tmp_path / "r")
 
 
-def test_data_stand_in_where_nobody_can_be_drawn() -> None:
+def test_data_stand_in_where_no_individual_can_be_drawn() -> None:
     most = 10**6
     space = eh.Space(
         [eh.Integer("base", 0, most), eh.Integer("bonus", 0, most), eh.Integer("total", 0, 2 * most), eh.Boolean("p")],
@@ -497,7 +497,7 @@ def test_data_stand_in_where_nobody_can_be_drawn() -> None:
         eh.audit(model, space, eh.Symbolic(phase="seeds"))
 
 
-def test_data_of_whom_nobody_can_be_tested_are_named() -> None:
+def test_data_without_a_testable_individual_are_named() -> None:
     space = eh.Space([eh.Integer("a", 0, 99), eh.Boolean("p")], protected="p", constraints=["a > 9 or not p"])
     data = pd.DataFrame({"a": [1, 2, 3], "p": False})
     with pytest.raises(SpaceError, match="none of 3 individuals"):

@@ -143,7 +143,7 @@ def test_members_changed_as_a_whole(folder: Path, change: Any, lines: list[str])
 
 
 def test_a_manifest_without_a_signature_proves_no_more_than_its_digest(folder: Path) -> None:
-    """Whoever rewrites all of a bundle, with the same program, is found out by the digest alone."""
+    """A bundle rewritten as a whole, with the same program, is detected by the digest alone."""
     import hashlib
 
     from evenhand.runs.bundle import pack

@@ -167,14 +167,14 @@ class Steadiness:
 
     def finish(self) -> tuple[int, int]:
         """Check what the blocks left to check; otherwise as ``check``."""
-        kept, waver, asked = sum(map(len, self._kept)), 0, 0
+        kept, differing, asked = sum(map(len, self._kept)), 0, 0
         if self._full < min(kept, ENOUGH):
             self._full = kept
-            waver, asked = self.check_rows(_joined(self._kept))
-        if self._later and not waver:
-            waver, asked = self._check(self._brief_check, self._later)
+            differing, asked = self.check_rows(_joined(self._kept))
+        if self._later and not differing:
+            differing, asked = self._check(self._brief_check, self._later)
             self._later = []
-        return waver, asked
+        return differing, asked
 
     def _most(self, full: bool) -> int:
         """How many rows to ask again: fewer of a slow model, which must not be asked for hours to be checked."""
@@ -233,9 +233,9 @@ class Steadiness:
         for ask, before in zip(ways, answers, strict=True):
             for _ in range(STEADY):
                 again = ask()
-                waver = int(before.differs(again, self.probe.criterion.needs_scores or self.probe.contrasts).sum())
-                if waver:
-                    return waver, len(rows)
+                differing = int(before.differs(again, self.probe.criterion.needs_scores or self.probe.contrasts).sum())
+                if differing:
+                    return differing, len(rows)
                 self._scored &= not before.differs(again).any()
         lost = self._unlike(answers, said)
         if not lost.any():
@@ -306,9 +306,9 @@ class Steadiness:
         )
 
 
-def noisy(waver: int, rows: int, name: str = "the model") -> FlakyModel:
+def noisy(differing: int, rows: int, name: str = "the model") -> FlakyModel:
     """Say that a model answers the same rows in the same batch differently."""
-    noise = waver / rows
+    noise = differing / rows
     return FlakyModel(f"{name} gave two answers to {noise:.1%} of {rows:,} rows that were asked twice; {RANDOM}", noise)
 
 

@@ -1,1 +1,1 @@
-"""Explanations: where and to whom discrimination happens, in rules and in examples."""
+"""Explanations: where discrimination happens and who is affected, in rules and in examples."""

@@ -33,9 +33,9 @@ FEWEST = 500
 SHRUNK = 3
 """Findings that are shrunk for each example that is wanted."""
 NEAREST = 3
-"""Real people from whom each finding is reached."""
+"""Real people that each finding is reached from."""
 ENOUGH = 3
-"""People for each example that is wanted, after whom larger changes are not looked for."""
+"""People for each example that is wanted; once they are found, larger changes are not looked for."""
 FIRST = 2
 """The part of the rows that asking real people as they are may take, where there is more to ask."""
 DISTINCT = 2
@@ -105,7 +105,7 @@ class Examples:
     realistic: float | None
     """The share of findings that are realistic, before they were shrunk; None without data, or without findings."""
     realistic_of: int
-    """Findings by whom that share was told: all of them, up to 5,000."""
+    """Findings that the share was computed from: all of them, up to 5,000."""
     real: bool
     """Whether there were data; without, findings are brought to the central individual, who need not exist."""
     rows: int
@@ -200,7 +200,7 @@ def examples(
 ) -> Examples:
     """Choose distinct findings and shrink each to the least change of a real person that is still discriminatory.
 
-    Real people come first: whoever in the data is treated differently as they are needs no change. Of two individuals
+    Real people come first: a person in the data who is treated differently needs no change. Of two individuals
     the one is nearer to a person that differs in fewer attributes, and of those the one that differs by less, ordered
     attributes counting the share of their range and nominal ones 1. The best example comes first: fewest
     attributes changed, then no odd pairs of values, then nearness to the data, then the wider gap.
@@ -445,7 +445,7 @@ def _shown(criterion: Criterion, outputs: Outputs, judged: Judgement) -> Judgeme
     """Show individuals themselves, each beside the counterpart that is treated most differently.
 
     A criterion of scores judges any two of a family, and the widest pair need not have the individual in it. Where the
-    individual differs enough from nobody, that pair is all there is to show.
+    individual does not differ enough from any other, that pair is all there is to show.
     """
     answers = next(a for a in (outputs.labels, outputs.scores) if a is not None)
     count, width = answers.shape[:2]

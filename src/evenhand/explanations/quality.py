@@ -65,7 +65,7 @@ def quality(
         A run on texts, also one that was loaded.
     vectors
         Words with their vectors, as for ``TextSpace``, or a function on words that returns them; None: what the run
-        itself has used for similar words, where that is at hand.
+        itself has used for similar words, where that is available.
     encoder
         Gives texts vectors of their meaning: a model of sentence-transformers, the folder that one was saved to, or a
         function on a list of strings; None: no ``similarity``.

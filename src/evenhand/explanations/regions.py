@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHECKED = 2_000
-"""Fresh individuals inside a rule, and outside, by whom it is checked."""
+"""Fresh individuals inside a rule, and outside, that it is checked with."""
 FINDINGS = 2_000
 """Findings of the run that a rule is learnt from, at most."""
 PARTS = 3
@@ -35,7 +35,7 @@ PARTS = 3
 LEAST = 100
 """The fewest tests to learn from."""
 INTERACTING, FEWEST = 500, 20
-"""Individuals of whom one attribute after the other is drawn anew, and how few where more do not fit into the rows."""
+"""Individuals whose attributes are redrawn one after the other, and how few where more do not fit into the rows."""
 CELLS = 2**23
 """Codes of individuals who are asked about together."""
 
@@ -55,7 +55,7 @@ class Rate:
 
     @property
     def rate(self) -> float:
-        """The share; 0 where there was nobody to ask."""
+        """The share; 0 where there was no individual to ask."""
         return self.found / self.samples if self.samples else 0.0
 
     @property
@@ -131,7 +131,7 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Regions:
-    """Where individuals are treated differently, the most telling region first. Not made by hand."""
+    """Where individuals are treated differently, the most informative region first. Not made by hand."""
 
     regions: list[Region]
     everybody: Rate
@@ -181,7 +181,7 @@ class Regions:
             left = f"; outside {'it' if n == 1 else 'all of them'} {self.beyond.words}" if self.beyond.samples else ""
             return f"{n} {'region' if n == 1 else 'regions'} of discrimination{left}"
         if not self.everybody.found:
-            return f"no region: nobody is treated differently in {self.everybody.samples:,} draws from the space"
+            return f"no region: no individual is treated differently in {self.everybody.samples:,} draws from the space"
         return f"no region stands out: {self.everybody.words} of all individuals are treated differently"
 
     def to_dict(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def regions(
     """Find where individuals are treated differently, as readable rules that were checked on fresh individuals.
 
     A rule is learnt from uniform individuals, and from the run's findings where uniform ones hardly meet it. Because
-    findings are no fair sample, and because whoever looks at many rules finds some by chance, each is then made exact
+    findings are no fair sample, and because a search of many rules finds some by chance, each is then made exact
     by asking the model, and reported only if fresh individuals inside of it are treated differently more often than
     fresh ones outside; the chance that any region of the result is a false alarm is at most ``1 - confidence``.
 

@@ -60,7 +60,7 @@ FEWEST, MOST = 24, 1_000
 TOGETHER = 3_000
 """Individuals of all blocks that are asked together, at most."""
 SAMPLE = 1_000
-"""Individuals by whom the rate inside is told."""
+"""Individuals that the rate inside is estimated from."""
 Asked = tuple[Rows, npt.NDArray[np.bool_]]
 """Rows of individuals and their verdicts."""
 
@@ -214,7 +214,7 @@ def _sets(gains: Numbers) -> npt.NDArray[np.bool_]:
 
 def _codes(space: Space, column: int, chosen: npt.NDArray[np.int32], seen: npt.NDArray[np.int32]) -> Codes:
     if not space.ordered[column]:
-        # A value that nobody had is no reason to exclude it, if only few are excluded at all.
+        # A value that no individual had is no reason to exclude it, if only few are excluded at all.
         left_out = set(seen.tolist()) - set(chosen.tolist())
         if len(chosen) > len(left_out):
             return tuple(code for code in range(int(space.sizes[column])) if code not in left_out)

@@ -143,7 +143,7 @@ class Source:
         self._number = 0
 
     def stream(self) -> Stream:
-        """Return a stream that nobody has drawn from."""
+        """Return a stream that has not been drawn from."""
         self._number += 1
         return Stream(int(self._base.bits("sample", self._number, 0)[0] >> np.uint64(1)))
 

@@ -2,7 +2,7 @@
 
 For each finding and real person near it, the result is an individual of the space, valid and treated differently (the
 model was asked), who differs from the person in as few attributes as possible, and by as little. In a small space every
-individual is compared, and nobody is nearer. In a larger one the finding is a first answer; better ones are looked for
+individual is compared, and none is nearer. In a larger one the finding is a first answer; better ones are looked for
 among the person with parts of the finding's differences, then among changes of one attribute, of two and of three, and
 what has changed is brought back step by step. A step is kept only if the model still treats the result differently: an
 answer may not be the nearest, but it is never a wrong one.

@@ -357,7 +357,7 @@ def _chosen(space: Space, shares: Shares | None) -> tuple[Rows, npt.NDArray[np.f
     else:
         counted = _numbered(space, shares, sizes)
         if total <= limit:
-            # Who counts nothing is asked all the same where nobody else is valid.
+            # A combination of weight 0 is still asked where no other one is valid.
             counted = dict.fromkeys(range(total), 0.0) | counted
         largest = sorted(counted, key=lambda number: (-counted[number], number))[:limit]
         numbers = sorted(largest)
@@ -385,7 +385,7 @@ def _numbered(space: Space, shares: Shares, sizes: Sequence[int]) -> dict[int, f
             raise SpaceError(f"weights: {values!r} counts {weight!r}; give a finite number, 0 or more")
         out[number] = float(weight)
     if not sum(out.values()) > 0:
-        raise SpaceError("weights: nobody counts anything; give at least one combination a weight above 0")
+        raise SpaceError("weights: all are 0; give at least one combination a weight above 0")
     return out
 
 

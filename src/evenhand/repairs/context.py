@@ -89,7 +89,7 @@ class RepairContext:
 
     @property
     def counted(self) -> str:
-        """Whom ``rate`` gives a share of."""
+        """The individuals that ``rate`` gives a share of."""
         return "valid individuals" if isinstance(self.rows, Labelled) else "the findings to train with"
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ class RepairContext:
         run = self.findings
         if run.found:
             return None
-        return Candidate(None, reason=f"nothing to repair: nobody was found in {run.tests:,} tests")
+        return Candidate(None, reason=f"nothing to repair: no findings in {run.tests:,} tests")
 
     def draw(self, n: int, number: int) -> Any:
         """Draw findings at random, each at most once."""

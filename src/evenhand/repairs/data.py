@@ -54,7 +54,7 @@ class Labelled:
 
     @property
     def X(self) -> Any:  # noqa: N802
-        """The rows as the user gave them, a copy: whoever trains may change it."""
+        """The rows as the user gave them, a copy: training may change it."""
         return self.frame.to_numpy(copy=True) if self.array else self.frame.copy()
 
     @property
@@ -181,8 +181,8 @@ def _check_columns(frame: pd.DataFrame, space: Space, name: str) -> None:
         raise DataError(f"{name} lacks {', '.join(map(repr, lacking[:SHOWN]))}, which the space has")
     if more:
         raise DataError(
-            f"{name} has columns that the space lacks: {', '.join(map(repr, more[:SHOWN]))}; nobody knows their values "
-            "for individuals that are added: drop them, or add them to the space"
+            f"{name} has columns that the space lacks: {', '.join(map(repr, more[:SHOWN]))}; their values are "
+            "unknown for individuals that are added: drop them, or add them to the space"
         )
 
 
@@ -284,7 +284,7 @@ class LabelledTexts:
 
     @property
     def X(self) -> list[str]:  # noqa: N802
-        """The texts as a new list: whoever trains may change it."""
+        """The texts as a new list: training may change it."""
         return list(self.texts)
 
     @property
@@ -466,13 +466,13 @@ class Used:
         """Tell whose tests were used."""
         if not len(self.keys):
             return np.zeros(len(people), dtype=bool)
-        # Another attribute may be protected now, and whoever shares the test then is used all the same.
+        # Another attribute may be protected now, and an individual that then shares the test still counts as used.
         own = people if people.space is self.space else Individuals(self.space, rows=people.rows)
         at = np.minimum(np.searchsorted(self.keys, own.keys), len(self.keys) - 1)
         return np.asarray(self.keys[at] == own.keys, dtype=bool)
 
     def added(self, people: Individuals) -> Mask:
-        """Tell who is, value for value, one of those whom the repair added."""
+        """Return which individuals equal, in every value, one that the repair added."""
         every = np.concatenate([self.rows, people.rows])
         numbers = np.unique(every, axis=0, return_inverse=True)[1].reshape(-1)
         return np.isin(numbers[len(self.rows) :], numbers[: len(self.rows)])

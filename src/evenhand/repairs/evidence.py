@@ -122,7 +122,7 @@ class EvidencePlan:
             try:
                 found[name], verdicts[name] = self._estimate(model, space, one, number)
             except (EstimateError, SpaceError):
-                # Nobody is left to ask, or nobody has a counterpart in this attribute: there is nothing to say.
+                # No individual is left to ask, or none has a counterpart in this attribute: there is nothing to report.
                 continue
         self.tell(f"searching {who} with {type(self.check).__name__.lower()}")
         run = self._audit(model)
@@ -141,7 +141,7 @@ class EvidencePlan:
         )
 
     def _uniform(self, space: Space) -> Plan:
-        """Ask so many; or, rather than the same ones time and again, everybody whom the repair did not use."""
+        """Ask so many; or, rather than repeating the same ones, all individuals that the repair did not use."""
         tests = space.tests
         every = tests <= SMALL and tests - len(self.used) <= self.samples
         return Plan(samples=max(self.samples, tests) if every else self.samples, confidence=self.confidence)
@@ -152,7 +152,7 @@ class EvidencePlan:
         return int(self.used.added(self.held.people).sum())
 
     def few(self, evidence: Evidence) -> bool:
-        """Whether the repair used so many that next to nobody is left to show anything by."""
+        """Whether the repair used so many that too few individuals are left to show anything."""
         found = evidence.estimate(self.shown_by)
         if found is None:
             return len(self.used) > 0 or self.shown_by == "data"

@@ -29,8 +29,8 @@ class MarginalModel:
     """Average a model's scores over all combinations of protected values, with fixed weights.
 
     Two people who differ in protected attributes only get the same scores: the model is asked about both of them
-    whoever comes, and the answers are added in one order. In one call the scores are the same bit for bit; from call to
-    call as far as the model itself gives a row the same score in other company. What stands in for a protected
+    for either one, and the answers are added in one order. In one call the scores are the same bit for bit; from call
+    to call as far as the model itself gives a row the same score in a different batch. What stands in for a protected
     attribute, such as being a husband for being a man, goes on working unless the space's `links` name it.
 
     Parameters
@@ -334,7 +334,7 @@ def _as_function(model: Model) -> Model:
 
 @dataclass(frozen=True)
 class Marginal:
-    """Average the original model's scores over all protected combinations: nobody is treated differently.
+    """Average the original model's scores over all protected combinations: no individual is treated differently.
 
     Needs no training and no search. ``weights`` are those of ``MarginalModel``; ``"data"`` takes the
     shares of the training rows.

@@ -219,7 +219,7 @@ def _spread(parts: list[Placements]) -> float:
 
 
 def _pull(shares: Numbers) -> Any:
-    """How far each row pulls the mean of its side; of a single row nobody knows, and a half is much."""
+    """How far each row pulls the mean of its side; for a single row it is unknown, and 0.5 is a large value."""
     n = len(shares)
     return 0.5 if n == 1 else (shares - shares.mean()) / np.sqrt(n * (n - 1))
 

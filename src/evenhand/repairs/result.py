@@ -31,7 +31,7 @@ KEPT = "of the same findings"
 
 @dataclass(frozen=True)
 class Shift:
-    """How the share of those to whom one other attribute makes a difference changed."""
+    """The change in the share of individuals for which one other attribute makes a difference."""
 
     attribute: str
     before: float
@@ -68,9 +68,9 @@ class Repair:
     settings: dict[str, Any]
     """Search, check, rows for training and held out, tests that the repair used, attributes watched or not."""
     used: Used | UsedTexts = field(repr=False)
-    """The tests that the repair trained with: nobody of them is in an estimate or in the audit."""
+    """The tests that the repair trained with: none of them is in an estimate or in the audit."""
     rejected: Evidence | None = field(default=None, repr=False)
-    """Of a repaired model that was not handed back: it is worse, or nobody is left to show that it is not."""
+    """Of a repaired model that was not handed back: it is worse, or no individual is left to show that it is not."""
     reason: str = ""
     """Why the original is handed back, where it is."""
 
@@ -253,15 +253,15 @@ def change(what: str, name: str, before: Evidence, after: Evidence, by: Interval
     """
     first, second = before.estimate(name), after.estimate(name)
     if first is None or second is None or by is None:
-        return f"nobody is left to say it {OF[_population(name, after)]}: the repair used the tests of all"
+        return f"none is left to estimate it {OF[_population(name, after)]}: the repair used the tests of all"
     how = "fell" if by.high < 0 else "rose" if by.low > 0 else "stayed" if not by.value else "may have changed"
     if how == "stayed":
-        return f"{what} stayed at {rate(second)} {whom(name, after)}"
-    return f"{what} {how}, to {rate(second)} {whom(name, after)} ({difference(by)})"
+        return f"{what} stayed at {rate(second)} {population_phrase(name, after)}"
+    return f"{what} {how}, to {rate(second)} {population_phrase(name, after)} ({difference(by)})"
 
 
-def whom(name: str, evidence: Evidence) -> str:
-    """Say whom a share is of: where the repair used more than a few, of the others."""
+def population_phrase(name: str, evidence: Evidence) -> str:
+    """Name the individuals that a share is of: where the repair used more than a few, of the others."""
     found, of = evidence.estimate(name), _population(name, evidence)
     used, judged = 0 if found is None else found.counts.get("left_out", 0), len(evidence.verdicts.get(name, ()))
     if used <= SLIGHT * (used + judged):
@@ -275,7 +275,7 @@ def not_shown(evidence: Evidence, name: str = "uniform") -> str:
     """Say that too few are left to show what changed."""
     found = evidence.estimate(name)
     if found is None:
-        return "not shown: the repair used all tests, so nobody is left to show what changed"
+        return "not shown: the repair used all tests, so none is left to show what changed"
     left = len(evidence.verdicts[name])
     every = left + found.counts["left_out"]
     return f"not shown: the repair used all but {left:,} of {every:,} tests, too few to show what changed"

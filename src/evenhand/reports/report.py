@@ -538,7 +538,7 @@ def _probe(run: Run, model: Any, data: Any, ask: bool, lost: list[str]) -> tuple
 
 
 def _own(run: Run, lost: list[str]) -> tuple[Model | None, str]:
-    """Find the model of a run that was read from its directory, or say why it is not at hand."""
+    """Find the model of a run that was read from its directory, or say why it is not available."""
     try:
         return model_of(run), ""
     except Changed:
@@ -549,9 +549,9 @@ def _own(run: Run, lost: list[str]) -> tuple[Model | None, str]:
         command, call = "--model MODEL", "model"
         if trust is not None:
             command, call = " ".join(f"--trust {name}" for name in trust.value), trust.python
-        lost.append(f"the model was not at hand: {_reason(error)}; {command} has it asked")
+        lost.append(f"the model was not available: {_reason(error)}; {command} has it asked")
         return None, (
-            f"This part asks the model, which was not at hand: {_reason(error)}. To have it: "
+            f"This part asks the model, which was not available: {_reason(error)}. To have it: "
             f"evenhand report RUN {command}, or eh.report(run, model={call})."
         )
 
@@ -569,7 +569,7 @@ def _of_texts(run: Run, model: Model, texts: Any) -> ModelProbe:
 
 
 def _reason(error: EvenhandError) -> str:
-    """Say why something is not at hand; what to do about it the report says itself."""
+    """Say why something is not available; what to do about it the report says itself."""
     return visible(next(iter(error.reason.splitlines()), type(error).__name__).rstrip(".:"))
 
 

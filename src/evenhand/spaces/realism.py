@@ -25,7 +25,7 @@ BINS = 10
 EXPECTED = 5.0
 """How often a pair of values would occur by chance, at least, for its absence to be odd."""
 FAR = 0.05
-"""Whoever is farther from the data than this share of real people is not realistic."""
+"""An individual of a lower nearness is not realistic."""
 
 
 class Distance:
@@ -64,7 +64,7 @@ class Distance:
 
     def order(self, rows: Rows, others: Rows) -> Numbers:
         """One number to compare by: attributes that differ, then how far; the second never makes up for the first."""
-        # Nobody is farther than all attributes together, so that half of one attribute more outweighs it.
+        # No individual is farther than all attributes together, so that half of one attribute more outweighs it.
         return np.asarray(self.changed(rows, others) + self.far(rows, others) / (2 * len(self.space.names)))
 
     def nearest(self, rows: Rows, others: Rows, n: int = 1) -> npt.NDArray[np.int64]:
@@ -136,7 +136,7 @@ class Realism:
     """Compares individuals with real people.
 
     ``nearness`` is the share of real people, held out, who are at least as far from the data's other rows: 1 for who
-    is one of those, 0 for whoever is farther than anybody real. ``odd`` is the share of pairs of attributes whose
+    is one of those, 0 for one farther than any real person. ``odd`` is the share of pairs of attributes whose
     values never occur together in the data although, by how common each is, they would be expected at least five times.
     An individual is *realistic* with a nearness of at least 0.05 and no odd pair, as 95 of 100 real people are but for
     their odd pairs.

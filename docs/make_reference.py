@@ -181,7 +181,7 @@ def prose(doc: str) -> str:
             end = at
             while end < len(lines) and lines[end].strip():
                 end += 1
-            out.append("```pycon\n" + "\n".join(lines[at:end]) + "\n```")
+            out.append("```text\n" + "\n".join(lines[at:end]) + "\n```")
             at = end
         else:
             out.append(markup(lines[at]))

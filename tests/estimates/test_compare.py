@@ -87,7 +87,7 @@ def test_models_come_from_where_it_is_safe(tmp_path: Path, monkeypatch: pytest.M
         compare(*runs)
     found = compare(*runs, younger(10), younger(5))
     assert (len(found.fixed), len(found.still), len(found.new)) == (5, 4, 0)
-    with pytest.raises(ModelError, match="not the model that the run was made with"):
+    with pytest.raises(ModelError, match="not the run.s model"):
         compare(*runs, younger(5), younger(5))
     # What a directory says must not make us import anything.
     (tmp_path / "evil.py").write_text("raise SystemExit('imported')")

@@ -280,7 +280,7 @@ def test_another_model_than_the_runs_is_refused(tmp_path: Path) -> None:
         (labels, lambda frame: ~refuse(frame)),
         (scores, eh.wrap(lambda f: f["age"] / 41, threshold=0.5)),
     ):
-        with pytest.raises(ModelError, match="not the model that the run was made with"):
+        with pytest.raises(ModelError, match="not the run.s model"):
             eh.coverage(run, other)
     with pytest.raises(ModelError, match=r"(?s)look like scores, not labels; decide with eh.wrap"):
         eh.coverage(scores, score)

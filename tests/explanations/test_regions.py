@@ -117,7 +117,7 @@ def test_same_seed_same_regions_also_from_a_directory(tmp_path: Path) -> None:
     assert list(done.frame["rule"]) == ["hours >= 45 and work = nurse"]
     with pytest.raises(ModelError, match=r"eh\.regions\(run, model\)"):
         eh.regions(eh.Run.load(tmp_path))
-    with pytest.raises(ModelError, match="not the model"):
+    with pytest.raises(ModelError, match="not the run.s model"):
         eh.regions(eh.Run.load(tmp_path), lambda frame: ~refuse(frame))
 
 

@@ -145,7 +145,7 @@ def test_a_kept_run_without_its_model_says_what_is_missing(tmp_path: Path, data:
     whole = Page(render(gathered(kept, model=decide, data=data, samples=SAMPLES)))
     assert "evenhand report RUN" not in whole.text
     assert "Row " in whole.text
-    with pytest.raises(ModelError, match="is not the model"):
+    with pytest.raises(ModelError, match="is not the run.s model"):
         eh.report(kept, tmp_path / "x.html", model=lambda frame: frame["age"] > 3)
     with pytest.raises(DataError):
         eh.report(kept, tmp_path / "x.html", data=pd.DataFrame({"a": [1]}))

@@ -275,7 +275,7 @@ def test_estimate(estimate: Command, tmp_path: Path) -> None:
     done = estimate("--plots", tmp_path / "plots")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
-    assert "66.7% of texts like those given with a protected term are treated differently (95% CI 9.42% to 99.2%)" in text
+    assert "66.7% of texts like those given with a protected term are treated differently (95% CI 9.42%" in text
     assert "judged 3 texts, of which 2 are treated differently" in text
     assert "no term 1 texts" in text
     assert "ended because all were judged" in text
@@ -332,10 +332,10 @@ def test_a_report_of_a_kept_run_reads_the_texts(
     given = ["report", run, "--model", MODEL, "--output", page]
     done = evenhand(*given, "--texts", comments, "--column", "said")
     assert done.exit_code == 0, done.output
-    assert "2 of 3" in Page(page.read_text()).text
+    assert "Swapping only a term of religion changes this model" in Page(page.read_text()).text
     assert evenhand(*given).exit_code == 0
     assert "the column of the texts is unknown" in page.read_text()
     assert evenhand(*given, "--config", write(comments.parent)).exit_code == 0
-    assert "2 of 3" in Page(page.read_text()).text
+    assert "Swapping only a term of religion changes this model" in Page(page.read_text()).text
     refused(evenhand(*given, "--data", comments), "--data: ", "--texts FILE")
     refused(evenhand(*given, "--texts", comments, "--column", "sad"), "no column 'sad'")

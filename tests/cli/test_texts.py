@@ -275,7 +275,8 @@ def test_estimate(estimate: Command, tmp_path: Path) -> None:
     done = estimate("--plots", tmp_path / "plots")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
-    assert "66.7% of texts like those given with a protected term are treated differently (95% CI 9.42%" in text
+    assert "66.7% of texts like those given with a protected term are treated differently" in text
+    assert "(95% CI 9.42% to 99.2%)" in text
     assert "judged 3 texts, of which 2 are treated differently" in text
     assert "no term 1 texts" in text
     assert "ended because all were judged" in text

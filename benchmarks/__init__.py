@@ -1,4 +1,4 @@
-"""What ``docs/benchmarks.md`` quotes: each module is a command that writes a JSON file to ``benchmarks/results``."""
+"""What ``docs/benchmarks`` quotes: each module is a command that writes a JSON file to ``benchmarks/results``."""
 
 import os
 

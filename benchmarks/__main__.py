@@ -1,61 +1,60 @@
-"""Run every benchmark, then write the page: ``python -m benchmarks``.
+"""Run every benchmark, then write the pages: ``python -m benchmarks``.
 
-Those on comments need the folder that EVENHAND_TEXT_DATA names, and are left out without it.
+Those on comments need the folder that EVENHAND_TEXT_DATA names, and those on the networks of ADF's authors the folder
+that EVENHAND_PAPER_DATA names; they are left out without it.
 """
 
-import os
-
 from benchmarks import (
-    adf,
-    comparison,
+    auto,
     coverage,
+    endpoints,
     estimates,
     faults,
+    growth,
     hostile_files,
+    larger,
     memory,
     page,
+    papers,
     profanity,
+    proofs,
     realism,
     regions,
-    repairs,
     round_trip,
     scores_only,
-    symbolic,
-    text_nets,
     text_speed,
-    texts,
     throughput,
     walking,
     wide,
+    workers,
 )
 
 
 def main() -> None:
     for benchmark in (
         throughput,
-        comparison,
-        adf,
         walking,
         scores_only,
-        symbolic,
         coverage,
         estimates,
-        repairs,
         profanity,
+        proofs,
+        proofs,
         regions,
         realism,
         wide,
+        workers,
+        growth,
+        larger,
         memory,
         faults,
         hostile_files,
+        endpoints,
         round_trip,
         text_speed,
-        text_nets,
-        texts,
+        auto,
+        papers,
     ):
-        if benchmark in (text_nets, texts) and not os.environ.get("EVENHAND_TEXT_DATA"):
-            print(f"\n{benchmark.__name__}: left out, EVENHAND_TEXT_DATA is not set", flush=True)
-            continue
         print(f"\n{benchmark.__name__}\n", flush=True)
         benchmark.main([])
     page.main([])

@@ -1,83 +1,119 @@
-"""ADF by the protocol of its paper: six-layer networks, six pairs of data set and protected attribute, ten seeds.
+"""ADF by the protocol of its paper, on its authors' networks: six pairs of data set and protected attribute.
 
 One question a table, each named after what it asks: how common discrimination is, what both phases find (table 4), what
 the global phase finds and in how many iterations (tables 6 and 9), what the local phase finds from the same starts
 (table 7), how long 1,000 findings take (table 8), how findings grow with the seeds (figure 3), and what symbolic
-generation does in each phase and in equal time (tables 5 to 7). Results are kept after every configuration; a second
-call does only what is missing.
+generation does in each phase and in equal time (tables 5 to 7).
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import pandas as pd
-import torch
 
 import evenhand as eh
-from benchmarks import nets
-from benchmarks.machine import Results, cpu, parser, short
-from benchmarks.subjects import DATA
+from benchmarks import authors
+from benchmarks.machine import cpu, short
+from benchmarks.tasks import Task
 from evenhand.search import Problem, Search
 from evenhand.spaces.individuals import Individuals
 
-ROWS = ("census/age", "census/race", "census/sex", "bank/age", "credit/age", "credit/sex")
-RUNS = 10
-"""Seeds of the runs, from 0 on."""
-NETS = 5
-"""Nets of each data set; runs take them in turn, because equally good nets discriminate up to eight times as often."""
-SEEDS = {"census": 1_000, "bank": 1_000, "credit": 600}
-"""Individuals that the global phase starts from, or that AEQUITAS's draws."""
-ITERATIONS = 10
-TRIALS = 1_000
-STARTS = 100
-"""Findings of ADF's global phase from which all local phases start."""
-SYMBOLIC_STARTS, SYMBOLIC_RUNS = 10, 5
-"""Starts and runs of symbolic generation, which takes far longer."""
-EQUAL_SECONDS = 5.0
-"""CPU seconds that symbolic generation and ADF are given."""
-FINDINGS = 1_000
-PATIENCE = 10.0
-"""CPU seconds after which a search is not waited for any longer."""
-UNIFORM = 20_000
-GROWTH = tuple(range(200, 1_001, 200))
-GROWTH_STARTS = (50, 100, 200, 300)
-WIDTH = eh.Aequitas().width
-"""AEQUITAS's walks that advance together; one at a time, as its paper has it, finds as many and takes far longer."""
+FULL: dict[str, Any] = {
+    "repeats": 3,
+    "runs": 1,
+    "seeds": {"census": 1_000, "bank": 1_000, "credit": 600},
+    "iterations": 10,
+    "trials": 1_000,
+    "starts": 100,
+    "symbolic_starts": 10,
+    "equal_seconds": 5.0,
+    "findings": 1_000,
+    "patience": 10.0,
+    "uniform": 100_000,
+    "growth": [50, 100, 200, 300],
+    "neighbours": 1_000,
+}
+"""Repeats have other random numbers; symbolic generation, table 5 and figure 3, which take longest, have fewer runs.
+Seeds: individuals that the global phase starts from, or that AEQUITAS draws; starts: findings of ADF's global phase
+that all local phases start from, fewer for symbolic generation. Patience is the CPU seconds after which a search is not
+waited for any longer."""
+USES = {
+    **dict.fromkeys(("both", "led", "local"), ("repeats",)),
+    "until": ("repeats", "findings", "patience"),
+    "timed": ("runs", "equal_seconds"),
+    "symbolic": ("runs", "symbolic_starts"),
+    "growth": ("growth",),
+}
+"""Settings of some questions only."""
+QUICK: dict[str, Any] = FULL | {
+    "repeats": 1,
+    "runs": 1,
+    "seeds": dict.fromkeys(FULL["seeds"], 30),
+    "iterations": 3,
+    "trials": 10,
+    "starts": 5,
+    "symbolic_starts": 1,
+    "equal_seconds": 0.1,
+    "findings": 20,
+    "patience": 0.1,
+    "uniform": 1_000,
+    "growth": [2, 4],
+    "neighbours": 100,
+}
 UNLIMITED = eh.Budget(tests=10**9)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Nets, the space and rows of their data set, and the number of seeds that the paper takes from them."""
+    """A network, the space and rows of its data set, and the protocol."""
 
     row: str
-    models: Sequence[Any]
+    model: Any
     space: eh.Space
     data: pd.DataFrame
-    seeds: int
+    settings: dict[str, Any]
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds that the paper takes from the rows."""
+        return int(self.settings["seeds"][self.row.split("/")[0]])
+
+    @property
+    def runs(self) -> range:
+        """The seeds of the runs of what takes longest."""
+        return range(self.settings["runs"])
+
+    @property
+    def repeats(self) -> range:
+        """The seeds of all others."""
+        return range(self.settings["repeats"])
 
     def audit(
         self, search: Any, seed: int, budget: eh.Budget = UNLIMITED, data: pd.DataFrame | None = None, **more: Any
     ) -> tuple[eh.Run, float]:
-        """Run a search on the net whose turn it is, from the data set's rows or others; return also its CPU seconds."""
-        model = self.models[seed % len(self.models)]
+        """Run a search from the data set's rows or others; return also its CPU seconds."""
         rows = (self.data if data is None else data) if getattr(search, "uses_data", True) else None
-        return cpu(lambda: eh.audit(model, self.space, search, budget, seed=seed, data=rows, **more))
+        return cpu(lambda: eh.audit(self.model, self.space, search, budget, seed=seed, data=rows, **more))
 
 
-def subject(row: str, count: int = NETS) -> Subject:
+@lru_cache(maxsize=2)
+def _loaded(row: str) -> tuple[Any, eh.Space, pd.DataFrame]:
+    import torch
+
+    torch.set_num_threads(1)
+    data, space = row.split("/")[0], authors.space(row)
+    return eh.wrap(authors.net(data)), space, pd.DataFrame(authors.table(data)[0], columns=list(space.names))
+
+
+def subject(row: str, settings: dict[str, Any]) -> Subject:
     """Load what one row of the paper's tables is about."""
-    data, protected = row.split("/")
-    dataset = eh.datasets.load(DATA[data][0])
-    rows = dataset.paper_frame().iloc[:, :-1]
-    models = [eh.wrap(nets.net(data, number)) for number in range(count)]
-    return Subject(row, models, dataset.paper_space(protected=[protected]), rows, SEEDS[data])
+    return Subject(row, *_loaded(row), settings)
 
 
 class Given(Problem):
@@ -104,28 +140,36 @@ class FromData:
         return found
 
 
-BOTH: dict[str, Callable[[int], Any]] = {
-    "aequitas full": lambda seeds: eh.Aequitas("full", samples=seeds, steps=TRIALS, rounds=1),
-    "adf": lambda seeds: eh.Adf(seeds=seeds, max_iter=ITERATIONS, trials=TRIALS, rounds=1),
-    "adf, stray=0": lambda seeds: eh.Adf(seeds=seeds, max_iter=ITERATIONS, trials=TRIALS, stray=0, rounds=1),
-}
-"""Searches with a global and a local phase, by the number of seeds."""
-LOCAL: dict[str, Callable[[int], Any]] = {
-    "aequitas full": lambda starts: FromData(eh.Aequitas("full", samples=starts, steps=TRIALS, rounds=1)),
-    "kosei": lambda starts: FromData(eh.Kosei(samples=starts, per_seed=TRIALS, rounds=1)),
-    "adf": lambda starts: eh.Adf(seeds=starts, trials=TRIALS, phase="local"),
-    "adf, stray=0": lambda starts: eh.Adf(seeds=starts, trials=TRIALS, phase="local", stray=0),
-}
-"""Local phases that start from the data rows, by their number."""
-UNTIL: dict[str, Callable[[int], Any]] = {
-    "themis": lambda _: eh.Themis(),
-    "aequitas full": BOTH["aequitas full"],
-    "kosei": lambda seeds: eh.Kosei(samples=seeds, rounds=1),
-    "symbolic": lambda _: eh.Symbolic(),
-    "adf": BOTH["adf"],
-    "adf, stray=0": BOTH["adf, stray=0"],
-}
-"""Searches that are timed."""
+STRAYS = {"adf": 0.0, "adf, program": eh.Adf.PROGRAM, "adf, printed": eh.Adf.PRINTED}
+"""ADF's walks: evenhand's default, as the authors' program walks, and as their Algorithm 3 is printed."""
+WALKS = {"aequitas": eh.Aequitas.PRINTED, "aequitas, program": eh.Aequitas.PROGRAM}
+
+
+def both_phases(search: str, seeds: int, s: dict[str, Any], trials: int | None = None) -> Any:
+    """Make a search with a global and a local phase, as the papers set it."""
+    trials = s["trials"] if trials is None else trials
+    if search in WALKS:
+        return eh.Aequitas("full", samples=seeds, steps=trials, rounds=1, stray=WALKS[search])
+    if search == "kosei":
+        return eh.Kosei(samples=seeds, rounds=1)
+    if search in STRAYS:
+        stray, iterations = STRAYS[search], s["iterations"]
+        return eh.Adf(seeds=seeds, max_iter=iterations, trials=trials, refresh=1, rounds=1, stray=stray)
+    return eh.Themis() if search == "themis" else eh.Symbolic(neighbours=s["neighbours"])
+
+
+def local_phase(search: str, starts: int, s: dict[str, Any]) -> Any:
+    """Make a search that starts from all of so many data rows."""
+    if search in WALKS:
+        return FromData(both_phases(search, starts, s))
+    if search == "kosei":
+        return FromData(eh.Kosei(samples=starts, per_seed=s["trials"], rounds=1))
+    return eh.Adf(seeds=starts, trials=s["trials"], refresh=1, phase="local", stray=STRAYS[search])
+
+
+TWO_PHASES = (*WALKS, *STRAYS)
+LOCAL = (*TWO_PHASES, "kosei")
+UNTIL = ("themis", "kosei", "symbolic", *TWO_PHASES)
 
 
 def spread(values: Sequence[float]) -> list[float]:
@@ -134,235 +178,182 @@ def spread(values: Sequence[float]) -> list[float]:
 
 
 def prevalence(on: Subject) -> dict[str, Any]:
-    """Say how common discrimination is with each net: among random individuals, and among the different data rows."""
-    numbers = range(len(on.models))
-    uniform = [on.audit(eh.Themis(samples=UNIFORM), number)[0] for number in numbers]
-    rows = [on.audit(FromData(eh.Themis(samples=len(on.data))), number)[0] for number in numbers]
+    """Say how common discrimination is: among random individuals, and among the different data rows."""
+    uniform = on.audit(eh.Themis(samples=on.settings["uniform"]), 0)[0]
+    rows = on.audit(FromData(eh.Themis(samples=len(on.data))), 0)[0]
+    said = eh.wrap(on.model).labels(on.data.to_numpy())
+    right = float((said == authors.table(on.row.split("/")[0])[1]).mean())
     return {
-        "uniform": [short(run.success_rate) for run in uniform],
-        "data": [short(run.success_rate) for run in rows],
-        "data_tests": rows[0].tests,
+        "accuracy": short(right),
+        "uniform": short(uniform.success_rate),
+        "data": short(rows.success_rate),
+        "data_tests": rows.tests,
     }
 
 
-def both(on: Subject, search: str, runs: int) -> dict[str, Any]:
+def both(on: Subject, search: str) -> dict[str, Any]:
     """Run both phases (table 4)."""
-    made, seconds = zip(*(on.audit(BOTH[search](on.seeds), seed) for seed in range(runs)), strict=True)
+    chosen = both_phases(search, on.seeds, on.settings)
+    made, seconds = zip(*(on.audit(chosen, seed) for seed in on.repeats), strict=True)
     repeats, tests = sum(run.counts["repeats"] for run in made), sum(run.tests for run in made)
     return {
         "tests": spread([run.tests for run in made]),
         "findings": spread([run.found for run in made]),
         "success": spread([run.success_rate for run in made]),
-        "repeats": short(repeats / (repeats + tests)),
+        "repeats": short(repeats / max(1, repeats + tests)),
         "rows": spread([run.rows for run in made]),
-        "cpu_seconds": spread(seconds),
-        "per_second": short(sum(run.found for run in made) / sum(seconds)),
-        "stops": sorted({run.stop.value for run in made}),
+        "seconds": spread(seconds),
     }
 
 
-def led(on: Subject, runs: int) -> dict[str, Any]:
+def led(on: Subject) -> dict[str, Any]:
     """Run the global phase with 1, 2, ... iterations: each adds the seeds that succeed at it (tables 6 and 9).
 
     Two seeds that come to the same individual are one finding: the second counts as a failure.
     """
-    steps = range(1, ITERATIONS + 1)
-    totals, succeeded, means, success_means, random = [], [], [], [], []
-    for seed in range(runs):
+    most = on.settings["iterations"]
+    steps = range(1, most + 1)
+    totals, alone, means, success_means, random = [], [], [], [], []
+    for seed in on.repeats:
         made = [on.audit(eh.Adf(seeds=on.seeds, max_iter=k, phase="global"), seed)[0] for k in steps]
         found = [run.found for run in made]
         at = [now - before for now, before in zip(found, [0, *found], strict=False)]
         # With one iteration only the seeds themselves are judged.
         seeds, spent = made[0].tests, sum(k * n for k, n in zip(steps, at, strict=True))
         totals.append(found[-1])
-        succeeded.append(at)
-        means.append((spent + ITERATIONS * (seeds - found[-1])) / seeds)
+        alone.append(at[0])
+        means.append((spent + most * (seeds - found[-1])) / seeds)
         success_means.append(spent / max(1, found[-1]))
         random.append(on.audit(eh.Themis(samples=on.seeds), seed)[0].found)
     return {
         "adf": spread(totals),
-        "seeds_alone": spread([at[0] for at in succeeded]),
+        "seeds_alone": spread(alone),
         "random": spread(random),
         "iterations": spread(means),
         "iterations_of_successes": spread(success_means),
-        "succeed_at": [short(statistics.fmean(column)) for column in zip(*succeeded, strict=True)],
     }
 
 
 def starts(on: Subject, seed: int, most: int) -> pd.DataFrame:
     """Draw some of what ADF's global phase finds, for every local phase to start from."""
-    run, _ = on.audit(eh.Adf(seeds=on.seeds, max_iter=ITERATIONS, phase="global"), seed)
+    run, _ = on.audit(eh.Adf(seeds=on.seeds, max_iter=on.settings["iterations"], phase="global"), seed)
     found = run.findings[list(on.space.names)]
     return found.sample(min(most, len(found)), random_state=seed)
 
 
-def local(on: Subject, runs: int) -> dict[str, dict[str, Any]]:
-    """Run every local phase from the same starts (table 7); findings and tests for each start, without itself."""
-    findings: dict[str, list[float]] = {search: [] for search in LOCAL}
-    tests: dict[str, list[float]] = {search: [] for search in LOCAL}
-    seconds: dict[str, list[float]] = {search: [] for search in LOCAL}
-    for seed in range(runs):
-        data = starts(on, seed, STARTS)
-        for search, make in LOCAL.items():
-            run, spent = on.audit(make(len(data)), seed, data=data)
-            findings[search].append(run.found / len(data) - 1)
-            tests[search].append(run.tests / len(data) - 1)
-            seconds[search].append(spent)
-    return {
-        search: {
-            "findings": spread(findings[search]),
-            "tests": spread(tests[search]),
-            "cpu_seconds": spread(seconds[search]),
-        }
-        for search in LOCAL
-    }
+def local(on: Subject, search: str) -> dict[str, Any]:
+    """Run a local phase from the starts that all have (table 7); findings and tests for each, without itself."""
+    findings, tests = [], []
+    for seed in on.repeats:
+        data = starts(on, seed, on.settings["starts"])
+        run, _ = on.audit(local_phase(search, len(data), on.settings), seed, data=data)
+        findings.append(run.found / len(data) - 1)
+        tests.append(run.tests / len(data) - 1)
+    return {"findings": spread(findings), "tests": spread(tests)}
 
 
-def until(on: Subject, search: str, runs: int) -> dict[str, Any]:
+def until(on: Subject, search: str) -> dict[str, Any]:
     """Run a search until it has found enough (table 8), or for as long as anyone would wait."""
-    made, seconds = zip(*(_patient(on, UNTIL[search](on.seeds), seed) for seed in range(runs)), strict=True)
-    enough = [spent for run, spent in zip(made, seconds, strict=True) if run.found >= FINDINGS]
+    s = on.settings
+    made, seconds = zip(
+        *(
+            patient(on, both_phases(search, on.seeds, s), seed, s["findings"], s["patience"])
+            for seed in on.repeats
+        ),
+        strict=True,
+    )  # fmt: skip
+    enough = [spent for run, spent in zip(made, seconds, strict=True) if run.found >= s["findings"]]
     return {
         "reached": len(enough),
-        "cpu_seconds": spread(enough) if enough else None,
+        "seconds": spread(enough) if enough else None,
         "findings": spread([run.found for run in made]),
         "tests": spread([run.tests for run in made]),
-        "rows": spread([run.rows for run in made]),
-        "stops": sorted({run.stop.value for run in made}),
     }
 
 
-def _patient(
-    on: Subject, search: Any, seed: int, findings: int = FINDINGS, seconds: float = PATIENCE
-) -> tuple[eh.Run, float]:
+def patient(on: Any, search: Any, seed: int, findings: int, seconds: float) -> tuple[eh.Run, float]:
+    """Search until so much is found, or for so many CPU seconds."""
     start = time.process_time()
 
     def watch(_: eh.results.Status) -> None:
         if time.process_time() - start > seconds:
             raise KeyboardInterrupt  # What was found until then is kept, as with Ctrl-C.
 
-    return on.audit(search, seed, eh.Budget(findings=findings), progress=watch)
+    made: tuple[eh.Run, float] = on.audit(search, seed, eh.Budget(findings=findings), progress=watch)
+    return made
 
 
-def symbolic(on: Subject, runs: int) -> dict[str, Any]:
-    """Run symbolic generation: its global search (table 6), its local search (table 7), and both in time (table 5)."""
-    runs = min(runs, SYMBOLIC_RUNS)
-    search = eh.Symbolic(phase="global", first="global")
-    far = [on.audit(search, seed, eh.Budget(tests=on.seeds))[0] for seed in range(runs)]
-    near = []
-    for seed in range(runs):
-        data = starts(on, seed, SYMBOLIC_STARTS)
-        run, _ = on.audit(eh.Symbolic(phase="local"), seed, eh.Budget(tests=len(data) * (TRIALS + 1)), data)
-        near.append((run.found / len(data) - 1, run.tests / len(data) - 1))
-    searches = {"symbolic": eh.Symbolic(), "adf": eh.Adf(seeds=on.seeds, trials=10**6, rounds=1)}
-    timed = {
-        name: [_patient(on, search, seed, 10**9, EQUAL_SECONDS)[0] for seed in range(runs)]
-        for name, search in searches.items()
-    }
+def symbolic(on: Subject) -> dict[str, Any]:
+    """Run symbolic generation's global search (table 6) and its local search (table 7)."""
+    s = on.settings
+    search = eh.Symbolic(phase="global", first="global", neighbours=s["neighbours"])
+    far = [on.audit(search, seed, eh.Budget(tests=on.seeds))[0] for seed in on.runs]
+    near, tests = [], []
+    for seed in on.runs:
+        data = starts(on, seed, s["symbolic_starts"])
+        beside = eh.Symbolic(phase="local", neighbours=s["neighbours"])
+        run, _ = on.audit(beside, seed, eh.Budget(tests=len(data) * (s["trials"] + 1)), data)
+        near.append(run.found / len(data) - 1)
+        tests.append(run.tests / len(data) - 1)
     return {
         "global": spread([run.found for run in far]),
-        "global_rows": spread([run.rows for run in far]),
-        "local": {"findings": spread([found for found, _ in near]), "tests": spread([tests for _, tests in near])},
-        "timed": {
-            name: {
-                "tests": spread([run.tests for run in made]),
-                "findings": spread([run.found for run in made]),
-                "rows": spread([run.rows for run in made]),
-            }
-            for name, made in timed.items()
-        },
+        "local": spread(near),
+        "local_tests": spread(tests),
     }
 
 
-def growth(on: Subject, search: str) -> list[list[int]]:
-    """Run both phases from more and more seeds: their number, tests and findings."""
-    runs = [(n, on.audit(BOTH[search](n), 0)[0]) for n in GROWTH if n <= on.seeds]
-    return [[n, run.tests, run.found] for n, run in runs]
+def timed(on: Subject, search: str) -> dict[str, Any]:
+    """Run a search for some CPU seconds (table 5); walks go on until the time is up."""
+    s = on.settings
+    chosen = both_phases(search, on.seeds, s, trials=10**6)
+    made = [patient(on, chosen, seed, 10**9, s["equal_seconds"])[0] for seed in on.runs]
+    return {
+        "tests": spread([run.tests for run in made]),
+        "findings": spread([run.found for run in made]),
+        "success": spread([run.success_rate for run in made]),
+    }
 
 
-def growth_from(on: Subject, search: str) -> list[list[int]]:
+def growth(on: Subject, search: str) -> dict[str, Any]:
     """Run a local phase from more and more of the same starts (figure 3): their number, tests and findings."""
-    data = starts(on, 0, GROWTH_STARTS[-1])
-    sizes = [n for n in GROWTH_STARTS if n <= len(data)] or [len(data)]
-    runs = [(n, on.audit(LOCAL[search](n), 0, data=data[:n])[0]) for n in sizes]
-    return [[n, run.tests, run.found] for n, run in runs]
+    wanted = on.settings["growth"]
+    data = starts(on, 0, wanted[-1])
+    sizes = [n for n in wanted if n <= len(data)] or [len(data)]
+    runs = [(n, on.audit(local_phase(search, n, on.settings), 0, data=data[:n])[0]) for n in sizes]
+    return {"points": [[n, run.tests, run.found] for n, run in runs]}
 
 
-QUESTIONS = ("prevalence", "led", "both", "local", "until", "growth_from", "growth", "symbolic")
-ONCE: dict[str, Callable[[Subject, int], Any]] = {"led": led, "symbolic": symbolic}
-"""Questions with one answer for all searches of a row."""
+ALL: dict[str, tuple[Callable[[Subject], dict[str, Any]], float]] = {
+    "prevalence": (prevalence, 5),
+    "led": (led, 5),
+    "symbolic": (symbolic, 30),
+}
+"""Questions with one answer a row, and roughly the CPU seconds that it takes."""
+EACH: dict[str, tuple[Callable[[Subject, str], dict[str, Any]], Sequence[str], float]] = {
+    "both": (both, TWO_PHASES, 10),
+    "local": (local, LOCAL, 6),
+    "until": (until, UNTIL, 3),
+    "timed": (timed, ("symbolic", *STRAYS), 10),
+    "growth": (growth, TWO_PHASES, 10),
+}
+"""Questions with an answer for each search."""
+QUESTIONS = (*ALL, *EACH)
 
 
-def describe_nets(results: Results, data: str, count: int) -> None:
-    """Keep how good the nets are; answers about others would not belong to those that are stored."""
-    said = [nets.facts(data, number) for number in range(count)]
-    if results.lacks("nets", data):
-        results.add("nets", data, said)
-    elif [net["weights"] for net in results.all["nets"][data]] != [net["weights"] for net in said]:
-        raise SystemExit(f"{results.path.name} is about other nets for {data}; start again with --fresh")
+def answer(question: str, row: str, search: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Answer one question about one row of the tables."""
+    on = subject(row, settings)
+    return EACH[question][0](on, search) if search else ALL[question][0](on)
 
 
-def measure(results: Results, row: str, questions: Sequence[str], runs: int, count: int) -> None:
-    """Answer the questions for one row of the tables."""
-    describe_nets(results, row.split("/")[0], count)
-    on = subject(row, count)
-    for question in questions:
-        if question == "prevalence" or question in ONCE:
-            if results.lacks(question, row):
-                results.add(question, row, ONCE[question](on, runs) if question in ONCE else prevalence(on))
-        elif question == "local":
-            # All of them start from the same findings, which are made once.
-            if any(results.lacks(question, f"{row}/{search}") for search in LOCAL):
-                for search, answer in local(on, runs).items():
-                    results.add(question, f"{row}/{search}", answer)
-        else:
-            _measure_searches(results, on, question, runs)
-
-
-def _measure_searches(results: Results, on: Subject, question: str, runs: int) -> None:
-    """Answer a question that is put to each search alone."""
-    ask: dict[str, tuple[dict[str, Callable[[int], Any]], Callable[[str], Any]]] = {
-        "both": (BOTH, lambda search: both(on, search, runs)),
-        "until": (UNTIL, lambda search: until(on, search, runs)),
-        "growth": (BOTH, lambda search: growth(on, search)),
-        "growth_from": (BOTH, lambda search: growth_from(on, search)),
-    }
-    searches, answer = ask[question]
-    for search in searches:
-        if results.lacks(question, f"{on.row}/{search}"):
-            results.add(question, f"{on.row}/{search}", answer(search))
-
-
-def main(arguments: list[str] | None = None) -> None:
-    options = parser(__doc__, "adf.json")
-    options.add_argument("--fresh", action="store_true", help="forget what is stored")
-    options.add_argument("--rows", nargs="+", default=list(ROWS), choices=ROWS)
-    options.add_argument("--questions", nargs="+", default=list(QUESTIONS), choices=QUESTIONS)
-    options.add_argument("--seeds", type=int, default=RUNS, help="runs of each search, with other random numbers")
-    options.add_argument("--nets", type=int, default=NETS, help="how many nets of each data set")
-    given = options.parse_args(arguments)
-    settings = {
-        "runs": given.seeds,
-        "nets": given.nets,
-        "seeds": SEEDS,
-        "iterations": ITERATIONS,
-        "trials": TRIALS,
-        "starts": STARTS,
-        "findings": FINDINGS,
-        "patience": PATIENCE,
-        "symbolic_starts": SYMBOLIC_STARTS,
-        "symbolic_runs": SYMBOLIC_RUNS,
-        "equal_seconds": EQUAL_SECONDS,
-        "uniform": UNIFORM,
-        "width": WIDTH,
-        "layers": list(nets.LAYERS),
-        "torch": version("torch"),
-    }
-    torch.set_num_threads(1)
-    results = Results(given.out, given.fresh, settings, ("nets", *QUESTIONS))
-    for row in given.rows:
-        measure(results, row, given.questions, given.seeds, given.nets)
-
-
-if __name__ == "__main__":
-    main()
+def tasks(settings: dict[str, Any], quick: bool) -> Iterator[Task]:
+    """List everything that is measured on the authors' networks."""
+    if not authors.there():
+        return
+    for row in authors.PAIRS[-1:] if quick else authors.PAIRS:
+        for question, (_, cost) in ALL.items():
+            yield Task("adf", question, row, partial(answer, question, row, "", settings), cost)
+        for question, (_, searches, cost) in EACH.items():
+            for search in searches:
+                call = partial(answer, question, row, search, settings)
+                yield Task("adf", question, f"{row}/{search}", call, cost)

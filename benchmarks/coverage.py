@@ -21,8 +21,7 @@ from scipy.special import bdtr, bdtrc, betaln, xlog1py, xlogy
 
 import evenhand as eh
 from benchmarks.machine import facts, parser, save, short
-from evenhand._rng import Stream, mix
-from evenhand._stats import (
+from evenhand._intervals import (
     LOW_RATES,
     anytime,
     anytime_of_rows,
@@ -33,9 +32,9 @@ from evenhand._stats import (
     spent,
     weighted,
 )
-from evenhand.engine.judge import Judge
-from evenhand.engine.probe import ModelProbe
-from evenhand.estimates.comparisons import Sureness
+from evenhand._rng import Stream, mix
+from evenhand.engine.judge import Judge, ModelProbe
+from evenhand.estimates.favoured import Confidence
 from evenhand.estimates.groups import ratio_ends
 from evenhand.estimates.populations import UniformDraws
 from evenhand.estimates.remaining import bounded
@@ -211,7 +210,14 @@ def noise(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     for share, slips in ((0.001, 0.02), (0.1, 0.02), (0.1, 0.1)):
         for level in LEVELS:
             made = [
-                eh.estimate(NoisyModel(share, i, slips), SPACE, samples=500, confidence=level, repeats=6, seed=i)
+                eh.estimate(
+                    NoisyModel(share, i, slips),
+                    SPACE,
+                    samples=500,
+                    confidence=level,
+                    interval=eh.Interval(repeats=6),
+                    seed=i,
+                )
                 for i in range(models)
             ]
             ends = np.array([(one.low, one.high) for one in made]).T
@@ -224,13 +230,13 @@ def net(models: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     for p in ((1e-4, 0.0), (0.01, 0.002), (0.05, 0.05), (0.3, 0.1)):
         first, second, _ = rng.multinomial(10_000, [*p, 1 - sum(p)], models).T
         for level in LEVELS:
-            ends = Sureness(level, 0.01).net(first, second, 10_000)
+            ends = Confidence(level, 0.01).net(first, second, 10_000)
             yield row("net difference", p[0] - p[1], level, ends, None, p[0] - p[1])
     looks = [1_000 * 2**i for i in range(6)]
     for p in ((0.01, 0.002), (0.05, 0.05)):
         steps = [rng.multinomial(n, [*p, 1 - sum(p)], models) for n in np.diff([0, *looks])]
         for level in LEVELS:
-            sure = Sureness(level, 0.01, watched=True)
+            sure = Confidence(level, 0.01, watched=True)
             every = [
                 sure.net(so_far[:, 0], so_far[:, 1], n)
                 for so_far, n in zip(np.cumsum(steps, axis=0), looks, strict=True)

@@ -41,13 +41,14 @@ from sklearn.tree import DecisionTreeClassifier
 import evenhand as eh
 from benchmarks import digest_worlds as worlds
 from benchmarks.machine import RESULTS
+from evenhand.engine.store import About
 
 # Names that may move: the rest of this file uses these.
 STRATEGIES = (eh.Themis, eh.Aequitas, eh.Kosei, eh.Adf, eh.Symbolic, eh.TextRandom, eh.TextAdf, eh.TextImportance)
 METHODS = {
     "retrain": lambda: eh.repairs.Retrain(samples=2000),
     "augment": lambda: eh.repairs.Augment(repeats=2, share=0.2, samples=2000),
-    "augment votes": lambda: eh.repairs.Augment(repeats=1, share=0.2, samples=2000, voters=VOTERS, vote="family"),
+    "augment votes": lambda: eh.repairs.Augment(repeats=1, share=0.2, samples=2000, voters=VOTERS),
     "counterfactual": lambda: eh.repairs.Counterfactual(),
     "counterfactual all": lambda: eh.repairs.Counterfactual(counterparts="all"),
     "marginal": lambda: eh.repairs.Marginal(),
@@ -62,15 +63,17 @@ def page(run: eh.Run, path: Path, with_people: bool = True, **options: Any) -> b
     """Write a report and return its bytes."""
     given = {name: options.pop(name) for name in ("data", "favourable", "samples") if name in options}
     chosen = eh.ReportOptions(**options)
-    return eh.report(run, path, show_examples=with_people, options=chosen, **given).read_bytes()
+    return eh.report(run, path, show_examples="real" if with_people else "none", options=chosen, **given).read_bytes()
 
 
 RECORDED = RESULTS / "digests.json"
 RUNS = RESULTS.parents[1] / "tests" / "data" / "runs"
-VOLATILE = {"seconds", "versions", "directory", "created", "version", "evenhand"}
+VOLATILE = {"seconds", "versions", "directory", "created", "started", "version", "evenhand"}
 """Keys of results that differ from run to run, or from version to version."""
+BEGAN = "2026-01-01T00:00:00+00:00"
+"""When runs began."""
 FIXED_SECONDS = 0.25
-"""What runs that are reported and exported have taken; how much a report asks depends on it."""
+"""What repairs, and runs that are reported and exported, have taken; how much a report asks depends on it."""
 
 Items = Mapping[str, str | bytes]
 GROUPS: dict[str, Callable[[], Items]] = {}
@@ -186,8 +189,9 @@ def search(
             made = eh.wrap(asked, name=name, input=input or "frame")
         given = {key: value() if callable(value) else value for key, value in options.items()}
         with folder() as place:
+            made = eh.wrap(made, chunk=given.pop("chunk", 1000))
             run = eh.audit(made, space, strategy, budget or eh.Budget(tests=1500), directory=Path(place) / "run",
-                           **{"seed": 3, "chunk": 1000, **given})  # fmt: skip
+                           **{"seed": 3, **given})  # fmt: skip
             log = (Path(place) / "run" / ANSWERS).read_bytes()
             loaded = eh.Run.load(Path(place) / "run")
         findings = table(run.findings)
@@ -299,7 +303,7 @@ def estimate(name: str, model: Callable[[], Any], space: Any, *given: Any, **opt
         of = taken("weights", "about", "steps", "exact")
         population = eh.populations.named(given[0] if given else "uniform", found.pop("data", None), **of)
         method = found.pop("interval", None)
-        found["interval"] = eh.Interval(method, **taken("experiments"))
+        found["interval"] = eh.Interval(method, **taken("experiments", "repeats"))
         found["stop"] = eh.StopRule(**taken("half_width"))
         with mock.patch.object(importlib.import_module("evenhand.estimates.estimate"), "CHUNK", 2000):
             return told(eh.estimate(model(), space, population, **{"seed": 5, **found}))
@@ -430,6 +434,7 @@ def repaired(
         done = eh.repair(
             train(), X, y, space, method(), options=eh.repairs.RepairOptions(**evidence), **{"seed": 4, **given}
         )
+        done.seconds = FIXED_SECONDS
         out = told(done)
         out["frame"] = table(done.frame)
         asked = list(X)[:80] if isinstance(X, list) else X.head(80)
@@ -775,7 +780,7 @@ def digest(content: str | bytes) -> str:
 def made(names: Iterable[str]) -> Iterator[tuple[str, str | bytes]]:
     """Make the items of some groups."""
     for name in names:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), mock.patch.object(About, "now", return_value=About(BEGAN)):
             warnings.simplefilter("ignore")
             items = GROUPS[name]()
         for part, content in items.items():
@@ -797,11 +802,11 @@ def in_group(item: str) -> str:
 
 KEPT: dict[str, Callable[[Path, int], eh.Run]] = {
     "kosei": lambda directory, tests: eh.audit(
-        eh.wrap(worlds.decided, name="decided"), worlds.PEOPLE, eh.Kosei(samples=50, wave=32), eh.Budget(tests=tests),
-        seed=8, data=worlds.rows(), directory=directory, chunk=64),
+        eh.wrap(worlds.decided, name="decided", chunk=64), worlds.PEOPLE, eh.Kosei(samples=50, wave=32),
+        eh.Budget(tests=tests), seed=8, data=worlds.rows(), directory=directory),
     "text-adf": lambda directory, tests: eh.audit(
-        worlds.Reader(), worlds.TEXTS, eh.TextAdf(trials=30), eh.Budget(tests=tests),
-        seed=8, data=worlds.sentences(), directory=directory, chunk=64),
+        eh.wrap(worlds.Reader(), chunk=64), worlds.TEXTS, eh.TextAdf(trials=30), eh.Budget(tests=tests),
+        seed=8, data=worlds.sentences(), directory=directory),
 }  # fmt: skip
 """The same calls write the kept runs, go on with them and repeat them."""
 KEPT_TESTS = {"kosei": 297, "text-adf": 300}

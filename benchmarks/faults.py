@@ -30,7 +30,7 @@ import numpy as np
 
 import evenhand as eh
 from benchmarks.machine import facts, parser, save
-from evenhand import _write
+from evenhand import _files
 from evenhand.engine.store import frames
 from evenhand.errors import RunError
 
@@ -116,7 +116,7 @@ Search = Callable[[Path, int], eh.Run]
 def _search(strategy: Any, texts: bool = False) -> Search:
     model, space, data = (Texts(), TEXTS, SENTENCES) if texts else (ROWS, SPACE, None)
     return lambda directory, tests: eh.audit(
-        model, space, strategy, eh.Budget(tests=tests), data=data, directory=directory, chunk=CHUNK
+        eh.wrap(model, chunk=CHUNK), space, strategy, eh.Budget(tests=tests), data=data, directory=directory
     )
 
 
@@ -317,6 +317,10 @@ def command(whole: Whole, directory: Path, moment: float) -> tuple[bool, str | N
 # A full disk
 
 
+STARTING = 2
+"""Writes before a run asks its first test, ``identity.json`` and ``about.json``: nothing is lost with them."""
+
+
 class Full(io.FileIO):
     """A file on a disk that is full from a write on: half of that write is done, and nothing more."""
 
@@ -335,12 +339,12 @@ class Full(io.FileIO):
 @contextmanager
 def full_after(writes: int) -> Iterator[None]:
     """Let the disk be full from a write on."""
-    Full.left, before = writes, _write.FileIO
-    _write.FileIO = Full  # type: ignore[misc]
+    Full.left, before = writes, _files.FileIO
+    _files.FileIO = Full  # type: ignore[misc]
     try:
         yield
     finally:
-        _write.FileIO = before  # type: ignore[misc]
+        _files.FileIO = before  # type: ignore[misc]
 
 
 def fill(whole: Whole, folder: Path) -> tuple[int, list[str]]:
@@ -355,7 +359,7 @@ def fill(whole: Whole, folder: Path) -> tuple[int, list[str]]:
         except RunError as error:
             if "No space left on device" not in str(error) or "free some space" not in str(error):
                 faults.append(f"write {n}: {error}")
-            if n > 1 and error.partial is None:
+            if n > STARTING and error.partial is None:
                 faults.append(f"write {n}: the run is lost")
         else:
             return n - 1, faults

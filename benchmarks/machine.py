@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,22 +70,69 @@ def short(value: float) -> float:
 class Results:
     """What is known so far of several questions, on disk after every answer."""
 
-    def __init__(self, path: Path, fresh: bool, settings: dict[str, Any], questions: Sequence[str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        fresh: bool,
+        settings: dict[str, Any],
+        questions: Sequence[str],
+        uses: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """Open the file; ``uses`` names the settings of some questions that no other question depends on.
+
+        Answers to a question whose settings have changed since are dropped, to be measured again.
+        """
         self.path = path
-        self.all: dict[str, Any] = {"machine": facts(), "settings": settings, **{name: {} for name in questions}}
+        self.all: dict[str, Any] = {
+            "machine": facts(), "machines": {}, "settings": settings, **{name: {} for name in questions}
+        }  # fmt: skip
         if path.exists() and not fresh:
             stored = json.loads(path.read_text())
-            if stored["settings"] != settings:
+            changed = {name for name in {**settings, **stored["settings"]}
+                       if settings.get(name) != stored["settings"].get(name)}  # fmt: skip
+            if changed - {name for own in (uses or {}).values() for name in own}:
                 raise SystemExit(f"{path.name} has other settings; start again with --fresh")
-            self.all |= stored
+            out = {question for question, own in (uses or {}).items() if changed & {*own}}
+            stored["machines"] = {q: one for q, one in stored.get("machines", {}).items() if q not in out}
+            known = {"machine", "machines", "load_after", *questions} - out
+            self.all |= {name: value for name, value in stored.items() if name in known}
 
     def lacks(self, question: str, key: str) -> bool:
         """Tell whether an answer is missing."""
         return key not in self.all[question]
 
+    def place(self, question: str, machine: dict[str, Any]) -> None:
+        """Note where answers to a question were measured, unless where the first answers were."""
+        if (where := _where(machine)) != _where(self.all["machine"]):
+            places = self.all["machines"].setdefault(question, [])
+            places += [where] * (where not in places)
+
+    def drop(self, question: str, key: str) -> None:
+        """Forget an answer."""
+        self.all[question].pop(key, None)
+
     def add(self, question: str, key: str, answer: Any) -> None:
-        """Keep an answer."""
+        """Keep an answer, and the machine where it is another one than that of the first answers."""
         self.all[question][key] = answer
-        self.all["load_after"] = facts()["load"]
-        save(self.path, self.all)
+        here = facts()
+        self.all["load_after"] = here["load"]
+        self.place(question, here)
+        self.write()
         print(question, key, answer, flush=True)
+
+    def write(self) -> None:
+        """Write the file: the keys of each question in order, whatever came first."""
+        for name, value in self.all.items():
+            if isinstance(value, dict) and name not in ("machine", "settings"):
+                self.all[name] = dict(
+                    sorted(value.items(), key=lambda item: [_natural(part) for part in item[0].split("/")])
+                )
+        save(self.path, self.all)
+
+
+def _where(machine: dict[str, Any]) -> dict[str, Any]:
+    return {name: machine[name] for name in ("processor", "cores", "python")}
+
+
+def _natural(part: str) -> tuple[int, str]:
+    return (int(part), "") if part.isdigit() else (-1, part)

@@ -45,12 +45,12 @@ def by_identity(texts: list[str], lexicon: str) -> dict[str, list[int]]:
 
     Where it stands already the text is counted as it is, so that all identities stand in the same places.
     """
-    ground = eh.TextSpace(lexicon, max_family_size=10**6).begin(texts)
-    counts = np.zeros((len(ground.swaps.identities), 4), dtype=np.int64)
-    for first in range(0, len(ground.seeds), BLOCK):
-        some = ground.seeds[np.arange(first, min(first + BLOCK, len(ground.seeds)))]
-        families, found = ground.families(some, 0), ground.found.of(some.seeds)
-        options = ground.swaps.options(found)
+    bound = eh.TextSpace(lexicon, max_family_size=10**6).begin(texts)
+    counts = np.zeros((len(bound.swaps.identities), 4), dtype=np.int64)
+    for first in range(0, len(bound.seeds), BLOCK):
+        some = bound.seeds[np.arange(first, min(first + BLOCK, len(bound.seeds)))]
+        families, found = bound.families(some, 0), bound.found.of(some.seeds)
+        options = bound.swaps.options(found)
         said = np.asarray(classify(families.asked)) == 1
         own, other = said[families.starts], np.delete(said, families.starts)
         before = np.concatenate([own[found.text], own[options.source]])
@@ -58,7 +58,7 @@ def by_identity(texts: list[str], lexicon: str) -> dict[str, list[int]]:
         identity = np.concatenate([found.identity, options.identity])
         for column, which in enumerate((after | True, after, after & ~before, before & ~after)):
             np.add.at(counts[:, column], identity[which], 1)
-    return dict(zip(ground.swaps.identities, counts.tolist(), strict=True))
+    return dict(zip(bound.swaps.identities, counts.tolist(), strict=True))
 
 
 def written() -> Path | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
-from evenhand.explanations.shrink import Shrinker
+from evenhand.explanations.examples import Shrinker
 from evenhand.models.base import Model
 from evenhand.runs.replay import judge_of, probe_of
 from evenhand.spaces.realism import Distance

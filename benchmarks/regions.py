@@ -18,7 +18,7 @@ import numpy.typing as npt
 import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
 from evenhand._rng import mix
-from evenhand.explanations.rules import Codes, Rule
+from evenhand.explanations.rule_learning import Codes, Rule
 
 CASES, FAIR = 20, 100
 SUPPORTS = (0.01, 0.05, 0.2)

@@ -1,8 +1,8 @@
 """Symbolic generation by the questions of its paper, and what its neighbourhoods cost.
 
 Equal tests against random individuals and the data rows alone, equal time, phase by phase against AEQUITAS, the
-ablations, the threshold, the order of the seeds, path coverage; then time, by the number of neighbours, on a six-layer
-net. Results are kept after every configuration; a second call does only what is missing.
+ablations, the threshold, the order of the seeds, how clusters and findings are scattered, path coverage; then time, by
+the number of neighbours, on a six-layer net.
 """
 
 from __future__ import annotations
@@ -11,29 +11,46 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pandas as pd
-import torch
 
 import evenhand as eh
-from benchmarks import nets
-from benchmarks.adf import FromData, spread
-from benchmarks.machine import Results, cpu, parser, short
+from benchmarks.adf import FromData, patient, spread
+from benchmarks.machine import cpu, short
 from benchmarks.subjects import DATA, fit
+from benchmarks.tasks import Task
 from evenhand.spaces.individuals import Individuals
 from evenhand.strategies import symbolic
 from evenhand.strategies.symbolic import Negations, Queue
 
-RUNS = 10
-TESTS = 1_000
-ROWS = ("credit/sex", "credit/age", "census/race", "census/sex", "bank/age")
-SECONDS = (1, 2, 4, 8)
-STARTS, LOCAL_TESTS = 50, 2_000
+FULL: dict[str, Any] = {
+    "runs": 10,
+    "tests": 1_000,
+    "seconds": [1, 2, 4, 8],
+    "starts": 50,
+    "local_tests": 2_000,
+    "points": [50, 100, 200, 400, 600],
+    "neighbours": 1_000,
+    "block": eh.Symbolic().block,
+    "within": 0.02,
+}
+"""Within: by how much the success rate may fall short of that with the most neighbours."""
+QUICK: dict[str, Any] = FULL | {
+    "runs": 1,
+    "tests": 30,
+    "seconds": [0.1],
+    "starts": 5,
+    "local_tests": 50,
+    "points": [10, 20],
+    "neighbours": 100,
+}
+CODED = ("credit/sex", "credit/age", "census/race", "census/sex", "bank/age")
+"""In the integer coding that the papers share; SG's paper calls those of credit and census modified."""
 MODELS = ("tree", "forest", "MLP")
 ABLATED = ("credit/age", "census/sex", "census/race")
 GLOBAL = eh.Symbolic(phase="global", first="global")
@@ -49,32 +66,52 @@ ABLATIONS = {
     "random seeds, no local search, global first": eh.Symbolic(seeds="random", phase="global", first="global"),
     "random seeds alone": eh.Symbolic(seeds="random", phase="seeds"),
 }
-THRESHOLDS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+THRESHOLDS = ("0.3", "0.5", "0.6", "0.7", "0.8", "0.9", "0.95", "1.0")
 ORDERS = {"in turn": eh.Symbolic(), "cluster after cluster": eh.Symbolic(order="iterative")}
-POINTS = (50, 100, 200, 400, 600)
 NEIGHBOURS = (5_000, 2_000, 1_000, 500, 250, 100)
-WITHIN = 0.02
-"""By how much the success rate may fall short of that with the most neighbours."""
 
 
+@dataclass(frozen=True)
 class Subject:
     """A model, the space of its data set by one protected attribute, and the rows."""
 
-    def __init__(self, row: str, model: Any) -> None:
-        data, protected = row.split("/")
-        dataset = eh.datasets.load(DATA[data][0])
-        frame = dataset.paper_frame()
-        self.data, self.space = frame.iloc[:, :-1], dataset.paper_space(protected=[protected])
-        table = self.data.to_numpy(float), frame.iloc[:, -1].to_numpy(int)
-        self.model = eh.wrap(fit(model, table) if isinstance(model, str) else model, input="array")
+    model: Any
+    space: eh.Space
+    data: pd.DataFrame
+    settings: dict[str, Any]
 
     def audit(
-        self, search: Any, seed: int, tests: int | None = TESTS, data: pd.DataFrame | None = None, **more: Any
-    ) -> tuple[eh.Run, float]:
-        """Run a search; return also its CPU seconds."""
+        self, search: Any, seed: int, budget: eh.Budget | int | None = None, data: pd.DataFrame | None = None,
+        **more: Any,
+    ) -> tuple[eh.Run, float]:  # fmt: skip
+        """Run a search, by default with the usual tests; return also its CPU seconds."""
         rows = (self.data if data is None else data) if getattr(search, "uses_data", True) else None
-        budget = eh.Budget(tests=10**9 if tests is None else tests)
-        return cpu(lambda: eh.audit(self.model, self.space, search, budget, seed=seed, data=rows, **more))
+        limit = budget if isinstance(budget, eh.Budget) else eh.Budget(tests=budget or self.settings["tests"])
+        if isinstance(search, eh.Symbolic) and search.neighbours == eh.Symbolic().neighbours:
+            search = replace(search, neighbours=self.settings["neighbours"])
+        return cpu(lambda: eh.audit(self.model, self.space, search, limit, seed=seed, data=rows, **more))
+
+
+def subject(row: str, model: str, settings: dict[str, Any]) -> Subject:
+    """Fit a model of a row, or of a network by its number."""
+    return Subject(*_loaded(row, model), settings)
+
+
+@lru_cache(maxsize=2)
+def _loaded(row: str, model: str) -> tuple[Any, eh.Space, pd.DataFrame]:
+    data, protected = row.split("/")
+    dataset = eh.datasets.load(DATA[data][0])
+    frame, space = dataset.paper_frame(), dataset.paper_space(protected=[protected])
+    rows = frame.iloc[:, :-1]
+    if model.startswith("net "):
+        import torch
+
+        from benchmarks import nets
+
+        torch.set_num_threads(1)
+        return eh.wrap(nets.net(data, int(model.removeprefix("net "))), input="array"), space, rows
+    table = rows.to_numpy(float), frame.iloc[:, -1].to_numpy(int)
+    return eh.wrap(fit(model, table), input="array"), space, rows
 
 
 def repeated(make: Callable[[int], tuple[eh.Run, float]], runs: int) -> dict[str, Any]:
@@ -85,67 +122,48 @@ def repeated(make: Callable[[int], tuple[eh.Run, float]], runs: int) -> dict[str
         "findings": spread([run.found for run in made]),
         "success": spread([run.success_rate for run in made]),
         "rows": spread([run.rows for run in made]),
-        "cpu_seconds": spread(seconds),
-        "stops": sorted({run.stop.value for run in made}),
+        "seconds": spread(seconds),
     }
 
 
+LOGISTIC = "logistic regression"
 SEARCHES = {"themis": eh.Themis(), "data rows alone": eh.Symbolic(phase="seeds"), "symbolic": eh.Symbolic()}
 
 
-def equal(row: str, runs: int) -> Iterator[tuple[str, Any]]:
+def equal(row: str, search: str, s: dict[str, Any]) -> dict[str, Any]:
     """Compare with random individuals and with the data rows alone, at equal tests."""
-    on = Subject(row, "logistic regression")
-    for name, search in SEARCHES.items():
-        yield f"{row}/{name}", repeated(partial(on.audit, search), runs)
+    return repeated(partial(subject(row, LOGISTIC, s).audit, SEARCHES[search]), s["runs"])
 
 
-def in_time(row: str, runs: int) -> Iterator[tuple[str, Any]]:
+def in_time(row: str, search: str, s: dict[str, Any]) -> dict[str, Any]:
     """Compare with random individuals at equal CPU time."""
-    on = Subject(row, "logistic regression")
-    for name in ("themis", "symbolic"):
-        for limit in SECONDS:
-            yield (
-                f"{row}/{name}/{limit}",
-                repeated(partial(_for, on, SEARCHES[name], limit), runs),
-            )
+    on = subject(row, LOGISTIC, s)
+
+    def limited(seconds: float, seed: int) -> tuple[eh.Run, float]:
+        return patient(on, SEARCHES[search], seed, 10**9, seconds)
+
+    return {"points": {f"{n:g}": repeated(partial(limited, n), s["runs"]) for n in s["seconds"]}}
 
 
-def _for(on: Subject, search: Any, seconds: float, seed: int) -> tuple[eh.Run, float]:
-    start = time.process_time()
-
-    def watch(_: eh.results.Status) -> None:
-        if time.process_time() - start > seconds:
-            raise KeyboardInterrupt  # What was found until then is kept, as with Ctrl-C.
-
-    return on.audit(search, seed, None, progress=watch)
-
-
-def phases(model: str, runs: int) -> Iterator[tuple[str, Any]]:
+def phases(model: str, phase: str, search: str, s: dict[str, Any]) -> dict[str, Any]:
     """Compare with AEQUITAS phase by phase: its global one draws individuals, local ones start from the same."""
-    on = Subject("census/sex", model)
-    found = [on.audit(eh.Themis(), seed, 50 * TESTS)[0].findings[list(on.space.names)] for seed in range(runs)]
-    starts = [frame.iloc[:STARTS] for frame in found]
-    yield f"{model}/global/aequitas", repeated(partial(on.audit, eh.Themis(samples=TESTS)), runs)
-    yield f"{model}/global/symbolic", repeated(partial(on.audit, GLOBAL), runs)
-    walk = FromData(eh.Aequitas("full", samples=STARTS, steps=10**6, rounds=1))
-    near = eh.Symbolic(phase="local")
-    for name, search in (("aequitas", walk), ("symbolic", near)):
-        yield (
-            f"{model}/local/{name}",
-            repeated(partial(_from, on, search, starts), runs),
-        )
+    on = subject("census/sex", model, s)
+    if phase == "global":
+        far = GLOBAL if search == "symbolic" else eh.Themis(samples=s["tests"])
+        return repeated(partial(on.audit, far), s["runs"])
+    walk = FromData(eh.Aequitas("full", samples=s["starts"], steps=10**6, rounds=1, stray=eh.Aequitas.PRINTED))
+    near = eh.Symbolic(phase="local") if search == "symbolic" else walk
+
+    def local(seed: int) -> tuple[eh.Run, float]:
+        found = on.audit(eh.Themis(), seed, 50 * s["tests"])[0].findings[list(on.space.names)]
+        return on.audit(near, seed, s["local_tests"], found.iloc[: s["starts"]])
+
+    return repeated(local, s["runs"])
 
 
-def _from(on: Subject, search: Any, starts: Sequence[pd.DataFrame], seed: int) -> tuple[eh.Run, float]:
-    return on.audit(search, seed, LOCAL_TESTS, starts[seed])
-
-
-def ablation(row: str, runs: int) -> Iterator[tuple[str, Any]]:
+def ablation(row: str, name: str, s: dict[str, Any]) -> dict[str, Any]:
     """Leave parts of the search out."""
-    on = Subject(row, "logistic regression")
-    for name, search in ABLATIONS.items():
-        yield f"{row}/{name}", repeated(partial(on.audit, search), runs)
+    return repeated(partial(subject(row, LOGISTIC, s).audit, ABLATIONS[name]), s["runs"])
 
 
 PARTS = {2.0: "local", 1.0: "seeds", 0.0: "global"}
@@ -153,11 +171,11 @@ PARTS = {2.0: "local", 1.0: "seeds", 0.0: "global"}
 TAKE = Queue._take
 
 
-def contribution(row: str, runs: int) -> Iterator[tuple[str, Any]]:
+def contribution(row: str, s: dict[str, Any]) -> dict[str, Any]:
     """Tell which tests and findings are seeds, and which the local and the global search led to."""
-    on = Subject(row, "logistic regression")
+    on = subject(row, LOGISTIC, s)
     shares: dict[str, list[tuple[int, int]]] = {part: [] for part in PARTS.values()}
-    for seed in range(runs):
+    for seed in range(s["runs"]):
         ranks: dict[int, float] = {}
 
         def noted(queue: Queue, most: int, rank: float, known: dict[int, float] = ranks) -> Individuals:
@@ -174,40 +192,51 @@ def contribution(row: str, runs: int) -> Iterator[tuple[str, Any]]:
         tested = list(ranks)[: run.tests]
         for rank, part in PARTS.items():
             shares[part].append((sum(ranks[key] == rank for key in tested), sum(ranks[key] == rank for key in found)))
-    for part, pairs in shares.items():
-        tests, findings = zip(*pairs, strict=True)
-        yield f"{row}/{part}", {"tests": spread(tests), "findings": spread(findings)}
+    return {
+        part: dict(zip(("tests", "findings"), map(spread, zip(*pairs, strict=True)), strict=True))
+        for part, pairs in shares.items()
+    }
 
 
-def threshold(row: str, runs: int) -> Iterator[tuple[str, Any]]:
+def threshold(row: str, value: str, s: dict[str, Any]) -> dict[str, Any]:
     """Change the confidence below which the global search goes no further."""
-    on = Subject(row, "logistic regression")
-    for value in THRESHOLDS:
-        search = replace(GLOBAL, threshold=value)
-        yield f"{row}/{value}", repeated(partial(on.audit, search), runs)
+    return repeated(partial(subject(row, LOGISTIC, s).audit, replace(GLOBAL, threshold=float(value))), s["runs"])
 
 
-def order(row: str, runs: int) -> Iterator[tuple[str, Any]]:
+def order(row: str, name: str, s: dict[str, Any]) -> dict[str, Any]:
     """Take seeds from the clusters in turn, or cluster after cluster: findings after so many tests."""
-    on = Subject(row, "logistic regression")
-    for name, search in ORDERS.items():
-        found = [[on.audit(search, seed, tests)[0].found for seed in range(runs)] for tests in POINTS]
-        yield f"{row}/{name}", [spread(values) for values in found]
+    on = subject(row, LOGISTIC, s)
+    found = [[on.audit(ORDERS[name], seed, tests)[0].found for seed in range(s["runs"])] for tests in s["points"]]
+    return {"found": [spread(values) for values in found]}
 
 
-def covered(row: str, runs: int) -> Iterator[tuple[str, Any]]:
+def scatter(row: str, s: dict[str, Any]) -> dict[str, Any]:
+    """Say whether findings are scattered over the clusters of the seeds, and how much the clusters explain."""
+    from sklearn.cluster import KMeans
+
+    on = subject(row, LOGISTIC, s)
+    codes = on.data.to_numpy(float)
+    run, _ = on.audit(eh.Symbolic(), 0)
+    clusters = KMeans(4, random_state=0, n_init=10).fit(codes)
+    found = clusters.predict(run.findings[list(on.space.names)].to_numpy(float))
+    spread_of = ((codes - codes.mean(axis=0)) ** 2).sum()
+    return {
+        "rows": np.bincount(clusters.labels_, minlength=4).tolist(),
+        "findings": np.bincount(found, minlength=4).tolist(),
+        "explained": short(1 - clusters.inertia_ / spread_of),
+    }
+
+
+def covered(row: str, search: str, s: dict[str, Any]) -> dict[str, Any]:
     """Count the leaves of a surrogate tree that the global search reaches, and that random tests do."""
-    on = Subject(row, "logistic regression")
-    for name, search in (("themis", eh.Themis()), ("symbolic global", GLOBAL)):
-        covers = [eh.coverage(on.audit(search, seed)[0], on.model) for seed in range(runs)]
-        yield (
-            f"{row}/{name}",
-            {
-                "share": spread([cover.share for cover in covers]),
-                "leaves": spread([cover.leaves for cover in covers]),
-                "accuracy": spread([cover.accuracy for cover in covers]),
-            },
-        )
+    on = subject(row, LOGISTIC, s)
+    chosen = eh.Themis() if search == "themis" else GLOBAL
+    covers = [eh.coverage(on.audit(chosen, seed)[0], on.model) for seed in range(s["runs"])]
+    return {
+        "share": spread([cover.share for cover in covers]),
+        "leaves": spread([cover.leaves for cover in covers]),
+        "accuracy": spread([cover.accuracy for cover in covers]),
+    }
 
 
 class Watch:
@@ -239,81 +268,60 @@ class Watch:
             yield
 
 
-def neighbours(row: str, runs: int) -> Iterator[tuple[str, Any]]:
+def neighbours(row: str, size: str, s: dict[str, Any]) -> dict[str, Any]:
     """Time the search with fewer and fewer neighbours, on six-layer nets."""
-    chosen = [nets.net(row.split("/")[0], number) for number in range(min(runs, 5))]
-    subjects = [Subject(row, net) for net in chosen]
-    for size in NEIGHBOURS:
-        watches, pops, rates, found = [], [], [], []
-        for seed in range(runs):
-            watch, net = Watch(), chosen[seed % len(chosen)]
-            with watch.looking(net):
-                run, seconds = subjects[seed % len(chosen)].audit(eh.Symbolic(neighbours=size), seed)
-            watches.append({part: spent / seconds for part, spent in watch.spent.items()})
-            pops.append(run.tests / seconds)
-            rates.append(run.success_rate)
-            found.append(run.found / seconds)
-        shares = {part: short(statistics.fmean([watch[part] for watch in watches])) for part in watches[0]}
-        yield (
-            f"{row}/{size}",
-            {
-                "pops_per_second": spread(pops),
-                "success": spread(rates),
-                "findings_per_second": spread(found),
-                "shares": shares,
-            },
-        )
-
-
-def fewer(row: str, runs: int) -> Iterator[tuple[str, Any]]:
-    """Search with fewer and fewer neighbours."""
-    on = Subject(row, "logistic regression")
-    for size in NEIGHBOURS:
-        search = eh.Symbolic(neighbours=size)
-        yield f"{row}/{size}", repeated(partial(on.audit, search), runs // 2)
-
-
-QUESTIONS: dict[str, tuple[Callable[[str, int], Iterator[tuple[str, Any]]], Sequence[str], int]] = {
-    "equal": (equal, ROWS, len(SEARCHES)),
-    "in_time": (in_time, ("credit/age",), 2 * len(SECONDS)),
-    "phases": (phases, MODELS, 4),
-    "ablation": (ablation, ABLATED, len(ABLATIONS)),
-    "contribution": (contribution, ROWS, len(PARTS)),
-    "threshold": (threshold, ("credit/age", "census/sex"), len(THRESHOLDS)),
-    "order": (order, ("credit/age",), len(ORDERS)),
-    "covered": (covered, ("credit/age", "census/sex"), 2),
-    "neighbours": (neighbours, ("census/sex",), len(NEIGHBOURS)),
-    "fewer": (fewer, ("credit/age", "census/race", "bank/age"), len(NEIGHBOURS)),
-}
-"""Each with what it is asked of, and how many answers that gives."""
-
-
-def main(arguments: list[str] | None = None) -> None:
-    options = parser(__doc__, "symbolic.json")
-    options.add_argument("--fresh", action="store_true", help="forget what is stored")
-    options.add_argument("--questions", nargs="+", default=list(QUESTIONS), choices=list(QUESTIONS))
-    options.add_argument("--seeds", type=int, default=RUNS, help="runs of each search, with other random numbers")
-    given = options.parse_args(arguments)
-    settings = {
-        "runs": given.seeds,
-        "tests": TESTS,
-        "starts": STARTS,
-        "local_tests": LOCAL_TESTS,
-        "neighbours": eh.Symbolic().neighbours,
-        "block": eh.Symbolic().block,
-        "points": list(POINTS),
-        "within": WITHIN,
+    watches, pops, rates, found = [], [], [], []
+    for seed in range(s["runs"]):
+        on, watch = subject(row, f"net {seed % 5}", s), Watch()
+        with watch.looking(on.model.source):
+            run, seconds = on.audit(eh.Symbolic(neighbours=int(size)), seed)
+        watches.append({part: spent / seconds for part, spent in watch.spent.items()})
+        pops.append(run.tests / seconds)
+        rates.append(run.success_rate)
+        found.append(run.found / seconds)
+    shares = {part: short(statistics.fmean([watch[part] for watch in watches])) for part in watches[0]}
+    return {
+        "pops_per_second": spread(pops),
+        "success": spread(rates),
+        "findings_per_second": spread(found),
+        "shares": shares,
     }
-    torch.set_num_threads(1)
-    results = Results(given.out, given.fresh, settings, tuple(QUESTIONS))
-    for question in given.questions:
-        ask, subjects, answers = QUESTIONS[question]
-        for subject in subjects:
-            known = sum(key.startswith(f"{subject}/") for key in results.all[question])
-            if known < answers:
-                for key, answer in ask(subject, given.seeds):
-                    results.add(question, key, answer)
 
 
-if __name__ == "__main__":
-    main()
+def fewer(row: str, size: str, s: dict[str, Any]) -> dict[str, Any]:
+    """Search with fewer and fewer neighbours."""
+    search = eh.Symbolic(neighbours=int(size))
+    return repeated(partial(subject(row, LOGISTIC, s).audit, search), max(1, s["runs"] // 2))
+
+
+Answer = Callable[..., dict[str, Any]]
+SIZES = tuple(map(str, NEIGHBOURS))
+QUESTIONS: dict[str, tuple[Answer, Sequence[str], Sequence[str], float]] = {
+    "equal": (equal, CODED, tuple(SEARCHES), 30),
+    "in_time": (in_time, ("credit/age",), ("themis", "symbolic"), 160),
+    "phases": (phases, MODELS, tuple(f"{phase}/{search}" for phase in ("global", "local")
+                                     for search in ("aequitas", "symbolic")), 30),
+    "ablation": (ablation, ABLATED, tuple(ABLATIONS), 20),
+    "contribution": (contribution, CODED, (), 30),
+    "threshold": (threshold, ("credit/age", "census/sex"), THRESHOLDS, 30),
+    "order": (order, ("credit/age",), tuple(ORDERS), 40),
+    "scatter": (scatter, ("credit/age",), (), 5),
+    "covered": (covered, ("credit/age", "census/sex"), ("themis", "symbolic global"), 30),
+    "neighbours": (neighbours, ("census/sex",), SIZES, 60),
+    "fewer": (fewer, ("credit/age", "census/race", "bank/age"), SIZES, 30),
+}  # fmt: skip
+"""Each with the rows and the names that it is asked of, and roughly the CPU seconds of an answer."""
+
+
+def tasks(settings: dict[str, Any], quick: bool) -> Iterator[Task]:
+    """List everything that is measured."""
+    for question, (ask, rows, names, cost) in QUESTIONS.items():
+        if quick and question == "neighbours":
+            continue  # It would have to train a net.
+        for row in rows[:1] if quick else rows:
+            for name in names[-3:] if quick else names or [""]:
+                if name:
+                    call = partial(ask, row, *(name.split("/") if question == "phases" else [name]), settings)
+                    yield Task("symbolic", question, f"{row}/{name}", call, cost)
+            if not names:
+                yield Task("symbolic", question, row, partial(ask, row, settings), cost)

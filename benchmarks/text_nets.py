@@ -1,4 +1,4 @@
-"""The paper's nets on words, trained here: ``python -m benchmarks.text_nets`` says how well.
+"""The paper's nets on words, trained here.
 
 The folder that EVENHAND_TEXT_DATA names has a table with the columns ``text`` and ``toxic`` (.csv, also .xz) and word
 vectors (.npz). As in the paper, nets have three layers of ten states, LSTM or GRU, and a dense layer on the last state;
@@ -8,7 +8,7 @@ have the width of the file (the paper's have 50), and one table stands for its t
 
 from __future__ import annotations
 
-import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -20,10 +20,8 @@ from typing import Any
 import torch
 
 import evenhand as eh
-from benchmarks.machine import RESULTS, save, short
-from benchmarks.machine import facts as machine
+from benchmarks.machine import short
 from benchmarks.nets import CACHE
-from benchmarks.text_subjects import KINDS
 from evenhand.demo.text import Encoder, TextNet, Training, decide, given, repeatable, train
 from evenhand.spaces.text.similar import load as load_vectors
 
@@ -46,7 +44,7 @@ def folder() -> Path:
 @lru_cache(maxsize=1)
 def corpus() -> tuple[eh.datasets.Corpus, eh.datasets.Corpus]:
     """Return the comments to train on, and the others."""
-    path = next(iter(sorted(folder().glob("*.csv*"))), folder() / "comments.csv")
+    path = next(iter(sorted(folder().glob("*comments*.csv*"))), folder() / "comments.csv")
     return eh.datasets.read_comments(path).split()
 
 
@@ -74,14 +72,17 @@ def net(kind: str, seed: int = 0, device: str = "cpu") -> TextNet:
     path = _file(kind, seed)
     with repeatable(seed):
         made = given(vectors()[1], kind, LAYERS, STATES)  # type: ignore[arg-type]
-    if not path.exists():
-        chosen = corpus()[0]
-        train(made, encoder()(chosen.texts), chosen.labels, TRAINING, seed, device)
-        weights = {name: value for name, value in made.state_dict().items() if not name.startswith("embedding")}
-        CACHE.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        torch.save(weights, temporary)
-        temporary.replace(path)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        # Another process that wants the same net waits until it is trained.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            chosen = corpus()[0]
+            train(made, encoder()(chosen.texts), chosen.labels, TRAINING, seed, device)
+            weights = {name: value for name, value in made.state_dict().items() if not name.startswith("embedding")}
+            temporary = path.with_suffix(".tmp")
+            torch.save(weights, temporary)
+            temporary.replace(path)
     made.load_state_dict(torch.load(path, weights_only=True, map_location=device), strict=False)
     return made.to(device).eval()
 
@@ -95,22 +96,3 @@ def facts(kind: str, seed: int = 0, device: str = "cpu") -> dict[str, Any]:
         said |= {f"{name}_texts": len(part), f"{name}_accuracy": short(float(right.mean()))}
     toxic = float(corpus()[1].labels.mean())
     return said | {"majority": short(max(toxic, 1 - toxic)), "width": vectors()[1].shape[1], "paper": PAPER[kind]}
-
-
-def main(arguments: list[str] | None = None) -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--kind", nargs="+", default=list(KINDS), choices=KINDS)
-    options.add_argument("--seed", nargs="+", type=int, default=[0])
-    options.add_argument("--device", default="cpu", help="where to train, as cuda")
-    options.add_argument("--out", type=Path, default=RESULTS / "text_nets.json", help="the JSON file to write")
-    asked = options.parse_args(arguments)
-    result: dict[str, Any] = {"machine": machine(), "training": asdict(TRAINING), "nets": {}}
-    for kind in asked.kind:
-        for seed in asked.seed:
-            said = result["nets"][f"{kind}-{seed}"] = facts(kind, seed, asked.device)
-            print(kind, seed, said, flush=True)
-    save(asked.out, result)
-
-
-if __name__ == "__main__":
-    main()

@@ -70,7 +70,7 @@ def measure(row: str, number: int, trials: int, stray: float) -> dict[str, Any]:
     budget = eh.Budget(tests=10**9)
     led = eh.audit(net, space, eh.Adf(seeds=SEEDS, phase="global"), budget, data=frame)
     start = led.findings[list(space.names)]
-    walk = eh.Adf(seeds=len(start), trials=trials, phase="local", stray=stray)
+    walk = eh.Adf(seeds=len(start), trials=trials, refresh=1, phase="local", stray=stray)
     watched = Watched(walk)
     recorded = eh.audit(net, space, watched, budget, data=start)
     pairs = []

@@ -1,7 +1,7 @@
-"""Write docs/reference/python.md from the docstrings of every public name.
+"""Write docs/reference/python.md from the docstrings of every public name, and the tables of command-line.md.
 
-python docs/make_reference.py            write the page
-python docs/make_reference.py --check    fail if the page is not what it would write
+python docs/make_reference.py            write the pages
+python docs/make_reference.py --check    fail if a page is not what it would write
 """
 
 from __future__ import annotations
@@ -18,22 +18,29 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parent / "reference" / "python.md"
+from evenhand.cli.init import also_read, meaning, settings_of
+from evenhand.config.file import kind_of, spell, worded
+from evenhand.config.schema import COMMANDS, PER_CALL, TABLES, Command
+
+PYTHON, COMMAND_LINE = (Path(__file__).parent / "reference" / name for name in ("python.md", "command-line.md"))
+MARK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+"""What stands around a table of the command line's page."""
 SECTIONS = {
     "Audits": "audit Budget StopReason Run replay compare",
     "What counts as different": "Flip Gap",
     "Spaces": "Space Integer Real Ordinal Nominal Boolean TextSpace",
-    "Models": "wrap load_model Model MarginalModel",
-    "Searches": "Themis Aequitas Kosei Symbolic Adf TextRandom TextAdf TextImportance",
+    "Models": "wrap load_model Model Endpoint MarginalModel",
+    "Searches": "Auto Archive Boundary Themis Aequitas Kosei Symbolic Adf TextRandom TextAdf TextImportance",
     "Estimates": "estimate populations.Uniform populations.Data populations.Near Interval StopRule Estimate Order "
     "groups remaining coverage quality",
+    "Proofs": "prove Proof check_proof",
     "Regions and examples": "regions examples",
     "Repairs": "repair Repair",
     "Reports and files": "report ReportOptions export bundle check_bundle",
     "Data sets": "datasets.load",
 }
 """Names of the package itself, by section; a test compares them with ``evenhand.__all__``."""
-RESULTS = {"Run", "Estimate", "Repair"}
+RESULTS = {"Run", "Estimate", "Repair", "Proof"}
 """Classes that users do not make."""
 MODULES = ("repairs", "results", "search", "testing", "errors")
 """Public modules with names of their own."""
@@ -46,13 +53,12 @@ docstrings of the public names. Their examples are run by the tests.
 
 
 def main() -> None:
-    """Write the page, or compare it."""
-    text = page()
-    if "--check" in sys.argv:
-        if PAGE.read_text("utf-8") != text:
-            sys.exit("docs/reference/python.md is out of date; run: python docs/make_reference.py")
-        return
-    PAGE.write_text(text, "utf-8")
+    """Write the pages, or compare them."""
+    for path, text in ((PYTHON, page()), (COMMAND_LINE, command_line(COMMAND_LINE.read_text("utf-8")))):
+        if "--check" not in sys.argv:
+            path.write_text(text, "utf-8")
+        elif path.read_text("utf-8") != text:
+            sys.exit(f"docs/reference/{path.name} is out of date; run: python docs/make_reference.py")
 
 
 def page() -> str:
@@ -209,6 +215,56 @@ def cell(text: str) -> str:
 def markup(text: str) -> str:
     """Turn the markup of docstrings into Markdown."""
     return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text.replace("``", "`"))
+
+
+def flags_of(command: Command) -> str:
+    """Write the flags of a command as tables, one for each heading of its help."""
+    out = []
+    for panel, settings in command.panels().items():
+        out += [f"| {panel} | |", "|---|---|"]
+        for one in settings:
+            value = "" if one.switch else f" {one.metavar}"
+            names = ", ".join(f"`{name}{value}`" for name in re.split("[,/]", one.flags))
+            help = worded(command.help(one), "flag")
+            more = worded(one.more, "flag")
+            out.append(table_row(names, f"{help}. {more}" if more else help))
+        out.append("")
+    return "\n".join(out)
+
+
+def file_keys() -> str:
+    """Write the tables of the file: each key with its type, meaning and flag."""
+    out = []
+    for table, tables in TABLES.items():
+        if table in PER_CALL:
+            continue
+        out += [f"### `[{table}]`", ""]
+        usage, colon, purpose = tables.comment.format(file="FILE").rpartition(": ")
+        if purpose:
+            out += [f"For `{usage}`{colon}{purpose}." if usage else f"{purpose[0].upper()}{purpose[1:]}.", ""]
+        if also := also_read(table):
+            out += [f"Also read: {also}.", ""]
+        out += ["| key | type | meaning | flag |", "|---|---|---|---|"]
+        for one in settings_of(table):
+            kind = re.sub(r"^an? ", "", kind_of(one.type))
+            out.append(table_row(f"`{one.key}`", kind, meaning(one), f"`{spell(one)}`" if one.flags else ""))
+        out.append("")
+    return "\n".join(out)
+
+
+def table_row(*cells: str) -> str:
+    """Write a row of a table."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def command_line(page: str) -> str:
+    """Rewrite what is between the marks of a page: the flags of a command, or the keys of the file."""
+
+    def written(found: re.Match[str]) -> str:
+        what = found[2]
+        return f"{found[1]}\n{file_keys() if what == 'keys' else flags_of(COMMANDS[what])}\n{found[3]}"
+
+    return MARK.sub(written, page)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def with_settings(model: Any, space: Any, population: Any = None, *, data: Any =
     def taken(*names: str) -> dict[str, Any]:
         return {name: flat.pop(name) for name in names if name in flat}
 
-    settings = {"interval": taken("interval").get("interval"), **taken("experiments", "tolerance")}
+    settings = {"interval": taken("interval").get("interval"), **taken("experiments", "tolerance", "repeats")}
     interval = eh.Interval(settings.pop("interval"), **settings)
     stop = eh.StopRule(**taken("half_width", "seconds", "when", "cancel"))
     population = population or ("uniform" if space.supports("attributes") else "data")

@@ -1,4 +1,4 @@
-"""The action of the repository: its own evenhand is installed, and every verdict comes through."""
+"""The GitHub action: it installs this repository's evenhand, and returns every exit status."""
 
 from __future__ import annotations
 
@@ -70,5 +70,7 @@ def test_every_verdict_comes_through(
     assert done.stdout.startswith(said)
     assert (tmp_path / "output").read_text() == f"status={status}\n"
     assert (tmp_path / "summary").exists() == (command == "estimate")
-    last = run(steps["Say whether it is within the limit"], tmp_path, "evenhand", STATUS=str(status), STUB_STATUS="0")
+    last = run(
+        steps["Report whether it is within the limit"], tmp_path, "evenhand", STATUS=str(status), STUB_STATUS="0"
+    )
     assert last.returncode == status

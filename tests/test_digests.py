@@ -1,4 +1,4 @@
-"""What is produced is what was produced before: a fast part of ``python -m benchmarks.digests``."""
+"""Results match recorded ones: a fast part of ``python -m benchmarks.digests``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks import digests, imports
+from benchmarks import digests, entered, imports
+
+import evenhand as eh
 
 FAST = (
     "^(strategies|groups|resume|search/(themis|kosei) (people|linked|huge)|search/text-random|estimate/(data|exact)$)"
@@ -14,7 +16,7 @@ FAST = (
 
 
 @pytest.mark.slow
-def test_what_is_produced_stays_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_match_the_recorded_digests(capsys: pytest.CaptureFixture[str]) -> None:
     assert digests.main(["--only", FAST]) == 0, capsys.readouterr().out
     assert int(capsys.readouterr().out.split()[0]) > 50
 
@@ -43,3 +45,9 @@ def test_imports_are_measured(tmp_path: Path) -> None:
     (row,) = json.loads((tmp_path / "imports.json").read_text())["processes"].values()
     assert row["modules"] > 50
     assert 0 < row["cpu_seconds"] < 60
+
+
+def test_files_are_entered_by_calls_of_their_functions() -> None:
+    calls = entered.trace(lambda: eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member"))
+    assert calls["spaces/tabular.py"] > 0
+    assert "engine/oracle.py" not in calls

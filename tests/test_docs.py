@@ -1,4 +1,4 @@
-"""Every page is true: its code runs, its commands work, its links lead somewhere, its tables match the program."""
+"""Pages are correct: code runs, commands work, links resolve, and tables match the program."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SLOW = {
     "docs/tutorial/first-audit.md",
     *(f"docs/explanation/{name}.md" for name in ("gradients", "searches", "text")),
     *(f"docs/how-to/{name}.md" for name in (
-        "ci", "compare", "compare-repairs", "evidence", "extend", "marginal", "measure", "models", "repair", "report",
-        "text-command", "text-models",
+        "ci", "compare", "compare-repairs", "endpoint", "evidence", "extend", "marginal", "measure", "models", "repair",
+        "repair-models", "report", "scale", "text-command", "text-models",
     )),
 }  # fmt: skip
 """Pages that take more than 3 seconds to run, but for the README."""
@@ -136,7 +136,7 @@ class Reader:
     [each for page in PAGES for each in (slow([page]) if str(page.relative_to(ROOT)) in SLOW else [page])],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_what_a_page_shows_works(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snippets_of_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     known = set(sys.modules)
@@ -177,7 +177,7 @@ def test_pictures_are_small() -> None:
         assert picture.stat().st_size < 300_000, picture.name
 
 
-def test_the_makefile_has_what_the_pages_name() -> None:
+def test_the_makefile_has_the_targets_on_the_pages() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
         name
@@ -226,3 +226,36 @@ def test_the_reference_of_commands_shows_every_option() -> None:
         }
         listed = re.findall(r"^\| (`-.*?) \|", shown[f"evenhand {name}"], re.MULTILINE)
         assert {o for cell in listed for o in re.findall(r"`(-[\w-]+)", cell)} == options, name
+
+
+def test_the_tree_of_the_architecture_is_complete() -> None:
+    """Every file of the package is in the tree, and every file in the tree exists."""
+    source = ROOT / "src" / "evenhand"
+    tree = re.search(r"```text\nsrc/evenhand/(.*?)```", (DOCS / "architecture.md").read_text("utf-8"), re.DOTALL)
+    assert tree
+    folders: list[str] = []
+    listed = set()
+    for line in tree[1].splitlines()[1:]:
+        depth = (len(line) - len(line.lstrip())) // 2 - 1
+        if found := re.match(r"\s*(\w+)/", line):
+            folders[depth:] = [found[1] + "/"]
+        elif depth < len(folders):
+            del folders[depth:]
+        listed |= {"".join(folders) + name for name in re.findall(r"\b\w+\.py\b", line)}
+    exempt = {str(path.relative_to(source)) for path in source.rglob("__init__.py")}
+    exist = {str(path.relative_to(source)) for path in source.rglob("*.py")}
+    assert listed - exist == set()
+    assert exist - listed - exempt == set()
+
+
+ARCHAIC = r"\b(whom|whoever|nobody|mended|wavers?|at hand|telling|in other company|legal individuals?)\b"
+
+
+def test_the_words_are_plain_english() -> None:
+    """Lists of English words, the licence and this test may have them."""
+    pages = [*PAGES, *(path for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py"))]
+    pages += (ROOT / "src").rglob("*.html")
+    for page in pages:
+        if page != Path(__file__):
+            found = re.search(ARCHAIC, page.read_text("utf-8"), re.IGNORECASE)
+            assert not found, f"{page.relative_to(ROOT)}: {found[0]!r}"

@@ -1,4 +1,4 @@
-"""Limits: each has a name, is documented, and can be changed; what is within them is read as before."""
+"""Limits: each is named, documented and can be changed; files within the limits are read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SAFETY = Path(__file__).parents[1] / "docs" / "explanation" / "safety.md"
 def test_each_limit_can_be_raised_and_lowered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     most = limit(name)
     check_limit(name, most, "file")
-    with pytest.raises(LimitExceeded, match=f"file: beyond the limit {name}.*{PREFIX}{name.upper()}") as caught:
+    with pytest.raises(LimitExceeded, match=f"file: over the limit {name} .*{PREFIX}{name.upper()}") as caught:
         check_limit(name, most + 1, "file")
     assert (caught.value.limit, caught.value.most) == (name, most)
     monkeypatch.setenv(PREFIX + name.upper(), str(most + 1))
@@ -104,7 +104,7 @@ def test_lines_count_once_however_they_end(tmp_path: Path, monkeypatch: pytest.M
         read(path)
 
 
-def test_an_archive_that_breaks_while_it_is_read_is_an_error_of_the_reader(tmp_path: Path) -> None:
+def test_archives_that_break_during_reading_raise_the_readers_error(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as made:
         made.writestr("a", b"content")
@@ -125,7 +125,7 @@ values = st.recursive(
 
 
 @given(values)
-def test_json_is_read_as_json_reads_it_and_its_values_are_counted(value: object) -> None:
+def test_json_values_are_read_and_counted(value: object) -> None:
     data = json.dumps(value).encode()
 
     def count(part: object) -> int:
@@ -169,7 +169,7 @@ def test_toml_is_read_as_tomllib_reads_it(words: list[str], parts: int) -> None:
 
 
 @given(st.binary(max_size=2000))
-def test_what_was_packed_is_unpacked(data: bytes) -> None:
+def test_packing_round_trips(data: bytes) -> None:
     assert inflate(zlib.compress(data), "json_bytes", "text") == data
     with pytest.raises((ValueError, zlib.error)):
         inflate(zlib.compress(data)[:-1], "json_bytes", "text")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evenhand import _keyset as memo_module
 from evenhand._keyset import Memo
+from evenhand.errors import RunError
 
 
 def as_keys(numbers: Any, kind: str) -> Any:
@@ -31,12 +32,24 @@ def test_agrees_with_a_dict(kind: str, blocks: list[list[int]]) -> None:
         memo.add(keys[fresh], np.array([known[block[i]] for i in expected], dtype=bool))
         every = list(range(61))
         assert memo.unfair(as_keys(every, kind)).tolist() == [known.get(number, False) for number in every]
+        assert memo.holds(as_keys(every, kind)).tolist() == [number in known for number in every]
     assert len(memo) == len(known)
 
 
+@pytest.mark.parametrize("expected", [0, 1000, 10**12])
+def test_expected_values_do_not_change_answers(expected: int) -> None:
+    rng, memo, known = np.random.default_rng(0), Memo(expected=expected), set[int]()
+    for _ in range(30):
+        keys = rng.integers(0, 20_000, 1000) * 2
+        fresh = memo.fresh(keys)
+        assert fresh.tolist() == [i for i in np.sort(np.unique(keys, return_index=True)[1]) if keys[i] not in known]
+        memo.add(keys[fresh], np.zeros(len(fresh), dtype=bool))
+        known |= set(keys.tolist())
+
+
 def test_exact_when_all_keys_share_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    # With one place for all, the tables tell nothing and only the sorted segments are right.
-    monkeypatch.setattr(memo_module, "_places", lambda keys, bits: np.zeros(len(keys), dtype=np.int64))
+    # With one place for all, every key moves on to the next free place.
+    monkeypatch.setattr(memo_module, "_scrambled", lambda keys, places: np.zeros(len(keys), dtype=np.int64))
     rng = np.random.default_rng(0)
     memo, known = Memo(), set()
     for _ in range(50):
@@ -48,22 +61,43 @@ def test_exact_when_all_keys_share_a_place(monkeypatch: pytest.MonkeyPatch) -> N
         known |= set(keys.tolist())
 
 
-def test_many_blocks_stay_in_few_segments() -> None:
-    memo = Memo()
-    for start in range(0, 100_000, 1000):
-        memo.add(np.arange(start, start + 1000) * 2, np.zeros(1000, dtype=bool))
-    assert len(memo._segments) <= 10
-    assert len(memo) == 100_000
+@pytest.mark.parametrize("kind", ["whole", "complex"])
+@pytest.mark.parametrize("own", [True, False])
+def test_older_keys_go_to_a_file(monkeypatch: pytest.MonkeyPatch, kind: str, own: bool) -> None:
+    for name, value in {"MOST": 8, "FIRST": 4, "BITS": 12, "MOST_BITS": 16, "PART": 64}.items():
+        monkeypatch.setattr(memo_module, name, value)
+    memo, every = Memo(2000 if own and kind == "whole" else None), as_keys(np.arange(1000), kind)
+    unfair = np.arange(1000) % 3 == 0
+    for part in np.split(np.arange(1000), 20):
+        fresh = memo.fresh(every[part])
+        if own and kind == "whole":
+            assert len(fresh) == 50
+        memo.add(every[part], unfair[part])
+        # What was judged is never taken for new.
+        assert not len(memo.fresh(every[: part[-1] + 1]))
+    assert len(memo) == 1000
+    assert memo._older is not None
+    assert memo._older.count >= 800
+    known, found = memo.lookup(as_keys(np.arange(1100), kind))
+    assert known.tolist() == [True] * 1000 + [False] * 100
+    assert found[:1000].tolist() == unfair.tolist()
+    packed = np.concatenate([np.asarray(part) for part in memo.segments])
+    assert sorted(packed.tolist(), key=str) == sorted((every + unfair * memo_module._one(every)).tolist(), key=str)
+    if kind == "whole" and not own:
+        # Some new keys may be taken for known, but few.
+        assert memo.holds(as_keys(np.arange(10_000, 20_000), kind)).mean() < 0.2
 
 
-def test_marks_move_to_a_larger_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memo_module, "MARKS", 4)
-    monkeypatch.setattr(memo_module, "MOST_MARKS", 8)
+def test_a_full_disk_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"MOST": 4, "FIRST": 4}.items():
+        monkeypatch.setattr(memo_module, name, value)
+
+    class Full:
+        def write(self, data: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(memo_module, "temporary", lambda owner: Full())
     memo = Memo()
-    every = np.arange(500) * 2
-    for part in np.split(every, 50):
-        assert memo.fresh(part).tolist() == list(range(10))
-        memo.add(part, part % 4 == 0)
-        assert len(memo.fresh(every[: int(part[-1]) // 2 + 1])) == 0
-    assert len(memo._marks) == 256
-    assert memo.unfair(every).tolist() == (every % 4 == 0).tolist()
+    memo.add(np.arange(8) * 2, np.zeros(8, dtype=bool))
+    with pytest.raises(RunError, match="TMPDIR"):
+        memo.add(np.arange(8, 16) * 2, np.zeros(8, dtype=bool))

@@ -1,4 +1,4 @@
-"""The pictures of the pages are what their scripts draw."""
+"""The pictures of the pages match their scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("picture", sorted(IMAGES.glob("*.svg")), ids=lambda path: path.name)
-def test_a_script_draws_the_picture_beside_it(picture: Path, tmp_path: Path) -> None:
+def test_a_script_draws_its_picture(picture: Path, tmp_path: Path) -> None:
     drawn = tmp_path / "drawn.svg"
     subprocess.run([sys.executable, str(picture.with_suffix(".py")), str(drawn)], check=True, timeout=120)
     # Labels and what there is to see; coordinates may differ in their last digits.

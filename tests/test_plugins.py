@@ -1,4 +1,4 @@
-"""Searches, models and spaces of another package: found by name, in Python and on the command line."""
+"""Searches, models and spaces of other packages are found by name, in Python and on the command line."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from evenhand.spaces.base import require
 from evenhand.strategies import describe, known, make, names
 from evenhand.testing import World, check_model, check_space, check_strategy, worlds_for
 from tests.plugin_helpers import PLUGINS, evenhand, installed
+from tests.reports.page import Page
 
 __all__ = ["installed"]
 
@@ -206,12 +207,12 @@ def test_its_search_passes_the_suite(installed: None) -> None:
     check_strategy(make("pixel-flips", samples=50), [World(model, space)])
 
 
-def test_a_report_names_what_another_kind_of_space_does_not_support(installed: None, tmp_path: Path) -> None:
+def test_a_report_names_unsupported_parts(installed: None, tmp_path: Path) -> None:
     space, model = boxes()
     run = eh.audit(model, space, "pixel-flips", eh.Budget(tests=300), criterion=eh.Gap(0.1), directory=tmp_path / "run")
     for one in (run, eh.Run.load(tmp_path / "run")):
         page = eh.report(one, None).decode()
-        assert page.count("this is one of images, so it was left out") == 3
+        assert page.count("because this run is on images") == 3
         assert "patch" in page
     for name in ("x.json", "x.csv", "x.xml", "x.sarif", "x.md"):
         assert eh.export(run, tmp_path / name).stat().st_size
@@ -219,7 +220,7 @@ def test_a_report_names_what_another_kind_of_space_does_not_support(installed: N
         eh.report(run, None, favourable="bright")
 
 
-def test_what_another_kind_of_space_does_not_support_is_refused_in_words(installed: None) -> None:
+def test_unsupported_features_are_refused(installed: None) -> None:
     space, model = boxes()
     run = eh.audit(model, space, "pixel-flips", eh.Budget(tests=300))
     for call in (lambda: eh.estimate(model, space, "uniform"), lambda: eh.regions(run), lambda: eh.coverage(run)):
@@ -266,13 +267,15 @@ def test_the_command_finds_them(tmp_path: Path) -> None:
     told = [json.loads(done.stdout) for done in (first, second)]
     assert told[0]["identity"] == told[1]["identity"]
     assert told[0]["identity"]["strategy"] == {"strategy": "pixel-flips", "samples": 50, "flips": 4}
-    assert "one of images" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("because this run is on images") == 3
+    assert "images found by the search" in Page(page).text
     assert "0 not" in evenhand(tmp_path, "replay", "run", "--model", "mine:model").stdout
     assert "pixel-flips" in evenhand(tmp_path, "strategies").stdout
 
 
 @pytest.mark.slow
-def test_the_command_names_what_is_missing(tmp_path: Path) -> None:
+def test_the_command_names_missing_parts(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE + "text = 'no space'\n")
     for flags, words in (
         (["--space", "mine:nothing"], "nothing"),

@@ -10,7 +10,7 @@ import pytest
 import evenhand as eh
 import evenhand.pytest_plugin
 import evenhand.regression_corpus
-from evenhand.runs.pairs import select_pairs
+from evenhand.runs.pair_sentences import select_pairs
 from tests.helpers import plugin_environment
 
 pytest_plugins = ["pytester"]
@@ -110,7 +110,7 @@ def test_an_unfair_model_fails_and_is_shown(project: Project) -> None:
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(
         [
-            "evenhand: 8 of 63 tests are treated differently; the limit is 0 findings",
+            "evenhand: 8 of 63 tests are treated differently; none is allowed",
             "  1. age *, sex *: *. The same person with sex *: *.",
             "  2. *",
             "  3. *",
@@ -160,7 +160,7 @@ def test_limits(project: Project) -> None:
         import evenhand as eh, pytest
         from loans import decide
 
-        pytestmark = pytest.mark.fairness(strategy="themis", fail_above=8)
+        pytestmark = pytest.mark.fairness(fail_above="20%")
 
         @pytest.fixture
         def space():
@@ -169,47 +169,52 @@ def test_limits(project: Project) -> None:
         def test_mark_of_the_module(evenhand_audit, space):
             assert evenhand_audit(decide, space).found == 8
 
-        @pytest.mark.fairness(fail_above=7)
+        @pytest.mark.fairness(fail_above="5%")
         def test_own_mark_goes_first(evenhand_audit, space):
             evenhand_audit(decide, space)
 
         def test_argument_goes_before_marks(evenhand_audit, space):
-            evenhand_audit(decide, space, fail_above=100)
+            evenhand_audit(decide, space, fail_on_finding=True)
 
         def test_two_models(evenhand_audit, space):
             evenhand_audit(decide, space)
             evenhand_audit(lambda frame: frame["sex"] == "f", space)
+
+        def test_both(evenhand_audit, space):
+            evenhand_audit(decide, space, fail_above="20%", fail_on_finding=True)
+
+        @pytest.mark.fairness(fail_on_finding=False)
+        def test_neither_is_needed(evenhand_audit, space):
+            evenhand_audit(decide, space, fail_above="13%")
         """
     )
     done = project.run("--strict-markers")
-    done.assert_outcomes(passed=2, failed=2)
-    done.stdout.fnmatch_lines(["*the limit is 7 findings*", "*63 of 63 tests*the limit is 8 findings*"])
+    done.assert_outcomes(passed=2, failed=4)
+    done.stdout.fnmatch_lines(["*12.7% of random valid individuals, more than 5%", "*8 of 63 tests*none is allowed*"])
+    done.stdout.fnmatch_lines(["*100% of random valid individuals, more than 20%"])
 
 
-def test_shares(project: Project) -> None:
+def test_too_few_tests_fail_and_say_how_many_are_needed(project: Project) -> None:
     project.test(
         """
-        import evenhand as eh, pytest
+        import evenhand as eh
         from loans import decide
 
-        @pytest.mark.parametrize("limit", ["5%", "20%", "11%"])
-        def test_share(evenhand_audit, limit):
-            some = eh.populations.Uniform(exact=False)
-            evenhand_audit(decide, eh.Space.load("space.toml"), fail_above=limit, population=some, samples=1000)
-
-        def test_exact(evenhand_audit):
-            assert evenhand_audit(decide, eh.Space.load("space.toml"), fail_above="13%").exact
+        def test_share(evenhand_audit):
+            evenhand_audit(decide, eh.Space.load("space.toml"), fail_above="13%", budget=eh.Budget(tests=40))
         """
     )
     done = project.run()
-    done.assert_outcomes(passed=2, failed=2)
-    done.stdout.fnmatch_lines(["*; the limit is 5%", "*too few tests to decide about the limit of 11%*"])
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*too few tests to tell whether that is above 13%; about * more may do*"])
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ("evenhand_audit(decide, space, fail_above='much')", "*BudgetError*a limit is*"),
+        ("evenhand_audit(decide, space, fail_above='much')", "*BudgetError*fail_above must*"),
+        ("evenhand_audit(decide, space, fail_above=0)", "*BudgetError*fail_above must*fail_on_finding=True*"),
+        ("evenhand_audit(decide, space, fail_above='1%', strategy='kosei')", "*StrategyError*estimate*kosei*auto*"),
         ("evenhand_audit(decide, 'space')", "*SpaceError*space must be*"),
         ("evenhand_audit(decide, space, budgets=3)", "*TypeError*budgets*"),
     ],
@@ -234,7 +239,7 @@ def test_a_mark_takes_names_only(project: Project) -> None:
     [
         ("fail_abve=3", "*no setting 'fail_abve'; did you mean 'fail_above'?*"),
         ("gamma=0.1", "*in Python: criterion=eh.Gap(...)*"),
-        ("qqq=3", "*'qqq'; there are 'fail_above', 'retry', 'strategy',*"),
+        ("qqq=3", "*'qqq'; there are 'fail_above', 'fail_on_finding', 'retry', 'strategy',*"),
     ],
 )
 def test_a_mark_takes_known_settings_only(project: Project, setting: str, words: str) -> None:
@@ -242,25 +247,6 @@ def test_a_mark_takes_known_settings_only(project: Project, setting: str, words:
     done = project.run()
     assert done.ret != 0
     done.stdout.fnmatch_lines([words])
-
-
-def test_a_mark_may_be_for_searches_and_shares(project: Project) -> None:
-    project.test(
-        """
-        import evenhand as eh, pytest
-        from loans import decide
-
-        pytestmark = pytest.mark.fairness(strategy="themis", budget=eh.Budget(tests=63), samples=500, fail_above=8)
-
-        def test_search(evenhand_audit):
-            assert evenhand_audit(decide, eh.Space.load("space.toml")).found == 8
-
-        def test_share(evenhand_audit):
-            some = eh.populations.Uniform(exact=False)
-            assert evenhand_audit(decide, eh.Space.load("space.toml"), fail_above="50%", population=some).samples == 500
-        """
-    )
-    project.run().assert_outcomes(passed=2)
 
 
 def test_a_marked_test_that_audits_nothing_fails(project: Project) -> None:
@@ -273,7 +259,7 @@ def test_a_marked_test_that_audits_nothing_fails(project: Project) -> None:
         def audited(evenhand_audit):
             return evenhand_audit(decide, eh.Space.load("space.toml"), strategy="themis")
 
-        @pytest.mark.fairness(fail_above=0)
+        @pytest.mark.fairness(fail_on_finding=True)
         def test_without_the_fixture():
             pass
 
@@ -281,19 +267,19 @@ def test_a_marked_test_that_audits_nothing_fails(project: Project) -> None:
         def test_without_the_call(evenhand_audit):
             pass
 
-        @pytest.mark.fairness(fail_above=8)
+        @pytest.mark.fairness(fail_on_finding=False)
         def test_by_another_fixture(audited):
             assert audited.found == 8
 
-        @pytest.mark.fairness(fail_above=0)
+        @pytest.mark.fairness(fail_on_finding=True)
         def test_skipped():
             pytest.skip("today")
 
-        @pytest.mark.fairness(fail_above=0)
+        @pytest.mark.fairness(fail_on_finding=True)
         def test_that_fails_by_itself():
             assert False, "of itself"
 
-        @pytest.mark.fairness(fail_above=0)
+        @pytest.mark.fairness(fail_on_finding=True)
         class TestOfAClass:
             def test_something_else(self):
                 pass
@@ -309,8 +295,8 @@ def test_damaged_cases_are_reported_and_kept(project: Project) -> None:
     project.run()
     (path,) = (project.pytester.path / ".evenhand").iterdir()
     path.write_text("<<<<<<< HEAD\n" + path.read_text())
-    found = "*8 of 63 tests*(cases are not kept: *solve the conflict*"
-    for option, words in (("-q", "*DataError*cannot be read as cases*"), ("--evenhand-no-cases", found)):
+    found = "*8 of 63 tests*(cases are not kept: *resolve the conflict*"
+    for option, words in (("-q", "*DataError*cannot be read as findings*"), ("--evenhand-no-cases", found)):
         done = project.run(option)
         done.assert_outcomes(failed=1)
         done.stdout.fnmatch_lines([words])
@@ -349,7 +335,7 @@ def test_texts_are_audited_and_tried_again(project: Project) -> None:
     """)
     done = project.run()
     done.assert_outcomes(failed=1)
-    done.stdout.fnmatch_lines(["evenhand: 1 of 2 tests are treated*", '  1. "A loud *ud83d.": False.*True.'])
+    done.stdout.fnmatch_lines(["evenhand: 1 of 2 tests are treated*", '  1. "?Jew?": False. The same text*True.*'])
     assert project.cases["cases"] == [{"text": "A loud Jew \ud83d."}]
     project.run().stdout.fnmatch_lines(["evenhand: 1 of the cases kept in * are still treated differently", "  1. *"])
     project.model("def decide(texts):\n    return ['loud' in text for text in texts]\n")
@@ -379,7 +365,7 @@ decide = LogisticRegression().fit(pd.DataFrame({"age": [20, 30, 40, 50]}), [0, 0
 
 @pytest.mark.parametrize(
     "limit",
-    ['fail_above="1%", samples=20, population=eh.populations.Uniform(exact=False)', "fail_above=0, strategy='themis'"],
+    ['fail_above="1%", budget=eh.Budget(tests=20)', "fail_on_finding=True, strategy='themis'"],
 )
 @pytest.mark.parametrize("filters", [(), ("-W", "error")], ids=["", "errors"])
 def test_a_model_that_never_receives_the_attribute_passes_with_a_warning(
@@ -403,5 +389,5 @@ def test_answers_that_never_change_give_a_warning(project: Project) -> None:
 
 
 def test_a_model_within_the_limit_gives_no_warning(project: Project) -> None:
-    project.test(SIX_LINES.replace('strategy="themis"', 'strategy="themis", fail_above=100'))
+    project.test(SIX_LINES.replace('strategy="themis"', 'fail_above="50%"'))
     project.run().assert_outcomes(passed=1, warnings=0)

@@ -8,7 +8,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import DataError
 from evenhand.regression_corpus import LARGEST, MOST, Corpus
-from evenhand.runs.pairs import select_pairs
+from evenhand.runs.pair_sentences import select_pairs
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_an_error_and_is_not_written_over(tmp_path: Path, text
     cases.path.write_text(text)
     calls: list[Any] = [cases.load, lambda: cases.save(people(3)), lambda: cases.retry(refusing(10), SPACE)]
     for call in calls:
-        with pytest.raises(DataError, match="cannot be read as cases .* solve the conflict"):
+        with pytest.raises(DataError, match="cannot be read as findings .* resolve the conflict"):
             call()
     assert cases.path.read_text() == text
 
@@ -91,7 +91,7 @@ def test_texts_are_tried_again(tmp_path: Path) -> None:
     space, cases = eh.TextSpace("religion"), Corpus(tmp_path, "a test")
     run = eh.audit(lambda texts: ["Sikh" in text for text in texts], space, "text-random",
                    data=["A Sikh, a Jew \ud83d."])  # fmt: skip
-    pairs = select_pairs(run, 10)
+    pairs = select_pairs(run, 10, show="real")
     cases.save([*(pair.kept for pair in pairs), {"text": "hello"}, {"text": 3}, {"age": 3, "sex": "M"}])
     assert len(pairs) == 1
     again = cases.retry(lambda texts: ["Sikh" in text for text in texts], space)

@@ -1,4 +1,4 @@
-"""What the command really asks of the system: no network, and no file but those that were named."""
+"""The system calls of the command: no network access, and no files except the named ones."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_only_whole_names_count_as_inside(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_strace
-def test_nothing_leaves_the_machine_and_nothing_is_written_elsewhere(tmp_path: Path) -> None:
+def test_no_network_access_and_no_files_elsewhere(tmp_path: Path) -> None:
     folder = (tmp_path / "work").resolve()
     for name in ("tmp", "home", "out"):
         (folder / name).mkdir(parents=True)

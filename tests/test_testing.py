@@ -1,4 +1,4 @@
-"""The conformance suites say what is wrong with what breaks them."""
+"""The conformance suites describe every kind of violation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_search_that_keeps_the_rules_passes() -> None:
 
 
 def test_a_search_that_is_not_frozen_is_caught() -> None:
-    with pytest.raises(AssertionError, match="Melting is no frozen dataclass"):
+    with pytest.raises(AssertionError, match="Melting is not a frozen dataclass"):
         check_strategy(Melting(), worlds_for(eh.Themis())[:1])
 
 
@@ -146,7 +146,7 @@ def test_a_model_that_answers_well_passes() -> None:
         (Batch, "batch"),
         (Place, "order|position"),
         (Short, "39"),
-        (Other, "decides otherwise than its scores for 40 of 40"),
+        (Other, "decides differently from its scores for 40 of 40"),
         (Classes, "3 classes and 2 columns"),
         (Scores, "position|batch size"),
     ],

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import evenhand as eh
+from evenhand import testing as made
 from evenhand.spaces.text.similar import Similar
 from evenhand.spaces.text.tokens import split
-from evenhand.testing import worlds as made
-from evenhand.testing.worlds import TEAMS, VECTORS, WORDS, team_space, team_texts, text_label
+from evenhand.testing import TEAMS, VECTORS, WORDS, team_space, team_texts, text_label
 
 __all__ = ["TEAMS", "VECTORS", "WORDS", "team_space", "team_texts"]
 

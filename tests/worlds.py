@@ -10,9 +10,9 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand import testing as made
 from evenhand.search import Problem, Search, judge
 from evenhand.spaces.individuals import Individuals
-from evenhand.testing import worlds as made
 
 
 @dataclass

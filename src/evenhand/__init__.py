@@ -1,4 +1,4 @@
-"""Find people that a model would treat differently if only a protected attribute of theirs were different.
+"""Find people that a model would treat differently if only one of their protected attributes were different.
 
 >>> import evenhand as eh
 >>> space = eh.Space([eh.Integer("hours", 1, 40), eh.Boolean("member")], protected="member")
@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from evenhand import errors
-from evenhand._version import __version__
 
 if TYPE_CHECKING:
     from evenhand import datasets, repairs
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     from evenhand.models.base import Model
     from evenhand.models.files import load_model
     from evenhand.models.wrap import wrap
+    from evenhand.proofs.checker import check_proof
+    from evenhand.proofs.proof import Proof
+    from evenhand.proofs.prove import prove
     from evenhand.repairs.marginal import MarginalModel
     from evenhand.repairs.repair import repair
     from evenhand.repairs.result import Repair
@@ -42,60 +44,30 @@ if TYPE_CHECKING:
     from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
     from evenhand.spaces.tabular import Space
     from evenhand.spaces.text.space import TextSpace
-    from evenhand.strategies import Adf, Aequitas, Kosei, Symbolic, TextAdf, TextImportance, TextRandom, Themis
+    from evenhand.strategies import (
+        Adf,
+        Aequitas,
+        Archive,
+        Auto,
+        Boundary,
+        Kosei,
+        Symbolic,
+        TextAdf,
+        TextImportance,
+        TextRandom,
+        Themis,
+    )
 
 __all__ = [
-    "Adf",
-    "Aequitas",
-    "Boolean",
-    "Budget",
-    "Estimate",
-    "Flip",
-    "Gap",
-    "Integer",
-    "Interval",
-    "Kosei",
-    "MarginalModel",
-    "Model",
-    "Nominal",
-    "Order",
-    "Ordinal",
-    "Real",
-    "Repair",
-    "ReportOptions",
-    "Run",
-    "Space",
-    "StopReason",
-    "StopRule",
-    "Symbolic",
-    "TextAdf",
-    "TextImportance",
-    "TextRandom",
-    "TextSpace",
-    "Themis",
-    "__version__",
-    "audit",
-    "bundle",
-    "check_bundle",
-    "compare",
-    "coverage",
-    "datasets",
-    "errors",
-    "estimate",
-    "examples",
-    "export",
-    "groups",
-    "load_model",
-    "populations",
-    "quality",
-    "regions",
-    "remaining",
-    "repair",
-    "repairs",
-    "replay",
-    "report",
-    "wrap",
-]
+    "Adf", "Aequitas", "Archive", "Auto", "Boolean", "Boundary", "Budget", "Endpoint", "Estimate", "Flip", "Gap",
+    "Integer", "Interval", "Kosei", "MarginalModel", "Model", "Nominal", "Order", "Ordinal", "Proof", "Real",
+    "Repair", "ReportOptions", "Run", "Space", "StopReason", "StopRule", "Symbolic", "TextAdf", "TextImportance",
+    "TextRandom", "TextSpace", "Themis", "__version__", "audit", "bundle", "check_bundle", "check_proof", "compare",
+    "coverage", "datasets", "errors", "estimate", "examples", "export", "groups", "load_model", "populations",
+    "prove", "quality", "regions", "remaining", "repair", "repairs", "replay", "report", "wrap",
+]  # fmt: skip
+
+__version__ = "0.1.0"
 
 _LATE = {
     "budget": "Budget StopReason",
@@ -112,8 +84,12 @@ _LATE = {
     "explanations.quality": "quality",
     "explanations.regions": "regions",
     "models.base": "Model",
+    "models.endpoint": "Endpoint",
     "models.files": "load_model",
     "models.wrap": "wrap",
+    "proofs.checker": "check_proof",
+    "proofs.proof": "Proof",
+    "proofs.prove": "prove",
     "repairs.marginal": "MarginalModel",
     "repairs.repair": "repair",
     "repairs.result": "Repair",
@@ -126,18 +102,19 @@ _LATE = {
     "spaces.attributes": "Boolean Integer Nominal Ordinal Real",
     "spaces.tabular": "Space",
     "spaces.text.space": "TextSpace",
-    "strategies": "Adf Aequitas Kosei Symbolic TextAdf TextImportance TextRandom Themis",
+    "strategies": "Adf Aequitas Archive Auto Boundary Kosei Symbolic TextAdf TextImportance TextRandom Themis",
 }
 """Names by module, imported when first used, so that help and errors do not wait for NumPy."""
 _HOME = {name: f"evenhand.{module}" for module, names in _LATE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "repairs", "results", "search"):
+    if name in ("datasets", "repairs", "results", "strategies"):
         return import_module(f"evenhand.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'evenhand' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""``python -m evenhand`` is the command."""
+"""Runs the command line as ``python -m evenhand``."""
 
 from evenhand.cli import main
 

@@ -1,7 +1,8 @@
 """Numbers and texts for readers, in one style for reports, terminals and exports.
 
 Numbers have three significant digits and are rounded to the nearest. The ends of an interval are rounded outward, so
-that the interval shown contains the one measured; only 0 is shown as 0, so it excludes 0 if the measured one does.
+that the interval shown contains the measured one. Only 0 is shown as 0, so the interval shown excludes 0 if the
+measured one does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from importlib import import_module
 from typing import Any
 
 DIGITS = 3
@@ -17,6 +19,14 @@ EXACT = 10**9
 """Larger counts are rounded to two digits."""
 LEAST, MOST = 1e-9, 1e15
 """Numbers beyond these are written as powers of ten."""
+
+
+class Viewed:
+    """A result that notebooks show in the look of reports."""
+
+    def _repr_html_(self) -> str:
+        # Imported by name, because reports are the layer above all results.
+        return str(import_module("evenhand.reports").view(self))
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,7 @@ class Figure:
     how: str
 
     def __str__(self) -> str:
-        return str(globals()[self.how](self.value))
+        return written(self.value, self.how)
 
 
 @dataclass(frozen=True)
@@ -85,31 +95,61 @@ def interval(lower: float, upper: float) -> str:
     return f"{low(lower)} to {high(upper)}"
 
 
-def in_thousand(share: float) -> str:
-    """Format a share as so many in 1,000.
+def reverse(share: float) -> str:
+    """Format a difference of shares the other way round, for what names the second of two first.
 
-    >>> in_thousand(0.03464), in_thousand(0.00346), in_thousand(0.5)
-    ('35 in 1,000', '3.5 in 1,000', '500 in 1,000')
+    >>> reverse(-0.0486)
+    '4.86%'
     """
-    return f"{_number(1000 * share, ROUND_HALF_EVEN, 2)} in 1,000"
+    return percent(-share)
 
 
-def thousandths_low(share: float) -> str:
-    """Format the lower end of an interval of so many in 1,000.
+def people(share: float, of: int = 0) -> str:
+    """Format a share as whole people of a round number of people, with all digits of the percentage.
 
-    >>> thousandths_low(0.03199)
-    '31'
+    >>> people(0.03464), people(0.00035), people(0.5), people(0.5, 10_000)
+    ('346 in 10,000', '35 in 100,000', '500 in 1,000', '5,000 in 10,000')
     """
-    return _number(1000 * share, ROUND_FLOOR, 2)
+    of = of or round_number(percent(share))
+    return f"{_whole(share, of, ROUND_HALF_EVEN)} in {of:,}"
 
 
-def thousandths_high(share: float) -> str:
-    """Format the upper end of an interval of so many in 1,000.
+def people_low(share: float, of: int) -> str:
+    """Format the lower end of an interval of so many people.
 
-    >>> thousandths_high(0.03801)
-    '39'
+    >>> people_low(0.03199, 10_000)
+    '319'
     """
-    return _number(1000 * share, ROUND_CEILING, 2)
+    return _whole(share, of, ROUND_FLOOR)
+
+
+def people_high(share: float, of: int = 0) -> str:
+    """Format the upper end of such an interval; without a number of people, a bound.
+
+    >>> people_high(0.03801, 10_000), people_high(0.00184375)
+    ('381', '185 in 100,000')
+    """
+    text = _whole(share, of or round_number(high(share)), ROUND_CEILING)
+    return text if of else f"{text} in {round_number(high(share)):,}"
+
+
+def round_number(*percentages: str) -> int:
+    """Return a number of people of which all these percentages are whole people.
+
+    >>> round_number("3.46%", "0.5%"), round_number("50%")
+    (10000, 1000)
+    """
+    return int(10 ** max(3, *(2 + len(one.rstrip("%").partition(".")[2]) for one in percentages)))
+
+
+def written(value: float, how: str) -> str:
+    """Format a number with the named function, whose second argument may follow behind a colon.
+
+    >>> written(0.0346, "percent"), written(0.0346, "people:100000")
+    ('3.46%', '3,460 in 100,000')
+    """
+    name, _, of = how.partition(":")
+    return str(globals()[name](value, int(of)) if of else globals()[name](value))
 
 
 def estimated(share: float, lower: float, upper: float) -> str:
@@ -217,7 +257,7 @@ def points_interval(lower: float, upper: float) -> str:
 
 
 def count(value: float) -> str:
-    """Format a count, exactly if that is short, else with two digits and a power of ten.
+    """Format a count: exactly if it is short, otherwise with two digits and a power of ten.
 
     Weighted counts may be fractions. The size of a space may have thousands of digits, more than a float can hold.
 
@@ -240,7 +280,7 @@ def seconds(value: float) -> str:
 
 
 def plain(value: Any) -> str:
-    r"""Write a value for a reader: short numbers, "missing" for none, nothing that a terminal would obey.
+    r"""Write a value for a reader: short numbers, "missing" for no value, and no characters that control a terminal.
 
     >>> plain(0.30000000000000004), plain(float("nan")), plain("a" + chr(27) + "b")
     ('0.3', 'missing', 'a\\x1bb')
@@ -252,12 +292,21 @@ def plain(value: Any) -> str:
 
 
 def outcome(value: Any) -> str:
-    """Write what a model predicts: a decision as it is, a number for a reader.
+    """Write what a model predicts: decisions unchanged, numbers shortened.
 
     >>> outcome("granted"), outcome(1), outcome(12345.678)
     ('granted', '1', '12,345.7')
     """
     return number(value, 6) if isinstance(value, float) and not missing(value) else plain(value)
+
+
+def capital(text: str) -> str:
+    """Begin a text with a capital letter.
+
+    >>> capital("no decision changed")
+    'No decision changed'
+    """
+    return text[:1].upper() + text[1:]
 
 
 def phrase(name: str, value: Any) -> str:
@@ -270,22 +319,22 @@ def phrase(name: str, value: Any) -> str:
 
 
 def native(value: Any) -> Any:
-    """Make a NumPy scalar a Python value."""
+    """Convert a NumPy scalar to a Python value."""
     return value.item() if hasattr(value, "dtype") and not value.ndim else value
 
 
 def missing(value: Any) -> bool:
-    """Tell whether a value is missing: None, or not a number."""
+    """Return whether a value is missing: None or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def same(left: Any, right: Any) -> bool:
-    """Tell whether two values are the same; a missing one is the same as another."""
+    """Return whether two values are equal; two missing values are."""
     return bool(left == right) or (missing(left) and missing(right))
 
 
 def json_value(value: Any) -> Any:
-    """Make a value one that JSON has.
+    """Convert a value to one that JSON supports.
 
     >>> json_value(float("nan")), json_value(3)
     (None, 3)
@@ -297,13 +346,21 @@ def json_value(value: Any) -> Any:
 
 
 def _percent(share: float, rounding: str) -> str:
+    return f"{_plain(_hundredths(share, rounding))}%"
+
+
+def _whole(share: float, of: int, rounding: str) -> str:
+    return f"{int(_hundredths(share, rounding) * of / 100):,}"
+
+
+def _hundredths(share: float, rounding: str) -> Decimal:
     value = _exact(100 * share)
     rounded = _rounded(value, rounding)
     for finer in range(1, 12):
         if abs(rounded) < 100 or abs(value) >= 100:
             break
         rounded = _rounded(value, rounding, finer=finer)
-    return f"{_plain(rounded)}%"
+    return rounded
 
 
 def _number(value: float, rounding: str, digits: int = DIGITS) -> str:
@@ -343,9 +400,9 @@ _JOINERS = "\u200c\u200d"
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Escape invisible characters and those that change how others are shown; letters of all scripts stay.
+    r"""Escape invisible characters, and characters that change how others are shown; letters of all scripts stay.
 
-    ``keep`` are characters that stay as well, such as line ends.
+    ``keep`` lists other characters that stay, such as line ends.
 
     >>> visible("a\tb" + chr(0x202E) + chr(0x1F469) + chr(0x200D) + chr(0x1F4BB))
     'a\\tb\\u202e👩\u200d💻'
@@ -385,13 +442,13 @@ def _escape(character: str) -> str:
 
 
 def _units(character: str) -> str:
-    """Escape in units of sixteen bits, as JSON does; a lone surrogate stays one."""
+    """Escape in units of 16 bits, as JSON does; a lone surrogate stays one."""
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def to_plain(value: Any) -> Any:
-    """Turn values into those that JSON has; a missing one is None.
+    """Convert values to those that JSON supports; a missing value becomes None.
 
     >>> to_plain({"age": float("nan"), "sex": "F"})
     {'age': None, 'sex': 'F'}
@@ -408,7 +465,7 @@ def to_plain(value: Any) -> Any:
 
 
 def _object_text(value: Any) -> str:
-    """Write an object so that it reads the same in every process: without its address, with the settings it tells."""
+    """Write an object so that the text is the same in every process: without its address, with its settings."""
     text = str(value)
     if text != object.__repr__(value):
         return re.sub(r" at 0x[0-9a-fA-F]+", "", text)

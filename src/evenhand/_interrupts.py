@@ -1,8 +1,8 @@
 """Ctrl-C is never lost, and never interrupts the recording of an answer.
 
-Python raises ``KeyboardInterrupt`` wherever the main thread happens to be. In a finaliser, or in other code that
-catches everything, it is swallowed, and the program goes on. So during long work, an interrupt that arrived is
-remembered until it is handled.
+Python raises ``KeyboardInterrupt`` wherever the main thread is at that moment. In a finaliser, or in other code that
+catches everything, it is swallowed and the program continues. So during long work, an interrupt is remembered until it
+is handled.
 """
 
 from __future__ import annotations
@@ -15,19 +15,29 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Protocol
 
+from evenhand.errors import RunError
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Token(Protocol):
-    """Ends a run from outside, such as from another thread, like a ``threading.Event``."""
+    """Ends a run from another thread; a ``threading.Event`` is one."""
 
     def is_set(self) -> bool:
-        """Whether the run is to end."""
+        """Whether the run should end."""
         ...
 
 
 class Cancelled(KeyboardInterrupt):
-    """The token of a run was set: the same as Ctrl-C, on purpose."""
+    """The token of a run was set; the run ends as after Ctrl-C."""
+
+
+def check_cancel(cancel: Any) -> None:
+    """Raise unless this is a token that can end a run."""
+    if cancel is not None and not callable(getattr(cancel, "is_set", None)):
+        raise RunError(
+            "must be an object with is_set()", parameter="cancel", value=cancel, remedy="use a threading.Event"
+        )
 
 
 class _State:
@@ -42,10 +52,10 @@ _state = _State()
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Remember interrupts in here; one that was swallowed is raised by the next ``check``, or at the end.
+    """Remember interrupts within this context; ``check``, or the end of the context, raises one that was swallowed.
 
-    Only where the handler of the signal raises ``KeyboardInterrupt``, as Python's own does, and in the main thread.
-    It serves as a decorator, too.
+    This works in the main thread, and only if the signal's handler raises ``KeyboardInterrupt``, as Python's own does.
+    It can also be used as a decorator.
 
     >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)
     >>> try:
@@ -78,7 +88,7 @@ def watched() -> Iterator[None]:
         check()
     finally:
         for number, (before, ours) in installed.items():
-            # A handler that was installed meanwhile stays.
+            # A handler that was installed in the meantime stays.
             if signal.getsignal(number) is ours:
                 signal.signal(number, before)
         if sys.unraisablehook is _quiet:
@@ -87,7 +97,7 @@ def watched() -> Iterator[None]:
 
 
 def check(cancel: Token | None = None) -> None:
-    """Raise an interrupt that has arrived and was not handled yet; raise also where a token is set.
+    """Raise an interrupt that has arrived and was not handled yet; also raise if a token is set.
 
     >>> event = threading.Event()
     >>> check(event)
@@ -104,15 +114,15 @@ def check(cancel: Token | None = None) -> None:
         raise _state.arrived
 
 
-def settled() -> None:
+def mark_handled() -> None:
     """Mark an interrupt as handled."""
     if _in_main():
-        # A run that was cancelled in another thread has not handled a Ctrl-C.
+        # A run that was cancelled from another thread has not handled a Ctrl-C.
         _state.arrived = None
 
 
 class _Held:
-    """Holds interrupts back while something is recorded that must be recorded as a whole, or not at all."""
+    """Holds interrupts back while something is recorded that must be recorded completely or not at all."""
 
     def __enter__(self) -> None:
         if _in_main():
@@ -128,7 +138,7 @@ held = _Held()
 
 
 def _quiet(unraisable: Any) -> None:
-    """Print nothing about an interrupt in a finaliser: Python would call it ignored, which it is not."""
+    """Print nothing about an interrupt in a finaliser: Python would report it as ignored, but it is not."""
     if _state.arrived is None or not issubclass(unraisable.exc_type, KeyboardInterrupt):
         _state.hook(unraisable)
 

@@ -1,36 +1,69 @@
-"""What was judged before: a set of keys with one verdict bit each, at eight bytes a test.
+"""The judged tests: a set of keys with one verdict bit each, in a bounded amount of memory.
 
-The lowest bit of a key is free; the memo keeps keys in a few sorted segments with the verdict in that bit. Two small
-tables make most lookups unnecessary: one of marks, where an empty place proves a key new, and one of recent keys,
-because most keys that a local search proposes were judged a moment ago.
+The lowest bit of a key is free. It stores the verdict. The newest keys are in a hash table, where one access to memory
+finds most of them. When the table is full, its keys are moved to a file, and only a few bits per key stay in memory.
+``Recall`` remembers counterparts of recent individuals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._files import no_room, temporary
+from evenhand._rng import mix
 from evenhand.spaces.individuals import Keys
 
 Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
-MARKS, MOST_MARKS = 21, 25
-"""log2 of the places for marks, one byte each: at first and at most."""
+FIRST, MOST = 12, 25
+"""log2 of the number of places of the table, initially and at most."""
+EXPECTED = 2**20
+"""The most places of the first table, even if more keys are expected."""
+FULL, SPARSE = 0.6, 0.3
+"""The share of the places that may be used; less in tables with fewer than ``WIDE`` places, because that is faster."""
+WIDE = 2**22
+BITS, MOST_BITS = 31, 33
+"""log2 of the number of bits in memory for keys in the file, initially and at most."""
+PER_KEY = 16
+"""If there are fewer bits per key than this, the number of bits grows, up to its maximum."""
+PART = 2**18
+"""How many keys are moved at a time."""
 RECENT = 20
-"""log2 of the places for recent keys."""
+"""log2 of the number of places used to find repeats within a block."""
 SMALL = 2048
-"""Up to this many keys the plain way is faster."""
-LARGEST = 2**21
-"""Segments with more keys are not merged any more."""
+"""Up to this many keys, repeats within a block are found by sorting."""
+WIDTH, FEW = 8, 256
+"""How many places are read together, and for how many keys at most."""
+RECALLED = 20
+"""log2 of the number of individuals whose counterparts are remembered."""
+_BEHIND = np.arange(1, WIDTH + 1)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
+EMPTY = -1
+"""Marks a free place: keys are never negative."""
 
 
 class Memo:
     """Judged keys and their verdicts.
 
+    Up to 20 million keys are known exactly, with their verdicts. ``fresh`` and ``holds`` also know all earlier keys,
+    but may take some new keys for known: none in a space with fewer tests than there are bits, otherwise 1 in a million
+    at first and 1 in 40 when there are a billion keys.
+
+    Parameters
+    ----------
+    largest
+        The largest possible key; None if it is unknown.
+    expected
+        The largest possible number of keys, as far as it is known: a table that never grows is faster.
+
+    Examples
+    --------
     >>> memo = Memo()
     >>> memo.add(np.array([4, 8]), np.array([True, False]))
     >>> memo.fresh(np.array([8, 6, 6, 4])).tolist()
@@ -39,109 +72,287 @@ class Memo:
     [True, False, False]
     """
 
-    def __init__(self) -> None:
-        self._segments: list[npt.NDArray[Any]] = []
-        self._bits = MARKS
-        self._marks = np.zeros(1 << MARKS, dtype=bool)
-        self._holder = np.zeros(1 << RECENT, dtype=np.int32)
-        self._recent: npt.NDArray[Any] | None = None
+    def __init__(self, largest: int | None = None, expected: int = 0) -> None:
+        self._table: npt.NDArray[Any] = np.zeros(0)
+        self._expected = min(expected, int(SPARSE * EXPECTED))
+        self._held = 0
+        self._older: _Older | None = None
+        self._largest = largest
+        self._holder: npt.NDArray[np.int32] | None = None
+        self._new: tuple[npt.NDArray[Any], Positions] | None = None
+        """Keys that were found to be new, and their free places."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._segments))
+        return self._held + (0 if self._older is None else self._older.count)
 
     @property
     def segments(self) -> Sequence[npt.NDArray[Any]]:
-        """All keys, sorted by parts, with the verdict in the lowest bit; do not change them."""
-        return tuple(self._segments)
+        """All keys, with the verdict in the lowest bit; do not modify them."""
+        held = _held(self._table)
+        held.sort()
+        return (held,) if self._older is None else (self._older.keys, held)
 
     def fresh(self, keys: Keys) -> Positions:
-        """Return the positions of keys never judged, the first occurrence of each, in order."""
-        if self._recent is None:
-            return _first(keys, np.arange(len(keys)))
-        places = _places(keys, RECENT)
-        left = np.flatnonzero(self._recent[places] != keys)
+        """Return the positions of keys that were never judged: the first occurrence of each, in order."""
+        there, places = self._find(keys)
+        new = there == EMPTY
+        if self._older is not None:
+            new &= ~self._older.holds(keys)
+        left = np.flatnonzero(new)
         if len(left) < len(keys) and len(left) > SMALL:
             # A block that repeats earlier keys tends to repeat its own, and scattering finds those faster.
-            left = left[self._scattered_first(keys[left], places[left])]
+            left = left[self._scattered_first(keys[left])]
         else:
             left = _first(keys[left], left)
-        doubtful = np.flatnonzero(self._marks[_places(keys[left], self._bits)])
-        if len(doubtful):
-            known = np.zeros(len(left), dtype=bool)
-            known[doubtful] = self._holds(keys[left[doubtful]])
-            left = left[~known]
+        self._new = keys[left], places[left]
         return left
 
-    def unfair(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Return the stored verdicts; False for keys never judged."""
-        out = np.zeros(len(keys), dtype=bool)
-        for segment in self._segments:
-            out |= _hits(segment, keys)[1]
-        return out
+    def unfair(self, keys: Keys) -> Mask:
+        """Return the stored verdicts; False for keys that were never judged or are in the file."""
+        return _unfair(self._find(keys)[0], keys)
 
-    def add(self, keys: Keys, unfair: npt.NDArray[np.bool_]) -> None:
+    def holds(self, keys: Keys) -> Mask:
+        """Return which keys were judged.
+
+        >>> memo = Memo()
+        >>> memo.add(np.array([4, 8]), np.array([True, False]))
+        >>> memo.holds(np.array([8, 6])).tolist()
+        [True, False]
+        """
+        known: Mask = self._find(keys)[0] != EMPTY
+        if self._older is not None:
+            known |= self._older.holds(keys)
+        return known
+
+    def lookup(self, keys: Keys) -> tuple[Mask, Mask]:
+        """Return exactly which keys were judged and which are unfair; this reads the whole file, if there is one."""
+        there, _ = self._find(keys)
+        known, unfair = there != EMPTY, _unfair(there, keys)
+        if self._older is not None:
+            left = np.flatnonzero(~known)
+            known[left], unfair[left] = self._older.lookup(keys[left])
+        return known, unfair
+
+    def add(self, keys: Keys, unfair: Mask) -> None:
         """Remember new keys and their verdicts."""
-        if not len(keys):
-            return
-        if self._recent is None:
-            self._recent = np.full(1 << RECENT, -1, dtype=keys.dtype)
-        self._mark(keys)
-        self._recent[_places(keys, RECENT)] = keys
-        packed: npt.NDArray[Any] = keys + unfair * _one(keys)
-        packed.sort()
-        # Segments shrink towards the end by at least half, so there are few and each key is merged few times; the
-        # largest are left alone, so that merging never takes much space. The stable sort is a merge sort that finds the
-        # two sorted runs.
-        while self._segments and len(self._segments[-1]) < min(2 * len(packed), LARGEST):
-            packed = np.concatenate([self._segments.pop(), packed])
-            packed.sort(kind="stable")
-        self._segments.append(packed)
+        if len(keys):
+            self._make_room(len(keys), keys.dtype)
+            self._put(keys + unfair * _one(keys), self._ends(keys))
 
-    def _mark(self, keys: Keys) -> None:
-        """Mark new keys; when an eighth of the places is taken, first distribute all marks over a larger table."""
-        if 8 * (len(self) + len(keys)) > len(self._marks) and self._bits < MOST_MARKS:
-            self._bits += 2
-            self._marks = np.zeros(1 << self._bits, dtype=bool)
-            for segment in self._segments:
-                self._marks[_places(segment, self._bits)] = True
-        self._marks[_places(keys, self._bits)] = True
+    def _ends(self, keys: Keys) -> Positions | None:
+        """Return the free places of keys, if these are the next of the keys that were found to be new."""
+        if self._new is None or not np.array_equal(self._new[0][: len(keys)], keys):
+            return None
+        places = self._new[1][: len(keys)]
+        self._new = self._new[0][len(keys) :], self._new[1][len(keys) :]
+        return places
 
-    def _scattered_first(self, keys: Keys, places: Positions) -> Positions:
-        """Return the positions of the first occurrence of each key; only keys that share a place are sorted."""
-        position = np.arange(len(keys), dtype=np.int32)
-        # Written backwards, so that the first occurrence is what stays.
+    def _find(self, keys: Keys) -> tuple[npt.NDArray[Any], Positions]:
+        """Look up keys in the table: what is there, the key with its verdict or ``EMPTY``, and in which places."""
+        places = _scrambled(keys, max(1, len(self._table)))
+        if not self._held:
+            return np.full(len(keys), EMPTY), places
+        # A key is always before the first free place from its own on.
+        there = self._table.take(places)
+        left = np.flatnonzero(_other(there, keys))
+        while len(left):
+            places[left], there[left] = self._next(keys[left], places[left])
+            left = left[_other(there[left], keys[left])]
+        return there, places
+
+    def _next(self, keys: Keys, places: Positions) -> tuple[Positions, npt.NDArray[Any]]:
+        """Return places behind those that hold other keys, and what is there.
+
+        Several places are read at a time if that saves more steps than it wastes.
+        """
+        mask = len(self._table) - 1
+        if len(keys) >= FEW:
+            at = (places + 1) & mask
+            return at, self._table.take(at)
+        every = (places[:, None] + _BEHIND) & mask
+        near = self._table.take(every)
+        other = _other(near, keys[:, None])
+        other[:, -1] = False
+        step = np.arange(len(keys)), other.argmin(axis=1)
+        return every[step], near[step]
+
+    def _put(self, packed: npt.NDArray[Any], places: Positions | None = None) -> None:
+        """Put new keys into the table, each into the first free place at or after ``places``."""
+        table = self._table
+        places = _scrambled(packed, len(table)) if places is None else places
+        self._held += len(packed)
+        while True:
+            free = np.flatnonzero(table.take(places) == EMPTY)
+            if len(free) == len(places):
+                table[places] = packed
+            else:
+                table[places[free]] = packed[free]
+            # If several keys want one place, the last one gets it.
+            left = np.flatnonzero(table.take(places) != packed)
+            if not len(left):
+                return
+            packed = packed[left]
+            places, _ = self._next(packed, places[left])
+
+    def _make_room(self, more: int, kind: Any) -> None:
+        """Enlarge the table, or move its keys to the file."""
+        size = max(len(self._table), 1 << FIRST)
+        while max(self._held + more, self._expected) > _room(size) and size < 1 << MOST:
+            size = min(4 * size, 1 << MOST)
+        if size > len(self._table):
+            self._new = None
+            before = self._table
+            self._table, self._held = np.full(size, EMPTY, dtype=kind), 0
+            for start in range(0, len(before), PART):
+                self._put(_held(before[start : start + PART]))
+        elif self._held + more > _room(size):
+            if self._older is None:
+                self._older = _Older(self._table.dtype, self._largest)
+            for start in range(0, size, PART):
+                self._older.add(_held(self._table[start : start + PART]))
+            self._table[:], self._held, self._new = EMPTY, 0, None
+
+    def _scattered_first(self, keys: Keys) -> Positions:
+        """Return the position of the first occurrence of each key; only keys that share a place are sorted."""
+        if self._holder is None:
+            self._holder = np.zeros(1 << RECENT, dtype=np.int32)
+        places, position = _scrambled(keys, 1 << RECENT), np.arange(len(keys), dtype=np.int32)
+        # Written backwards, so that the first occurrence stays.
         self._holder[places[::-1]] = position[::-1]
-        holds = self._holder[places]
+        holds = self._holder.take(places)
         first = holds == position
-        rest = np.flatnonzero(~first)
-        rest = rest[keys[holds[rest]] != keys[rest]]
+        rest = np.flatnonzero(keys.take(holds) != keys)
         first[_first(keys[rest], rest)] = True
         return np.flatnonzero(first)
 
-    def _holds(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        known = np.zeros(len(keys), dtype=bool)
-        if len(keys) <= SMALL:
-            for segment in self._segments:
-                known |= _hits(segment, keys)[0]
-            return known
-        order = np.argsort(keys)
-        ordered = keys[order]
-        for segment in self._segments:
-            known |= _hits(segment, ordered)[0]
-        out = np.empty(len(keys), dtype=bool)
-        out[order] = known
-        return out
+
+class _Older:
+    """Keys in a file, and bits by which most other keys are known to be new: a Bloom filter of 64-bit words.
+
+    If there are as many bits as possible keys, each key has its own bit.
+    """
+
+    def __init__(self, kind: np.dtype[Any], largest: int | None) -> None:
+        self._kind, self.count = kind, 0
+        own = largest is not None and kind.kind == "i" and largest >> 1 < 1 << MOST_BITS
+        self._largest = largest if own else None
+        bits = max(64, (largest >> 1) + 1) if own and largest is not None else 1 << BITS
+        self._words = np.zeros(-(-bits // 64), dtype=np.uint64)
+        self._file = temporary(self)
+
+    @property
+    def keys(self) -> npt.NDArray[Any]:
+        """All keys in the file, in its order."""
+        self._file.flush()
+        return np.memmap(self._file, self._kind, "r")
+
+    def add(self, packed: npt.NDArray[Any]) -> None:
+        """Write keys to the file."""
+        try:
+            self._file.write(packed.data)
+        except OSError as error:
+            raise no_room(f"the keys of {self.count + len(packed):,} tests", error) from error
+        self.count += len(packed)
+        if self._largest is None and len(self._words) * 64 < min(1 << MOST_BITS, PER_KEY * self.count):
+            # The old bits are released first, so that both never take memory at once.
+            self._words = np.zeros(0, dtype=np.uint64)
+            self._words = np.zeros(1 << (MOST_BITS - 6), dtype=np.uint64)
+            for part in self._parts():
+                self._mark(part)
+        else:
+            self._mark(packed)
+
+    def _mark(self, packed: npt.NDArray[Any]) -> None:
+        """Set the bits of keys."""
+        words, bits = self._bits(packed)
+        while len(words):
+            # If several keys have one word, the last one gets it.
+            self._words[words] |= bits
+            left = np.flatnonzero(self._words.take(words) & bits != bits)
+            words, bits = words[left], bits[left]
+
+    def _parts(self) -> Iterator[npt.NDArray[Any]]:
+        """Read the file part by part; what is mapped would count as memory."""
+        self._file.flush()
+        size = PART * self._kind.itemsize
+        for start in range(0, self.count * self._kind.itemsize, size):
+            yield np.frombuffer(os.pread(self._file.fileno(), size, start), self._kind)
+
+    def holds(self, keys: Keys) -> Mask:
+        """Return which keys may be in the file."""
+        words, bits = self._bits(keys)
+        return np.asarray(self._words[words] & bits == bits)
+
+    def lookup(self, keys: npt.NDArray[Any]) -> tuple[Mask, Mask]:
+        """Return which keys are in the file, and which are unfair."""
+        wanted: npt.NDArray[Any]
+        wanted, back = np.unique(keys, return_inverse=True)
+        known, unfair = np.zeros((2, len(wanted) + 1), dtype=bool)
+        marks = np.zeros(1 << RECENT, dtype=bool)
+        marks[_scrambled(wanted, len(marks))] = True
+        for part in self._parts():
+            part = part[marks[_scrambled(part, len(marks))]]
+            at = np.searchsorted(wanted, part)
+            # A fair test is stored as the key itself, an unfair one as the next number.
+            fair = np.append(wanted, EMPTY)[at] == part
+            behind = np.append(EMPTY, wanted)[at] + _one(part) == part
+            known[at[fair]] = True
+            known[at[behind] - 1] = unfair[at[behind] - 1] = True
+        return known[back.reshape(-1)], unfair[back.reshape(-1)]
+
+    def _bits(self, keys: npt.NDArray[Any]) -> tuple[Positions, npt.NDArray[np.uint64]]:
+        """Return the word of each key, and its bits there, regardless of the verdict."""
+        one, six = np.uint64(1), np.uint64(6)
+        if self._largest is not None:
+            number = (keys >> 1).view(np.uint64)
+            return (number >> six).view(np.int64), one << (number & np.uint64(63))
+        # In the order of the table, so that those that leave it together have words next to each other.
+        words, hashes = _scrambled(keys, len(self._words)), _hashes(keys)
+        bits = np.zeros(len(keys), dtype=np.uint64)
+        for _ in range(4):
+            bits |= one << (hashes & np.uint64(63))
+            hashes >>= six
+        return words, bits
+
+
+def _held(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the keys of a table."""
+    held: npt.NDArray[Any] = table.take(np.flatnonzero(table != EMPTY))
+    return held
+
+
+def _room(places: int) -> float:
+    """Return how many keys a table may hold."""
+    return (SPARSE if places < WIDE else FULL) * places
+
+
+def _other(there: npt.NDArray[Any], keys: npt.NDArray[Any]) -> Mask:
+    """Return which places hold other keys than these; free places do not."""
+    if keys.dtype.kind == "c":
+        return np.asarray((there != keys) & (there != keys + 1j) & (there != EMPTY))
+    # Only the verdict may differ; a free place, which is negative, gives a negative number.
+    return np.asarray((there ^ keys) > 1)
+
+
+def _unfair(there: npt.NDArray[Any], keys: Keys) -> Mask:
+    """Return the verdicts that are stored with keys; False if there is none."""
+    return np.asarray((there != keys) & (there != EMPTY))
 
 
 def _one(keys: npt.NDArray[Any]) -> Any:
     return 1j if keys.dtype.kind == "c" else 1
 
 
-def _places(keys: Keys, bits: int) -> Positions:
-    """Distribute keys over a table of 2**bits places, regardless of their lowest bit, where the verdict is."""
+def _hashes(keys: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Scramble keys, regardless of their lowest bit, where the verdict is."""
+    return mix(keys.view(np.uint64) >> np.uint64(1) if keys.dtype.kind != "c" else keys.real.astype(np.uint64))
+
+
+def _scrambled(keys: npt.NDArray[Any], places: int) -> Positions:
+    """Distribute keys over the places of a table, regardless of their lowest bit."""
     words = keys.view(np.uint64) >> np.uint64(1) if keys.dtype.kind != "c" else keys.real.astype(np.uint64)
     words *= _SPREAD
-    words >>= np.uint64(64 - bits)
+    words >>= np.uint64(65 - places.bit_length())
     return words.view(np.int64)
 
 
@@ -156,8 +367,35 @@ def _first(keys: Keys, positions: Positions) -> Positions:
     return positions[new]
 
 
-def _hits(segment: npt.NDArray[Any], keys: Keys) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    at = np.searchsorted(segment, keys)
-    found = segment[np.minimum(at, len(segment) - 1)]
-    unfair = found == keys + _one(keys)
-    return unfair | (found == keys), unfair
+class Recall:
+    """Caches the most different counterparts of recent individuals, so that walks that return do not query them again.
+
+    Each individual has one place in a table, which the next individual with the same place overwrites.
+
+    >>> recall = Recall()
+    >>> recall.add(np.array([7, 9]), np.array([6, 8]), np.array([1, 0]))
+    >>> known, others, classes = recall.find(np.array([9, 5]))
+    >>> known.tolist(), int(others[0]), int(classes[0])
+    ([True, False], 8, 0)
+    """
+
+    def __init__(self) -> None:
+        # One row each, so that a lookup is one access to memory: the id plus one (zeros are free places), the
+        # counterpart, the class. Created on first use, because most searches never need it.
+        self._table: npt.NDArray[np.int64] | None = None
+
+    def find(self, ids: Positions) -> tuple[npt.NDArray[np.bool_], Positions, Positions]:
+        """Return which individuals are cached, with counterparts and classes (meaningless for the others)."""
+        if self._table is None:
+            return np.zeros(len(ids), dtype=bool), ids, ids
+        there = self._table[self._places(ids)]
+        return there[:, 0] == ids + 1, there[:, 1], there[:, 2]
+
+    def add(self, ids: Positions, others: Positions, classes: npt.NDArray[Any]) -> None:
+        """Cache individuals."""
+        if self._table is None:
+            self._table = np.zeros((1 << RECALLED, 3), dtype=np.int64)
+        self._table[self._places(ids)] = np.stack([ids + 1, others, classes], axis=1)
+
+    def _places(self, ids: Positions) -> Positions:
+        return (mix(ids.view(np.uint64)) >> np.uint64(64 - RECALLED)).view(np.int64)

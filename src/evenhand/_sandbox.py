@@ -1,9 +1,9 @@
-"""Trial readings: files whose readers have no limits are read first by a child process with limits.
+"""Trial reads: a child process with limits first reads files whose readers have no limits of their own.
 
 The readers of ONNX, Parquet and Hugging Face folders follow what a file says, and a file of a few kilobytes can say
-"a tensor of a terabyte". They offer no limit, so a child process reads the file first, with a limit of memory and of
-computing time. Only what it has read to the end is read by this process. Limits of memory need Linux, and those of time
-a system that knows them (not Windows); elsewhere a trial still finds a file that crashes its reader.
+"a tensor of a terabyte". They have no limits, so a child process reads the file first, with limits on memory and
+computing time. This process reads the file only if the child succeeds. Memory limits need Linux, and time limits do not
+work on Windows; without them, a trial still detects a file that crashes its reader.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from evenhand._files import MIB, exceeded, limit
-from evenhand.errors import LimitExceeded
+from evenhand.errors import EvenhandError, LimitExceeded
 
 _TIMES = 16
 """Bytes of memory for each byte of a file."""
 _PER_SECOND = 4 * MIB
 _PATIENCE = 120
-"""Seconds that a child may take longer than its computing time: the machine may be busy."""
+"""Seconds that a child may take beyond its computing time, because the machine may be busy."""
 _MEMORY = ("alloc", "memory")
 _ALONE = {
     "OMP_NUM_THREADS": "1",
@@ -34,19 +34,23 @@ _ALONE = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "ARROW_IO_THREADS": "1",
 }
-"""Threads and pools reserve addresses that they never use, which would count."""
+"""Threads and pools reserve addresses that they never use, and these would count."""
 _passed: set[tuple[Any, ...]] = set()
 
 
 class TrialFailed(Exception):
-    """A file that its reader cannot read; the message is the reader's own."""
+    """A file that its reader cannot read; the message is the reader's own, and complete if it has a remedy."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem)
+        self.remedy = remedy
 
 
-def attempt(reader: str, path: Path, size: int) -> None:
-    """Have a child process read a file; raise where it fails or takes too much.
+def attempt(reader: str, path: Path, size: int, imports: str = "") -> None:
+    """Have a child process read a file; raise if it fails or needs too much.
 
-    ``reader`` is "module:function"; the function ``prepare`` of that module, where there is one, imports what it needs
-    before the limits count.
+    ``reader`` is "module:function". If that module has a function ``prepare``, it is called before the limits apply,
+    and the modules named in ``imports`` are imported before them.
     """
     found = path.stat()
     known = (reader, str(path), found.st_ino, found.st_size, found.st_mtime_ns)
@@ -55,8 +59,8 @@ def attempt(reader: str, path: Path, size: int) -> None:
     memory = limit("trial_bytes") + _TIMES * size
     seconds = limit("trial_seconds") + size // _PER_SECOND
     environment = {**os.environ, **_ALONE, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    # -P: the folder of this file is no place to import from.
-    command = [sys.executable, "-P", str(Path(__file__)), reader, str(path), str(memory), str(seconds)]
+    # -P: do not import from the folder of this file.
+    command = [sys.executable, "-P", str(Path(__file__)), reader, str(path), str(memory), str(seconds), imports]
     try:
         done = subprocess.run(
             command, capture_output=True, stdin=subprocess.DEVNULL, env=environment, timeout=seconds + _PATIENCE,
@@ -78,17 +82,17 @@ def _raise_failure(done: subprocess.CompletedProcess[bytes], path: Path, memory:
         result = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
         if done.returncode < 0:
-            raise TrialFailed(f"reading it ends the process that tries by signal {-done.returncode}") from None
+            raise TrialFailed(f"reading it kills the process with signal {-done.returncode}") from None
         raise TrialFailed((done.stderr.decode("utf-8", "replace").splitlines() or ["no reason given"])[-1]) from None
     if result["limit"] == "trial_bytes":
         raise exceeded("trial_bytes", "more", path, most=memory)
     if result["limit"]:
         raise LimitExceeded(result["message"], result["limit"], result["value"], result["most"], result["remedy"])
-    raise TrialFailed(result["message"])
+    raise TrialFailed(result["message"], result["remedy"])
 
 
 def short_of_memory(error: BaseException) -> bool:
-    """Whether the error of a reader means that it got no memory.
+    """Return whether a reader's error means that it ran out of memory.
 
     >>> short_of_memory(RuntimeError("std::bad_alloc"))
     True
@@ -97,7 +101,7 @@ def short_of_memory(error: BaseException) -> bool:
 
 
 def _bounded(memory: int, seconds: int) -> None:
-    """Limit what this process may still take."""
+    """Limit the memory and time that this process may still use."""
     try:
         import resource
     except ImportError:
@@ -106,28 +110,32 @@ def _bounded(memory: int, seconds: int) -> None:
     statm = Path("/proc/self/statm")
     if statm.exists():
         wanted[resource.RLIMIT_AS] = int(statm.read_text().split()[0]) * resource.getpagesize() + memory
-    # The limit of the system counts whole seconds from the start; the timer counts from now, and ends the process too.
+    # The system's limit counts whole seconds from the start; the timer counts from now, and also ends the process.
     signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.1))
     for what, most in wanted.items():
         known = [value for value in resource.getrlimit(what) if value != resource.RLIM_INFINITY]
         resource.setrlimit(what, (min([most, *known]),) * 2)
 
 
-def main(reader: str, path: str, memory: str, seconds: str) -> int:
-    """Read a file in this process, within limits; print what went wrong as JSON."""
+def main(reader: str, path: str, memory: str, seconds: str, imports: str = "") -> int:
+    """Read a file in this process, within limits; print a failure as JSON."""
     module, _, function = reader.partition(":")
     found = importlib.import_module(module)
     getattr(found, "prepare", lambda: None)()
+    for name in imports.split():
+        importlib.import_module(name)
     _bounded(int(memory), int(seconds))
-    result: dict[str, Any] = {"limit": "", "message": ""}
+    result: dict[str, Any] = {"limit": "", "message": "", "remedy": ""}
     try:
         getattr(found, function)(Path(path))
         return 0
     except LimitExceeded as error:
         result |= {"limit": error.limit, "message": error.reason, "value": error.value, "most": error.most}
         result["remedy"] = error.remedy
+    except EvenhandError as error:
+        result |= {"message": error.reason, "remedy": error.remedy}
     except BaseException as error:
-        # The file may be called anything.
+        # The file may have any name.
         short = isinstance(error, MemoryError) or short_of_memory(Exception(str(error).replace(path, "")))
         result |= {"limit": "trial_bytes" if short else "", "message": str(error)[:2000] or type(error).__name__}
     sys.stdout.write(f"\n{json.dumps(result)}\n")
@@ -135,7 +143,7 @@ def main(reader: str, path: str, memory: str, seconds: str) -> int:
 
 
 if __name__ == "__main__":
-    # Libraries that were refused memory may not survive their own cleaning up.
+    # Libraries that ran out of memory may crash while they clean up.
     status = main(*sys.argv[1:])
     sys.stdout.flush()
     os._exit(status)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from evenhand.errors import EvenhandError
+from evenhand.errors import EvenhandError, StrategyError
 
 T = TypeVar("T")
 Errors = type[EvenhandError]
@@ -78,14 +81,14 @@ def check_number(
     raise error(f"must be a number{range_text(least, most, above, below)}", parameter=name, value=value, remedy=remedy)
 
 
-def check_seed(value: Any, error: Errors, name: str = "seed") -> int:
+def check_seed(value: Any, error: Errors) -> int:
     """Return a seed, which is an integer from 0 to 2**63 - 1."""
-    return check_int(name, value, error, 0, LARGEST_SEED)
+    return check_int("seed", value, error, 0, LARGEST_SEED)
 
 
-def check_confidence(value: Any, error: Errors, name: str = "confidence") -> float:
+def check_confidence(value: Any, error: Errors) -> float:
     """Return the confidence of an interval, which is above 0.5 and below 1."""
-    return check_number(name, value, error, above=0.5, below=1)
+    return check_number("confidence", value, error, above=0.5, below=1)
 
 
 def check_bool(name: str, value: Any, error: Errors, *, remedy: str = "") -> bool:
@@ -107,6 +110,18 @@ def check_choice(name: str, value: Any, choices: Iterable[T], error: Errors, *, 
         if type(value) is type(choice) and value == choice:
             return choice
     raise error(f"must be one of {', '.join(map(repr, choices))}", parameter=name, value=value, remedy=remedy)
+
+
+def check_path(name: str, value: Any, error: Errors) -> Path:
+    """Return the path that an argument names.
+
+    >>> from evenhand.errors import RunError
+    >>> check_path("directory", "run", RunError).name
+    'run'
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise error("must be a path", parameter=name, value=value, remedy="give a str or a pathlib.Path")
+    return Path(value)
 
 
 def range_text(least: float | None, most: float | None, above: float | None = None, below: float | None = None) -> str:
@@ -205,3 +220,34 @@ def _named(value: dict[str, Any], kind: dict[Any, Any], name: str) -> list[tuple
 def _require(holds: bool, name: str, words: str, value: Any) -> None:
     if not holds:
         raise ValueError(f"{name or 'it'} must be {words}, got {value!r:.60}")
+
+
+def check_settings(settings: Any, **ranges: tuple[int, int]) -> None:
+    """Raise unless every field of a dataclass holds what its annotation allows.
+
+    Integers are at least 1 and other numbers above 0, or within a range given by name, both ends included. Fields of
+    other types than ``Literal``, ``bool``, ``int`` and ``float``, or of several, are not checked.
+
+    >>> from evenhand.strategies import Themis
+    >>> Themis(block=0)
+    Traceback (most recent call last):
+    evenhand.errors.StrategyError: block must be an integer of at least 1, got 0
+    """
+    kinds = get_type_hints(type(settings))
+    for name in (field.name for field in fields(settings)):
+        value, kind = getattr(settings, name), kinds[name]
+        if type(None) in get_args(kind):
+            if value is None:
+                continue
+            others = [one for one in get_args(kind) if one is not type(None)]
+            kind = others[0] if len(others) == 1 else object
+        if get_origin(kind) is Literal:
+            check_choice(name, value, get_args(kind), StrategyError)
+        elif kind is bool:
+            check_bool(name, value, StrategyError)
+        elif kind is int:
+            check_int(name, value, StrategyError, *ranges.get(name, (1, None)))
+        elif kind is float and name in ranges:
+            check_number(name, value, StrategyError, *ranges[name])
+        elif kind is float:
+            check_number(name, value, StrategyError, above=0)

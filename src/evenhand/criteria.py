@@ -1,6 +1,6 @@
 """Criteria: what counts as being treated differently.
 
-A criterion looks at the outputs of whole families at once. Criteria compose: ``Flip() & Gap(0.2)`` wants both,
+A criterion looks at the outputs of whole families at once. Criteria compose: ``Flip() & Gap(0.2)`` needs both,
 ``Flip() | Gap(0.2)`` either.
 """
 
@@ -50,7 +50,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Clause:
-    """What one pair of a family must show: another decision, scores more than ``gamma`` apart, or both."""
+    """What one pair of a family must show: different decisions, scores more than ``gamma`` apart, or both."""
 
     flip: bool
     gamma: float | None
@@ -61,12 +61,12 @@ class Criterion(ABC):
 
     @property
     def needs_scores(self) -> bool:
-        """Whether scores are looked at, not decisions alone."""
+        """Whether scores are compared, and not only decisions."""
         return False
 
     @property
     def needs_decisions(self) -> bool:
-        """Whether decisions are compared, so that the model has to make some."""
+        """Whether decisions are compared, so that the model must make decisions."""
         return True
 
     @abstractmethod
@@ -74,7 +74,7 @@ class Criterion(ABC):
         """Judge whole families."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the criterion in plain values; ``from_dict`` reads them.
+        """Return the criterion as plain values, which ``from_dict`` reads.
 
         >>> Gap(0.2).to_dict()
         {'kind': 'Gap', 'gamma': 0.2}
@@ -92,20 +92,20 @@ class Pairwise(Criterion):
     @property
     @abstractmethod
     def clauses(self) -> tuple[Clause, ...]:
-        """What a pair must show, in order of preference for the witness."""
+        """The conditions for a pair, in order of preference for the witness."""
 
     @property
     def needs_scores(self) -> bool:
-        """Whether scores are looked at, not decisions alone."""
+        """Whether scores are compared, and not only decisions."""
         return any(clause.gamma is not None for clause in self.clauses)
 
     @property
     def needs_decisions(self) -> bool:
-        """Whether decisions are compared, so that the model has to make some."""
+        """Whether decisions are compared, so that the model must make decisions."""
         return any(clause.flip for clause in self.clauses)
 
     def judge(self, outputs: Outputs) -> Judgement:
-        """Judge whole families; the witness is the first clause's pair that shows it."""
+        """Judge whole families; the witness is a pair of the first clause that is met."""
         first, *rest = [_judge(clause, outputs) for clause in self.clauses]
         for other in rest:
             first = first.replaced(other.unfair & ~first.unfair, other)
@@ -122,7 +122,8 @@ class Pairwise(Criterion):
 class Flip(Pairwise):
     """The decision changes.
 
-    The witness is the individual itself and the first counterpart with another decision. Without scores the gap is 1.
+    The witness is the individual itself and the first counterpart with a different decision. Without scores, the gap is
+    1.
 
     >>> labels = np.array([["no", "yes"], ["no", "no"]])
     >>> Flip().judge(Outputs(labels, None, np.array([0, 0]))).unfair.tolist()
@@ -131,13 +132,13 @@ class Flip(Pairwise):
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
-        """Another decision."""
+        """Different decisions."""
         return (Clause(True, None),)
 
 
 @dataclass(frozen=True)
 class Gap(Pairwise):
-    """The scores of a family differ by more than ``gamma``: max - min, of the class where that is largest.
+    """The scores of a family differ by more than ``gamma``: max - min, for the class where that is largest.
 
     >>> scores = np.array([[[0.1], [0.5]], [[0.1], [0.2]]])
     >>> Gap(0.3).judge(Outputs(None, scores, np.array([0, 0]))).unfair.tolist()
@@ -156,22 +157,28 @@ class Gap(Pairwise):
 
 
 @dataclass(frozen=True)
-class Both(Pairwise):
+class _Two(Pairwise):
+    left: Pairwise
+    right: Pairwise
+
+    def __post_init__(self) -> None:
+        for part in (self.left, self.right):
+            if not isinstance(part, Pairwise):
+                problem, remedy = "must be made of criteria that compare pairs", "use eh.Flip() or eh.Gap(0.1)"
+                raise StrategyError(problem, parameter="criterion", value=part, remedy=remedy)
+
+
+@dataclass(frozen=True)
+class Both(_Two):
     """One pair meets both criteria.
 
     >>> (Flip() & Gap(0.2)).clauses
     (Clause(flip=True, gamma=0.2),)
     """
 
-    left: Pairwise
-    right: Pairwise
-
-    def __post_init__(self) -> None:
-        _check_pairwise(self.left, self.right)
-
     @property
     def clauses(self) -> tuple[Clause, ...]:
-        """Every clause of one joined with every clause of the other."""
+        """Every clause of one combined with every clause of the other."""
         return tuple(
             Clause(a.flip or b.flip, max((g for g in (a.gamma, b.gamma) if g is not None), default=None))
             for a in self.left.clauses
@@ -180,18 +187,12 @@ class Both(Pairwise):
 
 
 @dataclass(frozen=True)
-class Either(Pairwise):
+class Either(_Two):
     """A pair meets at least one of two criteria.
 
     >>> (Flip() | Gap(0.2)).clauses
     (Clause(flip=True, gamma=None), Clause(flip=False, gamma=0.2))
     """
-
-    left: Pairwise
-    right: Pairwise
-
-    def __post_init__(self) -> None:
-        _check_pairwise(self.left, self.right)
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
@@ -199,16 +200,9 @@ class Either(Pairwise):
         return self.left.clauses + self.right.clauses
 
 
-def _check_pairwise(*parts: object) -> None:
-    for part in parts:
-        if not isinstance(part, Pairwise):
-            problem, remedy = "must be made of criteria that compare pairs", "use eh.Flip() or eh.Gap(0.1)"
-            raise StrategyError(problem, parameter="criterion", value=part, remedy=remedy)
-
-
 @dataclass(frozen=True)
 class UnknownCriterion(Criterion):
-    """A criterion of a stored run that evenhand does not have: the run can be read, but not judged again.
+    """An unknown criterion of a stored run: the run can be read, but not judged again.
 
     >>> from_dict({"kind": "Mine", "settings": "Mine(3)"})
     UnknownCriterion(kind='Mine', settings={'settings': 'Mine(3)'})
@@ -222,12 +216,12 @@ class UnknownCriterion(Criterion):
         return {"kind": self.kind, **self.settings}
 
     def judge(self, _: Outputs) -> Judgement:
-        """Raise: only the program that defines this criterion can judge by it."""
+        """Raise, because only the program that defines this criterion can judge by it."""
         raise self.error
 
     @property
     def error(self) -> RunError:
-        """What to raise where the run is to be judged again."""
+        """The error to raise if the run should be judged again."""
         return RunError(
             f"the run was judged by the criterion {self.kind!r}, which cannot be read back",
             remedy=f"known criteria: {', '.join(KINDS)}",
@@ -236,6 +230,14 @@ class UnknownCriterion(Criterion):
 
 KINDS: dict[str, type[Criterion]] = {kind.__name__: kind for kind in (Flip, Gap, Both, Either)}
 """The criteria that can be read back, by name."""
+
+
+def check_criterion(criterion: Any) -> None:
+    """Raise unless this is a criterion or None."""
+    if criterion is not None and not isinstance(criterion, Criterion):
+        raise StrategyError(
+            "must be eh.Flip(), eh.Gap(gamma) or a combination of them", parameter="criterion", value=criterion
+        )
 
 
 def from_dict(stored: Mapping[str, Any]) -> Criterion:
@@ -273,7 +275,7 @@ def _flipped(outputs: Outputs) -> Judgement:
         unfair, second = np.asarray(np.any(differs, axis=1), dtype=bool), differs.argmax(axis=1)
     gap = unfair.astype(np.float64)
     if outputs.scores is not None:
-        # Only where decisions differ: the other gaps are never used.
+        # Only for different decisions, because the other gaps are never used.
         here = np.flatnonzero(unfair)
         apart = outputs.scores[here, outputs.own[here]] - outputs.scores[here, second[here]]
         gap[here] = np.abs(apart).max(axis=1)
@@ -296,8 +298,8 @@ def _widest(outputs: Outputs) -> Judgement:
 def _widest_flip(outputs: Outputs) -> Judgement:
     """Find each family's most distant pair of scores among those with different decisions.
 
-    In each class such a pair has the highest or the lowest score of the family on one side: swap the other one in, and
-    either the gap grows or the decisions were alike.
+    In each class, one side of such a pair has the highest or the lowest score of the family: otherwise an extreme
+    member could replace one of the two, or both, and widen the gap.
     """
     assert outputs.labels is not None
     assert outputs.scores is not None

@@ -7,17 +7,13 @@ Python; the command line and the configuration file write the same in their own 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
-
-from evenhand._format import visible
+from typing import Any, Final, NamedTuple
 
 UNSET: Final[Any] = object()
 """Stands for a value that was not given."""
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """A setting in a message, as Python writes it; other front ends write the same setting their own way.
 
     >>> str(Use("criterion=eh.Flip()", "audit.criterion", "flip"))
@@ -71,7 +67,7 @@ class EvenhandError(Exception):
 
     @property
     def remedy(self) -> str:
-        """What to do, as Python writes it; empty where there is no advice."""
+        """What to do, as Python writes it; empty if there is no advice."""
         return "".join(map(str, self._remedy))
 
     @property
@@ -106,9 +102,19 @@ class EvenhandError(Exception):
                 out += f", got {shortened(self.value)}"
         return f"{out}; {advice}" if advice else out
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is otherwise made again from its message, without what it was made of.
+        return _same, (type(self), self.args), self.__dict__
+
     def __str__(self) -> str:
         """Return the message; invisible characters, and those that control a terminal, are escaped."""
+        from evenhand._format import visible  # late: decimal and dataclasses would double the time of our import
+
         return visible(super().__str__(), keep="\n")
+
+
+def _same(kind: type[EvenhandError], args: tuple[Any, ...]) -> EvenhandError:
+    return kind.__new__(kind, *args)
 
 
 def _listed(words: Words) -> list[str | Use]:
@@ -116,7 +122,7 @@ def _listed(words: Words) -> list[str | Use]:
 
 
 def shortened(value: Any, most: int = 80) -> str:
-    """Write a value that a user gave in one line, cut where it is long.
+    """Write a value that a user gave in one line, cut if it is long.
 
     >>> shortened("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
@@ -208,14 +214,17 @@ SCORE_DIFFERENCES = Use("eh.Adf(gradient='scores')", "audit.settings", {"gradien
 ORDER = Use("eh.Order([...])", "estimate.order")
 DATA = Use("data=...", "data.path")
 TEXTS = Use("data=[...]", "text.path")
-CHUNK = Use("chunk=...", "audit.chunk")
+CHUNK = Use("eh.wrap(model, chunk=...)", "audit.chunk")
+WORKERS = Use("executor=4", "run.workers", 4)
+IN_FLIGHT = Use("eh.Endpoint(url, in_flight=8)", "endpoint.in_flight", 8)
 PROTECTED = Use("protected=['sex']", "space.protected", ["sex"])
 MISSING_DROP = Use('missing="drop"', "space.missing", "drop")
 MISSING_GROUP = Use('missing="group"', "space.missing", "group")
 OVERRIDES = Use("overrides={...}", "space.path")
-TRUST_PICKLE = Use("evenhand.models.files.load_model(path, trust_pickle=True)", "call.trust_pickle", True)
+TRUST_PICKLE = Use("eh.load_model(path, trust_pickle=True)", "call.trust_pickle", True)
 TEXT_SPACE = Use("eh.TextSpace", "text.path")
 DIRECTORY = Use("directory=...", "audit.directory")
+FAIL_ON_FINDING = Use("fail_on_finding=True", "audit.fail_on_finding", True)
 
 
 def search(name: str) -> Use:
@@ -237,9 +246,13 @@ WITHOUT_GRADIENTS = (
 FOR_TEXTS = (TEXT_IMPORTANCE, " does with scores, ", TEXT_RANDOM, " with labels")
 
 
-def exclude(name: str) -> Use:
-    """Leave a column out."""
-    return Use(f"exclude=[{name!r}]", "space.exclude", [name])
+def exclude(*names: str) -> Use:
+    """Leave columns out.
+
+    >>> str(exclude("id", "name"))
+    "exclude=['id', 'name']"
+    """
+    return Use(f"exclude={list(names)!r}", "space.exclude", list(names))
 
 
 def override(name: str, attribute: str) -> Use:
@@ -249,4 +262,4 @@ def override(name: str, attribute: str) -> Use:
 
 def trust_types(names: list[str]) -> Use:
     """Trust the types of a .skops file."""
-    return Use(f"evenhand.models.files.load_model(path, trust={names})", "call.trust", names)
+    return Use(f"eh.load_model(path, trust={names})", "call.trust", names)

@@ -11,11 +11,13 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenhand.errors import EvenhandError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 STRATEGIES, MODELS, SPACES = "evenhand.strategies", "evenhand.models", "evenhand.spaces"
 """The groups of entry points."""
@@ -33,6 +35,8 @@ def installed(group: str) -> Mapping[str, EntryPoint]:
 
 @lru_cache(maxsize=16)
 def _installed(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
     # By the path: packages are looked for again where that has changed.
     del path
     return {point.name: point for point in entry_points(group=group)}

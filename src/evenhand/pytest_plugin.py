@@ -6,7 +6,7 @@
     from loans import decide
 
     def test_loans_are_even_handed(evenhand_audit):
-        evenhand_audit(decide, eh.Space.load("space.toml"), fail_above=0)
+        evenhand_audit(decide, eh.Space.load("space.toml"))
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from evenhand.estimates.result import Estimate
+    from evenhand.estimates.result import Limit
     from evenhand.regression_corpus import Corpus
-    from evenhand.runs.pairs import Pair
+    from evenhand.runs.pair_sentences import Pair
     from evenhand.runs.run import Run
 
 AUDITOR: pytest.StashKey[Auditor] = pytest.StashKey()
 FOLDER = ".evenhand"
 SHOWN = 3
+LIMITS = ("fail_above", "fail_on_finding")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("evenhand", "audits of models")
     group.addoption(
-        "--evenhand-no-cases", action="store_true", help="Search anew: do not try the findings of earlier runs first."
+        "--evenhand-no-cases",
+        action="store_true",
+        help="Start a new search: do not try the findings of earlier runs first.",
     )
 
 
@@ -42,17 +45,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the mark known."""
     config.addinivalue_line(
         "markers",
-        "fairness(fail_above=0, **settings): defaults for what a test calls evenhand_audit with",
+        "fairness(fail_above=None, fail_on_finding=None, **settings): defaults for evenhand_audit",
     )
 
 
 @pytest.fixture
 def evenhand_audit(request: pytest.FixtureRequest) -> Auditor:
-    """Audit a model; the test fails if more is found than ``fail_above`` allows."""
+    """Audit a model; the test fails on any confirmed finding, or if the rate is above ``fail_above``."""
     settings: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("fairness"))):
         if mark.args:
-            raise pytest.UsageError(f"@pytest.mark.fairness takes settings by name (fail_above=0), got {mark.args!r}")
+            raise pytest.UsageError(f"@pytest.mark.fairness takes settings by name (seed=1), got {mark.args!r}")
         _check_mark(mark.kwargs)
         settings |= mark.kwargs
     config, node = request.config, request.node
@@ -72,13 +75,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         _fail("a test marked fairness has to call evenhand_audit(model, space); this one audits nothing", [])
 
 
-def _arguments(call: str) -> list[str]:
-    """Name the settings of ``eh.audit`` or ``eh.estimate``."""
+def _arguments() -> list[str]:
+    """Name the settings of ``eh.audit``."""
     from inspect import signature
 
-    import evenhand
+    from evenhand.runs.audit import audit
 
-    return [name for name in signature(getattr(evenhand, call)).parameters if name not in ("model", "space")]
+    return [name for name in signature(audit).parameters if name not in ("model", "space")]
 
 
 def _check_mark(settings: dict[str, Any]) -> None:
@@ -86,7 +89,7 @@ def _check_mark(settings: dict[str, Any]) -> None:
     from evenhand.config.file import in_python
     from evenhand.spaces.attributes import suggest
 
-    names = list(dict.fromkeys(["fail_above", "retry", *_arguments("audit"), *_arguments("estimate")]))
+    names = [*LIMITS, "retry", *_arguments()]
     for name in settings:
         if name not in names:
             hint = in_python(name) or suggest(name, names)
@@ -105,58 +108,62 @@ class Auditor:
         """Whether anything was audited."""
         return self._calls > 0
 
-    def __call__(self, model: Any, space: Any, *, fail_above: Any = None, **settings: Any) -> Run | Estimate:
-        """Audit a model and fail the test if the limit is exceeded.
+    def __call__(
+        self, model: Any, space: Any, *, fail_above: Any = None, fail_on_finding: bool | None = None, **settings: Any
+    ) -> Run:
+        """Audit a model and fail the test if a limit is exceeded.
 
         Parameters
         ----------
         model, space
             As of ``eh.audit``.
         fail_above
-            How many findings are allowed, by default 0; or the largest share of individuals, such as ``"1%"``, which is
-            estimated instead of searched for.
+            The largest share of individuals that may be treated differently, such as ``"1%"``. The estimate of the run
+            decides; a test with too few tests to decide fails too, and says how many more it needs.
+        fail_on_finding
+            Whether any confirmed finding fails the test; by default if there is no ``fail_above``.
         settings
-            Any other argument of ``eh.audit``, or, with a share, of ``eh.estimate``. ``retry=False``: do not try the
-            findings of earlier runs first.
-
-        Returns
-        -------
-        Run or Estimate
+            Any other argument of ``eh.audit``. ``retry=False``: do not try the findings of earlier runs first.
         """
         __tracebackhide__ = True
         from evenhand.estimates.result import Limit
 
-        wanted = Limit.of(self.settings.get("fail_above", 0) if fail_above is None else fail_above)
-        # A mark may be for tests of both kinds: each takes the settings that it has.
-        known = _arguments("audit" if wanted.share is None else "estimate")
+        if fail_above is None and fail_on_finding is None:
+            # Limits of a mark are defaults together.
+            fail_above, fail_on_finding = (self.settings.get(name) for name in LIMITS)
+        limit = None if fail_above is None else Limit.of(fail_above)
+        strict = limit is None if fail_on_finding is None else fail_on_finding
         retry = settings.pop("retry", self.settings.get("retry", self.retry))
-        settings = {name: value for name, value in self.settings.items() if name in known} | settings
+        settings = {name: value for name, value in self.settings.items() if name in _arguments()} | settings
         self._calls += 1
-        if wanted.share is not None:
-            return _estimate(model, space, wanted, settings)
-        return self._search(model, space, wanted, settings, retry)
+        return self._search(model, space, limit, strict, settings, retry)
 
-    def _search(self, model: Any, space: Any, limit: Any, settings: dict[str, Any], retry: bool) -> Run:
+    def _search(
+        self, model: Any, space: Any, limit: Limit | None, strict: bool, settings: dict[str, Any], retry: bool
+    ) -> Run:
         __tracebackhide__ = True
-        from evenhand.estimates.result import Outcome
+        from evenhand.estimates.result import Outcome, outcome_of_findings
         from evenhand.regression_corpus import Corpus
         from evenhand.runs.audit import audit
-        from evenhand.runs.pairs import select_pairs
+        from evenhand.runs.pair_sentences import REAL, select_pairs
 
         # A test may audit several models: each call has its own cases.
         cases = Corpus(self.folder, self.test if self._calls == 1 else f"{self.test}#{self._calls}")
-        if retry:
-            still = _retry(cases, model, space, settings)
-            if len(still) > limit.findings:
-                _fail(f"{len(still):,} of the cases kept in {cases.path.name} are still treated differently", still)
+        if retry and strict and (still := _retry(cases, model, space, settings)):
+            _fail(f"{len(still):,} of the cases kept in {cases.path.name} are still treated differently", still)
         run = audit(model, space, **settings)
-        outcome = limit.of_run(run)
-        if outcome is Outcome.FAIL:
+        if strict and (outcome := outcome_of_findings(run)) is not Outcome.PASS:
             pairs = select_pairs(run, 10)
-            kept = _keep(cases, pairs)
-            _fail(f"{run.found:,} of {run.tests:,} tests are treated differently; the limit is {limit}{kept}", pairs)
-        if outcome is Outcome.UNDECIDED:
-            _fail(f"too few tests to decide: {run.tests:,} were judged before {run.stop.words}", [])
+            if outcome is Outcome.UNDECIDED:
+                _fail(
+                    f"too few tests to decide: {run.tests:,} were judged before {run.ended}, and none of {run.found:,} "
+                    "findings is confirmed",
+                    pairs,
+                )
+            kept = _keep(cases, select_pairs(run, 10, show=REAL))
+            _fail(f"{run.found:,} of {run.tests:,} tests are treated differently; none is allowed{kept}", pairs)
+        if limit is not None and limit.of_run(run) is not Outcome.PASS:
+            _fail(limit.words(run), select_pairs(run, 10))
         _warn(run)
         return run
 
@@ -167,9 +174,7 @@ def _retry(cases: Corpus, model: Any, space: Any, settings: dict[str, Any]) -> S
 
     if not isinstance(space, AnySpace):
         return []
-    return cases.retry(
-        model, cast(Any, space), settings.get("criterion"), settings.get("seed", 0), settings.get("timeout")
-    )
+    return cases.retry(model, cast(Any, space), settings.get("criterion"), settings.get("seed", 0))
 
 
 def _keep(cases: Corpus, pairs: Sequence[Pair]) -> str:
@@ -185,22 +190,7 @@ def _keep(cases: Corpus, pairs: Sequence[Pair]) -> str:
     return ""
 
 
-def _estimate(model: Any, space: Any, limit: Any, settings: dict[str, Any]) -> Estimate:
-    __tracebackhide__ = True
-    from evenhand.estimates.estimate import estimate
-    from evenhand.estimates.result import Outcome
-
-    found = estimate(model, space, **settings)
-    outcome = limit.of_estimate(found)
-    if outcome is Outcome.FAIL:
-        _fail(f"{found.sentence}; the limit is {limit}", [])
-    if outcome is Outcome.UNDECIDED:
-        _fail(f"too few tests to decide about the limit of {limit}: {found.sentence}; use more samples=...", [])
-    _warn(found)
-    return found
-
-
-def _warn(found: Run | Estimate) -> None:
+def _warn(found: Run) -> None:
     """Warn in the summary if a test passes because the model does not use an attribute, or seems not to."""
     from evenhand.errors import UnusedWarning
 

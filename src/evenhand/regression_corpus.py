@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from evenhand._files import parse_json, read_bytes, size_of
-from evenhand._write import replacing
+from evenhand._files import parse_json, read_bytes, replacing, size_of
 from evenhand.criteria import Criterion, Flip
-from evenhand.engine.judge import Judge, ask
-from evenhand.engine.probe import ModelProbe
+from evenhand.engine.judge import Judge, ModelProbe, ask
 from evenhand.errors import DataError, EvenhandError
 from evenhand.models.wrap import wrap
-from evenhand.runs.pairs import Pair, pairs_at
+from evenhand.runs.pair_sentences import Pair, pairs_at
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import TextSpace
@@ -60,8 +58,9 @@ class Corpus:
             return list(people)[:MOST]
         except (EvenhandError, OSError, ValueError, KeyError, TypeError):
             raise DataError(
-                f"{self.path} cannot be read as cases of earlier runs, so it is left as it is",
-                remedy="after a merge, solve the conflict in it, or delete the file to continue without its cases",
+                f"{self.path} cannot be read as findings of earlier runs, so it is not changed",
+                remedy="after a merge, resolve the conflict in it, or delete the file to start without earlier "
+                "findings",
             ) from None
 
     def save(self, failing: Sequence[dict[str, Any]]) -> None:
@@ -83,20 +82,19 @@ class Corpus:
         space: Space | TextSpace,
         criterion: Criterion | None = None,
         seed: int = 0,
-        timeout: float | None = None,
     ) -> Sequence[Pair]:
         """Judge the cases again, and return those that are still treated differently as pairs."""
-        ground, people = _people(space, self.load())
+        bound, people = _people(space, self.load())
         if not len(people):
             return []
-        probe = ModelProbe(wrap(model), ground, criterion or Flip(), timeout)
+        probe = ModelProbe(wrap(model), bound, criterion or Flip())
         families = Judge(probe, seed).families(people)
         if not len(families):
             return []
         judged = ask(probe, families)
         outputs, at = judged.outputs, np.flatnonzero(judged.unfair)
         first, second = judged.verdicts.first[at], judged.verdicts.second[at]
-        found = ground.findings()
+        found = bound.findings()
         assert outputs.labels is not None
         answer = {
             **found.pack(families, at, first, second),
@@ -117,10 +115,10 @@ def _people(space: Any, cases: list[dict[str, Any]]) -> tuple[Any, Any]:
         return None, ()
     texts = [case["text"] for case in cases if set(case) == {"text"} and isinstance(case["text"], str)]
     try:
-        ground = space.begin(texts)
+        bound = space.begin(texts)
     except DataError:
         return None, ()
-    return ground, ground.seeds
+    return bound, bound.seeds
 
 
 def _individuals(space: Space, people: list[dict[str, Any]]) -> Individuals:

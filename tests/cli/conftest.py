@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from evenhand.cli.app import app
+from tests.cli import models
 
 PEOPLE = """\
 age,hours,work,sex,paid
@@ -49,6 +54,14 @@ def audit(evenhand: Command, people: Path) -> Command:
 
 
 @pytest.fixture
+def kept(audit: Command, tmp_path: Path) -> Path:
+    """A run of ``refuse``, by the command."""
+    done = audit("refuse", "--strategy", "themis", "--directory", tmp_path / "run", "--quiet")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "run"
+
+
+@pytest.fixture
 def refused(evenhand: Command) -> Command:
     """Call the command and check that it refuses: exit 2, nothing printed, at most three lines of error."""
 
@@ -62,3 +75,29 @@ def refused(evenhand: Command) -> Command:
         return str(done.stderr)
 
     return check
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """People whose pay depends on age, hours and sex."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(20, 60, 400),
+            "hours": rng.integers(10, 60, 400),
+            "work": rng.choice(["clerk", "nurse", "boss"], 400),
+            "sex": rng.choice(["F", "M"], 400),
+        }
+    )
+    level = frame["age"] + frame["hours"] / 2 + 15 * (frame["sex"] == "M") + rng.normal(0, 4, 400)
+    path = tmp_path / "staff.csv"
+    frame.assign(paid=np.where(level > 65, "high", "low")).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def estimator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An estimator that the command line can name: ``stock:tree``."""
+    stock = ModuleType("stock")
+    vars(stock)["tree"] = models.tree()
+    monkeypatch.setitem(sys.modules, "stock", stock)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import evenhand as eh
 from evenhand.errors import ModelError
 from tests.cli.conftest import MODELS, Command
 from tests.reports.page import Page
@@ -19,28 +20,60 @@ def test_summary_counts_and_pairs(audit: Command) -> None:
     # 26 ages by 31 hours by 3 kinds of work, of which the ages below 30 are findings.
     assert "findings 930" in text
     assert "not how common discrimination is" in text
-    assert re.search(r"age 2\d, hours \d+, work \w+, sex F: refused\. The same person with sex M: granted\.", text)
+    assert re.search(r"\d\. sex F: refused; sex M: granted age 2\d, hours \d+, work \w+", text)
+    # The verdict comes before any count.
+    assert text.startswith("Changing only sex changes this model's decision for about")
+    assert text.index("Changing") < text.index("search") < text.index("Next: ")
     assert done.stderr == ""
 
 
 def test_json_is_the_run_with_pairs(audit: Command) -> None:
-    done = audit("refuse", "--strategy", "themis", "--seed", 7, "--json", "--fail-above", 1000)
+    done = audit("refuse", "--strategy", "themis", "--seed", 7, "--json")
     values = json.loads(done.stdout)
     assert done.exit_code == 0
     assert (values["findings"], values["tests"], values["stop"]) == (930, 26 * 31 * 3, "exhausted")
     assert values["identity"]["seed"] == 7
-    assert values["exceeded"] is False
+    assert (values["exceeded"], values["outcome"], values["fail_above"]) == (False, None, None)
     assert len(values["pairs"]) == 3
     assert values["pairs"][0]["changes"].keys() == {"sex"}
 
 
-@pytest.mark.parametrize(("limit", "status"), [("930", 0), ("929", 1), ("0", 1)])
-def test_fail_above(audit: Command, limit: str, status: int) -> None:
-    assert audit("refuse", "--strategy", "themis", "--fail-above", limit).exit_code == status
+@pytest.mark.parametrize(
+    ("limit", "tests", "status", "words"),
+    [
+        ("60%", 1000, 0, ""),
+        ("10%", 1000, 1, "more than 10%"),
+        ("38%", 1000, 3, "too few tests to tell whether that is above 38%; about"),
+    ],
+)
+def test_fail_above_decides_on_the_estimate(audit: Command, limit: str, tests: int, status: int, words: str) -> None:
+    done = audit("refuse", "--fail-above", limit, "--budget-tests", tests)
+    assert done.exit_code == status
+    assert words in " ".join(done.stderr.split())
+    values = json.loads(audit("refuse", "--fail-above", limit, "--budget-tests", tests, "--json").stdout)
+    assert values["outcome"] == {0: "pass", 1: "fail", 3: "too few tests to tell"}[status]
+    assert values["exceeded"] is (status == 1)
+    assert 0 < values["estimate"]["uniform"]["low"] <= 930 / 2418 <= values["estimate"]["uniform"]["high"]
+
+
+def test_fail_on_finding(audit: Command) -> None:
+    done = audit("refuse", "--fail-on-finding", "--budget-tests", 200)
+    assert done.exit_code == 1
+    assert "--fail-on-finding allows none" in done.stderr
+    assert audit("fair", "--fail-on-finding").exit_code == 0
+    # Both limits: the stricter one decides.
+    assert audit("refuse", "--fail-on-finding", "--fail-above", "60%").exit_code == 1
+
+
+@pytest.mark.parametrize("flags", [("--fail-above", 0), ("--fail-above", "1%", "--strategy", "kosei")])
+def test_a_bare_number_and_a_search_without_an_estimate_are_refused(audit: Command, flags: tuple[object, ...]) -> None:
+    done = audit("refuse", *flags)
+    assert done.exit_code == 2
+    assert "--fail-on-finding" in done.stderr
 
 
 def test_quiet_prints_nothing(audit: Command) -> None:
-    done = audit("refuse", "--quiet", "--fail-above", 0)
+    done = audit("refuse", "--quiet", "--fail-on-finding")
     assert (done.exit_code, done.output) == (1, "")
 
 
@@ -66,7 +99,9 @@ def test_threshold_decides(audit: Command) -> None:
 
 
 def test_settings_are_typed(audit: Command) -> None:
-    values = json.loads(audit("refuse", "--set", "samples=5", "--set", "per_seed=none", "--json").stdout)
+    values = json.loads(
+        audit("refuse", "--strategy", "kosei", "--set", "samples=5", "--set", "per_seed=none", "--json").stdout
+    )
     assert values["identity"]["strategy"]["samples"] == 5
     assert values["identity"]["strategy"]["per_seed"] is None
 
@@ -94,6 +129,18 @@ def test_findings_of_a_fair_model_have_only_a_header(audit: Command, tmp_path: P
     done = audit("fair", "--findings", tmp_path / "none.csv")
     assert "No discriminatory pairs were found" in done.stdout
     assert (tmp_path / "none.csv").read_text().startswith('"age","hours","work","sex","counterpart_sex"')
+
+
+def test_hidden_examples_are_not_called_none(audit: Command) -> None:
+    done = audit("refuse", "--show-examples", "none")
+    assert "No discriminatory pairs" not in done.stdout
+    assert "sex F: refused" not in done.stdout
+
+
+def test_the_verdict_of_an_audit_is_about_the_rows_that_it_drew(audit: Command) -> None:
+    """Draws with replacement say nothing about people outside the data."""
+    done = " ".join(audit("refuse", "--fail-above", "90%").stdout.split())
+    assert re.search(r"decision for about [\d,]+ in [\d,]+ people in the data \(95% CI", done)
 
 
 def test_space_file_alone_needs_no_data(evenhand: Command, people: Path, tmp_path: Path) -> None:
@@ -154,7 +201,8 @@ def test_the_report_of_an_audit_follows_the_configuration(evenhand: Command, peo
     config.write_text(
         f"[model]\npath = '{MODELS}:refuse'\n[data]\npath = '{people.name}'\ntarget = 'paid'\n"
         "[space]\nprotected = ['sex']\n"
-        "[audit]\nstrategy = 'themis'\n[estimate]\nconfidence = 0.9\n[report]\nhide_examples = true\ntitle = 'Loans'\n"
+        "[audit]\nstrategy = 'themis'\n[estimate]\nconfidence = 0.9\n"
+        "[report]\nshow_examples = 'none'\ntitle = 'Loans'\n"
     )
     done = evenhand("audit", config, "--report", page)
     assert done.exit_code == 0, done.output
@@ -171,7 +219,7 @@ def test_the_report_of_an_audit_follows_the_configuration(evenhand: Command, peo
 
 def test_a_report_without_people(audit: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    done = audit("refuse", "--strategy", "themis", "--report", page, "--hide-examples", "--json")
+    done = audit("refuse", "--strategy", "themis", "--report", page, "--show-examples", "none", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["findings"] == 930
     assert "Pairs are left out" in page.read_text("utf-8")
@@ -185,3 +233,14 @@ def test_a_page_with_parts_that_failed(audit: Command, tmp_path: Path, monkeypat
     done = audit("refuse", "--strategy", "themis", "--report", tmp_path / "page.html", "--quiet")
     assert done.exit_code == 1, done.output
     assert done.stderr.endswith("1 part could not be made (Where it happens): the server is gone\n")
+
+
+def test_the_author_of_an_audit_is_in_the_run(audit: Command, tmp_path: Path) -> None:
+    (tmp_path / "e.toml").write_text('[about]\nauditor = "Model risk"\npurpose = "Review"\n')
+    given = [tmp_path / "e.toml", "--purpose", "Another", "--directory", tmp_path / "r", "--json"]
+    done = audit("refuse", *given, "--data-description", "all branches")
+    about = json.loads(done.stdout)["about"]
+    assert about == eh.Run.load(tmp_path / "r").about.to_dict()
+    assert {key: about[key] for key in about if key != "started"} == {
+        "auditor": "Model risk", "purpose": "Another", "data_description": "all branches",
+    }  # fmt: skip

@@ -16,7 +16,7 @@ def test_coverage_is_shown_with_the_findings(audit: Command, tmp_path: Path) -> 
     done = audit("refuse", "--strategy", "themis", "--coverage", "--report", page)
     assert done.exit_code == 0
     text = " ".join(done.stdout.split())
-    assert "coverage 3 of 3 leaves (100%) of a tree that is right on 100% of decisions" in text
+    assert "coverage 3 of 3 leaves (100%) of a surrogate tree with 100% agreement" in text
     assert "has 3 leaves; the tests reached 3 of 3" in Page(page.read_text()).text
 
 
@@ -47,7 +47,7 @@ def test_a_file_can_turn_coverage_on(evenhand: Command, tmp_path: Path) -> None:
 
 
 def test_failed_coverage_loses_nothing(audit: Command, tmp_path: Path) -> None:
-    done = audit("score", "--gamma", 0.05, "--coverage", "--json", "--fail-above", 0, "--directory", tmp_path / "run")
+    done = audit("score", "--gamma", 0.05, "--coverage", "--json", "--fail-on-finding", "--directory", tmp_path / "run")
     assert done.exit_code == 1
     values = json.loads(done.stdout)
     assert (values["coverage"], values["success_rate"]) == (None, 1)

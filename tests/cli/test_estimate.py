@@ -65,7 +65,7 @@ def test_groups_and_pictures(estimate: Command, evenhand: Command, people: Path,
     plots = tmp_path / "plots"
     done = estimate("refuse", "--population", "data", "--favourable", "granted", "--groups", "--plots", plots)
     assert done.exit_code == 2
-    assert "one coding" in done.stderr
+    assert "high, low" in done.stderr
     given = ["--data", people, "--protected", "sex", "--exclude", "paid", "--favourable", "granted"]
     done = evenhand("estimate", "--model", f"{MODELS}:refuse", *given, "--groups", "--plots", plots)
     assert done.exit_code == 0, done.output

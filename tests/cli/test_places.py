@@ -47,8 +47,8 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[audit]\nchunk = 1", ["audit.chunk", "at least 2"]),
         ("audit", "[audit]\ncriterion = -1.0", ["audit.criterion", "at least 0", "-1.0"]),
         ("audit", "[audit]\nstrategy = 'magic'", ["audit.strategy", "magic", "kosei"]),
-        ("audit", "[audit]\nfail_above = -1", ["audit.fail_above", "-1"]),
-        ("audit", "[audit]\nfail_above = '5%'", ["audit.fail_above", "5%", "evenhand estimate", "in [estimate]"]),
+        ("audit", "[audit]\nfail_above = -1", ["audit.fail_above", "-1", "fail_on_finding"]),
+        ("audit", "[audit]\nfail_above = '5'", ["audit.fail_above", "5", "fail_on_finding"]),
         ("audit", "[report]\nfavourable = 'x'", ["unknown key 'report.favourable'", "favourable is in [estimate]"]),
         ("audit", "[compare]\nseed = 1", ["unknown key 'compare.seed'", "seed is in [audit]"]),
         ("audit", "[replay]\nmodel = 'm'", ["unknown key 'replay.model'", "model is path in [model]"]),
@@ -76,7 +76,11 @@ def config(people: Path, tmp_path: Path) -> Any:
         ("audit", "[data]\ntarget = 'nope'", ["data.target", "no column 'nope'"]),
         ("audit", "[audit]\nreport = 'nowhere/x.html'", ["audit.report", "a folder that exists"]),
         ("audit", "[audit]\nfindings = 'nowhere/x.csv'", ["audit.findings", "a folder that exists"]),
-        ("audit", "[audit]\nfindings = 'x.doc'", ["audit.findings", "x.doc", "use one of .json"]),
+        (
+            "audit",
+            "[audit]\nfindings = 'x.doc'",
+            ["audit.findings", "x.doc", "unknown file extension", "use one of .json"],
+        ),
         (
             "estimate",
             "[estimate]\nfavourable = 'gut'",
@@ -99,7 +103,7 @@ def test_errors_about_flags_do_not_name_the_file(evenhand: Command, refused: Com
     path = config("[budget]\nrows = 9\n[audit]\nseed = 3")
     assert "evenhand.toml" not in refused(evenhand("audit", path, "--seed", 0, "--budget-tests", 0), "tests")
     assert "evenhand.toml" not in refused(evenhand("audit", path, "--seed", -2), "seed", "-2")
-    assert "evenhand.toml" not in refused(evenhand("audit", path, "--fail-above", "-1"), "0 or more")
+    assert "evenhand.toml" not in refused(evenhand("audit", path, "--fail-above", "-1"), "percentage")
     assert read(config("[audit]\nseed = 3"), {"audit": {"seed": 0}}).audit.seed == 0
     assert "evenhand.toml" in refused(evenhand("audit", config("[audit]\nseed = -1"), "--chunk", 9), "seed", "-1")
 
@@ -140,7 +144,7 @@ def test_a_place_that_cannot_be_written_is_found_before_the_search(
 
 
 def test_files_of_an_audit_and_an_estimate(evenhand: Command, config: Any, tmp_path: Path) -> None:
-    path = config("[audit]\nfindings = 'f.csv'\nreport = 'p.html'\nfail_above = 0\ndirectory = 'run'")
+    path = config("[audit]\nfindings = 'f.csv'\nreport = 'p.html'\nfail_above = '1%'\ndirectory = 'run'")
     assert evenhand("audit", path, "--quiet").exit_code == 1
     assert pd.read_csv(tmp_path / "f.csv").shape[0] == 930
     assert (tmp_path / "p.html").exists()

@@ -1,4 +1,4 @@
-"""Signals, pipes, full disks and time, each in a process of its own."""
+"""Signals, pipes, full disks and start-up time, each in a separate process."""
 
 from __future__ import annotations
 
@@ -155,11 +155,15 @@ EARLY = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 number, where = signal.Signals(int(sys.argv.pop(1))), sys.argv.pop(1)
+where, _, in_class = where.partition(" ")
+class Field:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), number)
 class Presses:
     def find_spec(self, name, path=None, target=None):
         if name == where:
             sys.meta_path.remove(self)
-            os.kill(os.getpid(), number)
+            type("Made", (), {"field": Field()}) if in_class else os.kill(os.getpid(), number)
 sys.meta_path.insert(0, Presses())
 from evenhand.cli import main
 main()
@@ -167,8 +171,10 @@ main()
 
 
 @pytest.mark.parametrize(
-    "where", ["evenhand.cli.app", "typer", "evenhand.cli.plan", "numpy", "pandas", "evenhand.runs.run"]
-)
+    "where",
+    ["evenhand.cli.app", "evenhand.cli.app in a class", "typer", "evenhand.cli.plan", "numpy", "pandas",
+     "evenhand.runs.run"],
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("number", "status", "told"),
     [(2, 130, "interrupted"), pytest.param(15, 143, "terminated", marks=pytest.mark.slow)],
@@ -178,3 +184,24 @@ def test_an_early_signal_is_one_line(people: Path, where: str, number: int, stat
     started = [sys.executable, "-c", EARLY, str(number), where, *map(str, arguments)]
     done = subprocess.run(started, env=source_environment(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (status, "", f"evenhand: {told}\n")
+
+
+@pytest.mark.slow
+def test_workers_change_nothing_and_leave_no_process(people: Path, tmp_path: Path) -> None:
+    arguments = ["audit", "--model", f"{MODELS}:refuse", "--data", people, "--protected", "sex", "--target", "paid"]
+    root = str(Path(__file__).parent.parent.parent)
+    environment = source_environment(PYTHONPATH=os.pathsep.join([root, source_environment().get("PYTHONPATH", "")]))
+    plain = call(*arguments, "--directory", tmp_path / "plain", env=environment, cwd=root)
+    spread = call(*arguments, "--directory", tmp_path / "run", "--workers", 2, env=environment, cwd=root)
+    assert (spread.returncode, spread.stderr) == (plain.returncode, "")
+    assert (tmp_path / "run" / "answers.log").read_bytes() == (tmp_path / "plain" / "answers.log").read_bytes()
+    config = tmp_path / "e.toml"
+    config.write_text('[run]\nworkers = 2\ndask = "tcp://127.0.0.1:1"\n')
+    both = call(arguments[0], config, *arguments[1:], env=environment, cwd=root)
+    assert both.returncode == 2
+    assert "exclude each other" in both.stderr
+    for command, words in ((["--dask", "tcp://127.0.0.1:1"], "--dask"), (["--workers", 0], "--workers")):
+        done = call(*arguments, *command, env=environment, cwd=root)
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr

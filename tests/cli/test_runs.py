@@ -17,14 +17,6 @@ from tests.helpers import optional
 REFUSE = ["--model", f"{MODELS}:refuse"]
 
 
-@pytest.fixture
-def kept(audit: Command, tmp_path: Path) -> Path:
-    """A run of ``refuse``, by the command."""
-    done = audit("refuse", "--strategy", "themis", "--directory", tmp_path / "run", "--quiet")
-    assert done.exit_code == 0, done.output
-    return tmp_path / "run"
-
-
 def test_audits_note_the_sources_of_model_and_data(kept: Path, people: Path, audit: Command) -> None:
     noted = json.loads((kept / "source.json").read_text())
     assert (noted["model"], noted["model_sha256"], noted["data"]) == (f"{MODELS}:refuse", None, str(people))
@@ -52,7 +44,7 @@ def test_export(kept: Path, evenhand: Command, refused: Command, tmp_path: Path)
         evenhand("export", kept, tmp_path / "b.csv", "--max-findings", 0), "evenhand: --max-findings must"
     )
     assert not (tmp_path / "b.csv").exists()
-    refused(evenhand("export", tmp_path / "gone", tmp_path / "b.csv"), "not a run's directory")
+    refused(evenhand("export", tmp_path / "gone", tmp_path / "b.csv"), "not the directory of a run")
 
 
 def test_findings_of_an_audit_by_their_ending(audit: Command, refused: Command, tmp_path: Path) -> None:
@@ -73,15 +65,18 @@ def test_compare(kept: Path, audit: Command, evenhand: Command, refused: Command
     models = ["--model-a", f"{MODELS}:refuse", "--model-b", f"{MODELS}:fair"]
     done = evenhand("compare", kept, later, *models)
     assert done.exit_code == 0, done.output
-    assert "930 are fixed and 0 are still there" in " ".join(done.stdout.split())
+    assert "930 are fixed and 0 remain" in " ".join(done.stdout.split())
     back = ["--model-b", f"{MODELS}:refuse", "--model-a", f"{MODELS}:fair", "--fail-on-new"]
     done = evenhand("compare", later, kept, *back)
-    assert (done.exit_code, "New:\n1. age" in done.stdout) == (1, True)
+    assert (done.exit_code, "New:\n1. sex " in done.stdout) == (1, True)
     told = json.loads(evenhand("compare", later, kept, *back, "--json").stdout)
+    by = f"by {100 * told['rates']['difference']:.1f} points"
+    first = " ".join(done.stdout.split()).partition(". ")[0]
+    assert first.endswith(f"The second model treats more individuals differently than the first, {by}")
     assert (told["new"], told["fixed"], told["rates"]["exact"]) == (930, 0, True)
     assert len(told["new_pairs"]) == 3
     assert evenhand("compare", later, kept, *back, "--quiet").output == ""
-    refused(evenhand("compare", kept, later), "--model-a", "runs code when it is loaded")
+    refused(evenhand("compare", kept, later), f"pass it: --model-a {MODELS}:refuse", "runs code when it is loaded")
     refused(evenhand("compare", kept, later, *models[:2], "--model-b", f"{MODELS}:refuse"), "is not the run's model")
 
 
@@ -174,7 +169,7 @@ def test_a_bundle_whose_own_model_was_changed(kept: Path, evenhand: Command, tmp
 
 
 def test_a_missing_run_is_reported_before_the_model(evenhand: Command, refused: Command, tmp_path: Path) -> None:
-    assert "model" not in refused(evenhand("replay", tmp_path / "gone"), "gone", "not a run's directory")
+    assert "model" not in refused(evenhand("replay", tmp_path / "gone"), "gone", "not the directory of a run")
 
 
 def test_rows_left_out(kept: Path, people: Path, evenhand: Command, tmp_path: Path) -> None:
@@ -211,7 +206,7 @@ def test_options_of_bundles_are_refused_for_directories(kept: Path, evenhand: Co
 
 
 def test_a_model_that_runs_code_must_be_named_to_be_replayed(kept: Path, evenhand: Command, refused: Command) -> None:
-    refused(evenhand("replay", kept), "runs code when it is loaded", f"--model='{MODELS}:refuse'")
+    refused(evenhand("replay", kept), "runs code when it is loaded", f"--model {MODELS}:refuse")
     assert evenhand("replay", kept, *REFUSE).exit_code == 0
 
 

@@ -14,7 +14,7 @@ def test_replay(audit: Command, evenhand: Command, tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "930 of 930 findings confirmed, 0 not\n")
     done = evenhand("replay", tmp_path / "run", "--model", f"{MODELS}:fair")
     assert done.exit_code == 1
-    assert "No longer confirmed:\n1. age" in done.stdout
+    assert "No longer confirmed:\n1. sex " in done.stdout
     done = evenhand("replay", tmp_path / "run", "--model", f"{MODELS}:fair", "--json")
     values = json.loads(done.stdout)
     assert (done.exit_code, values["confirmed"], values["refuted"]) == (1, 0, 930)
@@ -45,7 +45,7 @@ def test_commands_in_the_report_work(audit: Command, evenhand: Command, tmp_path
 
 def test_another_model_is_detected(audit: Command, evenhand: Command, tmp_path: Path) -> None:
     audit("score", "--directory", tmp_path / "run", "--threshold", 0.3, "--strategy", "themis")
-    words = "This is not the model that the run was made with, or its threshold is another"
+    words = "This is not the run's model, or its threshold is different"
     same, other = ["--model", f"{MODELS}:score"], ["--model", f"{MODELS}:score", "--threshold", 0.9]
     assert words not in evenhand("replay", tmp_path / "run", *same).output
     assert words in evenhand("replay", tmp_path / "run", *other).stdout
@@ -55,8 +55,8 @@ def test_another_model_is_detected(audit: Command, evenhand: Command, tmp_path: 
 
 def test_wrong_input(audit: Command, evenhand: Command, refused: Command, tmp_path: Path) -> None:
     model = ["--model", f"{MODELS}:refuse"]
-    refused(evenhand("replay", tmp_path, *model), "not a run's directory")
-    refused(evenhand("replay", tmp_path / "gone", *model), "not a run's directory")
+    refused(evenhand("replay", tmp_path, *model), "not the directory of a run")
+    refused(evenhand("replay", tmp_path / "gone", *model), "not the directory of a run")
     audit("refuse", "--directory", tmp_path / "run")
     refused(evenhand("replay", tmp_path / "run", "--model", f"{MODELS}:raises"), "ZeroDivisionError")
     identity = tmp_path / "run" / "identity.json"
@@ -70,4 +70,7 @@ def test_a_run_without_its_model_says_which_option_gives_it(
     evenhand: Command, audit: Command, refused: Command, tmp_path: Path
 ) -> None:
     assert audit("refuse", "--strategy", "themis", "--directory", tmp_path / "run", "--quiet").exit_code == 0
-    refused(evenhand("replay", tmp_path / "run"), "--model")
+    run, spec = tmp_path / "run", f"{MODELS}:refuse"
+    refused(evenhand("replay", run), f"if you trust it, pass it: --model {spec}\n")
+    refused(evenhand("compare", run, run), f"if you trust it, pass it: --model-a {spec}\n")
+    refused(evenhand("compare", run, run, "--model-a", spec), f"if you trust it, pass it: --model-b {spec}\n")

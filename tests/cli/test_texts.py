@@ -51,10 +51,11 @@ def write(folder: Path, **more: str) -> Path:
 
 
 def test_flags_alone(audit: Command) -> None:
-    done = audit("--protected", "religion")
+    done = audit("--protected", "religion", "--show-examples", "real")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
-    assert "text-random, seed 0, protected: religion" in text
+    assert "family next door" not in " ".join(audit("--protected", "religion").stdout.split())
+    assert "auto, seed 0, protected: religion" in text
     assert '"The [Muslim] family next door is loud.": toxic. The same text with [Christian]: fine.' in text
     assert "texts without a term 1" in text
 
@@ -104,10 +105,10 @@ def test_own_lexicons_by_file_and_by_table(evenhand: Command, comments: Path, tm
 def test_directory_resume_replay_and_limit(evenhand: Command, audit: Command, tmp_path: Path) -> None:
     kept = ["--protected", "religion", "--directory", tmp_path / "run"]
     assert audit(*kept, "--resume").exit_code == 2
-    done = audit(*kept, "--fail-above", "1", "--findings", tmp_path / "f.csv", "--report", tmp_path / "p.html")
+    done = audit(*kept, "--fail-on-finding", "--findings", tmp_path / "f.csv", "--report", tmp_path / "p.html")
     assert done.exit_code == 1
-    assert "2 findings, more than the 1 that --fail-above allows" in done.stderr
-    assert pd.read_csv(tmp_path / "f.csv")["text"].tolist() == [TEXTS[1], TEXTS[0]]
+    assert "2 confirmed findings, and --fail-on-finding allows none" in done.stderr
+    assert pd.read_csv(tmp_path / "f.csv")["text"].tolist() == TEXTS[:2]
     assert '<span class="swapped">Muslim</span>' in (tmp_path / "p.html").read_text()
     assert audit(*kept, "--resume").exit_code == 0
     again = evenhand("replay", tmp_path / "run", "--model", MODEL)
@@ -126,7 +127,7 @@ def test_export_bundle_replay_and_compare(
     names = ["a.json", "a.csv", "a.parquet", "a.xml", "a.sarif", "a.md"]
     done = evenhand("export", run, *(tmp_path / name for name in names))
     assert done.exit_code == 0, done.output
-    assert [pair["text"] for pair in json.loads((tmp_path / "a.json").read_text())["pairs"]] == [TEXTS[1], TEXTS[0]]
+    assert [pair["text"] for pair in json.loads((tmp_path / "a.json").read_text())["pairs"]] == TEXTS[:2]
     assert evenhand("bundle", run, "--output", bundle).exit_code == 0
     done = evenhand("replay", bundle, "--model", MODEL, "--list", tmp_path / "list.csv")
     assert (done.exit_code, "2 of 2 findings confirmed" in done.stdout) == (0, True), done.output
@@ -143,7 +144,8 @@ def test_an_encoding_is_named_by_option_or_key(
 ) -> None:
     texts = tmp_path / "wide.csv"
     texts.write_text("said\nA Jew in a café.\n", encoding="utf-16")
-    refused(audit("--protected", "religion", texts=texts), "wide.csv", "--encoding utf-16")
+    refused(audit("--protected", "religion", "--encoding", "utf-8", texts=texts), "wide.csv", "--encoding utf-16")
+    assert audit("--protected", "religion", texts=texts).exit_code == 0
     assert audit("--protected", "religion", "--encoding", "utf-16", texts=texts).exit_code == 0
     config, start = tmp_path / "wide.toml", ("init", texts, "--protected", "religion", "--encoding", "utf-16")
     assert evenhand(*start, "--text", "--model", MODEL, "--output", config).exit_code == 0
@@ -164,7 +166,17 @@ def test_missing_texts_have_a_remedy_for_texts(audit: Command, refused: Command,
 
 def test_settings_and_strategy(audit: Command) -> None:
     values = json.loads(
-        audit("--protected", "religion", "--set", "max_iter=1", "--set", "phase=global", "--json").stdout
+        audit(
+            "--protected",
+            "religion",
+            "--strategy",
+            "text-random",
+            "--set",
+            "max_iter=1",
+            "--set",
+            "phase=global",
+            "--json",
+        ).stdout
     )
     assert values["identity"]["strategy"]["max_iter"] == 1
 
@@ -173,7 +185,9 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
     lines = [json.dumps({"text": "[bold red]A Muslim, loud[/] \u202e \x1b[2J"})]
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
     given = ["--texts", tmp_path / "c.jsonl", "--protected", "religion", "--model", MODEL]
-    done = evenhand("audit", *given, "--findings", tmp_path / "f.csv", "--report", tmp_path / "p.html")
+    done = evenhand(
+        "audit", *given, "--findings", tmp_path / "f.csv", "--report", tmp_path / "p.html", "--show-examples", "real"
+    )
     assert done.exit_code == 0, done.output
     assert "[bold red]A [Muslim], loud[/] \\u202e \\x1b[2J" in " ".join(done.stdout.split())
 
@@ -194,7 +208,7 @@ def test_markup_and_controls_are_text(evenhand: Command, tmp_path: Path) -> None
         (["--protected", "religion", "--exclude", "y"], ["space.exclude"]),
         (["--protected", "religion", "--space", "y"], ["space.path"]),
         (["--protected", "religion", "--coverage"], ["coverage", "rows"]),
-        (["--protected", "religion", "--strategy", "kosei"], ["kosei searches attributes", "--strategy text-"]),
+        (["--protected", "religion", "--strategy", "kosei"], ["kosei searches attributes", "--strategy auto"]),
         (["--protected", "orientation"], ["none of 4 texts can be tested"]),
         (["--protected", "religion", "--model", f"{MODELS}:raises_on_texts"], ["ZeroDivisionError"]),
     ],
@@ -249,7 +263,7 @@ def test_every_commented_line_is_valid(evenhand: Command, comments: Path, tmp_pa
     evenhand("init", comments, "--text", "--column", "said", "--protected", "religion", "--output", output)
     lines = output.read_text().splitlines()
     lines = [line.removeprefix("# ") if line.startswith("# ") and " = " in line[:22] else line for line in lines]
-    output.write_text("\n".join(lines))
+    output.write_text("\n".join(line for line in lines if not line.startswith(("workers =", "dask ="))))
     assert "similar = " in output.read_text()
     done = evenhand("audit", output, "--model", f"{MODELS}:text_score", "--json")
     assert done.exit_code == 1, done.output
@@ -313,7 +327,7 @@ def test_an_estimate_with_a_file(evenhand: Command, refused: Command, comments: 
         (["--weights", "id"], ["weights is not for texts"]),
         (["--favourable", "fine"], ["favourable is not for texts"]),
         (["--steps", "2"], ["--steps is not for texts"]),
-        (["--interval", "lln"], ["'lln' is for a fixed number of independent draws"]),
+        (["--interval", "lln"], ["'lln' needs a fixed number of independent draws"]),
         (["--exact"], ["exact is not for texts"]),
         (["--repeats", "3"], ["repeats must be 1 or even"]),
         (["--data", "x.csv"], ["texts and rows cannot be combined"]),

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.runs.pairs import select_pairs
+from evenhand.runs.pair_sentences import select_pairs
 from tests.cli import models
 from tests.cli.conftest import MODELS, Command
 
@@ -98,7 +98,7 @@ def test_no_command_writes_invisible_characters(
     ]  # fmt: skip
     for call in calls:
         done = evenhand(*call)
-        assert "should not have happened" not in done.stderr, done.stderr
+        assert "unexpected error" not in done.stderr, done.stderr
         assert not raw(done.output), (call, done.output)
     for name, text in written(tmp_path, data):
         assert not raw(text), (name, raw(text))

@@ -1,4 +1,4 @@
-"""Wrong input exits with 2 and at most three lines that help."""
+"""Wrong input exits with 2 and at most three helpful lines."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from tests.helpers import needs_dev_full
         ("short", [], ["short"]),
         ("nan", [], ["nan"]),
         ("odd", [], ["odd", "dict"]),
-        ("flaky", [], ["asked twice", "100"]),
+        ("flaky", [], ["queried twice", "100"]),
         ("score", [], ["--gamma", "--threshold"]),
         ("refuse", ["--gamma", "0.1"], ["scores", "--gamma flip"]),
         ("refuse", ["--gamma", "-1"], ["gamma", "-1"]),
         ("refuse", ["--strategy", "magic"], ["magic", "'themis', 'aequitas', 'kosei'"]),
-        ("refuse", ["--set", "depth=3"], ["depth", "samples, per_seed"]),
-        ("refuse", ["--set", "samples=many"], ["samples", "an integer", "many"]),
-        ("refuse", ["--set", "samples=0"], ["samples", "at least 1"]),
+        ("refuse", ["--strategy", "kosei", "--set", "depth=3"], ["depth", "samples, per_seed"]),
+        ("refuse", ["--strategy", "kosei", "--set", "samples=many"], ["samples", "an integer", "many"]),
+        ("refuse", ["--strategy", "kosei", "--set", "samples=0"], ["samples", "at least 1"]),
         ("refuse", ["--set", "samples"], ["name=value"]),
         ("refuse", ["--budget-tests", "0"], ["tests", "at least 1"]),
         ("refuse", ["--seed", "-1"], ["seed", "-1"]),
         ("refuse", ["--seed", "x"], ["--seed"]),
         ("refuse", ["--chunk", "1"], ["chunk"]),
-        ("refuse", ["--fail-above", "5%"], ["evenhand estimate"]),
-        ("refuse", ["--fail-above", "-1"], ["0 or more"]),
+        ("refuse", ["--fail-above", "5"], ["percentage", "--fail-on-finding"]),
+        ("refuse", ["--fail-above", "-1"], ["percentage"]),
         ("refuse", ["--protected", "gender"], ["gender"]),
         ("refuse", ["--protected", "paid"], ["paid"]),
         ("refuse", ["--exclude", "gender"], ["gender"]),
@@ -105,7 +105,7 @@ def test_missing_settings_are_named(evenhand: Command, refused: Command, people:
     refused(evenhand("audit", "--model", f"{MODELS}:fair"), "--space", "--data")
     refused(evenhand("audit", "--model", f"{MODELS}:fair", "--data", people), "--protected", "age, hours")
     refused(evenhand("init", people), "--protected")
-    refused(evenhand("replay", people.parent), "is not a run's directory")
+    refused(evenhand("replay", people.parent), "is not the directory of a run")
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ CONFIGS = {
     "truth for a number": ("[budget]\ntests = true", "budget.tests must be an integer of at least 1, got True"),
     "no table": ("audit = 3", "[audit] must be a table, got 3"),
     "an unknown criterion": ('[audit]\ncriterion = "parity"', 'audit.criterion must be "flip" or a number'),
-    "an unknown setting": ("[audit.settings]\ndepth = 3", "kosei has no setting 'depth'"),
-    "a wrong setting": ('[audit.settings]\nsamples = "3"', "samples must be an integer"),
+    "an unknown setting": ("[audit.settings]\ndepth = 3", "auto has no setting 'depth'"),
+    "a wrong setting": ('[audit.settings]\nshare = "3"', "share must be a number"),
     "one text for a list": ('[space]\nprotected = "sex"', "space.protected must be a list of strings"),
 }
 

@@ -61,7 +61,8 @@ def test_another_strategy_does_not_inherit_settings(tmp_path: Path) -> None:
         ("audit.seed", "3", 3),
         ("model.threshold", "0.5", 0.5),
         ("audit.criterion", "1", 1.0),
-        ("audit.fail_above", "0", 0),
+        ("audit.fail_above", "1%", "1%"),
+        ("audit.fail_on_finding", True, True),
         ("estimate.exact", False, False),
         ("estimate.favourable", ["1", "yes"], ["1", "yes"]),
         ("text.k", "2", 2),
@@ -83,7 +84,6 @@ def test_a_flag_is_read_as_the_type(place: str, text: object, value: object) -> 
         ("space.missing", "all", "--missing must be 'group' or 'drop', got 'all'"),
         ("audit.criterion", "parity", "--gamma must be \"flip\" or a number (a difference of scores), got 'parity'"),
         ("audit.seed", "{data.path}", "--seed must be an integer of at least 0, got '{data.path}'"),
-        ("audit.fail_above", "5%", "has --fail-above), got '5%'"),
     ],
 )
 def test_a_wrong_flag_is_named(place: str, value: object, words: str) -> None:

@@ -1,4 +1,4 @@
-"""UCI Adult against what UCI says of it, and against facts about the papers' coding of it."""
+"""UCI Adult against UCI's description, and against facts about the papers' coding."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_question_marks_are_missing_values(adult):
     assert not (adult.frame == "?").any(axis=None)
 
 
-def test_the_sampling_weight_and_education_num_are_no_features(adult):
+def test_sampling_weight_and_education_num_are_not_features(adult):
     assert {"fnlwgt", "education_num"} <= set(adult.table) - set(adult.features)
     twins = adult.table[["education", "education_num"]].drop_duplicates().sort_values("education_num")
     education = adult.attributes[adult.features.index("education")]

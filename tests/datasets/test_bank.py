@@ -1,4 +1,4 @@
-"""Bank marketing against what UCI says of it, and against facts about the papers' coding of it."""
+"""Bank marketing against UCI's description, and against facts about the papers' coding."""
 
 import pytest
 

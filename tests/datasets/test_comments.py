@@ -11,7 +11,7 @@ from evenhand.datasets.comments import PLANTED, generate
 from evenhand.demo.text import Training, decide, small
 from evenhand.errors import DataError
 from evenhand.spaces.text.lexicon import load
-from evenhand.spaces.text.swaps import Swaps
+from evenhand.spaces.text.matcher import Swaps
 from evenhand.spaces.text.tokens import Texts
 
 
@@ -41,7 +41,7 @@ def test_every_mention_is_found_and_nothing_else(data):
     assert [swaps.identities[i] for i in found.identity] == [data.identities[i] for i in named]
 
 
-def test_every_form_is_used_and_read_as_what_it_is(data):
+def test_every_form_is_recognised(data):
     texts = Texts.of(data.texts)
     swaps = Swaps([load(data.lexicon)], texts.vocabulary)
     found = swaps.find(texts)

@@ -1,4 +1,4 @@
-"""What holds for every embedded data set."""
+"""Properties of every embedded data set."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def test_names():
 
 
 @pytest.mark.parametrize("name", ["Adult", "census", "", None, ["adult"]])
-def test_unknown_name_says_what_is_allowed(name):
+def test_an_unknown_name_lists_allowed_names(name):
     with pytest.raises(DataError, match="'adult', 'german', 'bank', 'comments'") as caught:
         datasets.load(name)
     assert (caught.value.parameter, caught.value.value) == ("name", name)

@@ -1,4 +1,4 @@
-"""German credit against what UCI says of it, and against facts about the papers' coding of it."""
+"""German credit against UCI's description, and against facts about the papers' coding."""
 
 import pytest
 

@@ -13,6 +13,7 @@ from evenhand._format import percent
 from evenhand.cli.app import app
 from evenhand.demo import text as module
 from evenhand.demo.text import TextAudited, text_demo
+from evenhand.reports.report import report
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +55,16 @@ def test_the_command_prints_it_and_writes_reports(
     )
     assert f"Accuracy goes from {percent(done.before.accuracy)} to {percent(done.after.accuracy)}" in text
     assert re.search(r"\{\w+ -> \w+\}", text)
+    for pair in done.before.pairs:
+        # Every replaced word is marked, as the heading says.
+        assert pair.seed is not None
+        assert all(f"{{{old} -> {new}}}" in pair.sentence for _, old, new in pair.changed)
     page = (tmp_path / "demo" / "text.html").read_text()
     assert page.count('class="swapped"') >= 6
-    assert '<span class="changed">' in page
+    assert '<span class="changed">' not in page
+    assert "were replaced by the search; they are not marked" in page
+    shown = report(done.before.run, None, show_examples="real").decode()
+    assert '<span class="changed">Underlined</span> words were replaced' in shown
     assert "The same net, repaired" in (tmp_path / "demo" / "text-repaired.html").read_text()
     assert CliRunner().invoke(app, ["demo", "--text", "--no-report"]).exit_code == 0
 

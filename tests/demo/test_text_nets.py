@@ -1,4 +1,4 @@
-"""The nets on words that the demo and the benchmarks audit."""
+"""The text networks of the demo and the benchmarks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_no_texts_are_refused():
 
 @pytest.mark.slow
 def test_the_benchmark_trains_nets_and_keeps_them(tmp_path, monkeypatch):
-    from benchmarks import text_nets
+    from benchmarks import papers, text_nets
 
     rng = np.random.default_rng(0)
     toxic = rng.integers(0, 2, 200)
@@ -89,12 +89,13 @@ def test_the_benchmark_trains_nets_and_keeps_them(tmp_path, monkeypatch):
     for kept in (text_nets.corpus, text_nets.vectors, text_nets.encoder):
         kept.cache_clear()
     try:
-        text_nets.main(["--kind", "gru", "--out", str(tmp_path / "out.json")])
-        said = json.loads((tmp_path / "out.json").read_text())["nets"]["gru-0"]
+        papers.main(["--only", "texts/nets/gru", "--jobs", "1", "--output", str(tmp_path)])
+        said = json.loads((tmp_path / "texts.json").read_text())["nets"]["gru/0"]
         assert said["train_texts"] + said["test_texts"] == 200
         assert said["test_accuracy"] > 0.9
+        monkeypatch.setattr(text_nets, "train", lambda *_: pytest.fail("trained again"))
         assert text_nets.facts("gru")["test_accuracy"] == said["test_accuracy"]
-        assert len(list((tmp_path / "cache").iterdir())) == 1
+        assert len(list((tmp_path / "cache").glob("*.pt"))) == 1
     finally:
         for kept in (text_nets.corpus, text_nets.vectors, text_nets.encoder):
             kept.cache_clear()

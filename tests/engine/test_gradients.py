@@ -11,7 +11,7 @@ import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.criteria import Flip, Outputs
 from evenhand.engine.gradients import DIFFERENCES, Slopes, most_different_of
-from evenhand.engine.probe import ModelProbe
+from evenhand.engine.judge import ModelProbe
 
 
 def slopes_of(model: Any, space: eh.Space, wanted: Any = "auto") -> Slopes:

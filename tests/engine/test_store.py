@@ -35,7 +35,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert Log(path).times.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
-def test_every_cut_of_the_file_drops_only_what_was_cut(tmp_path: Path) -> None:
+def test_every_truncation_drops_only_truncated_frames(tmp_path: Path) -> None:
     path = tmp_path / "answers.log"
     write(path, 4)
     data = path.read_bytes()
@@ -68,7 +68,7 @@ def test_every_changed_byte_is_noticed(tmp_path: Path, bit: int) -> None:
 
 
 @pytest.mark.parametrize("more", [0, 1, 5000])
-def test_zeros_up_to_the_end_drop_only_the_frames_that_have_them(tmp_path: Path, more: int) -> None:
+def test_trailing_zeros_drop_only_their_frames(tmp_path: Path, more: int) -> None:
     # After a power cut a file may have its length, and zeros for what was not yet written.
     path = tmp_path / "answers.log"
     write(path, 4)
@@ -126,7 +126,7 @@ def test_a_log_without_closing_bytes_is_read(tmp_path: Path) -> None:
 def test_other_questions_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "answers.log"
     write(path, 2)
-    with pytest.raises(RunError, match="other queries"):
+    with pytest.raises(RunError, match="queries of a different search"):
         Log(path).take("test", "7")
 
 
@@ -135,7 +135,7 @@ def test_objects_are_never_stored() -> None:
         pack(Frame("test", {}, {"a": np.array([{}], dtype=object)}))
 
 
-def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "answers.log"
     write(path, 2)
     monkeypatch.setattr("evenhand.engine.store._open_at", lambda *_: Path("/dev/full").open("wb", buffering=0))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand.engine import visited
-from evenhand.engine.steadiness import Steadiness
-from evenhand.engine.visited import Trail, trail_of
+from evenhand.engine import oracle as visited
+from evenhand.engine.determinism import RowChecks
+from evenhand.engine.oracle import Visited, visited_of
 from evenhand.spaces.individuals import Individuals
 from tests.worlds import World, random_world, worlds
 
@@ -30,9 +30,9 @@ def lookup(space: eh.Space) -> World:
 def test_tests_are_recovered_from_keys(world: World) -> None:
     run = eh.audit(world.model, world.space, "themis")
     assert run.origin is not None
-    assert run.origin.trail is not None
+    assert run.origin.visited is not None
     families = world.families()
-    for block in run.origin.trail:
+    for block in run.origin.visited:
         asked = world.space.families(block, run.identity.seed)
         for key, rows, valid in zip(
             block.keys.tolist(), asked.rows, np.ones(len(block)) if asked.valid is None else asked.valid, strict=True
@@ -43,23 +43,23 @@ def test_tests_are_recovered_from_keys(world: World) -> None:
 
 
 @pytest.mark.parametrize(("space", "tell"), [(PLAIN, True), (LINKED, False), (SAMPLED, False), (LARGE, False)])
-def test_a_trail_is_kept_only_where_keys_are_not_enough(space: eh.Space, tell: bool) -> None:
-    assert (trail_of(space) is None) is tell
+def test_visited_individuals_are_kept_only_where_keys_are_not_enough(space: eh.Space, tell: bool) -> None:
+    assert (visited_of(space) is None) is tell
 
 
 @pytest.mark.parametrize("space", [PLAIN, LINKED, SAMPLED])
 def test_every_test_is_there_once(space: eh.Space) -> None:
-    run = eh.audit(lookup(space).model, space, "themis", seed=3, chunk=8)
+    run = eh.audit(eh.wrap(lookup(space).model, chunk=8), space, "themis", seed=3)
     assert run.origin is not None
-    assert run.origin.trail is not None
-    keys = np.concatenate([block.keys for block in run.origin.trail])
+    assert run.origin.visited is not None
+    keys = np.concatenate([block.keys for block in run.origin.visited])
     assert len(keys) == len(np.unique(keys)) == run.tests
 
 
-def test_the_individual_behind_a_sampled_family_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampled_families_keep_their_individual(monkeypatch: pytest.MonkeyPatch) -> None:
     """A family that is a sample always has the individual itself in it, so the key alone does not tell the family."""
     # Without the rows that check the model: first those that identify it are asked, then all tests.
-    monkeypatch.setattr(Steadiness, "check", lambda *_: (0, 0))
+    monkeypatch.setattr(RowChecks, "check", lambda *_: (0, 0))
     world = lookup(SAMPLED)
     asked: list[Any] = []
 
@@ -70,8 +70,8 @@ def test_the_individual_behind_a_sampled_family_is_remembered(monkeypatch: pytes
 
     run = eh.audit(Listening(SAMPLED, world.table).model, SAMPLED, "themis", seed=3)
     assert run.origin is not None
-    assert run.origin.trail is not None
-    again = [SAMPLED.families(block, 3).asked for block in run.origin.trail]
+    assert run.origin.visited is not None
+    again = [SAMPLED.families(block, 3).asked for block in run.origin.visited]
     fixed, tests = len(SAMPLED.probes(None)), np.concatenate(again)
     assert tests.tolist() == np.concatenate(asked)[fixed : fixed + len(tests)].tolist()
 
@@ -79,24 +79,24 @@ def test_the_individual_behind_a_sampled_family_is_remembered(monkeypatch: pytes
 def test_blocks_are_of_moderate_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visited, "ROWS", 10)
     ids = np.arange(0, 54, 2)
-    kept = Trail(PLAIN)
+    kept = Visited(PLAIN)
     kept.add(Individuals(PLAIN, ids=ids))
     blocks = list(kept)
     assert [len(block) for block in blocks] == [5] * 5 + [2]
     assert np.concatenate([block.ids for block in blocks]).tolist() == ids.tolist()
     keys = ids * 2 + 1
-    assert [len(block) for block in Trail(PLAIN, [keys])] == [5] * 5 + [2]
-    assert np.concatenate([block.ids for block in Trail(PLAIN, [keys])]).tolist() == (ids * 2).tolist()
+    assert [len(block) for block in Visited(PLAIN, lambda: [keys])] == [5] * 5 + [2]
+    assert np.concatenate([block.ids for block in Visited(PLAIN, lambda: [keys])]).tolist() == (ids * 2).tolist()
 
 
 def test_a_large_space_keeps_a_limited_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visited, "MOST", 100 * LARGE.individuals(np.zeros((1, 6), dtype=np.int32)).stored.nbytes)
     for tests in (100, 101, 300):
-        run = eh.audit(lambda frame: frame["a1"] > 0.5, LARGE, "themis", eh.Budget(tests=tests), chunk=20)
+        run = eh.audit(eh.wrap(lambda frame: frame["a1"] > 0.5, chunk=20), LARGE, "themis", eh.Budget(tests=tests))
         assert run.origin is not None
-        assert run.origin.trail is not None
-        assert run.origin.trail.known is (tests == 100)
-        assert sum(map(len, run.origin.trail)) == (100 if tests == 100 else 0)
+        assert run.origin.visited is not None
+        assert run.origin.visited.known is (tests == 100)
+        assert sum(map(len, run.origin.visited)) == (100 if tests == 100 else 0)
 
 
 def test_a_run_is_pickled_without_its_origin() -> None:

@@ -21,9 +21,11 @@ def keys(run: eh.Run, data: Any = None) -> list[Any]:
 
 
 @each(TABLES, {"themis", "kosei", "adf-local"}.__contains__)
-def test_a_loaded_run_tells_the_tests_of_the_run_in_memory(strategy: Any, tmp_path: Path) -> None:
+def test_a_loaded_run_has_the_tests_of_the_run_in_memory(strategy: Any, tmp_path: Path) -> None:
     world = random_world(35, 30_000)
-    run = eh.audit(world.model, world.space, strategy, eh.Budget(tests=1500), chunk=256, directory=tmp_path / "run")
+    run = eh.audit(
+        eh.wrap(world.model, chunk=256), world.space, strategy, eh.Budget(tests=1500), directory=tmp_path / "run"
+    )
     asked = world.rows
     known, told = keys(run), keys(eh.Run.load(tmp_path / "run"))
     assert len(set(known)) == len(known) == run.tests
@@ -32,7 +34,7 @@ def test_a_loaded_run_tells_the_tests_of_the_run_in_memory(strategy: Any, tmp_pa
     assert world.rows == asked
     # A smaller budget's tests are the first of a larger one's; told from the log they are in order.
     for tests in (1, 300, 301):
-        less = eh.audit(world.model, world.space, strategy, eh.Budget(tests=tests), chunk=256)
+        less = eh.audit(eh.wrap(world.model, chunk=256), world.space, strategy, eh.Budget(tests=tests))
         assert set(keys(less)) == set(told[:tests])
 
 
@@ -45,18 +47,18 @@ def test_exactly_the_tests_that_were_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("budget", [eh.Budget(findings=40), eh.Budget(rows=1001), eh.Budget(tests=300)])
 def test_whatever_ended_the_run(budget: eh.Budget, tmp_path: Path) -> None:
     world = random_world(37, 30_000)
-    run = eh.audit(world.model, world.space, "kosei", budget, chunk=256, directory=tmp_path / "a")
+    run = eh.audit(eh.wrap(world.model, chunk=256), world.space, "kosei", budget, directory=tmp_path / "a")
     assert set(keys(eh.Run.load(tmp_path / "a"))) == set(keys(run))
     assert len(keys(run)) == run.tests
     # The log reaches farther than a run that a smaller budget cuts.
-    eh.audit(world.model, world.space, "kosei", eh.Budget(tests=2000), chunk=256, directory=tmp_path / "b")
-    part = eh.audit(world.model, world.space, "kosei", budget, chunk=256, directory=tmp_path / "b")
+    eh.audit(eh.wrap(world.model, chunk=256), world.space, "kosei", eh.Budget(tests=2000), directory=tmp_path / "b")
+    part = eh.audit(eh.wrap(world.model, chunk=256), world.space, "kosei", budget, directory=tmp_path / "b")
     assert set(keys(part)) == set(keys(run))
 
 
 def test_a_run_that_was_killed(tmp_path: Path) -> None:
     world = random_world(38, 30_000)
-    eh.audit(world.model, world.space, "kosei", eh.Budget(tests=2000), chunk=256, directory=tmp_path)
+    eh.audit(eh.wrap(world.model, chunk=256), world.space, "kosei", eh.Budget(tests=2000), directory=tmp_path)
     log = tmp_path / "answers.log"
     log.write_bytes(log.read_bytes()[:-100])
     (tmp_path / "run.json").unlink()
@@ -67,7 +69,7 @@ def test_a_run_that_was_killed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("space", [LINKED, SAMPLED])
 def test_links_and_samples(space: eh.Space, tmp_path: Path) -> None:
-    run = eh.audit(lookup(space).model, space, "themis", seed=2, chunk=8, directory=tmp_path)
+    run = eh.audit(eh.wrap(lookup(space).model, chunk=8), space, "themis", seed=2, directory=tmp_path)
     blocks = list(retrace(eh.Run.load(tmp_path)))
     known = list(retrace(run))
     assert [block.ids.tolist() for block in blocks] == [block.ids.tolist() for block in known]
@@ -81,10 +83,10 @@ def test_a_large_space_needs_a_directory_for_many_tests(tmp_path: Path, monkeypa
     budget = eh.Budget(tests=500)
     known = np.concatenate([block.rows for block in retrace(eh.audit(large, LARGE, "themis", budget))])
     assert len(np.unique(known, axis=0)) == 500
-    monkeypatch.setattr("evenhand.engine.visited.MOST", 1000)
+    monkeypatch.setattr("evenhand.engine.oracle.MOST", 1000)
     with pytest.raises(RunError, match=r"directory=\.\.\."):
         retrace(eh.audit(large, LARGE, "themis", budget))
-    run = eh.audit(large, LARGE, "themis", budget, chunk=20, directory=tmp_path)
+    run = eh.audit(eh.wrap(large, chunk=20), LARGE, "themis", budget, directory=tmp_path)
     for again in (run, eh.Run.load(tmp_path)):
         assert (np.concatenate([block.rows for block in retrace(again)]) == known).all()
 
@@ -105,7 +107,7 @@ def test_data_are_needed_where_the_search_starts_from_them(tmp_path: Path) -> No
 def test_a_search_of_your_own(tmp_path: Path) -> None:
     world = random_world(40, 3_000)
     eh.audit(world.model, world.space, Stretch(0.0, 0.4), directory=tmp_path)
-    with pytest.raises(RunError, match="the run that eh.audit returns"):
+    with pytest.raises(RunError, match="the run that eh.audit returned"):
         retrace(eh.Run.load(tmp_path))
     # A finished run is read from the directory, but who asked for it knows the search.
     run = eh.audit(world.model, world.space, Stretch(0.0, 0.4), directory=tmp_path)
@@ -115,7 +117,7 @@ def test_a_search_of_your_own(tmp_path: Path) -> None:
 def test_a_run_from_another_process() -> None:
     world = random_world(40, 3_000)
     run = pickle.loads(pickle.dumps(eh.audit(World(world.space, world.table).model, world.space, "themis")))
-    with pytest.raises(RunError, match="another process"):
+    with pytest.raises(RunError, match="are not known"):
         retrace(run)
 
 

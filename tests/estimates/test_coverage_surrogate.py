@@ -71,14 +71,14 @@ def tree_of(space: eh.Space, decide: Any) -> Surrogate:
     return imitate(space, rows, decide(rows), whole=True)
 
 
-def test_a_nominal_value_is_told_from_all_others_at_once() -> None:
+def test_nominal_values_are_separated_from_all_others() -> None:
     for nominal, leaves in ((True, 2), (False, 3)):
         values = eh.Nominal("work", range(9)) if nominal else eh.Integer("work", 0, 8)
         space = eh.Space([values, eh.Boolean("member")], protected="member")
         assert tree_of(space, lambda rows: rows[:, 0] == 4).leaves == leaves
 
 
-def test_a_missing_value_is_told_from_all_others_at_once() -> None:
+def test_missing_values_are_separated_from_all_others() -> None:
     space = eh.Space([eh.Integer("age", 1, 9, missing=True), eh.Boolean("member", missing=True)], protected="member")
     assert Inputs(space)(np.array([[9, 1], [8, 2]])).tolist() == [[9, 1, 1, 0], [8, 2, 0, 1]]
     assert tree_of(space, lambda rows: (rows[:, 0] > 2) & (rows[:, 0] < 9)).leaves == 3

@@ -1,4 +1,4 @@
-"""What people want: found among decisions and scores."""
+"""Favourable outcomes among decisions and scores."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ def test_a_decision_may_turn_up_later() -> None:
     favour.check()
 
 
-def test_what_is_no_decision() -> None:
+def test_labels_that_are_not_decisions() -> None:
     with pytest.raises(ModelError, match="'maybe'.*'no', 'yes'"):
         Favour(NAMED, "maybe")
     favour = Favour(UNKNOWN, "maybe")
     favour.of(np.array([["no", "yes"]]))
-    with pytest.raises(ModelError, match="it decides 'no', 'yes'"):
+    with pytest.raises(ModelError, match="'no', 'yes'") as caught:
         favour.check()
+    assert (caught.value.parameter, caught.value.value) == ("favourable", "maybe")
     with pytest.raises(ModelError, match="higher"):
         Favour(NUMBERS, "yes")
 

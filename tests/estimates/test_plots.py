@@ -1,4 +1,4 @@
-"""Pictures: figures that can be drawn, whatever the estimate."""
+"""Plots: every estimate can be drawn."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_convergence_ends_at_the_result() -> None:
     assert whole.get_xdata()[-1] == 3_000
 
 
-def test_intervals_show_what_is_favoured() -> None:
+def test_interval_plots_show_favoured_values() -> None:
     axes = eh.estimate(scores, SPACE, favourable=1).plot_intervals().axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()][-1] == "s x / s y"
     assert "favoured" in axes.get_xlabel()

@@ -1,4 +1,4 @@
-"""Populations: who is dealt, how often, and that nothing depends on block sizes."""
+"""Populations: who is drawn and how often, independently of block sizes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def populations(space):
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_blocks_make_no_difference_and_everyone_is_valid(number: int) -> None:
+def test_block_size_has_no_effect_and_all_are_valid(number: int) -> None:
     population = list(populations(SPACE))[number]
     whole, pieces = take_all(population, 15, 15), take_all(population, 15, 4)
     assert whole.tolist() == pieces.tolist()

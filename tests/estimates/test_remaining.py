@@ -1,4 +1,4 @@
-"""What is left: Chao's and Good and Turing's estimates, from independent individuals only."""
+"""Remaining regions: Chao's and Good and Turing's estimates, from independent individuals only."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_a_search_is_looked_up_in_the_regions() -> None:
 
 def test_findings_of_a_search_are_refused() -> None:
     run = eh.audit(patches, SPACE, "kosei", eh.Budget(tests=500))
-    with pytest.raises(EstimateError, match="goes where findings are"):
+    with pytest.raises(EstimateError, match="stays near its findings"):
         eh.remaining(run)
     with pytest.raises(EstimateError, match="eh.estimate"):
         eh.remaining(3)
     estimate = eh.estimate(patches, SPACE, samples=500)
     other = eh.Space([eh.Integer("a", 0, 9), eh.Boolean("s")], protected="s")
     elsewhere = eh.audit(lambda f: f["a"] > 3, other, "themis")
-    with pytest.raises(EstimateError, match="very space"):
+    with pytest.raises(EstimateError, match="same space"):
         eh.remaining(estimate, elsewhere)
 
 

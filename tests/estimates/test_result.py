@@ -1,4 +1,4 @@
-"""Estimates in words, and limits on them."""
+"""Estimates in words, and limits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand._format import high, interval, level, low, number, percent
 from evenhand.criteria import Criterion
-from evenhand.errors import BudgetError
-from evenhand.estimates.comparisons import Comparison
-from evenhand.estimates.result import Limit, Outcome, said
+from evenhand.errors import BudgetError, StrategyError
+from evenhand.estimates.favoured import Comparison
+from evenhand.estimates.result import Limit, Outcome, line, outcome_of_findings
+from evenhand.runs.run import RunEstimate
 
 
 @given(st.floats(1e-12, 1))
-def test_percent_keeps_its_digits_and_is_no_power_of_ten(share: float) -> None:
+def test_percentages_are_never_powers_of_ten(share: float) -> None:
     text = percent(share)
     assert text.endswith("%")
     assert "e" not in text
@@ -27,7 +28,7 @@ def test_percent_keeps_its_digits_and_is_no_power_of_ten(share: float) -> None:
 
 
 @given(st.floats(-1, 1), st.floats(-1, 1))
-def test_a_shown_interval_holds_the_measured_one_and_excludes_0_where_it_does(one: float, other: float) -> None:
+def test_shown_intervals_contain_the_measured_ones(one: float, other: float) -> None:
     ends = sorted((one, other))
     shown = [float(end.removesuffix("%")) / 100 for end in interval(*ends).split(" to ")]
     assert shown[0] <= ends[0] + 1e-9 * abs(ends[0])
@@ -68,16 +69,16 @@ def comparison(**kwargs) -> Comparison:
 
 
 def test_comparisons_are_said_from_the_favoured_side() -> None:
-    assert said(comparison()) == (
+    assert line(comparison()) == (
         "sex F against sex M: insufficient evidence; net 1% (-1% to 3%), F in 3% of pairs, M in 2%"
     )
     turned = comparison(first_favoured=5, second_favoured=45, net=-0.04, net_low=-0.06, net_high=-0.02,
                         verdict="favours second")  # fmt: skip
-    assert said(turned) == "sex M favoured over sex F: net 4% (2% to 6%), M in 4.5% of pairs, F in 0.5%"
+    assert line(turned) == "sex M favoured over sex F: net 4% (2% to 6%), M in 4.5% of pairs, F in 0.5%"
     exact = comparison(net=0.04, net_low=0.04, net_high=0.04, verdict="favours first")
-    assert said(exact).startswith("sex F favoured over sex M: net 4%, ")
+    assert line(exact).startswith("sex F favoured over sex M: net 4%, ")
     plain = comparison(net=None, net_low=None, net_high=None, verdict="different")
-    assert said(plain) == "sex F and sex M: 5% differ (4% to 6%); different"
+    assert line(plain) == "sex F and sex M: 5% differ (4% to 6%); different"
 
 
 @pytest.mark.parametrize("criterion", [eh.Gap(0.6), eh.Flip() & eh.Gap(0.6), eh.Flip()])
@@ -91,7 +92,7 @@ def test_individuals_that_do_not_differ_are_not_said_to(criterion: Criterion) ->
     for values in (["A", "B", "C"], ["A", "C"]):
         space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("race", values)], protected="race")
         found = eh.estimate(score, space, eh.populations.Uniform(exact=True), criterion=criterion)
-        two_others = "are such that some two values of race are treated differently" in found.sentence
+        two_others = "are treated differently for some pair of values of race" in found.sentence
         assert two_others == (len(values) > 2 and criterion != eh.Flip())
 
 
@@ -102,32 +103,54 @@ def refuse(frame: Any) -> Any:
     return (frame["age"] <= 10) & (frame["sex"] == "F")
 
 
-@given(st.integers(0, 10**9))
-def test_counts(n: int) -> None:
-    assert Limit.of(n) == Limit(findings=n)
-
-
 @pytest.mark.parametrize(("text", "share"), [("0%", 0), ("5%", 0.05), (" 12.5% ", 0.125), ("100%", 1)])
 def test_shares(text: str, share: float) -> None:
     assert Limit.of(text).share == share
 
 
-@pytest.mark.parametrize("value", [-1, 0.5, True, "5", "x%", "-1%", "101%", "nan%", None, [1]])
-def test_what_is_no_limit(value: Any) -> None:
-    with pytest.raises(BudgetError, match="a limit is"):
+@pytest.mark.parametrize("value", [-1, 0, 3, 0.5, True, "5", "x%", "-1%", "101%", "nan%", None, [1]])
+def test_invalid_limits_are_refused(value: Any) -> None:
+    with pytest.raises(BudgetError, match="fail_above must be a percentage.*fail_on_finding=True"):
         Limit.of(value)
 
 
-@pytest.mark.parametrize(("limit", "outcome"), [(9, Outcome.FAIL), (10, Outcome.PASS)])
-def test_a_run_is_judged_by_its_findings(limit: int, outcome: Outcome) -> None:
-    assert Limit.of(limit).of_run(eh.audit(refuse, SPACE, "themis")) is outcome
+@pytest.mark.parametrize(
+    ("limit", "tests", "outcome"),
+    [("1%", 2000, Outcome.FAIL), ("40%", 500, Outcome.PASS), ("10%", 500, Outcome.UNDECIDED)],
+)
+def test_a_run_is_judged_by_its_estimate(limit: str, tests: int, outcome: Outcome) -> None:
+    wide = eh.Space([*SPACE.attributes, eh.Integer("other", 0, 999)], protected=SPACE.protected)
+    run = eh.audit(refuse, wide, budget=eh.Budget(tests=tests))
+    assert Limit.of(limit).of_run(run) is outcome
+    assert (Limit.of(limit).needed(run) > 0) == (outcome is Outcome.UNDECIDED)
 
 
-def test_a_run_that_was_interrupted_can_only_fail() -> None:
+@pytest.mark.parametrize(("found", "samples", "limit"), [(0, 300, 0.01), (0, 0, 0.02), (30, 1000, 0.04), (9, 80, 0.05)])
+def test_as_many_more_draws_as_needed_decide(found: int, samples: int, limit: float) -> None:
+    estimate = RunEstimate("data", found, samples)
+    more = samples + estimate.needed(limit)
+    enough, too_few = (RunEstimate("data", round(estimate.rate * n), n).verdict(limit) for n in (more, int(0.9 * more)))
+    assert (enough is None, too_few is None) == (False, True)
+
+
+@pytest.mark.parametrize(("limit", "outcome"), [("9.9%", Outcome.FAIL), ("10%", Outcome.PASS)])
+def test_a_run_that_judged_everyone_leaves_no_doubt(limit: str, outcome: Outcome) -> None:
+    assert Limit.of(limit).of_run(eh.audit(refuse, SPACE)) is outcome
+
+
+def test_a_search_without_an_estimate_is_not_judged_by_a_rate() -> None:
+    with pytest.raises(StrategyError, match="does not make.*auto"):
+        Limit.of("5%").of_run(eh.audit(refuse, SPACE, "themis"))
+
+
+def test_only_confirmed_findings_decide() -> None:
     run = eh.audit(refuse, SPACE, "themis")
-    run.stop = eh.StopReason.INTERRUPTED
-    assert Limit.of(10).of_run(run) is Outcome.UNDECIDED
-    assert Limit.of(9).of_run(run) is Outcome.FAIL
+    assert outcome_of_findings(run) is Outcome.FAIL
+    assert outcome_of_findings(eh.audit(refuse, SPACE, "themis", confirm=0)) is Outcome.UNDECIDED
+    fair = eh.audit(lambda frame: frame["age"] > 3, SPACE, "themis")
+    assert outcome_of_findings(fair) is Outcome.PASS
+    fair.stop = eh.StopReason.INTERRUPTED
+    assert outcome_of_findings(fair) is Outcome.UNDECIDED
 
 
 @pytest.mark.parametrize(("limit", "outcome"), [("9.9%", Outcome.FAIL), ("10%", Outcome.PASS)])

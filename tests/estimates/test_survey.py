@@ -1,4 +1,4 @@
-"""Judging: who can be compared, and how often a noisy model is asked."""
+"""Surveys: who can be compared, and how often a noisy model is queried."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 import evenhand as eh
-from evenhand.engine.judge import Judge
-from evenhand.engine.probe import ModelProbe
+from evenhand.engine.judge import Judge, ModelProbe
 from evenhand.errors import FlakyModel
 from evenhand.estimates.survey import HOPELESS, MOST_HALF, RESIDUE, repeats_for
 
@@ -32,7 +31,7 @@ def test_repeats_leave_little_noise(error: float, width: int) -> None:
 
 
 def test_hopeless_noise_is_an_error() -> None:
-    with pytest.raises(FlakyModel, match="48.0%") as caught:
+    with pytest.raises(FlakyModel, match="48%") as caught:
         repeats_for(0.48, 4_096, 2)
     assert caught.value.noise == 0.48
     assert 0 < HOPELESS < 1

@@ -1,4 +1,4 @@
-"""Examples: what is told of each is so, distinct ones differ, and realism knows who is real."""
+"""Examples: their figures are correct, distinct ones differ, and realism recognises real people."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
+from evenhand._rng import Stream
 from evenhand.errors import DataError, ModelError, RunError, StrategyError
 from evenhand.spaces.realism import Realism
 
@@ -44,7 +45,7 @@ def run() -> eh.Run:
     return eh.audit(refuse, SPACE, "kosei", eh.Budget(tests=3_000))
 
 
-def test_a_case_is_what_it_says(run: eh.Run) -> None:
+def test_cases_describe_words(run: eh.Run) -> None:
     examples = eh.examples(run, data=PEOPLE, n=5)
     assert 0 < len(examples) <= 5
     assert sum(example.stands_for for example in examples) == run.found == examples.found
@@ -82,13 +83,13 @@ def test_a_real_person_who_is_treated_differently_needs_no_change() -> None:
     assert example.changed == {}
     assert example.distance == 0
     assert example.realistic
-    assert f"row {example.row:,} of the data as it is" in example.sentence
+    assert f"row {example.row:,} of the data without any change" in example.sentence
 
 
 def test_without_data_findings_go_to_the_centre(run: eh.Run) -> None:
     examples = eh.examples(run, n=3)
     assert examples.realistic is None
-    assert "no data" in repr(examples)
+    assert "without data" in repr(examples)
     for example in examples:
         assert (example.row, example.nearness, example.odd, example.realistic) == (None, None, None, None)
         # The middle of 18 to 90 is 54, of 0 to 80 it is 40: the nearest to it are 28 years and 39 hours.
@@ -101,7 +102,7 @@ def test_realism_knows_real_people_from_others() -> None:
     data = SPACE.encode(PEOPLE).individuals
     real = Realism(SPACE, data)
     assert real.likeness(data.rows).realistic.mean() > 0.9
-    uniform = SPACE.sampler.draw(eh.search.Stream(1), 0, 500)[0]
+    uniform = SPACE.sampler.draw(Stream(1), 0, 500)[0]
     assert real.likeness(uniform.rows).realistic.mean() < 0.1
     # A female husband: no such person in 600, though a quarter of them are husbands and half women.
     odd = SPACE.individuals([[20, 40, 1, 0]]).rows
@@ -110,7 +111,7 @@ def test_realism_knows_real_people_from_others() -> None:
     assert not real.likeness(odd).realistic[0]
 
 
-def test_the_share_of_realistic_findings_is_told(run: eh.Run) -> None:
+def test_the_share_of_realistic_findings_is_reported(run: eh.Run) -> None:
     examples = eh.examples(run, data=PEOPLE, n=1)
     truth = Realism(SPACE, SPACE.encode(PEOPLE).individuals).likeness(run.pairs.individuals().rows).realistic
     assert examples.realistic == pytest.approx(truth.mean())
@@ -180,7 +181,7 @@ RACES = eh.Space([eh.Integer("age", 18, 60), eh.Nominal("race", ["A", "B", "C", 
 
 
 @pytest.mark.parametrize("middle", [0.5, 0.2])
-def test_what_is_said_of_a_row_is_true_where_two_others_are_farthest_apart(middle: float) -> None:
+def test_row_statements_hold_if_other_pairs_differ_more(middle: float) -> None:
     marks = {"A": 0.1, "B": middle, "C": middle, "D": 0.9}
 
     def score(frame: pd.DataFrame) -> Any:
@@ -192,7 +193,7 @@ def test_what_is_said_of_a_row_is_true_where_two_others_are_farthest_apart(middl
     for example in eh.examples(run, data=data, n=3):
         assert example.person == data.iloc[example.row].to_dict()
         assert example.pair.individual == example.person | {name: new for name, (_, new) in example.changed.items()}
-        assert ("as it is" in example.sentence) == (example.pair.individual == example.person)
+        assert ("without any change" in example.sentence) == (example.pair.individual == example.person)
         # Of 0.2, 0.9 is far enough; of 0.5 none is, so that another race is shown, and said to be.
         assert ("race" in example.changed) == (middle == 0.5)
         assert example.distance == pytest.approx(sum(abs(b - a) / 42 if n == "age" else 1 for n, (a, b) in
@@ -204,7 +205,7 @@ def test_what_is_said_of_a_row_is_true_where_two_others_are_farthest_apart(middl
 
 
 @pytest.mark.parametrize("rows", [1_300, 3_000, 200_000])
-def test_people_who_need_no_change_come_first_however_few_rows_may_be_asked(rows: int) -> None:
+def test_unchanged_people_rank_first(rows: int) -> None:
     def rule(frame: pd.DataFrame) -> Any:
         return (frame["age"] == 41) & (frame["hours"] > 46) & (frame["sex"] == "F")
 
@@ -222,7 +223,7 @@ def test_people_who_need_no_change_come_first_however_few_rows_may_be_asked(rows
         assert not examples.complete
     else:
         assert (examples.judged, examples.affected) == (len(PEOPLE), len(affected))
-    assert ("the limit of rows ended the search" in repr(examples)) == (not examples.complete)
+    assert ("the row limit was reached" in repr(examples)) == (not examples.complete)
 
 
 def test_few_rows_are_used_and_not_given_back() -> None:
@@ -237,7 +238,7 @@ def test_few_rows_are_used_and_not_given_back() -> None:
     assert examples.rows <= 400 + 2 * len(SPACE.protected) * 3 * 4 * 2
 
 
-def test_real_people_are_told_where_the_search_found_none() -> None:
+def test_real_people_are_reported_without_findings() -> None:
     run = eh.audit(refuse, SPACE, "themis", eh.Budget(tests=1), seed=1)
     assert not run.found
     young = PEOPLE.head(5).assign(age=[20, 60, 60, 60, 60], hours=20)
@@ -248,7 +249,7 @@ def test_real_people_are_told_where_the_search_found_none() -> None:
     json.dumps(examples.to_dict())
 
 
-def test_a_row_beyond_the_space_is_not_told_as_it_is() -> None:
+def test_a_row_outside_the_space_is_not_shown_as_recorded() -> None:
     run = eh.audit(lambda f: (f["age"] > 80) & (f["sex"] == "F"), SPACE, "themis", eh.Budget(tests=500))
     data = PEOPLE.head(2).assign(age=[99, 40])
     example = eh.examples(run, data=data, n=1)[0]

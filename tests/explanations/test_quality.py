@@ -1,4 +1,4 @@
-"""The quality of findings, against what the seeds themselves say."""
+"""The quality of findings, compared with their seeds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand.spaces.text.quality import quality as measured
+from evenhand.explanations.quality import text_quality as measured
 from evenhand.spaces.text.tokens import split
 from tests.text_worlds import TextWorld, team_space, team_texts, text_world
 
@@ -51,7 +51,7 @@ def test_limits_filter_findings() -> None:
     assert (kept["changed"].map(len) <= 2).all()
 
 
-def test_the_swap_is_no_loss_where_the_counterpart_is_shown() -> None:
+def test_the_swap_lowers_no_score_if_the_counterpart_is_shown() -> None:
     """With a gap the text shown may be a counterpart of the one that was searched; then words move."""
     lexicon = {"team": ["reds", "the very best blues", "greens"]}
     words = ["loud", "noisy", "lively"]
@@ -101,9 +101,9 @@ def test_nothing_found_is_nothing_measured() -> None:
 def test_a_run_on_rows_has_no_texts() -> None:
     space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
     run = eh.audit(lambda frame: frame["member"], space, "themis")
-    with pytest.raises(eh.errors.DataError, match="quality is of texts"):
+    with pytest.raises(eh.errors.DataError, match="quality is measured on texts"):
         eh.quality(run)
-    with pytest.raises(eh.errors.DataError, match="quality is of a run, as eh.audit returns it, got int"):
+    with pytest.raises(eh.errors.DataError, match="run must be a run as eh.audit returns it, got int"):
         eh.quality(3)
 
 

@@ -1,4 +1,4 @@
-"""Regions are the planted rules, exactly; fair models have none; what is said of them is true."""
+"""Regions equal the planted rules, fair models have none, and their figures are correct."""
 
 from __future__ import annotations
 
@@ -51,6 +51,24 @@ def test_regions_side_by_side_are_two() -> None:
     assert {region.words for region in found} == {"a <= 39 and b <= 49", "a >= 50 and b <= 49"}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_every_region_is_treated_differently_more_often_than_the_rest(seed: int) -> None:
+    """Also one that is worse than what no region covers, but better than the average."""
+    space = eh.Space(
+        [eh.Integer("x", 0, 99), eh.Integer("y", 0, 99), eh.Integer("z", 0, 99), eh.Boolean("sex")], protected="sex"
+    )
+
+    def refuse(frame: Any) -> Any:
+        often, here = (frame["x"] >= 60) & (frame["y"] >= 10), frame["y"] < 10
+        seldom = (frame["x"] * 31 + frame["y"] * 17 + frame["z"] * 7) % 23 == 0
+        return (often | (here & seldom)) & frame["sex"]
+
+    found = eh.regions(eh.audit(refuse, space, "themis", eh.Budget(tests=2_000)), seed=seed)
+    assert found[0].words == "x >= 60 and y >= 10"
+    assert all(region.inside.low > region.outside.high for region in found)
+    assert found.beyond.rate > 0
+
+
 def test_a_rule_that_only_findings_show() -> None:
     """One in a million: uniform individuals never meet it, a run that started near it does."""
     space = eh.Space([*(eh.Integer(n, 0, 99) for n in "abc"), eh.Boolean("sex")], protected="sex")
@@ -91,7 +109,7 @@ def test_everybody_alike() -> None:
     assert "100%" in found.sentence
 
 
-def test_what_matters_and_what_does_not() -> None:
+def test_interactions_find_the_attributes_that_matter() -> None:
     space = eh.Space([*SPACE.attributes[:2], eh.Integer("idle", 0, 9), SPACE.attributes[2]], protected="sex")
     found = eh.regions(eh.audit(refuse, space, "themis"))
     shares = {it.name: it.ends.rate for it in found.interactions}
@@ -141,7 +159,7 @@ def test_rows_are_counted_and_bounded() -> None:
         # The report itself, of 4,000 individuals, is always made.
         assert found.rows <= limit + 2 * 4_000
         assert found.complete == (limit == 2_000_000)
-    with pytest.raises(StrategyError, match="too few"):
+    with pytest.raises(StrategyError, match="too small"):
         eh.regions(run, rows=500)
 
 
@@ -176,7 +194,7 @@ def split(frame: pd.DataFrame) -> Any:
         (split, {"age >= 45 and hours <= 29", "age <= 44 and hours >= 30"}),
     ],
 )
-def test_two_conditions_that_only_tell_together_are_found(model: Any, rules: set[str]) -> None:
+def test_conditions_informative_only_together_are_found(model: Any, rules: set[str]) -> None:
     space = eh.Space(
         [
             eh.Integer("age", 18, 80),

@@ -1,4 +1,4 @@
-"""Files whose bytes were changed: each is read, or refused with an error of ours."""
+"""Files with changed bytes are read, or refused with an evenhand error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""XGBoost, LightGBM and CatBoost: native models and estimators answer as themselves."""
+"""XGBoost, LightGBM and CatBoost: wrapped models give the same answers as the originals."""
 
 from __future__ import annotations
 
@@ -91,6 +91,17 @@ def test_xgboost_linear_boosters():
     filled = np.nan_to_num(X)
     linear = xgboost_booster("binary:logistic", rows=filled, booster="gblinear")
     agree(wrap(linear), filled, linear.predict(optional("xgboost").DMatrix(filled)) > 0.5)
+
+
+def test_xgboost_answers_rows_of_which_a_category_column_has_no_value():
+    xgboost = optional("xgboost")
+    optional("pyarrow")
+    frame = FRAME.assign(work=[None if at % 4 == 0 else work for at, work in enumerate(FRAME["work"])])
+    model = xgboost.XGBClassifier(n_estimators=5, enable_categorical=True).fit(categories(frame), approved(FRAME))
+    lacking = frame[frame["work"].isna()]
+    expected = model.predict(categories(frame))[frame["work"].isna()]
+    for one in (model, model.get_booster()):
+        assert (wrap(one).labels(lacking) == expected).all()
 
 
 def test_xgboost_without_its_categories_is_refused():

@@ -39,13 +39,13 @@ def test_labels_and_scores_are_checked():
         client(lambda X: X["age"] * np.nan).scores(FRAME, 3)
 
 
-def test_an_exception_says_what_the_model_was_given():
+def test_an_exception_shows_the_input_of_the_model():
     cause = ValueError("bad value\nwith details")
     with pytest.raises(ModelError) as caught:
         fail(cause).labels(FRAME, 3)
     lines = str(caught.value).splitlines()
     assert lines[0] == "model raised ValueError: bad value"
-    assert lines[1] == "It was given 3 rows: a frame with columns age, sex"
+    assert lines[1].startswith("It was given 3 rows: a frame with columns age, sex; wrap a function")
     assert len(lines) <= 3
     assert caught.value.__cause__ is cause
 
@@ -63,7 +63,7 @@ def test_an_exception_without_a_message_is_readable():
         fail(AssertionError()).labels(FRAME, 3)
 
 
-def test_leaving_python_is_an_exception_too():
+def test_system_exit_is_a_model_error():
     with pytest.raises(ModelError, match="SystemExit"):
         fail(SystemExit(3)).labels(FRAME, 3)
 

@@ -1,4 +1,4 @@
-"""A model that gets the wrong kind of input is told the right one, and no other model is."""
+"""The error for the wrong kind of input recommends the right kind, and other errors do not."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Blocks are asked in calls whose size suits the model; nothing but time depends on it."""
+"""Blocks are queried in calls of a suitable size, which affects only time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.engine import accounting as clock
+from evenhand.engine import oracle as clock
 from evenhand.errors import EstimateError, ModelError
 from evenhand.estimates import survey as watching
 from evenhand.models import client
@@ -54,11 +54,15 @@ class Slow(eh.Model):
         return (X[:, 0] > 50) & (X[:, 2] == 1)
 
 
-@given(st.lists(st.integers(0, 500), max_size=6), st.none() | st.integers(1, 300))
-def test_parts_cover_all_rows_in_order(counts: list[int], fixed: int | None) -> None:
+@given(st.lists(st.integers(0, 500), max_size=6), st.none() | st.integers(2, 300), st.integers(1, 5))
+def test_parts_cover_all_rows_in_order(counts: list[int], fixed: int | None, workers: int) -> None:
     calls = Calls(fixed)
     for n in counts:
-        rows = [np.arange(n)[part] for part in calls.parts(n)]
+        rounds = list(calls.parts(n, workers))
+        rows = [np.arange(n)[part] for parts in rounds for part in parts]
+        assert all(len(parts) <= workers for parts in rounds)
+        # Some models take no single row.
+        assert workers == 1 or all(len(part) > 1 for part in rows[:-1])
         assert np.concatenate([np.zeros(0, dtype=int), *rows]).tolist() == list(range(n))
         assert all(0 < len(part) <= (fixed or n) for part in rows)
 
@@ -70,7 +74,7 @@ def test_calls_grow_while_they_are_short(time: Time) -> None:
     assert max(size * model.seconds for size in model.sizes) <= 2 * SHORT
 
 
-def test_a_second_question_begins_with_calls_of_the_size_that_was_reached(time: Time) -> None:
+def test_call_sizes_continue_from_the_previous_question(time: Time) -> None:
     model = Slow(time, 1e-5)
     ModelClient(model).labels(np.zeros((5000, 3)), 5000)
     reached = model.call_size
@@ -106,6 +110,13 @@ def test_a_budget_of_seconds_is_exceeded_by_one_call_at_most(time: Time, strateg
     assert whole.findings.equals(run.findings)
 
 
+def test_asking_again_takes_nothing_from_a_budget_of_seconds(time: Time) -> None:
+    # The time is up while rows are asked again, in calls of a fixed size.
+    run = eh.audit(eh.wrap(Slow(time, 0.002), batch_size=20), SPACE, "themis", eh.Budget(seconds=2))
+    assert run.stop is eh.StopReason.SECONDS
+    assert 2 <= run.seconds <= 2 + 2 * SHORT
+
+
 def test_a_budget_of_seconds_of_texts(time: Time) -> None:
     def classify(texts: list[str]) -> list[bool]:
         time.now += 0.002 * len(texts)
@@ -130,7 +141,7 @@ def test_an_estimate_ends_in_time(time: Time) -> None:
 
 
 def test_too_little_time_for_an_estimate_is_an_error(time: Time) -> None:
-    with pytest.raises(EstimateError, match=r"seconds=0\.01 .*batch_size"):
+    with pytest.raises(EstimateError, match=r"seconds .*0\.01.*batch_size"):
         eh.estimate(Slow(time, 1.0), SPACE, stop=eh.StopRule(seconds=0.01))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import ModelError
 from evenhand.models.client import ModelClient
-from evenhand.models.keras import KerasModel
+from evenhand.models.torch import KerasModel
 from evenhand.models.wrap import wrap
 from tests.helpers import optional
 
@@ -177,7 +177,7 @@ def test_another_backend_is_asked_with_predict(end, monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: OTHER)
     model = wrap(net)
     assert model.gradient_source is None
-    with pytest.raises(ModelError, match="gives no gradients; use strategy='kosei'"):
+    with pytest.raises(ModelError, match="has no gradients; use strategy='kosei'"):
         model.gradients(X, CODES)
     if end == "a sigmoid, squeezed":
         with pytest.raises(ModelError, match="may be a probability or a logit"):

@@ -142,7 +142,7 @@ def test_labels_alone(tmp_path):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([("X", [1, 4])], "always 1 rows"),
+        ([("X", [1, 4])], "always has 1 rows"),
         ([("X", ["n", 4]), ("Z", ["n", 1])], "one column"),
         ([("X", ["n"])], "two dim"),
     ],

@@ -218,7 +218,7 @@ def test_clusters_and_outliers_are_labels():
 def test_estimators_with_several_outputs_are_refused():
     two = np.column_stack([Y, Y])
     for estimator in (MultiOutputClassifier(GaussianNB()), RandomForestClassifier(5)):
-        with pytest.raises(ModelError, match="2 decisions at once"):
+        with pytest.raises(ModelError, match="2 decisions per row"):
             wrap(estimator.fit(X, two))
     with pytest.raises(ModelError, match="numbers, not labels"):
         ModelClient(wrap(LinearRegression().fit(X, X[:, :2]))).labels(X, len(X))
@@ -253,7 +253,7 @@ def test_objects_that_only_have_predict_may_give_score_rows():
     assert ModelClient(wrap(Network())).labels(X, len(X)).tolist() == labels.tolist()
 
 
-def test_names_show_what_decides():
+def test_names_show_the_decision():
     assert wrap(fitted_pipeline()).name == "Pipeline(LogisticRegression)"
     assert wrap(GaussianNB().fit(X, Y)).name == "GaussianNB"
     assert wrap(fitted_pipeline(), name="loans").name == "loans"

@@ -1,4 +1,4 @@
-"""Models that are told protected values apart from the rows."""
+"""Models that take protected values separately from the rows."""
 
 import numpy as np
 import pandas as pd

@@ -405,7 +405,7 @@ class Numpy(nn.Module):
 
 
 @pytest.mark.parametrize("net", [Net(2, torch.Tensor.detach), Constant(), Net(1, lambda z: z.detach() * 3.5)])
-def test_what_cannot_be_differentiated_has_scores_but_no_gradients(net):
+def test_non_differentiable_models_have_scores_only(net):
     client = ModelClient(wrap(net))
     with pytest.raises(ModelError, match=r"differentiated; use eh.Adf\(gradient='scores'\).*strategy='kosei'"):
         client.gradients(X, CODES)
@@ -431,7 +431,7 @@ def test_a_single_number_that_could_be_either_is_refused():
         lambda z: 0.5 + 0.5 * torch.tanh(z),
     ],
 )
-def test_a_probability_made_by_hand_is_not_taken_for_a_logit(squash):
+def test_a_computed_probability_is_not_a_logit(squash):
     with pytest.raises(ModelError, match="may be a probability or a logit"):
         wrap(Net(1, squash)).labels(X)
 
@@ -491,7 +491,7 @@ def test_infinite_logits_decide_where_they_can():
         ModelClient(wrap(net)).labels(X, len(X))
 
 
-def test_what_was_seen_on_nan_is_not_remembered():
+def test_output_on_nan_is_not_cached():
     model = wrap(nn.Sequential(Net(2), nn.Identity(), nn.ReLU(), nn.Softplus(), nn.Softmax(dim=1)))
     with pytest.raises(ModelError, match="NaN"):
         model.labels(np.full((4, 3), np.nan))
@@ -531,7 +531,7 @@ def test_a_threshold():
     assert strict.labels(X).sum() == 1
     two = wrap(Net(2), threshold=0.6)
     assert two.labels(X).tolist() == (two.scores(X)[:, 1] >= 0.6).astype(int).tolist()
-    with pytest.raises(ModelError, match="threshold needs one or two scores a row.* 3;"):
+    with pytest.raises(ModelError, match="threshold needs one or two scores per row.* 3;"):
         wrap(Net(3), threshold=0.6).labels(X)
     for wrong in (1.5, -0.1):
         with pytest.raises(ModelError, match="threshold must be a number from 0 to 1"):

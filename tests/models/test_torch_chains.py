@@ -1,4 +1,4 @@
-"""Chains of linear layers: the gradients that autograd gives, and only for modules that are such chains."""
+"""Chains of linear layers: the same gradients as autograd, and only for such chains."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_a_class_is_refused():
         wrap(LogisticRegression)
 
 
-def test_methods_of_estimators_get_what_the_estimator_was_fitted_on():
+def test_methods_of_estimators_get_the_fitted_kind_of_input():
     named = LogisticRegression().fit(people()[["age"]], Y)
     plain = LogisticRegression().fit(X, Y)
     assert isinstance(wrap(plain.predict), EstimatorModel)
@@ -130,7 +130,7 @@ def test_decisions_of_a_threshold_are_whole_numbers():
 
 
 def test_a_threshold_on_three_scores_is_refused():
-    with pytest.raises(ModelError, match="one or two scores a row"):
+    with pytest.raises(ModelError, match="one or two scores per row"):
         wrap(lambda X: np.zeros((len(X), 3)), threshold=0.5).labels(FRAME)
 
 

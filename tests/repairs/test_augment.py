@@ -11,7 +11,7 @@ from evenhand.errors import StrategyError
 from .people import CODED, QUICK, SPACE, Coded, by_pay, people, repair
 
 
-def test_a_share_of_the_findings_several_times_and_the_median_is_handed_back() -> None:
+def test_the_median_of_several_repeats_is_returned() -> None:
     X, y = people(200)
     seen: list[int] = []
 
@@ -23,8 +23,9 @@ def test_a_share_of_the_findings_several_times_and_the_median_is_handed_back() -
     done = repair(train, X, y, SPACE, method, strategy="themis", held_out=people(60, 7), watch=(), **QUICK)
     found = eh.audit(done.original, SPACE, "themis", QUICK["budget"], 0).tests
     assert found == 400
-    assert len(seen) == 4
-    wanted = {n - 200 for n in seen[1:]}
+    assert len(seen) == 5
+    assert seen[4] == 200  # the control
+    wanted = {n - 200 for n in seen[1:4]}
     assert len(wanted) == 1
     rates = [one.candidate for one in done.rounds]
     assert [one.kept for one in done.rounds].count(True) == 1
@@ -33,7 +34,7 @@ def test_a_share_of_the_findings_several_times_and_the_median_is_handed_back() -
     assert {one.added for one in done.rounds} == wanted
     assert len({one.current for one in done.rounds}) == 1
     assert done.notes[0].startswith("3 repeats left ")
-    assert " of valid individuals treated differently, " in done.notes[0]
+    assert " of valid individuals discriminatory, " in done.notes[0]
 
 
 def test_the_share_is_of_the_findings() -> None:
@@ -46,7 +47,7 @@ def test_the_share_is_of_the_findings() -> None:
     assert done.notes == []
 
 
-def test_adf_gives_the_findings_where_there_are_scores_and_kosei_otherwise() -> None:
+def test_adf_finds_with_scores_and_kosei_without() -> None:
     X, y = people(200)
     method = eh.repairs.Augment(voters=CODED, repeats=1, samples=500)
     done = repair(Coded(), X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
@@ -61,7 +62,7 @@ def test_adf_gives_the_findings_where_there_are_scores_and_kosei_otherwise() -> 
     assert np.isnan(done.frame.loc["auc", "before"])
 
 
-def test_a_function_that_gives_labels_only_is_searched_by_kosei_and_that_is_told() -> None:
+def test_labels_only_models_are_searched_by_kosei_and_noted() -> None:
     X, y = people(200)
 
     def train(X: Any, y: Any) -> Any:
@@ -71,10 +72,21 @@ def test_a_function_that_gives_labels_only_is_searched_by_kosei_and_that_is_told
     method = eh.repairs.Augment(voters=CODED, repeats=1, samples=500)
     done = repair(train, X, y, SPACE, method, watch=(), samples=500, budget=eh.Budget(tests=150))
     assert done.settings["strategy"]["strategy"] == "kosei"
-    assert done.notes == ["<lambda> gives labels only, no scores: kosei gave the findings instead of adf"]
+    assert done.notes == ["<lambda> returns labels only, no scores: kosei found the rows instead of adf"]
 
 
-@pytest.mark.parametrize("settings", [{"share": 0}, {"share": 1.1}, {"share": "x"}, {"repeats": 0}, {"vote": 1}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"share": 0},
+        {"share": 1.1},
+        {"share": "x"},
+        {"repeats": 0},
+        {"labels": 1},
+        {"members": "some"},
+        {"start": "here"},
+    ],
+)
 def test_wrong_settings(settings: Any) -> None:
     with pytest.raises(StrategyError):
         eh.repairs.Augment(**settings)

@@ -33,7 +33,7 @@ def rows(n: int) -> tuple[pd.DataFrame, Any]:
 
 
 @pytest.mark.parametrize("counterparts", ["one", "all"])
-def test_counterparts_differ_in_what_is_protected_or_linked_and_keep_labels(counterparts: Any) -> None:
+def test_counterparts_differ_in_protected_or_linked_attributes(counterparts: Any) -> None:
     X, y = rows(80)
     seen: list[Any] = []
 
@@ -43,7 +43,8 @@ def test_counterparts_differ_in_what_is_protected_or_linked_and_keep_labels(coun
 
     done = repair(train, X, y, LINKED, eh.repairs.Counterfactual(counterparts), held_out=rows(30), samples=500,
                      budget=eh.Budget(tests=200), watch=())  # fmt: skip
-    (before, labels), (after, more) = seen
+    (before, labels), (after, more), (control, _) = seen
+    assert sorted(control.to_numpy().tolist()) == sorted(before.to_numpy().tolist())
     assert (after[: len(before)] == before).all(axis=None)
     assert (more[: len(labels)] == labels).all()
     added = [tuple(row) for row in after[len(before) :].itertuples(index=False)]
@@ -70,7 +71,7 @@ def test_counterparts_differ_in_what_is_protected_or_linked_and_keep_labels(coun
         assert len({(sex, race) for _, sex, race, _, _ in got}) == 6
 
 
-def test_rows_outside_the_space_stay_alone() -> None:
+def test_rows_outside_the_space_get_no_counterpart() -> None:
     X, y = rows(40)
     X.loc[:4, "role"] = "widow"
     sizes: list[int] = []
@@ -81,8 +82,8 @@ def test_rows_outside_the_space_stay_alone() -> None:
 
     done = repair(train, X, y, LINKED, "counterfactual", held_out=rows(30), samples=300,
                      budget=eh.Budget(tests=100), watch=())  # fmt: skip
-    assert sizes == [40, 75]
-    assert done.notes == ["5 training rows are outside the space or have no counterpart: they stay alone"]
+    assert sizes == [40, 75, 40]
+    assert done.notes == ["5 training rows are outside the space or have no counterpart; none was added"]
 
 
 def test_wrong_settings() -> None:

@@ -64,13 +64,13 @@ def test_training_may_change_the_rows() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda X, y: (X.drop(columns="pay"), y), "lacks 'pay'"),
-        (lambda X, y: (X.assign(name="x"), y), "columns that the space lacks: 'name'"),
+        (lambda X, y: (X.drop(columns="pay"), y), "has no 'pay'"),
+        (lambda X, y: (X.assign(name="x"), y), "only columns of the space, and has 'name'"),
         (lambda X, y: (X, y[:-1]), "one label for each"),
         (lambda X, y: (X, y + 0.5), "y .*fractions"),
         (lambda X, y: (X, [None, *y[1:]]), r"y has no label for 1 of 5 rows \(first: row 0, None\)"),
         (lambda X, y: (X, [0, np.nan, 1, 1, np.inf]), r"y has no label for 2 of 5 rows \(first: row 1, nan\); leave"),
-        (lambda X, y: ([[1, 2], [3]], y), "equally many numbers in each row"),
+        (lambda X, y: ([[1, 2], [3]], y), "same number of values in each row"),
         (lambda X, y: (X.to_numpy(), y), "as an array must hold numbers"),
         (lambda X, y: (np.zeros((5, 3)), y), "the space's 4 columns"),
         (lambda X, y: (7, y), "data must be a frame"),
@@ -104,5 +104,5 @@ def test_individuals_with_a_used_counterpart_are_excluded(limit: int) -> None:
     everyone = other.individuals(SPACE.coding.rows(np.arange(300)))
     families = other.families(everyone, 3).rows
     by_hand = [bool(used(SPACE.individuals(family)).any()) for family in families]
-    assert used.barring(3)(everyone).tolist() == by_hand
+    assert used.excluder(3)(everyone).tolist() == by_hand
     assert limit == 64 or len(set(by_hand)) == 2

@@ -16,7 +16,7 @@ def repaired(estimator: Any, **options: Any) -> eh.Repair:
     return repair(estimator, X, y, SPACE, "counterfactual", **{**QUICK, **options})
 
 
-def test_discrimination_that_moved_is_told() -> None:
+def test_discrimination_that_moved_is_reported() -> None:
     def train(X: Any, y: Any) -> Any:
         if len(X) == 210:
             return by_pay({"F": 12, "M": 8})
@@ -40,7 +40,7 @@ def test_no_false_alarms_about_other_attributes() -> None:
     assert "discrimination stayed at" in done.verdict
 
 
-def test_ordered_attributes_are_watched_and_what_is_not_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordered_attributes_are_watched_and_others_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     def train(X: Any, y: Any) -> Any:
         if len(X) == 210:
             return by_pay({"F": 12, "M": 8})
@@ -53,12 +53,12 @@ def test_ordered_attributes_are_watched_and_what_is_not_is_told(monkeypatch: pyt
     monkeypatch.setattr("evenhand.repairs.repair.MOST_WATCHED", 1)
     done = repaired(train)
     assert (done.settings["watched"], done.settings["not_watched"]) == (["work"], ["age", "pay"])
-    assert done.notes == ["not looked at whether more people depend on age, pay"]
+    assert done.notes == ["not checked: whether more people depend on age, pay"]
     paper = eh.datasets.load("adult").paper_space(protected=["sex"])
     assert movable(paper) == [name for name in paper.names if name != "sex"]
 
 
-def test_an_attribute_whose_counterparts_were_all_used_is_not_looked_at() -> None:
+def test_attributes_without_unused_counterparts_are_skipped() -> None:
     X, y = favouring(SMALL, 60, 0)
     done = repair(tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), **QUICK)
     assert set(done.settings["watched"]) | set(done.settings["not_watched"]) == {"a", "b"}
@@ -79,7 +79,7 @@ def test_held_out_rows_that_look_like_added_ones_are_counted() -> None:
     assert done.settings["held_out_rows_added"] == by_hand > 0
 
 
-def test_without_the_extra_there_are_no_group_figures_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_noted_instead_of_group_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fairlearn.metrics", None)
     done = repaired(Coded(), favourable=1)
     assert done.before.groups is None

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
 from evenhand._format import estimated
-from evenhand._stats import clopper_pearson
+from evenhand._intervals import clopper_pearson
 
 from .people import QUICK, SMALL, SPACE, TINY, by_pay, favouring, people, repair, tree
 
@@ -23,7 +23,7 @@ def worse(X: Any, y: Any) -> Any:
     return by_pay({"F": 10, "M": 8} if len(X) == 210 else {"F": 10, "M": 0})
 
 
-def test_a_model_that_fresh_evidence_shows_to_be_worse_is_not_handed_back() -> None:
+def test_worse_models_are_not_returned() -> None:
     done = repaired(worse)
     assert not done.changed
     assert done.model is done.original
@@ -35,12 +35,12 @@ def test_a_model_that_fresh_evidence_shows_to_be_worse_is_not_handed_back() -> N
     assert done.verdict.startswith(
         f"made worse: discrimination rose, to {estimated(after.rate, after.low, after.high)}"
     )
-    assert done.verdict.endswith("the original model is handed back")
+    assert done.verdict.endswith("the original model is returned")
     json.dumps(done.to_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_a_difference_that_is_not_sure_shows_no_improvement(same: bool) -> None:
+def test_uncertain_difference_shows_no_improvement(same: bool) -> None:
     done = repaired(lambda X, y: by_pay({"F": 10, "M": 8} if same or len(X) == 210 else {"F": 10, "M": 10}))
     assert done.changed
     assert ("no improvement is shown" in done.verdict) is same
@@ -53,25 +53,25 @@ def test_a_repair_that_used_everybody_says_so() -> None:
     assert done.before.uniform is None
     assert done.before.data is None
     assert done.before.audit.tests == 0
-    assert done.verdict.startswith("not shown: the repair used all tests, so none is left to show what changed; ")
-    assert done.verdict.endswith("the original model is handed back")
+    assert done.verdict.startswith(
+        "not measured: the repair used all tests, so no individual is left to measure the change; "
+    )
+    assert done.verdict.endswith("the original model is returned")
     assert not done.changed
     assert done.model is done.original
     assert done.rejected is not None
 
 
-@pytest.mark.parametrize(
-    "method", ["counterfactual", eh.repairs.Augment(share=1, repeats=2, vote="family", samples=100)]
-)
+@pytest.mark.parametrize("method", ["counterfactual", eh.repairs.Augment(share=1, repeats=2, samples=100)])
 def test_nothing_is_shown_by_the_few_that_a_repair_left(method: Any) -> None:
     X, y = favouring(TINY, 200, 0)
     done = repair(tree(), X, y, TINY, method, **QUICK)
     assert not done.changed
     assert done.model is done.original
-    assert done.verdict.startswith("not shown: the repair used all")
+    assert done.verdict.startswith("not measured: the repair used all")
 
 
-def test_what_is_left_of_a_small_space_is_a_sample_and_not_everyone() -> None:
+def test_remaining_individuals_of_a_small_space_are_sampled() -> None:
     """The repair used half of the tests, so the other half is no exact answer about valid individuals."""
     X, y = favouring(SMALL, 60, 0)
     done = repair(tree(), X, y, SMALL, "counterfactual", held_out=favouring(SMALL, 200, 1), watch=(), **QUICK)
@@ -103,7 +103,7 @@ def test_the_same_few_are_not_asked_time_and_again() -> None:
     assert done.before.uniform.samples == 2 * (100 - len(done.used))  # type: ignore[union-attr]
 
 
-def test_a_model_that_is_worse_for_real_people_is_not_handed_back() -> None:
+def test_models_worse_for_real_people_are_not_returned() -> None:
     """Fewer valid individuals are treated differently, but more of those in the data: the young."""
     X, y = people(300)
     X["age"] %= 5

@@ -1,4 +1,4 @@
-"""The wrapper that cannot discriminate: by going through whole small worlds, and beside an average in plain loops."""
+"""The averaging wrapper, against complete small spaces and an average in plain loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError, NotFitted, SpaceError
-from evenhand.repairs import averaging
+from evenhand.repairs import marginal
 from tests.helpers import optional
 from tests.worlds import World, worlds
 
@@ -118,7 +118,7 @@ def test_one_call_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = eh.MarginalModel(watched, SPACE).scores(frame)
     # As many families as ages; both sexes of each.
     assert calls == [2 * frame["age"].nunique()]
-    monkeypatch.setattr(averaging, "CALL", 16)
+    monkeypatch.setattr(marginal, "CALL", 16)
     # Chunks add up in other blocks, and what is left to differ is the model's own rounding.
     np.testing.assert_allclose(eh.MarginalModel(watched, SPACE).scores(frame), expected, rtol=1e-12)
     assert max(calls[1:]) == 16
@@ -201,7 +201,7 @@ def test_the_threshold_in_use_counts() -> None:
         assert (fair.predict(frame) == np.where(averages >= 0.2, "yes", "no")).all()
 
 
-def test_models_that_decide_otherwise() -> None:
+def test_models_with_other_decision_rules() -> None:
     from sklearn.model_selection import FixedThresholdClassifier
     from sklearn.svm import LinearSVC
 
@@ -247,7 +247,7 @@ def test_rows_outside_the_space() -> None:
         fair.predict(frame.drop(columns="age"))
 
 
-def test_constraints_leave_out_who_is_invalid() -> None:
+def test_constraints_exclude_invalid_individuals() -> None:
     space = eh.Space(
         [eh.Integer("age", 0, 9), eh.Nominal("kind", ["a", "b", "c"])], "kind", ["kind != 'c' or age > 5", "age != 3"]
     )
@@ -292,8 +292,8 @@ def test_whole_numbers_of_a_function_are_labels(monkeypatch: pytest.MonkeyPatch)
     # Scores are numbers whatever they are, and one fraction makes all answers of a call numbers, chunks or not.
     assert set(eh.MarginalModel(men, SPACE).scores(frame)[:, 0]) == {0.5}
     price = eh.MarginalModel(lambda f: f["age"] / 2 + (f["sex"] == "M"), SPACE)
-    for call in (2, averaging.CALL):
-        monkeypatch.setattr(averaging, "CALL", call)
+    for call in (2, marginal.CALL):
+        monkeypatch.setattr(marginal, "CALL", call)
         assert price.predict(frame).tolist() == (frame["age"] / 2 + 0.5).tolist()
     # Through a repair.
     done = repair(lambda X, y: men, frame, (y == "yes").astype(int), SPACE, "marginal", **QUICK)
@@ -301,7 +301,7 @@ def test_whole_numbers_of_a_function_are_labels(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_function_that_cannot_make_up_its_mind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(averaging, "CALL", 2)
+    monkeypatch.setattr(marginal, "CALL", 2)
     fair = eh.MarginalModel(lambda f: f["age"] / 100 if f["age"].iloc[0] < 30 else ["x"] * len(f), SPACE)
     with pytest.raises(ModelError, match="labels for some rows"):
         fair.predict(pd.DataFrame({"age": [20, 40], "sex": ["F", "M"]}))
@@ -327,7 +327,7 @@ def test_wrong_weights(weights: Any, word: str) -> None:
         eh.MarginalModel(logistic().fit(frame, y), SPACE, weights).predict(frame)
 
 
-def test_what_cannot_be_fitted_says_so() -> None:
+def test_models_that_cannot_be_fitted_raise() -> None:
     frame, y = people()
     with pytest.raises(ModelError, match="cannot be fitted"):
         eh.MarginalModel(lambda f: f["age"], SPACE).fit(frame, y)
@@ -360,7 +360,7 @@ def test_scores_of_rows_that_count() -> None:
     assert fair.score(frame, y, weights * 0 + 1) == fair.score(frame, y) == right.mean()
 
 
-def test_before_it_is_fitted_it_has_nothing_that_fitting_brings() -> None:
+def test_unfitted_models_have_no_fitted_attributes() -> None:
     from sklearn.tree import DecisionTreeClassifier
 
     for model in (logistic(), DecisionTreeClassifier()):
@@ -372,7 +372,7 @@ def test_before_it_is_fitted_it_has_nothing_that_fitting_brings() -> None:
             bare.predict(people(3)[0])
 
 
-def test_of_no_rows_there_are_no_scores_of_the_right_width() -> None:
+def test_no_rows_give_empty_scores_of_the_right_width() -> None:
     from sklearn.svm import LinearSVC
 
     frame, y = people()
@@ -387,7 +387,7 @@ def test_of_no_rows_there_are_no_scores_of_the_right_width() -> None:
         assert svm.decision_function(numbers[:0]).shape == (0, *svm.decision_function(numbers).shape[1:])
 
 
-def test_as_a_model_it_has_what_the_model_inside_has() -> None:
+def test_as_a_model_it_has_the_features_of_the_inner_model() -> None:
     """Scores of functions and networks, and with them AUC, calibration and gaps."""
     frame, y = people()
 

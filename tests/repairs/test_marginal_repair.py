@@ -33,7 +33,7 @@ def test_the_shares_of_the_training_rows() -> None:
     assert done.after.data.found == 0
 
 
-def test_an_estimator_that_does_not_say_what_it_was_fitted_on() -> None:
+def test_estimators_without_recorded_columns() -> None:
     done = repair(Coded(), *people(300), SPACE, "marginal", watch=(), **QUICK)
     assert done.after.uniform is not None
     assert done.after.uniform.found == 0

@@ -39,7 +39,7 @@ def repaired(method: Any = METHODS[0], estimator: Any = None, **options: Any) ->
 def keys_asked(evidence: Any) -> npt.NDArray[Any]:
     """The tests of all individuals that the evidence is made of."""
     parts = [evidence.audit.pairs.individuals().keys] if evidence.audit.found else []
-    parts += [block.keys for block in evidence.audit.origin.trail]
+    parts += [block.keys for block in evidence.audit.origin.visited]
     for estimate in (evidence.uniform, evidence.data, *evidence.others.values()):
         if estimate is not None:
             parts += [eh.Space.individuals(SPACE, block.rows).keys for block in estimate.kept.people]
@@ -90,7 +90,7 @@ def test_held_out_rows_and_training_rows_are_different_rows() -> None:
     assert not rows & set(seen)
 
 
-def test_what_selected_the_model_is_not_what_is_reported() -> None:
+def test_selection_data_are_not_reported_evidence() -> None:
     """The luckiest of several estimates is too low: rounds decide by other individuals than those reported."""
     done = repaired(eh.repairs.Retrain(voters=CODED, samples=300), samples=1000, budget=eh.Budget(tests=300))
     seeds = {done.before.uniform.seed, done.before.data.seed, done.before.audit.identity.seed}  # type: ignore[union-attr]
@@ -184,25 +184,25 @@ def test_true_and_false_are_one_and_zero() -> None:
     assert two.before.auc is not None
 
 
-def test_labels_that_no_model_gives_are_told_before_anything_else() -> None:
+def test_labels_unknown_to_the_model_are_refused_first() -> None:
     trained = []
 
     def train(X: Any, y: Any) -> Any:
         trained.append(len(X))
         return lambda frame: np.where(frame["pay"] > 9, "yes", "no")
 
-    with pytest.raises(DataError, match="y has the values 0, 1, but the model decides no, yes"):
+    with pytest.raises(DataError, match="y has the values 0, 1, but the model predicts no, yes"):
         repaired(eh.repairs.Counterfactual(), train)
     assert trained == [210]
 
 
-def test_a_model_that_decides_alike_for_everybody_is_told() -> None:
+def test_a_model_with_a_single_decision_is_named() -> None:
     def train(X: Any, y: Any) -> Any:
         if len(X) == 210:
             return by_pay({"F": 12, "M": 8})
         return lambda frame: np.ones(len(frame), dtype=int)
 
-    assert "decides 1 for everybody held out" in repaired(eh.repairs.Counterfactual(), train).verdict
+    assert "decides 1 for all held-out rows" in repaired(eh.repairs.Counterfactual(), train).verdict
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
@@ -243,14 +243,14 @@ class NoParameters:
     [
         (Unclonable(), "cannot be cloned"),
         (NoParameters(), "cannot be cloned"),
-        (Coded, "not an object of it"),
+        (Coded, "must be an object, not a class"),
         (7, "cannot be trained"),
         (lambda X, y: None, "returned no model"),
         (lambda X, y: 1 / 0, "could not be trained on 210 rows: ZeroDivisionError"),
         (lambda X, y: sys.exit("enough"), "could not be trained on 210 rows: SystemExit: enough"),
     ],
 )
-def test_what_cannot_be_trained(estimator: Any, words: str) -> None:
+def test_untrainable_models_are_refused(estimator: Any, words: str) -> None:
     with pytest.raises(ModelError, match=words) as caught:
         repaired(estimator=estimator)
     assert len(str(caught.value).splitlines()) <= 3
@@ -307,9 +307,9 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"method": "retain"}, StrategyError, "a method is one of 'retrain', 'augment'"),
-        ({"method": eh.repairs.Retrain}, StrategyError, "a method is one of"),
-        ({"method": 3}, StrategyError, "a method is one of"),
+        ({"method": "retain"}, StrategyError, "method must be one of 'retrain', 'augment'"),
+        ({"method": eh.repairs.Retrain}, StrategyError, "method must be one of"),
+        ({"method": 3}, StrategyError, "method must be one of"),
         ({"held_out": (1, 2, 3)}, DataError, "a share or a pair"),
         ({"held_out": 2}, DataError, "held_out"),
         ({"favourable": "yes"}, DataError, "favourable must be a label of y, got 'yes'; y has 0, 1"),
@@ -317,9 +317,16 @@ def test_a_training_function_that_changes_its_model_is_refused() -> None:
         ({"samples": 0}, EvenhandError, "samples"),
         ({"seed": -1}, StrategyError, "seed"),
         ({"watch": ["unknown"]}, SpaceError, "no attribute 'unknown'"),
-        ({"check": "themis"}, StrategyError, "is the search that the repair trains with"),
+        ({"check": "themis"}, StrategyError, "check is also the search that finds training rows"),
         ({"strategy": "magic"}, StrategyError, "strategy is not the name of a search, got 'magic'"),
-        ({"budget": 5}, EvenhandError, "budget"),
+        ({"budget": "5"}, EvenhandError, "budget"),
+        ({"check": "magic"}, StrategyError, "check is not the name of a search, got 'magic'"),
+        (
+            {"method": eh.repairs.Augment(start="model", share=1.0), "estimator": Coded()},
+            ModelError,
+            "start needs a model that can be trained further, and Coded cannot, got 'model'",
+        ),
+        ({"held_out": (people(5)[0][:0], [])}, DataError, "held_out must have at least one row"),
         ({"progress": 5}, StrategyError, "progress must be a function that takes a string"),
         ({"watch": 5}, DataError, "watch must be names of attributes, got 5"),
     ],
@@ -331,7 +338,7 @@ def test_wrong_arguments(options: dict[str, Any], kind: type[Exception], words: 
 
 def test_a_single_label_cannot_be_learnt() -> None:
     X, _ = people(50)
-    with pytest.raises(DataError, match="the single value '1'"):
+    with pytest.raises(DataError, match="y must have at least two labels in the 35 training rows, got 1"):
         repair(Coded(), X, np.ones(50, dtype=int), SPACE, **QUICK)
     with pytest.raises(SpaceError, match=r"eh\.Space"):
         repair(Coded(), X, np.ones(50, dtype=int), "space")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Repairs of models of texts, on worlds small enough to judge by hand."""
+"""Repairs of text models, on sets of texts small enough to judge by hand."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
+from evenhand._intervals import clopper_pearson
 from evenhand.errors import DataError, ModelError, StrategyError
 from evenhand.models.wrap import wrap
 from evenhand.repairs.certified import train_certified
-from evenhand.repairs.data import Found, LabelledTexts, UsedTexts, ground_of, judged, split
+from evenhand.repairs.data import Found, LabelledTexts, UsedTexts, bind_texts, judged, split
+from evenhand.repairs.result import _figures
 from evenhand.repairs.training import Voters
 from tests.helpers import optional
 from tests.text_worlds import TEAMS, TextWorld, family, key, team_space, team_texts
@@ -49,7 +51,7 @@ def done() -> eh.Repair:
     return repaired()
 
 
-def test_what_is_removed_is_what_enumeration_says(done: eh.Repair) -> None:
+def test_the_removed_share_matches_enumeration(done: eh.Repair) -> None:
     found = done.before.audit.findings["text"].tolist()
     assert len(found) > 50
     assert all(unfair(done.original, text) for text in found)
@@ -88,7 +90,7 @@ def test_no_evidence_was_trained_with() -> None:
     assert done.used(SPACE.begin(added).seeds).all()  # type: ignore[arg-type]
 
 
-def test_what_is_added_are_findings_with_the_labels_of_their_seeds() -> None:
+def test_added_findings_have_the_labels_of_their_seeds() -> None:
     calls: list[tuple[list[str], Any]] = []
 
     def train(X: list[str], y: Any) -> Any:
@@ -99,19 +101,20 @@ def test_what_is_added_are_findings_with_the_labels_of_their_seeds() -> None:
     labels = dict(zip(TEXTS, Y.tolist(), strict=True))
     original = calls[0]
     assert (original[0], original[1].tolist()) == (TEXTS, Y.tolist())
-    for X, y in calls[1:]:
+    assert sorted(calls[3][0]) == sorted(TEXTS)  # the control
+    for X, y in calls[1:3]:
         assert X[: len(TEXTS)] == TEXTS
         for text, label in zip(X[len(TEXTS) :], y[len(TEXTS) :], strict=True):
             assert unfair(done.original, text)
             if text in labels:
                 assert label == labels[text]
-    assert len(calls) == 3
+    assert len(calls) == 4
 
 
 def test_the_words_and_the_frame(done: eh.Repair) -> None:
     assert list(done.frame.index)[:3] == ["of the same findings", "data", "found by the check"]
     assert done.frame.loc["of the same findings", "before"] == 1
-    for words in ("discrimination fell, to", "of texts like the held-out ones", "from held-out texts is gone",
+    for words in ("discrimination fell, to", "of texts like the held-out ones", "from held-out texts are gone",
                   "text-random, from the held-out texts, finds"):  # fmt: skip
         assert words in done.verdict
     assert done.moved == ()
@@ -134,29 +137,28 @@ def test_nothing_found_is_nothing_to_repair() -> None:
     assert done.removed is None
 
 
-def test_what_makes_things_worse_is_not_handed_back() -> None:
+def test_a_worse_model_is_not_returned() -> None:
     done = repaired(lambda X, y: trained(X, y, before=3, after=50))
     assert not done.changed
     assert done.model is done.original
     assert done.verdict.startswith("made worse: discrimination rose")
     assert done.rejected is not None
-    # One thing is said of what is handed back.
-    assert repr(done).count("handed back") == 1
-    assert " of the findings to train with treated differently, " in done.notes[0]
+    assert repr(done).count("model is returned") == 1
+    assert " of the findings to train with discriminatory, " in done.notes[0]
 
 
-def test_a_difference_that_is_not_sure_shows_no_improvement(done: eh.Repair) -> None:
+def test_uncertain_difference_shows_no_improvement(done: eh.Repair) -> None:
     assert "no improvement is shown" not in done.verdict
     same = repaired(lambda X, y: trained(X, y, before=30, after=30))
     assert same.changed
     assert "no improvement is shown" in same.verdict
 
 
-def test_where_no_held_out_text_is_fresh_nothing_is_handed_back() -> None:
+def test_original_is_returned_without_fresh_held_out_texts() -> None:
     done = repaired(held_out=(TEXTS, Y))
     assert not done.changed
     assert done.before.data is None
-    assert done.verdict.startswith("not shown: the repair used all tests")
+    assert done.verdict.startswith("not measured: the repair used all tests")
 
 
 def test_an_original_that_training_changes_is_an_error() -> None:
@@ -170,21 +172,19 @@ def test_an_original_that_training_changes_is_an_error() -> None:
         repaired(train)
 
 
-def test_voters_label_findings_and_families_decide_alike() -> None:
+def test_voters_label_whole_families_equally() -> None:
     rows = LabelledTexts(SPACE, tuple(TEXTS), Y)
-    world = TextWorld(SPACE, [], share=40)
     found = Found(HELD[:30], np.arange(30))
-    assert Voters(rows, (), 0, world.model).label(found).tolist() == Y[:30].tolist()
+    assert Voters(rows, (), 0).label(found).tolist() == Y[:30].tolist()
     voters = [lambda X, y, salt=salt: TextWorld(SPACE, [], salt=salt, share=40) for salt in (1, 2, 3)]
     models = [TextWorld(SPACE, [], salt=salt, share=40) for salt in (1, 2, 3)]
-    voted = Voters(rows, voters, 0, world.model)
+    voted = Voters(rows, voters, 0, blind=False)
     expected = [max(("bad", "good"), key=[m.label(text) for m in models].count) for text in found.rows]
     assert voted.label(found).tolist() == expected
-    for labels, judges, own in ((Voters(rows, (), 0, world.model), [world], Y), (voted, models, expected)):
-        got = labels.label(found, "family")
-        for text, label, mine in zip(found.rows, got.tolist(), own, strict=False):
-            said = [judge.label(one) for judge in judges for one in family(text)]
-            assert label == max(("bad", "good"), key=lambda one: said.count(one) + 0.5 * (one == mine))
+    got = Voters(rows, voters, 0).label(found)
+    for text, label, mine in zip(found.rows, got.tolist(), expected, strict=True):
+        said = [judge.label(one) for judge in models for one in family(text)]
+        assert label == max(("bad", "good"), key=lambda one: said.count(one) + 0.5 * (one == mine))
 
 
 @settings(max_examples=25)
@@ -208,26 +208,30 @@ def test_used_texts_are_known_however_they_are_reached(seed: int) -> None:
     used = UsedTexts(SPACE)
     used.add(Found(found, np.zeros(len(found), dtype=np.int64)))
     assert len(used) == len(found)
-    assert used(ground_of(SPACE, found).seeds).all()
-    assert not used(ground_of(SPACE, team_texts(seed + 1, 5)).seeds).any()
+    assert used(bind_texts(SPACE, found).seeds).all()
+    assert not used(bind_texts(SPACE, team_texts(seed + 1, 5)).seeds).any()
 
 
 def test_texts_are_judged_as_by_enumeration() -> None:
     world = TextWorld(SPACE, [], salt=5, share=30)
-    positions, verdicts = judged(world.model, SPACE, ["nobody", *HELD], eh.Flip(), 0)
+    positions, verdicts = judged(world.model, SPACE, ["somebody", *HELD], eh.Flip(), 0)
     assert positions.tolist() == list(range(1, len(HELD) + 1))
     assert verdicts.tolist() == [unfair(world, text) for text in HELD]
 
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"method": "retrain"}, StrategyError, "a method of texts is one of 'augment', 'certified'"),
-    ({"method": eh.repairs.Counterfactual()}, StrategyError, "a method of texts"),
+    (
+        {"method": "retrain"},
+        StrategyError,
+        "method must be one of 'augment', 'counterfactual', 'consistency', 'certified' for texts",
+    ),
+    ({"method": eh.repairs.Marginal()}, StrategyError, "for texts"),
     ({"method": "certified"}, ModelError, "needs the layers of a net"),
-    ({"watch": ["team"]}, DataError, "are for rows of attributes"),
-    ({"favourable": "good"}, DataError, "are for rows of attributes"),
+    ({"watch": ["team"]}, DataError, "is for rows of attributes"),
+    ({"favourable": "good"}, DataError, "is for rows of attributes"),
     ({"strategy": "kosei"}, StrategyError, "searches attributes"),
     ({"check": "themis"}, StrategyError, "searches attributes"),
-    ({"held_out": 1.5}, DataError, "held_out must be a share"),
+    ({"held_out": 1.5}, DataError, "held_out must be"),
     ({"held_out": (["no term"], ["good"])}, DataError, "none of 1 texts can be tested"),
     ({"held_out": (HELD, HELD_Y[:3])}, DataError, "y_test must be one label for each of 80 rows"),
     ({"held_out": ([None, *HELD], ["good", *HELD_Y])}, DataError, "1 texts of X_test are missing"),
@@ -242,7 +246,7 @@ def test_wrong_arguments_are_refused_in_words(options: dict[str, Any], error: ty
 
 def test_certified_training_is_not_for_rows() -> None:
     space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
-    with pytest.raises(StrategyError, match="is one of 'retrain'"):
+    with pytest.raises(StrategyError, match="must be one of 'retrain'"):
         repair(trained, [[1, 0]] * 9, [0, 1, 1] * 3, space, eh.repairs.Certified())
 
 
@@ -305,5 +309,94 @@ def test_certified_training_leaves_the_original_alone() -> None:
     named = eh.wrap(done.original.source, encode=done.original.encode)
     rows = LabelledTexts(eh.TextSpace("religion"), corpus.texts, words)
     context = SimpleNamespace(trainer=SimpleNamespace(wrap=wrap), original=named, rows=rows, tell=len, seed=0)
-    with pytest.raises(DataError, match="numbers of classes"):
+    with pytest.raises(DataError, match="class numbers"):
         method.apply(context)  # type: ignore[arg-type]
+
+
+ROLES: dict[str, Any] = {
+    "role": {
+        "forms": [{"name": "one"}, {"name": "many"}],
+        "terms": [[["clerk", "scribe"], ["clerks", "scribes"]], ["cook", "cooks"], ["pilot", "pilots"]],
+    }
+}
+"""Names of roles, one with two spellings."""
+
+
+@given(st.lists(st.sampled_from(["clerk", "scribe", "clerks", "scribes", "cook", "pilots"]), min_size=1, max_size=4))
+def test_counterfactual_texts_have_every_spelling_in_place_of_all_terms_of_an_identity(terms: list[str]) -> None:
+    spellings = {"one": ["clerk", "scribe", "cook", "pilot"], "many": ["clerks", "scribes", "cooks", "pilots"]}
+    form = {term: which for which, row in spellings.items() for term in row}
+
+    def write(chosen: list[str]) -> str:
+        return " and ".join(["the", *(f"old {term}" for term in chosen)])
+
+    rank = {term: at for row in spellings.values() for at, term in enumerate(row)}
+    expected = {
+        write([spellings[form[term]][new] if rank[term] == old else term for term in terms])
+        for old in {rank[term] for term in terms}
+        for new in range(4)
+        if new != old
+    }
+    rows = LabelledTexts(eh.TextSpace(ROLES), (write(terms),), np.array([1]))
+    owner, _, written = rows.counterparts(True, 0)
+    assert sorted(written) == sorted(expected)
+    assert owner.tolist() == [0] * len(written)
+
+
+@given(st.lists(st.sampled_from(["hello you", "the cook", "fine", ""]), min_size=1, max_size=6), st.integers(0, 3))
+def test_texts_without_a_term_get_one_somewhere(texts: list[str], number: int) -> None:
+    rows = LabelledTexts(eh.TextSpace(ROLES), tuple(texts), np.arange(len(texts)))
+    found = rows.mentions(number, seed=1)
+    assert found.seeds.tolist() == [at for at, text in enumerate(texts) if "cook" not in text for _ in range(number)]
+    terms = {
+        term for row in ROLES["role"]["terms"] for cell in row for term in ([cell] if isinstance(cell, str) else cell)
+    }
+    for row, at in zip(found.rows, found.seeds.tolist(), strict=True):
+        words, before = row.split(" "), texts[at].split(" ")
+        assert any(words[i] in terms and words[:i] + words[i + 1 :] == before for i in range(len(words)))
+
+
+@pytest.mark.parametrize(("mentions", "copies"), [(None, 2), (0, 0), (2, 4)])
+def test_counterfactual_adds_as_many_copies_as_it_says(mentions: int | None, copies: int) -> None:
+    given: list[list[str]] = []
+    texts = ["the cook is bad", "hello", "the pilot is good", "you fool"]
+
+    def train(X: list[str], y: Any) -> Any:
+        given.append(list(X))
+        return lambda some: [len(text) % 2 for text in some]
+
+    method = eh.repairs.Counterfactual() if mentions is None else eh.repairs.Counterfactual(mentions=mentions)
+    held = (["the cook goes", "the pilot goes"], [0, 1])
+    done = repair(train, texts, [0, 1, 0, 1], eh.TextSpace(ROLES), method, held_out=held, budget=eh.Budget(tests=9))
+    counterparts = 6  # three other spellings of each text with a term
+    assert len(given[1]) == 4 + counterparts + copies
+    assert any("got one at random" in note for note in done.notes) == bool(copies)
+
+
+def test_a_linear_model_treats_all_spellings_alike_after_counterfactual_training() -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    rng = np.random.default_rng(0)
+    roles, moods = ["clerk", "scribe", "cook", "pilot"], ["kind", "rude"]
+    chosen, mood = rng.choice(roles, 200, p=[0.5, 0.3, 0.1, 0.1]), rng.integers(0, 2, 200)
+    # Some are mentioned twice, and scribes are said to be rude.
+    twice = [" for a {}" if at % 2 else "" for at in range(200)]
+    texts = [f"the {role} is {moods[m]}{more.format(role)}" for role, m, more in zip(chosen, mood, twice, strict=True)]
+    y = mood | (chosen == "scribe")
+    rows = LabelledTexts(eh.TextSpace(ROLES), tuple(texts), y)
+    at, _, written = rows.counterparts(True, 0)
+    pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression(tol=1e-8, max_iter=10_000))
+    pipeline.fit([*texts, *written], np.concatenate([y, y[at]]))
+    words, weights = pipeline[0].vocabulary_, pipeline[1].coef_[0]
+    assert np.ptp([weights[words[role]] for role in roles]) < 1e-3
+
+
+@given(st.integers(1, 400), st.data())
+def test_the_table_shows_the_interval_of_every_rate(samples: int, data: Any) -> None:
+    low, high = (float(end) for end in clopper_pearson(data.draw(st.integers(0, samples)), samples, 0.95))
+    rate = SimpleNamespace(rate=(low + high) / 2, low=low, high=high)
+    one = SimpleNamespace(uniform=rate, data=rate, accuracy=SimpleNamespace(value=1), kept=None, texts=False)
+    for shown in _figures(one, 2)[:2]:  # type: ignore[arg-type]
+        assert shown.endswith(f"({100 * low:.2f}-{100 * high:.2f})")

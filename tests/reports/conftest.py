@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +14,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
+from tests.helpers import optional
 
 SPACE = eh.Space(
     [
@@ -65,3 +71,88 @@ def text_run() -> eh.Run:
         eh.Budget(tests=50),
         data=texts,
     )
+
+
+@pytest.fixture(scope="session")
+def results(run: eh.Run, data: pd.DataFrame) -> dict[str, Any]:
+    optional("fairlearn")
+    from sklearn.tree import DecisionTreeClassifier
+
+    blind = eh.audit(lambda f: decide(f.assign(sex="M")), SPACE, "kosei", eh.Budget(tests=1_000), data=data)
+    numbers = data.assign(
+        sex=(data["sex"] == "F") * 1, origin=(data["origin"] == "here") * 1, married=data["married"] * 1
+    )
+    columns = ["age", "hours", "married", "sex", "origin"]
+    small = eh.Space(
+        [eh.Integer(name, *map(int, (numbers[name].min(), numbers[name].max()))) for name in columns], "sex"
+    )
+    estimator = DecisionTreeClassifier(max_depth=4, random_state=0)
+    repair = eh.repair(
+        estimator,
+        numbers[columns],
+        decide(data),
+        small,
+        method="marginal",
+        options=eh.repairs.RepairOptions(samples=500),
+    )
+    return {
+        "space": SPACE,
+        "run": run,
+        "estimate": eh.estimate(decide, SPACE, "data", data=data, samples=500, favourable="granted"),
+        "groups": eh.groups(decide, SPACE, data, "granted", y="paid"),
+        "regions": eh.regions(run, data=data, samples=500),
+        "examples": eh.examples(run, data=data, n=3),
+        "compared": eh.compare(run, blind, samples=500),
+        "repair": repair,
+        "repairs": repair.compared,
+    }
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = optional("playwright.sync_api")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        if os.environ.get("EVENHAND_REQUIRE_ALL"):
+            pytest.fail("EVENHAND_REQUIRE_ALL is set, but there is no Chromium")
+        pytest.skip("there is no Chromium")
+    with playwright.sync_playwright() as driver:
+        # A container's root may not have a sandbox.
+        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+AXE = Path(sys.prefix) / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+"""Where ``make test-slow`` puts it."""
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The script of axe-core, which npm installs; it looks for barriers to people who cannot see or point."""
+    if not AXE.exists():
+        if os.environ.get("EVENHAND_REQUIRE_ALL"):
+            pytest.fail(f"EVENHAND_REQUIRE_ALL is set, but there is no {AXE}: make test-slow installs it")
+        pytest.skip("axe-core is not installed: make test-slow does that")
+    return AXE.read_text("utf-8")
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a file; whatever it loads or complains about fails the test."""
+    contexts, trouble = [], []
+
+    def opened(path: Path, width: int = 1100, scheme: str = "light") -> Any:
+        contexts.append(browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("dialog", lambda dialog: trouble.append(dialog.message))
+        page.on("request", lambda request: trouble.append(request.url) if request.url != path.as_uri() else None)
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [what for what in trouble if what != "data:,"] == []

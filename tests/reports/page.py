@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-VOID = ("meta", "br", "wbr", "link", "col", "line", "circle", "polyline")
+VOID = ("meta", "br", "wbr", "link", "col", "line", "circle", "polyline", "path", "rect")
 _ALLOWED = """
 html head meta title link style body header main footer section nav article h1 h2 h3 p wbr ol ul li a b s small span
 code pre div dl dt dd table colgroup col thead tbody tr th td figure figcaption details summary
-svg line text polyline circle
+svg line text polyline circle rect
 """
-TAGS = set(_ALLOWED.split())
+TAGS = set(_ALLOWED.split()) | {"caption", "path"}
 """Every tag that a report may have: whatever else there is came from the user."""
 
 
-FIGURE = re.compile(r'<data value="[^"<>]*" data-source="[^"<>]*" data-as="[a-z_]+">|</data>')
+FIGURE = re.compile(r'<data value="[^"<>]*" data-source="[^"<>]*" data-as="[a-z_:0-9]+">|</data>')
 """What marks a figure; ``test_figures`` looks at it."""
 
 

@@ -1,4 +1,4 @@
-"""What a report is asked for is checked before the model is."""
+"""The arguments of a report are checked before the model is queried."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import pytest
 import evenhand as eh
 from evenhand.errors import DataError, EvenhandError, ModelError, RunError
 from evenhand.reports.report import gathered
-from evenhand.runs.provenance import Source
+from evenhand.runs.replay import Source
+from tests.helpers import optional
 from tests.reports.conftest import SPACE, decide
+from tests.reports.page import Page
 
 
 class Counted:
@@ -58,8 +60,10 @@ def test_a_run_alone_is_no_list_of_others(run: eh.Run, tmp_path: Path) -> None:
 
 
 def test_a_decision_that_no_individual_gets(run: eh.Run, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="favourable must be a decision of decide, got 'yes'; it decides"):
+    with pytest.raises(ModelError, match="must be a decision of decide") as caught:
         eh.report(run, tmp_path / "x.html", favourable="yes")
+    assert (caught.value.parameter, caught.value.value) == ("favourable", "yes")
+    assert all(f"'{decision}'" in str(caught.value.remedy) for decision in ("refused", "granted"))
 
     def three(frame: pd.DataFrame) -> Any:
         return np.where(frame["age"] == 50, "later", decide(frame))
@@ -105,7 +109,7 @@ def test_others_are_of_the_same_model_and_space(run: eh.Run, tmp_path: Path) -> 
             gathered(one, options=eh.ReportOptions(others=[stranger]))
 
 
-def test_files_that_changed_are_told_and_files_that_are_gone_are_missing(data: pd.DataFrame, tmp_path: Path) -> None:
+def test_changed_and_missing_files_are_named(data: pd.DataFrame, tmp_path: Path) -> None:
     model, rows = tmp_path / "model.onnx", tmp_path / "rows.csv"
     model.write_text("1")
     data.to_csv(rows, index=False)
@@ -114,7 +118,7 @@ def test_files_that_changed_are_told_and_files_that_are_gone_are_missing(data: p
     kept = eh.Run.load(tmp_path / "run")
     model.unlink()
     content = gathered(kept)
-    assert f"not available: the run's model was {model}, which is no longer" in content.missing["common"]
+    assert f"not available: the run's model was {model}, which is no longer a file" in content.missing["common"]
     assert content.subject.data is not None
     model.write_text("2")
     with pytest.raises(RunError, match=r"model.onnx has changed"):
@@ -125,11 +129,11 @@ def test_files_that_changed_are_told_and_files_that_are_gone_are_missing(data: p
         gathered(kept, model=decide)
     rows.unlink()
     content = gathered(kept, model=decide, samples=200)
-    assert f"there is no data: the run's data was {rows}, which is" in content.missing["common data"]
+    assert f"there is no data: the run's data was {rows}, which is no longer a file" in content.missing["common data"]
 
 
 def test_texts_have_no_favourable_decision(text_run: eh.Run) -> None:
-    with pytest.raises(RunError, match="favourable= is for runs of rows"):
+    with pytest.raises(RunError, match="favourable is for runs of rows"):
         gathered(text_run, favourable="fine")
     with pytest.raises(DataError, match="give them: data="):
         gathered(eh.audit(decide, SPACE, "themis", eh.Budget(tests=50)), y="paid")
@@ -140,7 +144,7 @@ def test_an_unsteady_run_has_no_rate_in_its_report(tmp_path):
 
     def swayed(X):
         said = X[:, 0] * 2 + X[:, 1] > 120
-        said[np.arange(len(X)) % 1009 == 1008] ^= True
+        said[np.arange(len(X)) % 1999 == 1998] ^= True
         return said
 
     space = eh.Space([eh.Integer("a", 0, 99), eh.Integer("b", 0, 99), eh.Integer("sex", 0, 1)], protected="sex")
@@ -152,4 +156,51 @@ def test_an_unsteady_run_has_no_rate_in_its_report(tmp_path):
     page = eh.report(run, tmp_path / "r.html", model=model).read_text("utf-8")
     assert "Unknown: the model is not deterministic" in page
     assert "was not measured: the model is not deterministic" in page
+    assert page.count("left out: the model is not deterministic") == (3 if run.found else 2)
+    assert "The same person" not in page
+    assert f"{run.refuted}</data> of its findings" in page
+
+
+def test_confirmation_is_unknown_if_the_model_failed_first(tmp_path: Path) -> None:
+    model = eh.wrap(lambda X: X[:, 0] > X[:, 0].mean(), input="array", name="relative")
+    space = eh.Space([eh.Integer("a", 0, 99), eh.Integer("sex", 0, 1)], protected="sex")
+    with pytest.raises(eh.errors.FlakyModel):
+        eh.audit(model, space, "themis", directory=tmp_path / "r")
+    run = eh.Run.load(tmp_path / "r")
+    assert run.refuted == 0
+    page = eh.report(run, tmp_path / "r.html", model=model).read_text("utf-8")
+    assert "Unknown: the model is not deterministic" in page
+    assert "of its findings" not in page
     assert "estimate.rate" not in page
+
+
+def test_findings_that_are_not_confirmed_are_labelled_beside_their_number() -> None:
+    for confirm, words in ((0, "; none is confirmed"), (4, " are not confirmed"), (None, "")):
+        run = eh.audit(decide, SPACE, "themis", eh.Budget(tests=300), confirm=confirm)
+        number = Page(eh.report(run, None).decode()).text.split("Pairs that the search found")[1].split("Who gains")[0]
+        assert words in number
+        assert ("confirmed" in number) == bool(words)
+
+
+def test_a_part_that_is_left_out_says_nothing_else() -> None:
+    calls = 0
+
+    def noisy_later(frame: pd.DataFrame) -> Any:
+        nonlocal calls
+        calls += 1
+        return (decide(frame) == "granted") ^ (np.random.default_rng(calls).random(len(frame)) < 0.2 * (calls > 4))
+
+    with pytest.raises(eh.errors.FlakyModel) as caught:
+        eh.audit(noisy_later, SPACE, "themis", eh.Budget(tests=3_000))
+    assert caught.value.partial.found
+    page = Page(eh.report(caught.value.partial, None).decode()).text
+    assert "left out: the model is not deterministic" in page
+    assert "Each card shows" not in page
+
+
+def test_a_report_with_group_figures_refers_to_them(data: pd.DataFrame) -> None:
+    optional("fairlearn")
+    run = eh.audit(lambda frame: frame["hours"] > 30, SPACE, "themis", eh.Budget(tests=300), data=data)
+    for given, words in (({}, "--favourable DECISION"), ({"favourable": True}, "the group figures below")):
+        steps = Page(eh.report(run, None, **given).decode()).text.split("What to do next")[1]
+        assert words in " ".join(steps.split())[:200]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
+import runpy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from tests.helpers import optional
+from tests.helpers import ROOT
 from tests.runs.hostile import NASTY
 
 pytestmark = pytest.mark.slow
@@ -50,48 +49,12 @@ WIDE = """() => [...document.querySelectorAll("body *")].filter((e) =>
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = optional("playwright.sync_api")
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        if os.environ.get("EVENHAND_REQUIRE_ALL"):
-            pytest.fail("EVENHAND_REQUIRE_ALL is set, but there is no Chromium")
-        pytest.skip("there is no Chromium")
-    with playwright.sync_playwright() as driver:
-        # A container's root may not have a sandbox.
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
 def reports(run: eh.Run, text_run: eh.Run, data: pd.DataFrame, tmp_path_factory: Any) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("reports")
     return {
         "rows": eh.report(run, folder / "rows.html", data=data, favourable="granted", y="paid", samples=1_000),
         "texts": eh.report(text_run, folder / "texts.html"),
     }
-
-
-@pytest.fixture
-def show(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a file; whatever it loads or complains about fails the test."""
-    contexts, trouble = [], []
-
-    def opened(path: Path, width: int = 1100, scheme: str = "light") -> Any:
-        contexts.append(browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme))
-        page = contexts[-1].new_page()
-        page.on("console", lambda message: trouble.append(message.text))
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("dialog", lambda dialog: trouble.append(dialog.message))
-        page.on("request", lambda request: trouble.append(request.url) if request.url != path.as_uri() else None)
-        page.goto(path.as_uri())
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert [what for what in trouble if what != "data:,"] == []
 
 
 both = pytest.mark.parametrize("which", ["rows", "texts"])
@@ -129,7 +92,7 @@ def test_every_part_is_a_click_away(show: Callable[..., Any], reports: dict[str,
         page.wait_for_function("(e) => e.getBoundingClientRect().top < innerHeight", arg=heading.element_handle())
         assert heading.is_visible()
     assert not page.get_by_text("SHA-256 of the model").is_visible()
-    page.locator("summary").click()
+    page.get_by_text("Versions and digests").click()
     assert page.get_by_text("SHA-256 of the model").is_visible()
 
 
@@ -176,6 +139,7 @@ def test_nasty_names_and_values_are_seen_as_text(show: Callable[..., Any], tmp_p
     )
     assert page.title() == "</title><script>alert(1)</script>"
     assert page.locator("img, script").count() == 0
+    page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
     assert page.get_by_text("<img src=x onerror=alert(1)>").first.is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
 
@@ -212,3 +176,37 @@ def test_the_short_form(show: Callable[..., Any], run: eh.Run, text_run: eh.Run,
     page = show(tmp_path / "x.html")
     assert page.locator(".card").count() == 3 + min(3, text_run.found)
     assert page.get_by_text(f"{run.found:,}", exact=True).first.is_visible()
+
+
+KINDS = ["rows", "texts", "regression", "many", "wide", "nothing", "estimate", "compared", "repair"]
+LARGEST = 500_000
+
+
+@pytest.fixture(scope="module")
+def kinds(
+    reports: dict[str, Path], results: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """A page of every kind; four are those of the pictures in the documentation."""
+    folder = tmp_path_factory.mktemp("kinds")
+    runpy.run_path(str(ROOT / "docs" / "images" / "reports.py"))["generated"](folder)
+    made = {name: folder / f"{name}.html" for name in ("regression", "many", "wide", "nothing")}
+    of_results = {name: eh.report(results[name], folder / f"{name}.html") for name in KINDS[-3:]}
+    return {**reports, **made, **of_results}
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize("which", KINDS)
+def test_a_page_of_every_kind(
+    show: Callable[..., Any], kinds: dict[str, Path], axe: str, which: str, width: int, scheme: str
+) -> None:
+    """Nothing is loaded or complained about, nothing is cut, everything can be read, and axe-core finds nothing."""
+    assert kinds[which].stat().st_size < LARGEST
+    page = show(kinds[which], width, scheme)
+    for _ in range(2):
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.evaluate(WIDE) == []
+        ratio, text = page.evaluate(CONTRAST)
+        assert ratio >= 4.5, text
+        page.evaluate("document.querySelectorAll('details').forEach((e) => { e.open = true })")
+    page.evaluate(axe)
+    assert page.evaluate("axe.run().then((found) => found.violations.map((one) => [one.id, one.nodes[0].html]))") == []

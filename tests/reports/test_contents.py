@@ -1,4 +1,4 @@
-"""What a report says is what the objects say."""
+"""The contents of a report match its objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand._format import in_thousand, interval, percent
+from evenhand._format import high, interval, low, people, percent, round_number
 from evenhand.errors import DataError, ModelError
 from evenhand.reports.content import Content
 from evenhand.reports.render import render, sections
@@ -36,9 +36,9 @@ def page(content: Content) -> Page:
 def test_the_parts_stand_in_their_order(page: Page, content: Content) -> None:
     assert content.missing == {}
     assert list(sections(content)) == [
-        "common", "comparisons", "examples", "regions", "curve", "coverage", "run", "groups", "limits",
+        "comparisons", "examples", "regions", "groups", "limits", "common", "curve", "coverage", "run",
     ]  # fmt: skip
-    assert page.headings[0] == "decide, by sex, origin"
+    assert page.headings[0] == "Model decide, by sex, origin"
     assert [h for h in page.headings if h in sections(content).values()] == list(sections(content).values())
     assert set(sections(content)) <= set(page.ids)
 
@@ -50,7 +50,8 @@ def test_the_estimates_are_those_of_estimate(page: Page, content: Content, data:
         assert f"{percent(e.rate)} {interval(e.low, e.high)}" in page.text
         of = f" of {len(data):,} rows" if e is real else ""
         assert f"{e.samples:,}{of}, {e.found:,} of them treated differently" in page.text
-    assert f"changes this model's decision for about {in_thousand(real.rate)} people" in page.text
+    of = round_number(percent(real.rate), low(real.low), high(real.high))
+    assert f"changes this model's decision for about {people(real.rate, of)} people" in page.text
     assert "95% sure" not in page.text
     for c in [c for c in real.comparisons if len(c.first) == 1]:
         assert c.net is not None
@@ -58,9 +59,7 @@ def test_the_estimates_are_those_of_estimate(page: Page, content: Content, data:
         assert c.net_high is not None
         assert f"{percent(c.net)} {interval(c.net_low, c.net_high)}" in page.text
     # Pairs that differ in both are told apart from those that differ in one, the other given.
-    several, within = (
-        page.text.index(f"{kind}: people") for kind in ("Several attributes at once", "Within combinations")
-    )
+    several, within = (page.text.index(kind) for kind in ("Several attributes at once", "Within combinations"))
     both = page.text[several:within]
     assert "sex F, origin here and as sex M, origin there" in both
     assert "sex F, origin here and as sex M, origin here" not in both
@@ -69,15 +68,22 @@ def test_the_estimates_are_those_of_estimate(page: Page, content: Content, data:
 
 
 def test_examples_are_those_of_eh_examples(page: Page, content: Content, run: eh.Run, data: pd.DataFrame) -> None:
-    examples = eh.examples(run, data=data, n=4, rows=SAMPLES * 4)
+    examples = eh.examples(run, data=data, n=4, rows=SAMPLES * 4, real=False)
     assert content.examples is not None
     assert [example.to_dict() for example in content.examples] == [example.to_dict() for example in examples]
     for example, card in zip(examples, content.cards, strict=True):
-        assert f"Row {example.row:,} of the data" in card.head
+        assert card.head.startswith("A synthetic person, ")
         assert card.head in page.text
         differing = [line.name for line in card.lines if line.kind]
         assert differing == list(example.pair.changes)
         assert set(differing) <= {"sex", "origin"}
+        assert not any(line.was for line in card.lines)
+    real = gathered(run, data=data, show_examples="real", samples=SAMPLES)
+    examples = eh.examples(run, data=data, n=4, rows=SAMPLES * 4)
+    assert real.examples is not None
+    assert [example.to_dict() for example in real.examples] == [example.to_dict() for example in examples]
+    for example, card in zip(examples, real.cards, strict=True):
+        assert f"Row {example.row:,} of the data" in card.head
         person = data.iloc[example.row]  # type: ignore[index]
         for line in card.lines:
             if not line.kind:
@@ -133,7 +139,7 @@ def test_the_plain_call_and_the_same_bytes(run: eh.Run, tmp_path: Path) -> None:
     assert "People like those in the data" in first.read_text("utf-8")
 
 
-def test_a_kept_run_without_its_model_says_what_is_missing(tmp_path: Path, data: pd.DataFrame) -> None:
+def test_report_of_a_stored_run_lists_missing_parts(tmp_path: Path, data: pd.DataFrame) -> None:
     eh.audit(decide, SPACE, "themis", eh.Budget(tests=2_000), data=data, directory=tmp_path / "run")
     kept = eh.Run.load(tmp_path / "run")
     page = Page(render(gathered(kept)))
@@ -144,7 +150,7 @@ def test_a_kept_run_without_its_model_says_what_is_missing(tmp_path: Path, data:
     assert f"evenhand replay {tmp_path / 'run'} --model MODEL" in page.text
     whole = Page(render(gathered(kept, model=decide, data=data, samples=SAMPLES)))
     assert "evenhand report RUN" not in whole.text
-    assert "Row " in whole.text
+    assert "A synthetic person" in whole.text
     with pytest.raises(ModelError, match="is not the run.s model"):
         eh.report(kept, tmp_path / "x.html", model=lambda frame: frame["age"] > 3)
     with pytest.raises(DataError):
@@ -157,11 +163,12 @@ def test_a_part_that_fails_does_not_lose_the_rest(run: eh.Run, monkeypatch: pyte
 
     for name in ("regions", "estimate", "coverage", "examples_of", "groups"):
         monkeypatch.setattr(f"evenhand.reports.content.{name}", broken)
-    page = Page(render(gathered(run)))
+    page = Page(render(gathered(run, show_examples="real")))
     page.check()
     assert page.text.count("This part could not be made: the sky <fell>.") == 1
     assert page.text.count("This part could not be made either, for the same reason.") == 5
     assert "An individual of the space" in page.text
+    assert "the sky" not in render(gathered(run))
     with pytest.warns(UserWarning, match=r"5 parts could not be made \(How common it is, .*\): the sky <fell>"):
         assert eh.report(run, tmp_path / "x.html").exists()
 
@@ -185,16 +192,17 @@ def test_a_model_that_is_gone_does_not_lose_the_report() -> None:
 
     run = eh.audit(failing, SPACE, "themis", eh.Budget(tests=200))
     gone = True
-    page = Page(render(gathered(run)))
+    page = Page(render(gathered(run, show_examples="real")))
     page.check()
     assert "the server is gone" in page.text
-    assert "Examples" in page.headings
+    assert "the server is gone" not in render(gathered(run))
+    assert "One person, two decisions" in page.headings
 
 
 def test_a_row_that_was_clipped_is_not_called_as_recorded(data: pd.DataFrame) -> None:
     outside = data.assign(hours=99)
     run = eh.audit(decide, SPACE, "kosei", eh.Budget(tests=2_000), data=outside)
-    content = gathered(run, data=outside, samples=SAMPLES)
+    content = gathered(run, data=outside, show_examples="real", samples=SAMPLES)
     assert content.cards
     for card in content.cards:
         assert "exactly as recorded" not in card.head
@@ -225,7 +233,7 @@ def test_numbers_instead_of_decisions() -> None:
     page = Page(render(gathered(run, favourable="higher")))
     page.check()
     assert "sex M is favoured" in page.text
-    assert "Changing only sex changes this model's score by more than 0.5 for" in page.text
+    assert "Changing only sex changes this model's amount by more than 0.5 for" in page.text
     assert "apart" in page.text
 
 
@@ -246,7 +254,7 @@ def test_numbers_have_no_decisions_to_cover_and_are_averaged(favourable: Any) ->
     assert "eh.wrap" not in render(content)
 
 
-def test_where_no_region_stands_out_that_is_said() -> None:
+def test_the_absence_of_regions_is_reported() -> None:
     space = eh.Space(
         [eh.Integer("age", 1, 9), eh.Integer("hours", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex"
     )
@@ -301,7 +309,7 @@ def test_unchanged_people_come_first() -> None:
     run = eh.audit(rare, SPACE, "kosei", eh.Budget(tests=3_000))
     assert run.found
     for samples in (201, 2_000):
-        content = gathered(run, data=people, samples=samples)
+        content = gathered(run, data=people, show_examples="real", samples=samples)
         assert content.cards[0].head == "Row 200 of the data, exactly as recorded"
         assert content.examples is not None
         assert "1 of 201 people in the data is treated differently" in Page(render(content)).text
@@ -313,7 +321,7 @@ def test_examples_come_from_the_estimates_without_findings(data: pd.DataFrame) -
 
     run = eh.audit(seldom, SPACE, "themis", eh.Budget(tests=1), seed=1)
     assert not run.found
-    real = gathered(run, data=data, samples=SAMPLES)
+    real = gathered(run, data=data, show_examples="real", samples=SAMPLES)
     assert real.estimates["data"].found
     assert "exactly as recorded" in real.cards[0].head
     anybody = gathered(run, samples=SAMPLES)
@@ -321,7 +329,7 @@ def test_examples_come_from_the_estimates_without_findings(data: pd.DataFrame) -
     for content in (real, anybody):
         page = Page(render(content))
         page.check()
-        assert "Examples" in page.headings
+        assert "One person, two decisions" in page.headings
     assert "The search found none; these come from the estimates" in page.text
     for card in anybody.cards:
         assert card.said[0] != card.said[1]
@@ -333,7 +341,7 @@ def test_rows_beyond_the_space_are_reported_as_moved(run: eh.Run, data: pd.DataF
         content = gathered(run, data=given, samples=300)
         assert content.estimates["data"].counts["clipped"] == moved
         text = Page(render(content)).text
-        said = "as they are but for 10 of 400, which were moved to the nearest bound of the space"
+        said = "as they are except 10 of 400, which were moved to the nearest bound of the space"
         assert text.count(said) == bool(moved)
         assert text.count("rows of the data as they are") == 1
 

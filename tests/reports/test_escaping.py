@@ -1,4 +1,4 @@
-"""Names, values and decisions are text, whatever they hold; without rows no value is in the file."""
+"""Names, values and decisions are plain text, whatever they contain; without examples, the file has no values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_names_and_values_are_texts(run: eh.Run, title: str) -> None:
 
 @settings(max_examples=25)
 @given(runs())
-def test_the_short_form_too(run: eh.Run) -> None:
+def test_the_short_form(run: eh.Run) -> None:
     page = Page(run._repr_html_())
     page.check()
     for said in {plain(v) for name in ("decision", "counterpart_decision") for v in run.pairs.decisions(name)}:
@@ -82,7 +82,7 @@ def test_without_rows_no_value_of_a_person_is_left() -> None:
     run, data = secret_run()
     with_rows = render(gathered(run, data=data, samples=1_000))
     assert "Secret" in with_rows
-    html = render(gathered(run, data=data, show_examples=False, samples=1_000))
+    html = render(gathered(run, data=data, show_examples="none", samples=1_000))
     page = Page(html)
     page.check()
     assert "Secret" not in html
@@ -96,5 +96,5 @@ def test_without_rows_no_value_of_a_person_is_left() -> None:
 
 def test_an_error_names_no_value_without_rows() -> None:
     run, data = secret_run()
-    html = render(gathered(run, data=data, show_examples=False, samples=1_000, y="name"))
+    html = render(gathered(run, data=data, show_examples="none", samples=1_000, y="name"))
     assert "Secret" not in html

@@ -1,20 +1,25 @@
-"""Every number in a report is that of the object it comes from, and there is no number without a source."""
+"""Every number in a report has a source and equals it."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
 from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand import _format
-from evenhand._version import __version__
+from evenhand import __version__, _format
+from evenhand.errors import FlakyModel
 from evenhand.reports.content import Content
 from evenhand.reports.render import render
 from evenhand.reports.report import gathered
@@ -57,7 +62,7 @@ def german() -> Content:
     tree = DecisionTreeClassifier(max_depth=6, random_state=0).fit(X, rows[data.target])
     space = eh.Space.infer(X, protected="sex")
     baseline = eh.audit(tree, space, "themis", eh.Budget(tests=1_000))
-    run = eh.audit(tree, space, "kosei", eh.Budget(tests=1_000), data=X)
+    run = eh.audit(tree, space, budget=eh.Budget(tests=1_000), data=X)
     return gathered(run, data=X, samples=1_000, options=eh.ReportOptions(others=[baseline]))
 
 
@@ -74,7 +79,7 @@ def text() -> Content:
         eh.TextSpace("religion", similar=(list(words), list(words.values()))),
         "text-random",
         eh.Budget(tests=200),
-        data=[*said, "Nobody."],
+        data=[*said, "Somebody."],
     )
     return gathered(run)
 
@@ -88,7 +93,7 @@ def scored_text() -> Content:
         "text-random",
         eh.Budget(tests=60),
         criterion=eh.Gap(0.25),
-        data=[*said, "Nobody."],
+        data=[*said, "Somebody."],
     )
     return gathered(run)
 
@@ -123,7 +128,7 @@ def nothing() -> Content:
 
 
 def salary() -> Content:
-    """Numbers without a wish: three groups, of which two differ clearly and one hardly."""
+    """Numbers without a favourable outcome: three groups, of which two differ clearly and one hardly."""
     random = np.random.default_rng(1)
     data = pd.DataFrame({"age": random.integers(18, 66, 400), "race": random.choice(["A", "B", "C"], 400)})
     space = eh.Space([eh.Integer("age", 18, 65), eh.Nominal("race", ["A", "B", "C"])], protected="race")
@@ -172,10 +177,36 @@ def unscored() -> Content:
     return gathered(run, data=data, samples=1_000)
 
 
+def taken_back() -> Content:
+    """A model that takes some of its findings back: nothing is known of it but how the search went."""
+    space = eh.Space([eh.Integer("age", 18, 65), eh.Integer("pay", 0, 99), eh.Nominal("sex", [0, 1])], protected="sex")
+    asked = 0
+
+    def model(last: float, frame: Any) -> Any:
+        nonlocal asked
+        asked += len(frame)
+        return (frame["sex"] == 1) & (frame["age"] < 40) & ((asked <= last) | (frame["pay"] < 50))
+
+    eh.audit(partial(model, math.inf), space, "themis", eh.Budget(tests=400), confirm=0)
+    last, asked = asked, 0
+    data = pd.DataFrame({"age": [30, 40, 50] * 20, "pay": [10, 20, 30] * 20, "sex": [0, 1] * 30})
+    with pytest.raises(FlakyModel) as caught:
+        eh.audit(partial(model, last), space, "themis", eh.Budget(tests=400), data=data)
+    return gathered(caught.value.partial, data=data, samples=1_000)
+
+
+def not_all_confirmed() -> Content:
+    """Findings that were not asked again."""
+    space = eh.Space([eh.Integer("age", 18, 65), eh.Integer("pay", 0, 99), eh.Nominal("sex", [0, 1])], protected="sex")
+    run = eh.audit(lambda f: (f["sex"] == 1) & (f["age"] < 40), space, "themis", eh.Budget(tests=400), confirm=7)
+    return gathered(run, samples=1_000)
+
+
 REPORTS = {
     one.__name__: one
     for one in (
-        adult, german, text, scored_text, regression, nothing, salary, ordered, unread, unscored,
+        adult, german, text, scored_text, regression, nothing, salary, ordered, unread, unscored, taken_back,
+        not_all_confirmed,
     )
 }  # fmt: skip
 
@@ -216,8 +247,8 @@ class Walk(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._open:
             return
-        tag, attrs = self._open[-1]
-        if tag == "data":
+        _, attrs = self._open[-1]
+        if "data-as" in attrs:
             self.figures.append((attrs["data-source"] or "", attrs["data-as"] or "", data))
             return
         if not re.search(r"\d", data) or any(t in NO_FIGURES or a.get("class") == "missing" for t, a in self._open):
@@ -254,7 +285,7 @@ def resolved(content: Content, source: str) -> Any:
 
 def wrong(found: Walk, content: Content) -> list[tuple[str, str, str]]:
     """Give the figures that are not what their sources say."""
-    return [one for one in found.figures if getattr(_format, one[1])(resolved(content, one[0])) != one[2]]
+    return [one for one in found.figures if _format.written(resolved(content, one[0]), one[1]) != one[2]]
 
 
 def test_every_figure_is_that_of_its_source(content: Content) -> None:
@@ -283,12 +314,32 @@ def test_a_wrong_figure_and_one_without_a_source_are_found(content: Content) -> 
 def test_one_source_is_shown_as_one_text(content: Content) -> None:
     """A share, its interval and its bound read the same wherever they stand: no second precision, no second bound.
 
-    But for the sign, which "more" and "less" say too, and the unit of the verdict, which is so many in 1,000.
+    But for the sign, which "more" and "less" say too, and the unit: "34.6 in 1,000" is "3.46%", digit by digit.
     """
-    texts: dict[tuple[str, bool], set[str]] = {}
+    texts: dict[str, set[str]] = {}
     for source, how, said in walk(render(content), content).figures:
-        texts.setdefault((source, "thousand" in how), set()).add(said.removeprefix("-"))
+        unit = as_percentage(said, how) if how.startswith("people") else said
+        texts.setdefault(source, set()).add(unit.removeprefix("-"))
     assert {source: said for source, said in texts.items() if len(said) > 1} == {}
+
+
+def as_percentage(said: str, how: str = "people") -> str:
+    """Write so many of a number of people as a percentage, with all its digits."""
+    many, _, of = said.replace(",", "").partition(" in ")
+    return f"{(100 * Decimal(many) / Decimal(of or how.partition(':')[2])).normalize():f}%"
+
+
+@given(st.floats(0.0001, 0.999))
+@example(0.99995)
+def test_both_units_of_a_share_have_the_same_digits(share: float) -> None:
+    for one, other in (("people", "percent"), ("people_high", "high")):
+        assert as_percentage(getattr(_format, one)(share)) == getattr(_format, other)(share)
+    ends = _format.low(share), _format.percent(share), _format.high(share)
+    of = _format.round_number(*ends)
+    for one, shown in zip(("people_low", "people", "people_high"), ends, strict=True):
+        how = f"{one}:{of}"
+        assert as_percentage(_format.written(share, how), how) == shown
+    assert as_percentage("346 in 10,000") == "3.46%"
 
 
 def test_real_people_are_counted_over_one_set(content: Content) -> None:
@@ -298,7 +349,7 @@ def test_real_people_are_counted_over_one_set(content: Content) -> None:
     assert (content.examples.affected, content.examples.judged) == (e.found, e.samples)
 
 
-def test_words_follow_from_the_interval_beside_them(content: Content) -> None:
+def test_sentences_follow_from_the_intervals(content: Content) -> None:
     rows = re.findall(r"<tr><th scope=\"row\".*?</tr>", render(content), re.DOTALL)
     judged = [row for row in rows if 'data-is="Net"' in row]
     for row in judged:
@@ -306,10 +357,10 @@ def test_words_follow_from_the_interval_beside_them(content: Content) -> None:
         ends = ends or [float(value) for value in re.findall(r'value="([^"]*)" data-source="[^"]*\.net"', row)]
         favoured = re.search(r"is favoured|is ahead|more often", row.rpartition("<td>")[2]) is not None
         assert favoured == (ends[0] > 0 or ends[-1] < 0)
-    assert judged or content.subject.texts or content.subject.favourable is None or content.run.unaware
+    assert judged or content.subject.texts or content.subject.favourable is None or not content.estimates
 
 
-def test_who_gets_more_follows_from_the_interval_beside_it(content: Content) -> None:
+def test_who_gets_more_follows_from_the_interval(content: Content) -> None:
     """Differences and their ends are figures in the table and in its sentences, and the words are theirs."""
     html = render(content)
     found = walk(html, content)
@@ -344,9 +395,10 @@ def test_notes_of_attributes_that_are_not_used_have_sources() -> None:
         (unread(), set()),
     ):
         html = render(content)
-        verdict = html.split('class="verdict">')[1].split("</p>")[0]
+        # It stands below the verdict, or in its place.
+        verdict = html.split('class="verdict">')[1].split('<div class="next">')[0]
         note = str(content.run.note)
-        assert note[1:] in Page(f"<p>{verdict}</p>").text.replace(" ,", ",").replace(" ;", ";")
+        assert note[1:] in Page(f"<p>{verdict}").text.replace(" ,", ",").replace(" ;", ";")
         told = verdict[verdict.lower().index(note[:12].lower()) :]
         assert set(re.findall(r'data-source="(run[\w.]+)"', told)) == sources
 
@@ -360,7 +412,7 @@ def test_the_same_quantity_has_the_same_interval_in_every_table(content: Content
         assert _format.high(e.high) in repr(e) or e.exact or e.unaware
 
 
-def test_the_sources_are_what_the_functions_return() -> None:
+def test_sources_match_the_returned_objects() -> None:
     """The objects behind a report are those that a user gets from ``estimate`` and ``groups``."""
     optional("fairlearn")
     content = regression()

@@ -77,7 +77,7 @@ def test_a_report_of_numbers_says_who_gets_more_and_by_how_much(favourable: Any,
 def test_a_report_of_a_regression_has_means_of_groups() -> None:
     optional("fairlearn")
     text = text_of(eh.wrap(salary, regression=True), eh.Gap(200))
-    text = text[text.index("These figures compare different people") :]
+    text = text[text.index("they compare different people") :]
     said = pd.Series(salary(PEOPLE)).groupby(PEOPLE["sex"]).mean()
     assert f"{said['F']:,.0f}" in text
     assert f"{said['M'] - said['F']:,.0f}" in text
@@ -98,7 +98,7 @@ def test_everybody_is_no_more_than_all() -> None:
         ("granted", "“granted”", lambda a, b: (a != "granted") & (b == "granted")),
     ],
 )
-def test_a_report_of_three_outcomes_says_who_fares_better(favourable: Any, wanted: str, share: Any) -> None:
+def test_report_of_three_outcomes_names_the_favoured_group(favourable: Any, wanted: str, share: Any) -> None:
     women, men = (decide(PEOPLE.assign(sex=sex)) for sex in "FM")
     net = 100 * share(women, men).mean()
     text = text_of(decide, favourable=favourable)
@@ -114,7 +114,7 @@ def test_a_report_of_three_outcomes_says_who_fares_better(favourable: Any, wante
     assert low < -net < high
 
 
-def test_pictures_of_shares_end_at_all_and_those_of_numbers_have_their_own_unit() -> None:
+def test_plots_of_shares_end_at_100_percent() -> None:
     optional("matplotlib")
     everyone = eh.estimate(lambda f: f["sex"] == "M", SPACE, favourable=True)
     left, right = everyone.plot_intervals().axes[0].get_xlim()

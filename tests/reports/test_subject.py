@@ -1,4 +1,4 @@
-"""How much a report asks."""
+"""The number of queries of a report."""
 
 from __future__ import annotations
 

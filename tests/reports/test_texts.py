@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,30 +12,30 @@ import pytest
 import evenhand as eh
 from evenhand._format import number
 from evenhand.errors import DataError, ModelError
-from evenhand.reports.cards import card_of
+from evenhand.reports.figures import card_of
 from evenhand.reports.render import environment, render, sections
 from evenhand.reports.report import SECONDS, affordable, gathered
-from evenhand.runs.pairs import TextPair
+from evenhand.runs.pair_sentences import TextPair
 from tests.reports.page import Page
 
 
 def test_only_parts_that_apply_are_there(text_run: eh.Run) -> None:
     content = gathered(text_run)
-    assert list(sections(content)) == ["common", "comparisons", "examples", "curve", "run", "limits"]
+    assert list(sections(content)) == ["comparisons", "examples", "limits", "common", "curve", "run"]
     page = Page(render(content))
     page.check()
     assert content.missing == {}
     assert "Only the estimates measure how common it is." in page.text
-    assert "cannot move" not in page.text
+    assert "replaceable" not in page.text
     assert "SHA-256 of the model's answers to the first texts of the data" in page.text
 
 
-def test_quality_that_fails_says_why(text_run: eh.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_quality_section_has_its_reason(text_run: eh.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise DataError("no such words")
 
     monkeypatch.setattr("evenhand.reports.content._quality", broken)
-    content = gathered(text_run)
+    content = gathered(text_run, show_examples="real")
     assert "quality" in sections(content)
     assert "This part could not be made: no such words." in Page(render(content)).text
 
@@ -49,8 +50,8 @@ def test_flips_by_term(text_run: eh.Run) -> None:
     assert all(c[0] == 0 for name, c in counts.items() if name != "Sikh")
 
 
-def test_texts_without_a_term_are_counted_too() -> None:
-    texts = ["A Sikh came.", "A Jew came.", "Nobody came.", "It rained."]
+def test_texts_without_a_term_are_counted() -> None:
+    texts = ["A Sikh came.", "A Jew came.", "Somebody came.", "It rained."]
     run = eh.audit(lambda some: ["Sikh" in text for text in some], eh.TextSpace("religion"), "text-random", data=texts)
     for content in (gathered(run), gathered(run, data=texts)):
         text = Page(render(content)).text
@@ -91,7 +92,7 @@ def test_quality_is_that_of_the_words_replaced_alone() -> None:
         data=["A kind Jew.", "The kind Sikh."],
     )
     assert run.found
-    content = gathered(run)
+    content = gathered(run, show_examples="real")
     edited = [changed for *_, changed in run.pairs.records() if changed]  # type: ignore[attr-defined]
     assert content.edited == len(edited) > 0
     assert content.quality["changed"] == sum(map(len, edited)) / len(edited) == 1
@@ -104,7 +105,7 @@ def test_quality_is_that_of_the_words_replaced_alone() -> None:
 
 def test_swapped_and_changed_words_are_marked() -> None:
     pair = TextPair.of("A kind Sikh.", "A kind Jew.", 0, 1, 0.5, changed=[(1, "<s>nice", "kind")], measured=True)
-    module = environment().get_template("cards.html").module
+    module = environment().get_template("parts.html").module
     html = str(module.cards([card_of(pair)]))  # type: ignore[attr-defined]
     assert html.count('<span class="changed">kind</span> <s>&lt;s&gt;nice</s>') == 2
     assert '<span class="swapped">Sikh</span>' in html
@@ -112,7 +113,7 @@ def test_swapped_and_changed_words_are_marked() -> None:
     assert "The scores are 0.5 apart." in html
 
 
-def test_a_long_text_is_cut_and_none_found_is_said() -> None:
+def test_a_long_text_is_cut_and_no_findings_are_reported() -> None:
     run = eh.audit(lambda t: ["Sikh" in x for x in t], eh.TextSpace("religion"), data=["A Sikh " + "went on " * 9_000],
                    strategy="text-random")  # fmt: skip
     assert len(render(gathered(run))) < 100_000
@@ -120,9 +121,10 @@ def test_a_long_text_is_cut_and_none_found_is_said() -> None:
     page = Page(render(gathered(fair)))
     page.check()
     assert "None found" in page.text
-    assert "; at most 97.5% of texts like those given with a protected term are affected, by the estimate" in page.text
-    assert list(sections(gathered(fair))) == ["common", "comparisons", "curve", "run", "limits"]
-    assert list(sections(gathered(fair, options=eh.ReportOptions(ask=False)))) == ["common", "curve", "run", "limits"]
+    bound = "; of 1 text with a protected term, none is affected, so at most 975 in 1,000 are (95% confidence)"
+    assert bound in page.text
+    assert list(sections(gathered(fair))) == ["comparisons", "limits", "common", "curve", "run"]
+    assert list(sections(gathered(fair, options=eh.ReportOptions(ask=False)))) == ["limits", "curve", "run"]
 
 
 RUDE = ("loud", "awful")
@@ -137,7 +139,9 @@ def decide(texts: list[str]) -> list[str]:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> tuple[eh.Run, eh.Run]:
-    run = eh.audit(decide, eh.TextSpace("religion"), "text-random", data=[*SAID, "Nobody."], directory=tmp_path / "run")
+    run = eh.audit(
+        decide, eh.TextSpace("religion"), "text-random", data=[*SAID, "Somebody."], directory=tmp_path / "run"
+    )
     return run, eh.Run.load(tmp_path / "run")
 
 
@@ -150,7 +154,15 @@ def test_how_common_it_is_among_the_texts(kept: tuple[eh.Run, eh.Run]) -> None:
     page.check()
     low, high = "21%", "79%"
     share = "about 500 in 1,000 texts like those given with a protected term (95% CI 210 to 790)"
-    assert f"Swapping only a term of religion changes this model's decision for {share}." in page.text
+    # The verdict names the two ends of the table, which is sorted.
+    ends = "the decision is “fine”for 100% with “Sikh”, and for 50% with “agnostic”."
+    assert f"Swapping only a term of religion changes this model's decision for {share}; {ends}" in page.text.replace(
+        "” ", "”"
+    )
+    table = page.text.split("Decided fine")[1].split("One text")[0]
+    shares = [float(share) for share in re.findall(r" 12 [\d.]+% ([\d.]+)%", table)]
+    assert shares == sorted(shares, reverse=True)
+    assert len(shares) == 14
     assert f"Texts like those given, with a protected term 50% {low} to {high}, 95% confidence" in page.text
     assert "measured on the texts as they are" in page.text
     assert "12 of 12 texts, 6 of them treated differently" in page.text
@@ -169,7 +181,7 @@ def test_by_scores_the_words_are_others() -> None:
     assert "Swapping one term of religion for another changes this model's score by more than 0.5 for" in page.text
 
 
-def test_what_is_not_at_hand_is_said(kept: tuple[eh.Run, eh.Run]) -> None:
+def test_missing_inputs_are_reported(kept: tuple[eh.Run, eh.Run]) -> None:
     run, loaded = kept
     assert (
         gathered(run, options=eh.ReportOptions(ask=False)).missing["common"]
@@ -185,7 +197,7 @@ def test_what_is_not_at_hand_is_said(kept: tuple[eh.Run, eh.Run]) -> None:
     assert "How common this is among texts was not measured." in page.text
     assert "data=texts" in gathered(loaded, model=decide).missing["common"]
     assert "model=model" in gathered(loaded, data=SAID).missing["common"]
-    both = gathered(loaded, model=decide, data=[*SAID, "Nobody."])
+    both = gathered(loaded, model=decide, data=[*SAID, "Somebody."])
     assert both.missing == {}
     assert gathered(loaded, model=decide, data=iter(SAID)).estimates["data"].samples == 12
     assert both.estimates["data"].found == gathered(run).estimates["data"].found
@@ -194,13 +206,13 @@ def test_what_is_not_at_hand_is_said(kept: tuple[eh.Run, eh.Run]) -> None:
 
 def test_another_model_or_wrong_texts_are_refused(kept: tuple[eh.Run, eh.Run]) -> None:
     for run in kept:
-        with pytest.raises(ModelError, match="not the model that the run was made with"):
+        with pytest.raises(ModelError, match=r"is not the run's model \(decide\): it gives different"):
             gathered(run, model=lambda texts: ["fine"] * len(texts), data=SAID)
         with pytest.raises(DataError, match="none of 1 texts can be tested"):
-            gathered(run, model=decide, data=["Nobody."])
+            gathered(run, model=decide, data=["Somebody."])
     content = gathered(kept[0], data=[text for text in SAID if "kind" in text])
     assert content.estimates["data"].found == 0
-    assert "are affected, by the estimate" in Page(render(content)).text
+    assert "none is affected, so at most" in Page(render(content)).text
 
 
 def test_a_slow_model_is_asked_less_or_not_at_all(kept: tuple[eh.Run, eh.Run]) -> None:
@@ -219,14 +231,14 @@ def test_an_estimate_that_fails_leaves_the_rest(kept: tuple[eh.Run, eh.Run], mon
         raise DataError("no such texts")
 
     monkeypatch.setattr("evenhand.reports.content.estimate", broken)
-    content = gathered(kept[0])
+    content = gathered(kept[0], show_examples="real")
     assert list(content.failed) == ["common data"]
     page = Page(render(content))
     page.check()
     assert "This part could not be made: no such texts." in page.text
-    assert "Examples" in page.text
+    assert "One text, two decisions" in page.text
 
 
-def test_other_runs_beside_one_of_texts(kept: tuple[eh.Run, eh.Run]) -> None:
+def test_other_runs_next_to_a_run_on_texts(kept: tuple[eh.Run, eh.Run]) -> None:
     other = eh.audit(decide, eh.TextSpace("religion"), "text-random", data=SAID, seed=1)
     Page(render(gathered(kept[0], options=eh.ReportOptions(others=[other])))).check()

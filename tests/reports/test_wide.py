@@ -1,4 +1,4 @@
-"""Hundreds of attributes: nothing overflows, and what is found is true."""
+"""Hundreds of attributes: nothing overflows, and results are correct."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import evenhand as eh
 from evenhand._format import count
 from evenhand._rng import Stream
 from evenhand.budget import Budget
-from evenhand.cli.output import line
-from evenhand.engine.accounting import Status
+from evenhand.engine.oracle import Status
 from evenhand.errors import EstimateError
-from evenhand.repairs.averaging import _chosen
+from evenhand.repairs.marginal import _chosen
+from evenhand.runs.audit import line
 from tests.helpers import slow
 
 KINDS = (
@@ -101,7 +101,7 @@ def test_searches_of_many_attributes_find_what_is_so(search: str, rules: str) ->
 
 
 @pytest.mark.parametrize("rules", ["plain", *slow(["constraints", "links"])])
-def test_what_is_told_about_many_attributes(rules: str, tmp_path: Path) -> None:
+def test_many_attributes_are_summarised(rules: str, tmp_path: Path) -> None:
     space = space_of(200, **RULES[rules])
     data = people_of(space, 200)
     run = eh.audit(score, space, "themis", eh.Budget(tests=400), data=data, directory=tmp_path / "run")
@@ -148,7 +148,7 @@ def test_combinations_to_average_over_are_spread_evenly() -> None:
     assert set(codes[:, 2].tolist()) == {5}
 
 
-def test_no_time_is_foretold_for_a_space_without_end() -> None:
+def test_no_remaining_time_for_an_unlimited_space() -> None:
     status = Status(tests=50, findings=5, rows=100, seconds=2.0, budget=Budget())
     assert "left" not in line(status, 10**400)
     assert "left" not in line(status, 10**310)

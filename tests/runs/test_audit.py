@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import signal
 import subprocess
@@ -140,7 +139,7 @@ def test_models_that_are_none(model: Any, error: type[Exception], words: str, sp
 def test_a_model_that_hangs_is_given_up(space: eh.Space) -> None:
     never = threading.Event()
     with pytest.raises(ModelTimeout, match="0.05"):
-        eh.audit(lambda f: never.wait() or rule(f), space, timeout=0.05)
+        eh.audit(eh.wrap(lambda f: never.wait() or rule(f), timeout=0.05), space)
     never.set()
 
 
@@ -151,7 +150,7 @@ def test_a_flaky_model_is_named_and_measured(space: eh.Space) -> None:
     assert 0.3 < caught.value.noise < 0.7
 
 
-def test_a_model_that_looks_at_the_batch_is_caught_at_the_end() -> None:
+def test_batch_dependence_is_detected_at_the_end() -> None:
     world = random_world(2, 20_000)
 
     def by_batch(X: Any) -> Any:
@@ -159,23 +158,22 @@ def test_a_model_that_looks_at_the_batch_is_caught_at_the_end() -> None:
         return 1 - world(X) if len(X) > 2000 else world(X)
 
     with pytest.raises(FlakyModel, match="other rows in the batch"):
-        eh.audit(eh.wrap(by_batch, input="array"), world.space, "themis", eh.Budget(tests=1500), chunk=5000)
+        eh.audit(eh.wrap(by_batch, input="array", chunk=5000), world.space, "themis", eh.Budget(tests=1500))
 
 
-def test_what_was_found_survives_an_error(space: eh.Space) -> None:
-    calls, most = 0, math.inf
+def test_findings_survive_an_error(space: eh.Space) -> None:
+    calls = 0
 
     def dies(frame: pd.DataFrame) -> Any:
         nonlocal calls
-        calls += 1
-        if calls > most:
+        # A single row that fails is queried again, with a copy.
+        calls += len(frame) > 1
+        if calls > 10:
             raise RuntimeError("out of memory")
         return rule(frame)
 
-    eh.audit(dies, space, eh.Themis(block=10), chunk=20, confirm=0)
-    most, calls = calls // 3, 0
     with pytest.raises(ModelError, match="out of memory") as caught:
-        eh.audit(dies, space, eh.Themis(block=10), chunk=20)
+        eh.audit(eh.wrap(dies, chunk=20), space, eh.Themis(block=10))
     partial = caught.value.partial
     assert 0 < partial.tests < 50
     assert partial.stop is eh.StopReason.INTERRUPTED
@@ -187,10 +185,9 @@ def test_what_was_found_survives_an_error(space: eh.Space) -> None:
     [
         ({"space": "space"}, SpaceError, "got 'str'"),
         ({"strategy": "genetic"}, StrategyError, "did you mean|themis"),
-        ({"strategy": eh.Kosei}, StrategyError, "names: themis"),
+        ({"strategy": eh.Kosei}, StrategyError, "names: auto, themis"),
         ({"seed": -1}, StrategyError, "seed"),
         ({"seed": 1.5}, StrategyError, "seed"),
-        ({"chunk": 1}, StrategyError, "chunk"),
         ({"data": pd.DataFrame({"age": [1]})}, DataError, "lacks 'sex'"),
     ],
 )
@@ -219,14 +216,18 @@ def test_wrong_budgets(wrong: dict[str, Any]) -> None:
 def test_seconds_end_a_run_and_add_up(tmp_path: Path) -> None:
     world = random_world(40, 100_000)
     ticks = iter(range(10_000))
-    from evenhand.engine import accounting as clock
+    from evenhand.engine import oracle as clock
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clock.time, "monotonic", lambda: next(ticks) / 10)
-        run = eh.audit(world.model, world.space, "themis", eh.Budget(seconds=5), chunk=64, directory=tmp_path / "r")
+        run = eh.audit(
+            eh.wrap(world.model, chunk=64), world.space, "themis", eh.Budget(seconds=5), directory=tmp_path / "r"
+        )
     assert run.stop is eh.StopReason.SECONDS
     assert 0 < run.tests < world.space.tests
-    again = eh.audit(world.model, world.space, "themis", eh.Budget(seconds=5), chunk=64, directory=tmp_path / "r")
+    again = eh.audit(
+        eh.wrap(world.model, chunk=64), world.space, "themis", eh.Budget(seconds=5), directory=tmp_path / "r"
+    )
     assert (again.tests, again.findings.to_csv()) == (run.tests, run.findings.to_csv())
 
 
@@ -262,7 +263,7 @@ def test_directories_that_are_no_place_for_the_run(tmp_path: Path, space: eh.Spa
         eh.audit(rule, space, directory=foreign / "letter.txt" / "x")
     mine = tmp_path / "mine"
     eh.audit(rule, space, directory=mine)
-    for other in ({"seed": 1}, {"strategy": "themis"}, {"criterion": eh.Flip() & eh.Flip()}, {"chunk": 64}):
+    for other in ({"seed": 1}, {"strategy": "themis"}, {"criterion": eh.Flip() & eh.Flip()}):
         with pytest.raises(RunError, match="another run"):
             eh.audit(lambda f: (f["age"] < 20) & (f["sex"] == "F"), space, directory=mine, **other)  # type: ignore[arg-type]
     with pytest.raises(RunError, match="another run: .*answers"):
@@ -270,19 +271,19 @@ def test_directories_that_are_no_place_for_the_run(tmp_path: Path, space: eh.Spa
     (mine / "identity.json").write_text("{")
     with pytest.raises(RunError, match="cannot be read"):
         eh.audit(rule, space, directory=mine)
-    with pytest.raises(RunError, match="not a run's directory"):
+    with pytest.raises(RunError, match="not the directory of a run"):
         eh.Run.load(tmp_path)
 
 
 def test_a_damaged_log_is_never_read_as_answers(tmp_path: Path) -> None:
     world = random_world(41, 20_000)
-    eh.audit(world.model, world.space, "themis", eh.Budget(tests=500), chunk=64, directory=tmp_path / "r")
+    eh.audit(eh.wrap(world.model, chunk=64), world.space, "themis", eh.Budget(tests=500), directory=tmp_path / "r")
     log = tmp_path / "r" / "answers.log"
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 255
     log.write_bytes(bytes(data))
     with pytest.raises(RunError, match="damaged"):
-        eh.audit(world.model, world.space, "themis", eh.Budget(tests=600), chunk=64, directory=tmp_path / "r")
+        eh.audit(eh.wrap(world.model, chunk=64), world.space, "themis", eh.Budget(tests=600), directory=tmp_path / "r")
     with pytest.raises(RunError, match="damaged"):
         eh.Run.load(tmp_path / "r")
 
@@ -315,7 +316,7 @@ class Slow(type(world)):
         return super().__call__(X)
 slow = Slow(world.space, world.table)
 strategy, budget = eh.Kosei(samples=50, wave=32), eh.Budget(tests=4000)
-run = eh.audit(slow.model, world.space, strategy, budget, chunk=64, directory=sys.argv[1])
+run = eh.audit(eh.wrap(slow.model, chunk=64), world.space, strategy, budget, directory=sys.argv[1])
 run.findings.to_csv(sys.argv[3])
 """
 
@@ -325,7 +326,7 @@ def test_kill_minus_nine_loses_nothing(tmp_path: Path) -> None:
     root = Path(__file__).parent.parent
     environment = source_environment()
     world = random_world(33, 60_000)
-    whole = eh.audit(world.model, world.space, eh.Kosei(samples=50, wave=32), eh.Budget(tests=4000), chunk=64)
+    whole = eh.audit(eh.wrap(world.model, chunk=64), world.space, eh.Kosei(samples=50, wave=32), eh.Budget(tests=4000))
     expected = whole.findings.to_csv()
     rng = random.Random(0)
     for attempt in range(3):
@@ -362,7 +363,7 @@ def test_untestable_individuals_are_counted_once() -> None:
         protected="sex",
         constraints=["sex == 'F' or children == 0"],
     )
-    run = eh.audit(lambda f: f["sex"] == "F", space, "themis", chunk=4)
+    run = eh.audit(eh.wrap(lambda f: f["sex"] == "F", chunk=4), space, "themis")
     assert (run.tests, run.found, run.counts["untestable"]) == (10, 10, 40)
 
 
@@ -373,11 +374,11 @@ def test_a_large_space_without_counterparts_is_refused() -> None:
         protected="sex",
         constraints=["sex == 'F'"],
     )
-    with pytest.raises(SpaceError, match="has two counterparts"):
+    with pytest.raises(SpaceError, match="has two valid counterparts"):
         eh.audit(lambda f: f["sex"] == "F", wide, eh.Themis(block=40_000))
 
 
-def test_a_sample_of_counterparts_is_said_to_be_one() -> None:
+def test_a_sample_of_counterparts_is_mentioned() -> None:
     space = eh.Space([eh.Integer("k", 0, 3), eh.Real("income", 0, 1, step=1e-4)], protected="income")
     run = eh.audit(lambda f: f["income"] > 0.99995, space, "themis")
     assert run.sampled
@@ -401,16 +402,16 @@ def test_columns_of_the_user_are_never_overwritten() -> None:
         assert ((found["gap"] > 1) & (found["sex"] == "F") == found["decision_"]).all()
 
 
-def test_what_was_found_survives_a_failed_confirmation(tmp_path: Path) -> None:
+def test_findings_survive_a_failed_confirmation(tmp_path: Path) -> None:
     world = random_world(2, 20_000)
 
     def turns(X: Any) -> Any:
         return 1 - world(X) if world.calls > before else world(X)
 
-    found = eh.audit(world.model, world.space, "themis", eh.Budget(tests=200), chunk=100, confirm=0).found
+    found = eh.audit(eh.wrap(world.model, chunk=100), world.space, "themis", eh.Budget(tests=200), confirm=0).found
     before, world.calls = world.calls, 0
     with pytest.raises(FlakyModel) as caught:
-        eh.audit(eh.wrap(turns, input="array"), world.space, "themis", eh.Budget(tests=200), chunk=100)
+        eh.audit(eh.wrap(turns, input="array", chunk=100), world.space, "themis", eh.Budget(tests=200))
     partial = caught.value.partial
     assert (partial.tests, partial.found, partial.refuted) == (200, 0, found)
 
@@ -420,7 +421,7 @@ def test_what_was_found_survives_a_failed_confirmation(tmp_path: Path) -> None:
         return world(X)
 
     world.calls, calls = 0, before
-    run = eh.audit(eh.wrap(interrupted, input="array"), world.space, "themis", eh.Budget(tests=200), chunk=100)
+    run = eh.audit(eh.wrap(interrupted, input="array", chunk=100), world.space, "themis", eh.Budget(tests=200))
     assert run.stop is eh.StopReason.INTERRUPTED
     assert run.unconfirmed == run.found == found
 
@@ -428,7 +429,7 @@ def test_what_was_found_survives_a_failed_confirmation(tmp_path: Path) -> None:
 def test_numbers_of_numpy_are_numbers(space: eh.Space) -> None:
     budget = eh.Budget(tests=np.int64(30), seconds=np.float32(60))  # type: ignore[arg-type]
     strategy = eh.Kosei(samples=np.int32(20))  # type: ignore[arg-type]
-    run = eh.audit(rule, space, strategy, budget, seed=np.int64(1), chunk=np.int16(64))  # type: ignore[arg-type]
+    run = eh.audit(eh.wrap(rule, chunk=np.int16(64)), space, strategy, budget, seed=np.int64(1))  # type: ignore[arg-type]
     assert run.budget == eh.Budget(tests=30, seconds=60)
     assert eh.Gap(np.float32(0.5)).gamma == 0.5  # type: ignore[arg-type]
 
@@ -436,12 +437,10 @@ def test_numbers_of_numpy_are_numbers(space: eh.Space) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"budget": 100}, "eh.Budget"),
+        ({"budget": "100"}, "eh.Budget"),
         ({"budget": {"tests": 3}}, "eh.Budget"),
         ({"criterion": "flip"}, "eh.Flip"),
         ({"criterion": eh.Flip}, "eh.Flip"),
-        ({"timeout": -1}, "timeout"),
-        ({"timeout": "5"}, "timeout"),
         ({"progress": 5}, "progress"),
         ({"directory": 5}, "directory"),
     ],
@@ -526,17 +525,17 @@ class After:
 
 
 @pytest.mark.parametrize("looks", [0, 1, 7, 20])
-def test_a_cancelled_run_ends_as_after_ctrl_c_and_goes_on(tmp_path: Path, looks: int) -> None:
+def test_a_cancelled_run_can_continue(tmp_path: Path, looks: int) -> None:
     world = random_world(3, 20_000)
     budget = eh.Budget(tests=3000)
-    whole = eh.audit(world.model, world.space, "kosei", budget, chunk=256)
+    whole = eh.audit(eh.wrap(world.model, chunk=256), world.space, "kosei", budget)
     cancelled = eh.audit(
-        world.model, world.space, "kosei", budget, chunk=256, directory=tmp_path / "run", cancel=After(looks)
+        eh.wrap(world.model, chunk=256), world.space, "kosei", budget, directory=tmp_path / "run", cancel=After(looks)
     )
     assert cancelled.stop is eh.StopReason.INTERRUPTED
     assert cancelled.tests < whole.tests
     assert cancelled.unconfirmed == cancelled.found
-    resumed = eh.audit(world.model, world.space, "kosei", budget, chunk=256, directory=tmp_path / "run")
+    resumed = eh.audit(eh.wrap(world.model, chunk=256), world.space, "kosei", budget, directory=tmp_path / "run")
     assert resumed.findings.equals(whole.findings)
 
 

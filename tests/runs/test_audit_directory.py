@@ -78,7 +78,7 @@ def test_a_directory_never_loses_findings(budgets: list[int], tmp_path_factory: 
 
 @pytest.mark.parametrize("corner", [60, -60])
 @pytest.mark.parametrize("tests", [3000, 6000, 500])
-def test_a_model_that_changed_where_the_fixed_rows_do_not_look(corner: int, tests: int, tmp_path: Path) -> None:
+def test_changes_outside_the_fixed_rows_are_detected(corner: int, tests: int, tmp_path: Path) -> None:
     # The corner has findings that are gone now (60), or none that are there now (-60).
     eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
     blind = Blind(model(corner), model())
@@ -140,7 +140,7 @@ def test_a_changed_model_of_a_resumed_run_is_not_called_random(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("left", [0.0, 0.3, 0.9, 0.999])
-def test_a_finished_run_that_has_lost_the_end_of_its_log_goes_on(left: float, tmp_path: Path) -> None:
+def test_a_run_without_the_end_of_its_log_continues(left: float, tmp_path: Path) -> None:
     whole = eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
     log, before = tmp_path / "r" / "answers.log", files(tmp_path / "r")
     log.write_bytes(before["answers.log"][: int(left * len(before["answers.log"]))])
@@ -162,7 +162,7 @@ def test_a_finished_run_whose_log_is_damaged_is_still_refused(tmp_path: Path) ->
         eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
 
 
-def test_asking_fewer_findings_again_keeps_what_is_confirmed(tmp_path: Path) -> None:
+def test_confirming_fewer_findings_keeps_the_confirmed_ones(tmp_path: Path) -> None:
     whole = eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r")
     assert whole.confirmed == whole.found > 100
     again = eh.audit(model(), SPACE, "themis", eh.Budget(tests=3000), directory=tmp_path / "r", confirm=5)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.errors import EvenhandError, ReplayError, RunError
 from evenhand.runs.bundle import opened
-from evenhand.runs.provenance import Source
+from evenhand.runs.replay import Source
+from evenhand.spaces.base import space_digest
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
 
@@ -58,7 +59,7 @@ def test_a_bundle_has_everything(folder: Path) -> None:
     checked = eh.check_bundle(folder / "run.zip")
     assert checked.whole
     assert set(checked.members) == {
-        "data/people.csv", "findings.csv", "manifest.json", "model/my_model.onnx", "run/answers.log",
+        "data/people.csv", "findings.csv", "manifest.json", "model/my_model.onnx", "run/about.json", "run/answers.log",
         "run/answers.times", "run/identity.json", "run/run.json", "space.toml",
     }  # fmt: skip
     manifest = checked.manifest
@@ -214,12 +215,12 @@ def test_wrong_input(folder: Path, tmp_path: Path) -> None:
              lambda f: eh.bundle(f / "run", f / "x.zip", 5), lambda f: eh.replay(5, refuse),
              lambda f: eh.export(eh.Run.load(f / "run"), 5)],
 )  # fmt: skip
-def test_what_is_no_path_is_refused_in_words(folder: Path, call: Any) -> None:
+def test_invalid_paths_are_refused(folder: Path, call: Any) -> None:
     with pytest.raises(RunError, match="must be a path, got 5"):
         call(folder)
 
 
-def test_a_run_at_hand_is_bundled_as_its_directory_is(tmp_path: Path) -> None:
+def test_a_run_in_memory_is_bundled_like_its_directory(tmp_path: Path) -> None:
     people = pd.DataFrame({"age": [20, 30, 40] * 9, "sex": ["F", "M", "F"] * 9})
     run = eh.audit(refuse, eh.Space.infer(people, protected="sex"), "themis", directory=tmp_path / "run")
     assert eh.bundle(run, tmp_path / "a.zip") == eh.bundle(tmp_path / "run", tmp_path / "b.zip")
@@ -240,7 +241,7 @@ def test_half_a_surrogate_pair_can_be_bundled(tmp_path: Path) -> None:
     ("key", "value"),
     [("findings", 8), ("tests", 41), ("threshold", 0.3), ("model", "another"), ("versions", {}), ("run", {})],
 )
-def test_a_manifest_that_says_something_else_of_the_run(folder: Path, tmp_path: Path, key: str, value: Any) -> None:
+def test_a_manifest_that_contradicts_the_run(folder: Path, tmp_path: Path, key: str, value: Any) -> None:
     from evenhand.runs.bundle import pack
 
     with zipfile.ZipFile(folder / "run.zip") as archive:
@@ -255,7 +256,7 @@ def test_a_manifest_that_says_something_else_of_the_run(folder: Path, tmp_path: 
         assert eh.check_bundle(tmp_path / "x.zip").lines == [said]
 
 
-def test_what_is_wrong_with_a_run_names_no_place_of_ours(folder: Path) -> None:
+def test_bundle_problems_do_not_leak_temporary_paths(folder: Path) -> None:
     changed = rezip(folder, change_and_rehash("run/run.json", b"[1]"))
     (words,) = (text for name, text in eh.check_bundle(changed).problems.items() if name == "run")
     assert words.startswith("it cannot be read (run/run.json must contain a JSON object")
@@ -278,7 +279,7 @@ def classify(texts: list[str]) -> list[str]:
 
 @pytest.fixture
 def text_folder(tmp_path: Path) -> Path:
-    data = ["A Sikh \ud83d came.", "=1+1, said a Jew.", "Nobody."]
+    data = ["A Sikh \ud83d came.", "=1+1, said a Jew.", "Somebody."]
     (tmp_path / "said.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in data))
     eh.audit(classify, eh.TextSpace("religion"), "text-random", data=data, directory=tmp_path / "run")
     eh.bundle(tmp_path / "run", tmp_path / "run.zip", data=tmp_path / "said.jsonl")
@@ -306,7 +307,7 @@ def test_one_changed_byte_of_a_text_bundle_is_named(text_folder: Path, member: s
     assert eh.check_bundle(text_folder / "run.zip").lines == [f"{member}: it was changed"]
 
 
-def test_the_table_must_say_what_the_run_says(text_folder: Path) -> None:
+def test_the_table_must_match_the_run(text_folder: Path) -> None:
     run = eh.Run.load(text_folder / "run")
-    assert run.space.digest == eh.check_bundle(text_folder / "run.zip").manifest["run"]["space"]
-    assert run.space.digest != eh.TextSpace("race").digest
+    assert space_digest(run.space) == eh.check_bundle(text_folder / "run.zip").manifest["run"]["space"]
+    assert space_digest(run.space) != space_digest(eh.TextSpace("race"))

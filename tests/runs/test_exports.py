@@ -31,7 +31,7 @@ def run() -> eh.Run:
 
 
 @pytest.mark.parametrize(("name", "ending"), FORMATS.items())
-def test_the_ending_says_the_format(run: eh.Run, tmp_path: Path, name: str, ending: str) -> None:
+def test_the_ending_selects_the_format(run: eh.Run, tmp_path: Path, name: str, ending: str) -> None:
     by_ending = eh.export(run, tmp_path / f"out{ending.upper()}")
     by_name = eh.export(run, tmp_path / "out.bin", format=name)
     if name != "junit":  # which has the time in it
@@ -58,7 +58,7 @@ def test_wrong_arguments(run: eh.Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\0", "a\ud800"])
-def test_a_name_that_no_file_can_have_is_said(run: eh.Run, tmp_path: Path, name: str) -> None:
+def test_an_invalid_file_name_is_reported(run: eh.Run, tmp_path: Path, name: str) -> None:
     kept = eh.audit(refuse, SPACE, "themis", directory=tmp_path / "run")
     for write in (lambda: eh.export(run, f"{name}.csv"), lambda: eh.bundle(kept, f"{name}.zip")):
         with pytest.raises(RunError, match=r"cannot write(?s:.*)check the path"):
@@ -67,7 +67,7 @@ def test_a_name_that_no_file_can_have_is_said(run: eh.Run, tmp_path: Path, name:
 
 @needs_dev_full
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_full_disk_is_said(run: eh.Run, format: str) -> None:
+def test_a_full_disk_is_reported(run: eh.Run, format: str) -> None:
     with pytest.raises(RunError, match="No space left"):
         eh.export(run, "/dev/full", format)
 
@@ -109,7 +109,7 @@ def cells(run: eh.Run) -> list[list[str]]:
 
 @settings(max_examples=25)
 @given(runs())
-def test_no_cell_is_a_formula_and_every_value_is_there_and_seen(run: eh.Run) -> None:
+def test_cells_are_never_formulas_and_values_stay_visible(run: eh.Run) -> None:
     got, wanted = rows_of(run), cells(run)
     assert len(got) == len(wanted) == run.found + 1
     assert not any(value.startswith(RISKY[:-1]) for row in got for value in row)
@@ -118,7 +118,7 @@ def test_no_cell_is_a_formula_and_every_value_is_there_and_seen(run: eh.Run) -> 
 
 
 @given(texts)
-def test_a_safe_cell_gives_its_text_back_with_everything_seen(text: str) -> None:
+def test_safe_cells_keep_their_visible_text(text: str) -> None:
     assert not cell(text).startswith(RISKY[:-1])
     assert unguarded(cell(text)) == seen(text)
 
@@ -152,7 +152,7 @@ def test_no_column_is_lost_where_two_names_look_alike() -> None:
     assert {value for row in got[1:] for value in row[:3]} == {"x", "y\\x00"}
 
 
-def test_numbers_and_missing_values_stay_what_they_are() -> None:
+def test_numbers_and_missing_values_are_unchanged() -> None:
     space = eh.Space([eh.Integer("n", -2, 2, missing=True), eh.Nominal("sex", ["F", "M"])], protected="sex")
     run = eh.audit(lambda f: f["sex"] == "F", space, "themis")
     got = {row[0] for row in rows_of(run)[1:]}

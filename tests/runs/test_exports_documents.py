@@ -1,4 +1,4 @@
-"""JSON, JUnit, SARIF and Markdown: they follow their schemas, and whatever a name holds is text in them."""
+"""JSON, JUnit, SARIF and Markdown follow their schemas, and names stay text."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from markdown_it import MarkdownIt
 
 import evenhand as eh
 from evenhand._format import plain
-from evenhand.runs.ci_formats import to_junit, to_sarif
-from evenhand.runs.exports import schema, to_json, to_markdown
-from evenhand.runs.pairs import pairs_at, select_pairs
+from evenhand.engine.determinism import confirm
+from evenhand.errors import FlakyModel
+from evenhand.runs.exports import schema, to_json, to_junit, to_markdown, to_sarif
+from evenhand.runs.pair_sentences import pairs_at, select_pairs
 from tests.runs.hostile import runs
+from tests.worlds import Stretch
 
 HERE = Path(__file__).parent
 RUN = jsonschema.Draft202012Validator(schema())
@@ -37,7 +39,7 @@ def fair() -> eh.Run:
     return eh.audit(lambda f: f["age"] > 9, SPACE, "themis")
 
 
-def test_schemas_refuse_what_is_wrong(run: eh.Run) -> None:
+def test_schemas_refuse_wrong_values(run: eh.Run) -> None:
     for validator in (RUN, SARIF):
         validator.check_schema(validator.schema)
         assert not validator.is_valid({})
@@ -133,7 +135,7 @@ def test_markdown(run: eh.Run) -> None:
 
 def test_markdown_does_not_say_that_findings_are_people(run: eh.Run) -> None:
     head, _, caveat, *_ = to_markdown(run).splitlines()
-    assert head == f"### evenhand: 3,000 findings (individuals that the search made up) in {run.tests:,} tests"
+    assert head == f"### evenhand: 3,000 findings (individuals that the search generated) in {run.tests:,} tests"
     assert "how common" in caveat
 
 
@@ -153,6 +155,51 @@ def test_nothing_found(fair: eh.Run) -> None:
     assert told["runs"][0]["results"] == []
     RUN.validate(json.loads(to_json(fair)))
     assert "no individual was found" in to_markdown(fair)
+
+
+@pytest.mark.parametrize("left", [0, 2_000])
+def test_non_reproducible_models_never_pass(left: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = False
+
+    def model(frame: Any) -> Any:
+        # All or some of the findings are taken back when they are confirmed.
+        return (frame["sex"] == "F") & (frame["age"] < (left if searched else 3_001))
+
+    def start_to_confirm(*args: Any) -> Any:
+        nonlocal searched
+        searched = True
+        return confirm(*args)
+
+    monkeypatch.setattr("evenhand.runs.audit.confirm", start_to_confirm)
+    with pytest.raises(FlakyModel) as caught:
+        eh.audit(model, SPACE, "themis")
+    run = caught.value.partial
+    assert run.refuted > 0
+    assert "interrupted" not in repr(run)
+    tree = etree.fromstring(to_junit(run, 5).encode())
+    JUNIT.assertValid(tree)
+    assert (tree[0].get("tests"), tree[0].get("errors")) == (str(1 + min(5, run.found)), "1")
+    assert len(tree.findall(".//error[@type='FlakyModel']")) == 1
+    log = json.loads(to_sarif(run, 5))
+    SARIF.validate(log)
+    assert not log["runs"][0]["invocations"][0]["executionSuccessful"]
+    RUN.validate(json.loads(to_json(run)))
+    head = to_markdown(run).splitlines()[0]
+    assert "not reproducible" in head
+    assert "interrupted" not in to_markdown(run)
+
+
+def test_an_interrupted_run_without_findings_does_not_pass() -> None:
+    def model(frame: Any) -> Any:
+        if (frame["age"] > 1_000).all():
+            raise KeyboardInterrupt
+        return frame["age"] > 9
+
+    run = eh.audit(model, SPACE, Stretch(0.0, 1.0))
+    assert (run.stop, run.found) == (eh.StopReason.INTERRUPTED, 0)
+    tree = etree.fromstring(to_junit(run, 5).encode())
+    JUNIT.assertValid(tree)
+    assert len(tree.findall(".//testcase/skipped")) == 1
 
 
 def test_fingerprints_stay_when_other_findings_come(run: eh.Run) -> None:

@@ -1,4 +1,4 @@
-"""Runs of texts in every format: whatever a text holds, also half a character, is text in it."""
+"""Runs on texts in every format: all characters of a text, even lone surrogates, stay text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lxml import etree
 from markdown_it import MarkdownIt
 
 import evenhand as eh
-from evenhand.runs.ci_formats import to_junit, to_sarif
-from evenhand.runs.exports import FORMATS, RISKY, to_json, to_markdown, write_csv
-from evenhand.runs.pairs import pairs_at, select_pairs
+from evenhand._format import visible
+from evenhand.runs.exports import FORMATS, RISKY, to_json, to_junit, to_markdown, to_sarif, write_csv
+from evenhand.runs.pair_sentences import select_pairs, shown_pairs
 from tests.helpers import optional
 from tests.runs.hostile import NASTY, seen, unguarded
 from tests.runs.test_exports_documents import JUNIT, RUN, SARIF, Tags
@@ -61,13 +61,14 @@ def test_documents(run: eh.Run) -> None:
     RUN.validate(told)
     assert told["findings"]["columns"] == list(run.findings.columns)
     assert [row[0] for row in told["findings"]["rows"]] == run.findings["text"].tolist()
-    sentences = [pair.sentence for pair in pairs_at(run.pairs, np.arange(run.found))]
-    tree = etree.fromstring(to_junit(run, 1000).encode())
-    JUNIT.assertValid(tree)
-    assert [failure.text for failure in tree.findall(".//failure")] == sentences
-    log = json.loads(to_sarif(run, 1000))
-    SARIF.validate(log)
-    assert [result["message"]["text"] for result in log["runs"][0]["results"]] == sentences
+    for show in ("synthetic", "real"):
+        sentences = [visible(pair.sentence) for pair in shown_pairs(run, np.arange(run.found), show)]
+        tree = etree.fromstring(to_junit(run, 1000, show).encode())
+        JUNIT.assertValid(tree)
+        assert [failure.text for failure in tree.findall(".//failure")] == sentences
+        log = json.loads(to_sarif(run, 1000, show=show))
+        SARIF.validate(log)
+        assert [result["message"]["text"] for result in log["runs"][0]["results"]] == sentences
 
 
 @settings(max_examples=15)
@@ -109,14 +110,14 @@ def test_parquet_has_every_text(run: eh.Run) -> None:
     assert [json.loads(value) for value in frame["changed"]] == json.loads(json.dumps(run.findings["changed"].tolist()))
 
 
-def test_rules_are_named_like_lexicons_and_fingerprints_like_what_both_share(run: eh.Run) -> None:
+def test_sarif_rules_and_fingerprints_are_stable(run: eh.Run) -> None:
     log = json.loads(to_sarif(run, 1000))
     assert [rule["id"] for rule in log["runs"][0]["tool"]["driver"]["rules"]] == ["unequal-treatment/religion"]
     results = log["runs"][0]["results"]
     marks = {result["partialFingerprints"]["individual/v1"] for result in results}
     assert len(marks) == len(results) == run.found > 1
     assert "Sikh" in etree.fromstring(to_junit(run, 1).encode()).find(".//testcase").get("name")
-    assert "2 findings (texts that the search made up, or took from the data) in" in to_markdown(run)
+    assert "2 findings (texts that the search generated, or took from the data) in" in to_markdown(run)
 
 
 def test_every_format_of_no_findings(tmp_path: Path) -> None:

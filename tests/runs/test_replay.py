@@ -1,4 +1,4 @@
-"""Stored findings, and other individuals, are judged again as the run judged them."""
+"""Stored findings, and other individuals, are judged again as in the run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from hypothesis import given, settings
 import evenhand as eh
 from evenhand.engine.judge import RowLimitReached
 from evenhand.errors import ModelError, RunError, SpaceError
-from evenhand.runs.provenance import Source
-from evenhand.runs.replay import judge_of, probe_of, replay
+from evenhand.runs.replay import Source, judge_of, probe_of, replay
 from tests.worlds import World, worlds
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")
@@ -58,8 +57,8 @@ def test_regression(tmp_path: Path) -> None:
     assert not replay(tmp_path, lambda frame: score(frame) + 0.001).holds
 
 
-def test_a_run_that_was_killed_is_replayed_as_far_as_it_came(tmp_path: Path) -> None:
-    eh.audit(refuse, SPACE, "themis", directory=tmp_path, chunk=8)
+def test_killed_runs_are_replayed_up_to_the_last_answer(tmp_path: Path) -> None:
+    eh.audit(eh.wrap(refuse, chunk=8), SPACE, "themis", directory=tmp_path)
     log = tmp_path / "answers.log"
     log.write_bytes(log.read_bytes()[:-10])
     (tmp_path / "run.json").unlink()
@@ -74,7 +73,7 @@ def test_nothing_found_holds(tmp_path: Path) -> None:
 
 
 def test_wrong_input(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="not a run's directory"):
+    with pytest.raises(RunError, match="not the directory of a run"):
         replay(tmp_path, refuse)
     eh.audit(score, SPACE, "themis", criterion=eh.Gap(0.05), directory=tmp_path)
     with pytest.raises(ModelError):
@@ -141,7 +140,7 @@ def test_nothing_is_asked_beyond_the_limit() -> None:
 
 
 @pytest.mark.parametrize("call", [eh.regions, eh.examples, lambda run: eh.compare(run, run)])
-def test_what_is_for_attributes_says_so(call: Any) -> None:
+def test_calls_for_attributes_refuse_other_spaces(call: Any) -> None:
     run = eh.audit(lambda t: ["Sikh" in one for one in t], eh.TextSpace("religion"), "text-random", data=["A Jew."])
-    with pytest.raises(SpaceError, match="attributes, and this is a space of texts"):
+    with pytest.raises(SpaceError, match="attributes, but this is a space of texts"):
         call(run)

@@ -8,6 +8,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def edit(directory: Path, **changes: Any) -> None:
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     directory = tmp_path_factory.mktemp("run")
-    eh.audit(refuse, SPACE, "themis", directory=directory, chunk=10)
+    eh.audit(eh.wrap(refuse, chunk=10), SPACE, "themis", directory=directory)
     return directory, (directory / "run.json").read_text()
 
 
@@ -55,6 +56,39 @@ def test_a_result_is_not_believed_over_the_answers(kept: tuple[Path, str], tests
         return
     with pytest.raises(RunError, match=r"run\.json is damaged: it has .* the log has 13 in 40; restore it"):
         eh.Run.load(directory)
+
+
+def test_a_run_knows_when_it_began_and_what_its_author_says(tmp_path: Path) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    run = eh.audit(refuse, SPACE, "themis", eh.Budget(tests=10), directory=tmp_path / "r")
+    started = datetime.fromisoformat(str(run.about.started))
+    assert before <= started <= datetime.now(UTC)
+    run.annotate(auditor="Änne <b>", purpose="review").annotate(data_description="all", purpose=None)
+    (tmp_path / "r" / "about.json").write_text(
+        (tmp_path / "r" / "about.json").read_text().replace(str(run.about.started), "2026-01-02T03:04:05+00:00")
+    )
+    again = eh.Run.load(tmp_path / "r").about
+    assert again.to_dict() == {
+        "started": "2026-01-02T03:04:05+00:00", "auditor": "Änne <b>", "purpose": "review", "data_description": "all",
+    }  # fmt: skip
+    # A run that goes on began when it began, and exports of the same run are the same on any day.
+    larger = eh.audit(refuse, SPACE, "themis", eh.Budget(tests=20), directory=tmp_path / "r")
+    assert larger.about == again
+    assert 'timestamp="2026-01-02T03:04:05"' in eh.export(larger, tmp_path / "x.xml").read_text()
+    assert json.loads(to_json(larger))["about"] == again.to_dict()
+
+
+def test_runs_of_earlier_versions_do_not_say_when_they_began(tmp_path: Path) -> None:
+    eh.audit(refuse, SPACE, "themis", directory=tmp_path / "r")
+    (tmp_path / "r" / "about.json").unlink()
+    assert eh.Run.load(tmp_path / "r").about.to_dict() == {}
+    assert eh.audit(refuse, SPACE, "themis", directory=tmp_path / "r").about.to_dict() == {}
+    for damaged in ('{"started": 5}', "[]", "{"):
+        (tmp_path / "r" / "about.json").write_text(damaged)
+        with pytest.raises(RunError, match=r"about\.json"):
+            eh.Run.load(tmp_path / "r")
+    with pytest.raises(RunError, match="auditor must be text, got 5"):
+        eh.audit(refuse, SPACE, "themis").annotate(auditor=5)  # type: ignore[arg-type]
 
 
 def test_without_the_result_the_answers_are_read(kept: tuple[Path, str], tmp_path: Path) -> None:
@@ -74,7 +108,7 @@ def test_a_result_may_count_fewer_answers_than_there_are(tmp_path: Path, limit: 
     fewer = False
     for most in range(2, 14):
         directory = tmp_path / str(most)
-        run = eh.audit(refuse, SPACE, "themis", Budget(**{limit: most}), directory=directory, chunk=chunk)
+        run = eh.audit(eh.wrap(refuse, chunk=chunk), SPACE, "themis", Budget(**{limit: most}), directory=directory)
         back = eh.Run.load(directory)
         assert (back.tests, back.found, back.stop) == (run.tests, run.found, run.stop)
         assert back.stop is not StopReason.EXHAUSTED
@@ -159,7 +193,7 @@ def read_all(directory: Path) -> None:
         for name in sorted(KEPT)
     ],
 )
-def test_changed_files_are_an_error_in_words_or_harmless(name: str, file: str, tmp_path: Path) -> None:
+def test_changed_files_are_refused_or_harmless(name: str, file: str, tmp_path: Path) -> None:
     directory, draw = Path(shutil.copytree(RUNS / name, tmp_path / "run")), random.Random(3)
     stored, refused = json.loads((directory / file).read_text()), 0
     for i in range(EACH):
@@ -189,7 +223,7 @@ def framed(header: Any, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", sorted(KEPT))
-def test_answers_with_good_checksums_and_wrong_contents_are_an_error_in_words(name: str, tmp_path: Path) -> None:
+def test_stored_answers_with_wrong_contents_are_refused(name: str, tmp_path: Path) -> None:
     directory, draw = Path(shutil.copytree(RUNS / name, tmp_path / "run")), random.Random(4)
     log = directory / "answers.log"
     whole, stored, refused = log.read_bytes(), frames_of(log), 0

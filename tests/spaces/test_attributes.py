@@ -149,10 +149,10 @@ def test_decimals_read_as_written():
         (lambda: Nominal("x", [["a"]]), "values", "must be texts"),
         (lambda: Nominal("x", [None, "a"]), "values", "missing=True"),
         (lambda: Nominal("x", [float("nan")]), "values", "missing=True"),
-        (lambda: Ordinal("x", ["a", "b", "a"]), "values", "a more than once"),
-        (lambda: Ordinal("x", [1, True]), "values", "more than once"),
-        (lambda: Nominal("x", ["\ud83d", "b"]), None, r"'\\ud83d' of 'x' has half of a character"),
-        (lambda: Space([Integer("a\ud83d", 1, 2)], protected="a"), None, r"'a\\ud83d' has half of a character"),
+        (lambda: Ordinal("x", ["a", "b", "a"]), "values", "list each value once"),
+        (lambda: Ordinal("x", [1, True]), "values", "list each value once"),
+        (lambda: Nominal("x", ["\ud83d", "b"]), None, r"'\\ud83d' of 'x' has a lone surrogate"),
+        (lambda: Space([Integer("a\ud83d", 1, 2)], protected="a"), None, r"'a\\ud83d' has a lone surrogate"),
     ],
 )
 def test_wrong_settings_are_refused(make, parameter, message):

@@ -79,6 +79,7 @@ def test_empty_findings_keep_their_types(decisions: tuple[object, object]) -> No
     large = eh.audit(model, SPACE, "themis", eh.Budget(tests=500), seed=small.identity.seed)
     assert small.found == 0 < large.found
     assert small.findings.equals(large.findings.head(small.found))
+    assert small.pairs.individuals().rows.shape == (0, 2)
 
 
 def test_empty_findings_are_read_back(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Frames and files in."""
+"""Reading frames and files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import gzip
 import json
 import lzma
 import math
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 
 from evenhand.errors import DataError, LimitExceeded, MissingExtra
 from evenhand.spaces import frames as files
-from evenhand.spaces.frames import as_pandas, columns_of, read_frame
+from evenhand.spaces.frames import PIECE, as_pandas, columns_of, encoding_of, read_frame
 from tests.helpers import optional
 
 
@@ -171,8 +173,8 @@ def test_mappings():
         (None, "must be a frame"),
         ("people.csv", "must be a frame"),
         (pd.Series([1, 2]), "must be a frame"),
-        ({"a": [1], "b": [1, 2]}, "one length"),
-        ({"a": 1}, "lists of one length"),
+        ({"a": [1], "b": [1, 2]}, "equal length"),
+        ({"a": 1}, "lists of equal length"),
         ({3: [1]}, "must be texts, got 3"),
         (pd.DataFrame([[1, 2]]), "must be texts, got 0"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns are called 'a'"),
@@ -180,7 +182,7 @@ def test_mappings():
         (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), "must be texts"),
     ],
 )
-def test_what_is_not_a_frame_is_refused(frame, message):
+def test_other_objects_than_frames_are_refused(frame, message):
     for function in (columns_of, as_pandas):
         with pytest.raises(DataError, match=message) as caught:
             function(frame)
@@ -227,7 +229,7 @@ def test_read(tmp_path, name, content):
         check(columns["ratio"], [0.5, 1.25], "float64")
 
 
-def test_json_keeps_what_it_says(tmp_path):
+def test_visible_json_reads_back_the_same(tmp_path):
     path = tmp_path / "a.json"
     path.write_text('[{"code": "007", "date": "2020-01-01"}]')
     assert read_frame(path).to_dict("records") == [{"code": "007", "date": "2020-01-01"}]
@@ -259,9 +261,11 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
         ("a.csv.gz", packed(b""), "empty"),
         ("a.csv", b"age,work\n", "no rows"),
         ("a.csv", bytes(range(256)), "binary"),
-        ("a.csv", TABLE.encode("utf-16"), "binary"),
-        ("a.csv", "größe\n1\n".encode("latin-1"), "not UTF-8"),
-        ("a.csv", b"a\n" + b"1\n" * 100_000 + b"\xff\n", "not UTF-8"),
+        ("a.csv", TABLE.encode("utf-32"), "binary"),
+        # Some letters in UTF-8, some not.
+        ("a.csv", "größe\n".encode() + b"1\n" * 100_000 + b"\xff\n", "not UTF-8"),
+        ("a.csv", b"a\n" + b"1\n" * 100_000 + b"\x02\xff\n", "not UTF-8"),
+        ("a.csv", TABLE.encode("utf-16")[:-1], "not UTF-8"),
         ("a.csv", b"a,b\n1,2\n1,2,3\n", "cannot be read as csv"),
         ("a.csv", b"a,b\n1,2,3\n1,2,3\n", "cannot be read as csv"),
         ("a.csv", b'a,b\n1,"2\n', "cannot be read as csv"),
@@ -295,6 +299,47 @@ def test_bad_files(tmp_path, name, content, message):
     assert len(text.split("\n")) <= 3
 
 
+CITIES = {
+    "city": ["Köln", "Genève", "Łódź", ""],
+    "size": [1.5, -20.25, 3.0, 1000.125],
+    "note": ["a, b", "c; d", "e", "f"],
+}
+WRITTEN = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"]
+
+
+@pytest.mark.parametrize("encoding", WRITTEN)
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize("rows", [1, 2, 5_000])
+def test_what_spreadsheets_write_is_read(tmp_path, encoding, separator, decimal, rows):
+    if decimal == separator:
+        return
+    frame = pd.DataFrame(CITIES)
+    if encoding in ("latin-1", "cp1252"):
+        frame["city"] = frame["city"].replace("Łódź", "Århus")
+    frame = pd.concat([frame] * (1 + rows // 4), ignore_index=True)[:rows]
+    path = tmp_path / "cities.csv"
+    frame.to_csv(path, sep=separator, decimal=decimal, encoding=encoding, index=False)
+    pd.testing.assert_frame_equal(read_frame(path), frame.replace({"city": {"": np.nan}}), check_dtype=False)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=300))
+def test_utf_8_is_never_mistaken(text):
+    folder = Path(tempfile.mkdtemp())
+    for encoding in ("utf-8", "utf-8-sig"):
+        (folder / "a.csv").write_bytes(text.encode(encoding))
+        assert encoding_of(folder / "a.csv", "") == "utf-8-sig"
+    (folder / "b.csv").write_bytes(text.encode("utf-16"))
+    assert encoding_of(folder / "b.csv", "") == "utf-16"
+
+
+def test_a_letter_across_two_pieces_is_read(tmp_path):
+    for encoding in ("utf-8", "utf-16-le", "latin-1"):
+        content = "name\n" + "x" * (PIECE - 6) + "ö" * 5 + "\n"
+        (tmp_path / "a.csv").write_bytes(content.encode(encoding))
+        assert read_frame(tmp_path / "a.csv")["name"][0][-6:] == "xööööö"
+
+
 def test_missing_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_frame(tmp_path / "none.csv")
@@ -309,12 +354,12 @@ def test_too_large(tmp_path, monkeypatch):
     path = tmp_path / "large.csv"
     with path.open("wb") as stream:
         stream.truncate(2**32 + 1)
-    with pytest.raises(LimitExceeded, match="data_bytes: 4,294,967,297, where 4,294,967,296 is the most"):
+    with pytest.raises(LimitExceeded, match="data_bytes of 4,294,967,296 .*got 4,294,967,297"):
         read_frame(path)
     small = tmp_path / "large.csv.gz"
     small.write_bytes(packed(b"a\n" + b"1\n" * 1_000_000))
     monkeypatch.setenv("EVENHAND_LIMIT_DATA_BYTES", str(2**20))
-    with pytest.raises(LimitExceeded, match="data_bytes: more than 1,048,576 unpacked"):
+    with pytest.raises(LimitExceeded, match="data_bytes of .*got more than 1,048,576 unpacked"):
         read_frame(small)
 
 
@@ -340,3 +385,12 @@ def test_junk_is_read_or_refused(tmp_path_factory, content, ending):
     except DataError:
         return
     assert len(frame) > 0
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_a_csv_says_what_separates_its_columns(mark: str, tmp_path: Path) -> None:
+    lines = [mark.join(["age", '"a; b"', "sex"]), mark.join(["20", "nurse", "F"]), mark.join(["30", '"x, y"', "M"])]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    frame = read_frame(tmp_path / "x.csv")
+    assert list(frame) == ["age", "a; b", "sex"]
+    assert frame.to_numpy().tolist() == [[20, "nurse", "F"], [30, "x, y", "M"]]

@@ -159,9 +159,27 @@ def test_refused_columns(values, dtype, message):
 def test_repeated_texts_are_not_an_identifier():
     texts = [f"id{i}" for i in range(1001)] * 2
     assert one(texts)[0].size == 1001
-    assert one(texts[:1000])[0].size == 1000
+    assert one(texts[:1000] + texts[:60])[0].size == 1000
+    with pytest.raises(DataError, match="identifier: 1,000 different values in 1,000 rows"):
+        one(texts[:1000])
+    # Few rows may have different values by chance; and a larger limit is a wish to keep them.
+    assert one(texts[:99])[0].size == 99
+    assert one(texts[:1000], max_nominal=5_000)[0].size == 1000
     with pytest.raises(DataError, match="identifier"):
         one(["a", "b", "c"], max_nominal=2)
+
+
+@pytest.mark.parametrize("separator", [" ", "T"])
+def test_dates_in_texts_are_in_order(separator):
+    days = [str(day)[:10] for day in pd.date_range("2019-12-30", periods=300)]
+    attribute, reason = one([*days[::-1], None])
+    assert (attribute.kind, reason) == ("ordinal", "300 different dates, in order, 1 missing")
+    assert attribute.decode(np.arange(3)).tolist() == ["2019-12-30", "2019-12-31", "2020-01-01"]
+    times = [f"{day}{separator}08:30" for day in days]
+    assert one(times)[0].kind == "ordinal"
+    assert one([*days[:50], "soon"])[0].kind == "nominal"
+    with pytest.raises(DataError, match="dates or times"):
+        one([str(day)[:10] for day in pd.date_range("2019-12-30", periods=1_001)])
 
 
 FRAME = pd.DataFrame({"age": [20, 30], "sex": ["F", "M"], "alive": ["yes", "yes"], "income": [0, 1]})
@@ -325,7 +343,7 @@ def test_missing_values_dropped(tmp_path):
     space = eh.Space.infer(rows, protected="sex", missing="drop")
     # Rows that are left out do not widen the bounds.
     assert (space.combinations, space.attributes[0].high) == (2, 50)
-    assert "1 rows without a value left out" in repr(space)
+    assert "1 row without a value left out" in repr(space)
     space.save(tmp_path / "space.toml")
     for known in (space, eh.Space.load(tmp_path / "space.toml")):
         found = eh.groups(decide, known, rows, favourable=True)
@@ -382,3 +400,24 @@ def test_empty_texts_count_as_missing(dtype):
     assert dropped.encode(rows).dropped == 2
     # With missing="group", missing values are a group of their own.
     assert eh.Space.infer(rows, protected="sex", missing="group").combinations == 4
+
+
+def test_columns_that_cannot_be_attributes_are_offered_together():
+    count = 3_000
+    frame = pd.DataFrame(
+        {
+            "id": [f"id{i}" for i in range(count)],
+            "born": pd.to_datetime(["1990-01-01"] * count),
+            "name": [f"n{i}" for i in range(count)],
+            "age": range(count),
+            "sex": ["F", "M"] * (count // 2),
+        }
+    )
+    with pytest.raises(DataError) as caught:
+        infer(frame, "sex")
+    assert caught.value.value == ["id", "born", "name"]
+    assert "exclude=['id', 'born', 'name']" in str(caught.value)
+    assert "3 columns cannot be attributes" in str(caught.value)
+    assert "'born' holds dates or times" in str(caught.value)
+    attributes, _ = infer(frame, "sex", exclude=caught.value.value)
+    assert [attribute.name for attribute in attributes] == ["age", "sex"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._rng import Stream
-from evenhand.errors import DataError, SpaceError
+from evenhand.errors import DataError, EvenhandError, SpaceError
+from evenhand.spaces import individuals as individuals_module
 from evenhand.spaces.individuals import Individuals
 from tests.worlds import World, worlds
 
@@ -52,7 +54,7 @@ def test_large_spaces_count_in_limbs() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(worlds(constraints=True))
-def test_families_are_what_plain_loops_build(world: World) -> None:
+def test_families_match_plain_loops(world: World) -> None:
     space = world.space
     individuals, _ = space.sampler.draw(Stream(1), 0, 50)
     families = space.families(individuals, seed=0)
@@ -132,7 +134,7 @@ def test_samples_are_valid_uniform_and_complete(constraints: list[str], valid: A
 
 
 def test_rejection_where_a_list_would_be_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenhand.spaces.sampler.LISTED", 1)
+    monkeypatch.setattr("evenhand.spaces.individuals.LISTED", 1)
     space = people(constraints=["age >= 20 and race != 'a'"])
     assert space.sampler.rejects
     dealt, at = space.sampler.draw(Stream(0), 0, 20)
@@ -214,11 +216,11 @@ def test_data_outside_the_space_is_clipped_or_dropped_and_counted() -> None:
         ({"links": {"sex": {"sex": {"Male": {}}}}}, "end at a free attribute"),
         ({"max_family_size": 1}, "max_family_size"),
         ({"protected": 5}, "got 5"),
-        ({"links": [1]}, "links must have the form"),
-        ({"links": {"sex": {"race": 5}}}, "links must have the form.*got 5"),
-        ({"links": {"sex": {"race": {"Male": 5}}}}, "links must have the form.*got 5"),
+        ({"links": [1]}, "links must have nested mappings"),
+        ({"links": {"sex": {"race": 5}}}, "links must have nested mappings.*got 5"),
+        ({"links": {"sex": {"race": {"Male": 5}}}}, "links must have nested mappings.*got 5"),
         ({"protected": ["sex", "race"], "max_family_size": 5, "links": LINKS}, "max_family_size must be at least 6"),
-        ({"sensitive_features": "race"}, "two names of one setting"),
+        ({"sensitive_features": "race"}, "two names for one setting"),
     ],
 )
 def test_wrong_spaces_are_refused(wrong: dict[str, Any], words: str | None) -> None:
@@ -230,13 +232,13 @@ def test_wrong_spaces_are_refused(wrong: dict[str, Any], words: str | None) -> N
 
 
 def test_wrong_attributes() -> None:
-    with pytest.raises(SpaceError, match="must have different names; twice: a"):
+    with pytest.raises(SpaceError, match="must have different names.*'a'"):
         eh.Space([eh.Boolean("a"), eh.Boolean("a")], protected="a")
     with pytest.raises(SpaceError, match="single value"):
         eh.Space([eh.Boolean("a"), eh.Nominal("sex", ["F"])], protected="sex")
     with pytest.raises(SpaceError, match="attributes must be.*got 'a'"):
         eh.Space(["a"], protected="a")  # type: ignore[list-item]
-    with pytest.raises(SpaceError, match="at least one attribute"):
+    with pytest.raises(SpaceError, match="attributes must have at least one"):
         eh.Space([], protected="a")
 
 
@@ -260,8 +262,63 @@ def test_arrays_and_frames_hold_the_same_values(world: World, seed: int) -> None
     assert (families.array() == world.space.frame(families.asked).to_numpy(dtype=float)).all()
 
 
+@settings(max_examples=60, deadline=None)
+@given(world=worlds(), most=st.integers(1, 40))
+def test_numbers_come_from_ids_as_from_rows(world: World, most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        # Groups of one column, of some, and of all.
+        patch.setattr(individuals_module, "LOOKED_UP", most)
+        space = eh.Space(world.space.attributes, world.space.protected, world.space.constraints)
+        ids = np.arange(space.coding.total)
+        assert (Individuals(space, ids=ids).numbers == space.array(space.coding.rows(ids))).all()
+
+
 def test_families_of_an_empty_block() -> None:
     for limit in (2, 64):
         space = eh.Space([eh.Integer("age", 1, 9), eh.Integer("pay", 1, 9)], protected="age", max_family_size=limit)
         empty = space.individuals(np.zeros((0, 2), dtype=np.int32))
         assert len(space.families(empty, 0)) == 0
+
+
+def test_wrong_kinds_of_arguments() -> None:
+    """Each error names the parameter, its value and what to do."""
+    age, sex = eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])
+    frame = pd.DataFrame({"age": [1, 2], "sex": ["F", "M"]})
+    calls: list[tuple[str, Any, Callable[[], object]]] = [
+        ("attributes", age, lambda: eh.Space(age, protected="sex")),  # type: ignore[arg-type]
+        ("protected", 5, lambda: eh.Space([age, sex], protected=5)),  # type: ignore[arg-type]
+        ("protected", 5, lambda: eh.Space.infer(frame, protected=5)),  # type: ignore[arg-type]
+        ("path", 5, lambda: eh.Space.load(5)),  # type: ignore[arg-type]
+    ]
+    for parameter, value, call in calls:
+        with pytest.raises(EvenhandError) as caught:
+            call()
+        assert (caught.value.parameter, caught.value.value) == (parameter, value)
+        assert caught.value.remedy
+
+
+def test_data_without_a_row_of_the_space_is_refused() -> None:
+    """A search and an estimate of the data would otherwise leave the data out without a word."""
+    space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    none = "none of them in the space"
+    for rows, why in (
+        ({"age": [1, 2], "sex": ["X", "X"]}, none),
+        ({"age": ["u"], "sex": ["F"]}, none),
+        ({"age": [], "sex": []}, "data has no rows"),
+    ):
+        with pytest.raises(DataError, match=why) as caught:
+            space.bind(rows, None)
+        assert caught.value.parameter == "data"
+        assert caught.value.remedy
+    assert len(space.bind({"age": [1, 2], "sex": ["X", "F"]}, None).people) == 1
+
+
+def test_missing_columns_and_contradictions_say_what_to_do() -> None:
+    space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+    for columns, there in (({}, "it has no columns"), ({"age": [1]}, "it has 'age'")):
+        with pytest.raises(DataError) as caught:
+            space.encode(columns)
+        assert caught.value.reason.endswith(there)
+        assert caught.value.remedy == "name its columns like the attributes"
+    with pytest.raises(SpaceError, match="'age > 10' cannot hold; loosen it or"):
+        eh.Space(space.attributes, "sex", constraints=["age > 10"])

@@ -1,4 +1,4 @@
-"""The solver's formulas hold where the constraints do."""
+"""The solver's formulas hold exactly when the constraints do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evenhand.errors import SpaceError
 from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
 from evenhand.spaces.constraints import parse
-from evenhand.spaces.z3 import Formulas
+from evenhand.spaces.solve import Formulas
 from tests.helpers import optional
 from tests.spaces.test_constraints import ATTRIBUTES, conditions
 

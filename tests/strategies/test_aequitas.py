@@ -13,7 +13,9 @@ from evenhand.search import Problem
 from tests.worlds import World, random_world, worlds
 
 
-def sequential(world: World, variant: str, samples: int, steps: int, seed: int, rate: float, rounds: int) -> list[Any]:
+def sequential(
+    world: World, variant: str, samples: int, steps: int, seed: int, rate: float, rounds: int, stray: float
+) -> list[Any]:
     """AEQUITAS as its paper states it: every individual visited, in order, one at a time.
 
     The random numbers are the run's own, so that the two can be compared step by step.
@@ -60,14 +62,15 @@ def sequential(world: World, variant: str, samples: int, steps: int, seed: int, 
                 moved[j] = min(max(row[j] + (-1 if goes_down else 1), 0), size - 1)
             else:
                 moved[j] = (row[j] + 1 + int(stream.bits("jump", walker, step)[0] % np.uint64(size - 1))) % size
-            if space.valid(moved[None])[0]:
-                row = moved
+            before, row = row, moved if space.valid(moved[None])[0] else row
             found = visit(row)
             if variant != "random":
                 down[p] = min(down[p] + rate, 1) if goes_down == found else max(down[p] - rate, 0)
             if variant == "full" and found:
                 choice[p] += rate
                 choice = [c / sum(choice) for c in choice]
+            if not found and stream.unit("stray", walker, step)[0] >= stray:
+                row = before
     return visited
 
 
@@ -105,12 +108,14 @@ def visits(world: World, strategy: eh.Aequitas, seed: int) -> list[Any]:
     st.integers(0, 9),
     st.sampled_from([0.001, 0.2]),
     st.integers(1, 3),
+    st.sampled_from([0.0, eh.Aequitas.PROGRAM, eh.Aequitas.PRINTED]),
 )
 def test_width_one_is_the_paper_step_by_step(
-    world: World, variant: Any, samples: int, steps: int, seed: int, rate: float, rounds: int
+    world: World, variant: Any, samples: int, steps: int, seed: int, rate: float, rounds: int, stray: float
 ) -> None:
-    strategy = eh.Aequitas(variant, samples, steps, width=1, direction_rate=rate, choice_rate=rate, rounds=rounds)
-    assert visits(world, strategy, seed) == sequential(world, variant, samples, steps, seed, rate, rounds)
+    rates = {"direction_rate": rate, "choice_rate": rate}
+    strategy = eh.Aequitas(variant, samples, steps, width=1, rounds=rounds, stray=stray, **rates)
+    assert visits(world, strategy, seed) == sequential(world, variant, samples, steps, seed, rate, rounds, stray)
 
 
 def test_random_walks_do_not_depend_on_the_width() -> None:
@@ -130,18 +135,31 @@ def test_directed_walks_find_more_than_random_ones() -> None:
     space = eh.Space([*(eh.Integer(f"a{j}", 0, 19) for j in range(4)), eh.Integer("sex", 0, 1)], protected="sex")
     rows = space.coding.rows(np.arange(space.coding.total))
     world = World(space, np.where(rows[:, 0] >= 16, rows[:, 4], 0))
-    strategies = [eh.Aequitas(v, 50, 400, direction_rate=0.01, choice_rate=0.001) for v in ("random", "semi", "full")]
-    random, semi, full = (
-        np.mean([eh.audit(world.model, space, s, eh.Budget(tests=3000), seed=i).success_rate for i in range(5)])
-        for s in strategies
-    )
+    rates = {"direction_rate": 0.01, "choice_rate": 0.001}
+
+    def success(variant: Any, stray: float) -> float:
+        strategy, budget = eh.Aequitas(variant, 50, 400, stray=stray, **rates), eh.Budget(tests=3000)
+        runs = [eh.audit(world.model, space, strategy, budget, seed=i) for i in range(5)]
+        return float(np.mean([run.success_rate for run in runs]))
+
+    random, semi, full = (success(variant, eh.Aequitas.PRINTED) for variant in ("random", "semi", "full"))
     assert random < semi
     assert random < full
+    # A walk that never leaves needs no such help.
+    assert success("full", 0) > success("full", eh.Aequitas.PROGRAM) > full
 
 
 @pytest.mark.parametrize(
     "setting",
-    [{"variant": "none"}, {"steps": 0}, {"width": 0}, {"samples": "9"}, {"direction_rate": 0}, {"choice_rate": -1.0}],
+    [
+        {"variant": "none"},
+        {"steps": 0},
+        {"width": 0},
+        {"samples": "9"},
+        {"direction_rate": 0},
+        {"choice_rate": -1.0},
+        {"stray": 1.5},
+    ],
 )
 def test_wrong_settings_are_named(setting: dict[str, Any]) -> None:
     with pytest.raises(eh.errors.StrategyError) as caught:

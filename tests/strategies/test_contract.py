@@ -1,4 +1,4 @@
-"""What every strategy must keep: ``evenhand.testing`` has it, and here is what our own keep besides."""
+"""The contract of searches: the checks of ``evenhand.testing``, and more for evenhand's own searches."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ EVERY = {
     "aequitas-semi": eh.Aequitas("semi", samples=60, steps=30, width=16),
     "aequitas-full": eh.Aequitas("full", samples=60, steps=30, width=7),
     "kosei": eh.Kosei(samples=60, wave=16),
+    "auto": eh.Auto(),
+    "archive": eh.Archive(block=50),
+    "boundary": eh.Boundary(people=40, block=16),
     "adf": eh.Adf(seeds=60, max_iter=5, trials=60),
     "adf-local": eh.Adf(clusters=2, seeds=200, trials=40, phase="local", stray=0.2),
     "symbolic": eh.Symbolic(neighbours=25, depth=5),
@@ -36,7 +39,7 @@ EVERY = {
     "text-adf-alone": eh.TextAdf("hotflip", pair=False, seeds=None, max_iter=6, trials=60),
     "text-importance": eh.TextImportance(seeds=70, max_iter=4, trials=60, words=5, every=4),
 }
-TABLES = {name: strategy for name, strategy in EVERY.items() if needs_of(strategy) == "attributes"}
+TABLES = {name: strategy for name, strategy in EVERY.items() if needs_of(strategy) != "texts"}
 VARIANTS = ["aequitas-random", "aequitas-semi", "adf-local", "kosei-limits", "text-random-local", "text-adf-alone"]
 """Other settings of searches that are here already."""
 
@@ -58,8 +61,8 @@ def world_of(strategy: Any, seed: int) -> Any:
     return random_world(seed, 30_000)
 
 
-def audit(world: Any, strategy: Any, *args: Any, **kwargs: Any) -> eh.Run:
-    return eh.audit(world.model, world.space, strategy, *args, data=world.data, **kwargs)
+def audit(world: Any, strategy: Any, *args: Any, chunk: int | None = None, **kwargs: Any) -> eh.Run:
+    return eh.audit(eh.wrap(world.model, chunk=chunk), world.space, strategy, *args, data=world.data, **kwargs)
 
 
 def fair(world: Any) -> Any:
@@ -77,7 +80,7 @@ def test_every_registered_strategy_is_tested() -> None:
 @settings(max_examples=25, deadline=None)
 @given(world=worlds(constraints=True), seed=st.integers(0, 3))
 def test_no_false_finding_and_no_duplicate(strategy: Any, world: World, seed: int) -> None:
-    run = eh.audit(world.model, world.space, strategy, seed=seed, chunk=64)
+    run = eh.audit(eh.wrap(world.model, chunk=64), world.space, strategy, seed=seed)
     found = keys_of(run)
     assert len(found) == len(set(found))
     assert set(found) <= world.unfair_keys()
@@ -103,7 +106,7 @@ def test_a_budget_of_rows_is_used_up(strategy: Any) -> None:
     world = world_of(strategy, 30)
     combinations = world.combinations
     # A question that does not fit is not begun; a test is the smallest of them.
-    several = isinstance(strategy, eh.Adf | eh.Symbolic | eh.TextAdf | eh.TextImportance)
+    several = isinstance(strategy, eh.Adf | eh.Auto | eh.Boundary | eh.Symbolic | eh.TextAdf | eh.TextImportance)
     for rows in (combinations, combinations + 1, 1000, 1001):
         run = audit(world, strategy, eh.Budget(rows=rows), chunk=500)
         assert (0 if several else rows // combinations * combinations) <= run.rows <= rows
@@ -115,15 +118,15 @@ def test_no_search_ends_while_budget_and_untested_space_remain(strategy: Any, fo
     world = world_of(strategy, 36)
     if found == "nothing":
         world = fair(world)
-    ground = world.space.tests // 2 if isinstance(world, World) else 3000
-    run = audit(world, strategy, eh.Budget(tests=ground))
+    bound = world.space.tests // 2 if isinstance(world, World) else 3000
+    run = audit(world, strategy, eh.Budget(tests=bound))
     assert (run.found > 0) == (found == "some")
     if getattr(strategy, "phase", "both") == "both":
-        assert (run.tests, run.stop) == (ground, eh.StopReason.TESTS)
+        assert (run.tests, run.stop) == (bound, eh.StopReason.TESTS)
     if found == "nothing" and isinstance(strategy, eh.Kosei | eh.Aequitas | eh.Adf | eh.TextRandom | eh.TextAdf):
         # The paper's own end is one setting away.
-        paper = audit(world, replace(strategy, rounds=1), eh.Budget(tests=ground))
-        assert paper.tests < ground
+        paper = audit(world, replace(strategy, rounds=1), eh.Budget(tests=bound))
+        assert paper.tests < bound
         assert paper.stop is eh.StopReason.FINISHED
 
 

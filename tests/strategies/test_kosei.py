@@ -113,7 +113,7 @@ def test_same_order_on_larger_spaces(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_finds_exactly_what_is_connected_to_its_seeds(seed: int) -> None:
+def test_finds_exactly_the_individuals_connected_to_seeds(seed: int) -> None:
     world = random_world(seed + 20, 100_000, nominal=False)
     run = eh.audit(world.model, world.space, strategy=eh.Kosei(samples=10, rounds=1), seed=seed, budget=eh.Budget())
     labels = world.table.reshape(-1, world.space.combinations)

@@ -1,4 +1,4 @@
-"""The search by leaving words out against a plain reading of it, one text and one word at a time."""
+"""The search by word importance against a plain implementation, one text and one word at a time."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_scores_are_searched_as_the_plain_program_does(phase: Any, columns: int,
         strategy = eh.TextImportance(pair=pair, seeds=20, max_iter=5, trials=7, every=3, phase=phase, rounds=1)
         search = Watched(strategy)
         model = eh.wrap(rate, input="text", **({"threshold": 1e-9} if columns == 1 else {}))
-        run = eh.audit(model, space, search, seed=seed, data=data, chunk=70)
+        run = eh.audit(eh.wrap(model, chunk=70), space, search, seed=seed, data=data)
         assert search.visits == Reference(space, strategy, seed, 3, Rater(seed)).visits(data)
         assert run.gradient == "differences of scores"
         assert rate.rows == run.rows + run.rows_checked

@@ -1,4 +1,4 @@
-"""RP against a plain sequential reading of it, and against all that can be reached."""
+"""RP against a plain sequential implementation, and against all reachable texts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def reference(world: TextWorld, strategy: Any, seed: int) -> Iterator[tuple[str,
 def test_findings_are_those_of_the_sequential_program(strategy: Any, terms: int) -> None:
     for seed in range(4):
         world = TextWorld(team_space(), team_texts(seed, 40, terms=terms), salt=seed)
-        found = eh.audit(world, world.space, strategy, seed=seed, data=world.data, chunk=50).findings
+        found = eh.audit(eh.wrap(world, chunk=50), world.space, strategy, seed=seed, data=world.data).findings
         expected = list(reference(world, strategy, seed))
         assert list(zip(found["text"], found["counterpart_text"], found["seed"], strict=True)) == expected
         assert len(expected) > 5
@@ -101,8 +101,8 @@ def test_texts_that_cannot_move_are_tested_and_counted() -> None:
     run = eh.audit(world, world.space, "text-random", data=world.data)
     assert run.tests == 3
     assert run.counts["texts_that_cannot_move"] == 3
-    assert ("texts that cannot move", 3) in run.remarks
-    assert "texts that cannot move: 3" in repr(run)
+    assert ("texts without a replaceable word", 3) in run.remarks
+    assert "texts without a replaceable word: 3" in repr(run)
 
 
 @pytest.mark.parametrize(

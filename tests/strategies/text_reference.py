@@ -12,7 +12,7 @@ import numpy as np
 
 import evenhand as eh
 from evenhand._rng import Stream, mix
-from evenhand.engine.text_gradients import EPSILON
+from evenhand.engine.gradients import EPSILON
 from evenhand.search import Problem, Query, watched
 from evenhand.spaces.text.tokens import split
 from tests.text_worlds import family, key, replaced

@@ -1,8 +1,8 @@
 """The command ``evenhand``.
 
-Exit status: 0 done and within the threshold, 1 more findings than ``--fail-above`` allows (or a replay that does not
-confirm every finding, or new findings with ``--fail-on-new``), 2 wrong usage or input, 3 too few samples to compare a
-rate with the threshold, 130 interrupted, 143 terminated (SIGTERM).
+Exit status: 0 done and within the limits; 1 a higher rate than ``--fail-above`` allows, a finding with
+``--fail-on-finding``, a new finding with ``--fail-on-new``, or a replay that does not confirm every finding; 2 wrong
+usage or input; 3 too few tests to compare a rate with its limit; 130 interrupted; 143 terminated (SIGTERM).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     def terminate(*_: object) -> None:
         nonlocal terminated
         if os.getpid() != own:
-            # A child that a model has forked ends by the default action.
+            # A child process that a model has forked ends by the default action.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
         terminated = True
@@ -37,11 +37,14 @@ def main() -> None:
     try:
         signal.signal(signal.SIGTERM, terminate)
         status = _run()
-    except KeyboardInterrupt:
-        # Before the command began, or after it: a traceback would add nothing.
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # Python 3.11 turns a signal that arrives while a class is made into the cause of a RuntimeError.
+        if not isinstance(error, KeyboardInterrupt) and not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        # Before the command started, or after it ended: a traceback would add nothing.
         sys.stderr.write(f"evenhand: {'terminated' if terminated else 'interrupted'}\n")
         status = INTERRUPTED
-    # Everything is written: a signal may now end the process without a message.
+    # Everything is written, so a signal may now end the process without a message.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.exit(TERMINATED if terminated and status == INTERRUPTED else status)

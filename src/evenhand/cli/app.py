@@ -1,4 +1,4 @@
-"""The command line, made from the schema; a command is built, and its code imported, when it is called."""
+"""The command line, built from the schema. Each command is built, and its code imported, only when it is called."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from evenhand._interrupts import settled
-from evenhand._version import __version__
-from evenhand.cli.output import console, echo_error, message
-from evenhand.config.file import read, worded
+from evenhand import __version__
+from evenhand._interrupts import mark_handled
+from evenhand.cli.output import console, echo_error, emit, message, show_table
 from evenhand.config.schema import COMMANDS, Command, Setting
 from evenhand.errors import EvenhandError
 
+if TYPE_CHECKING:
+    from evenhand.config.file import Config
+
 FOUND, WRONG, UNDECIDED, INTERRUPTED, PIPE = 1, 2, 3, 130, 141
-"""Exit states besides 0: UNDECIDED is too few samples; PIPE what a shell shows if the reader of a pipe has gone."""
+"""Exit statuses other than 0. UNDECIDED: too few samples. PIPE: the reader of a pipe is gone, as shells report it."""
 MODULES = {
     "strategies": "app",
     "datasets": "app",
+    "check-proof": "prove",
     **dict.fromkeys(("report", "export", "bundle", "compare", "replay"), "runs"),
 }
-"""Modules of commands that are not named after them; each has a function with the command's name."""
+"""Modules of commands that have a different name; each has a function with the command's name, _ for -."""
 SHARED: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
@@ -39,14 +42,14 @@ SHARED: dict[str, Any] = {
 
 
 class Group(TyperGroup):
-    """The commands by heading; each is built when it is looked up. Errors become messages and exit states."""
+    """The commands by heading; each is built when it is looked up. Errors become messages and exit statuses."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": {}})
         self.commands = _Commands()  # type: ignore[assignment]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Write a line for each command."""
+        """Write one line per command."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for one in COMMANDS.values():
             panels.setdefault(one.panel, []).append((one.name, one.summary))
@@ -81,20 +84,20 @@ class Group(TyperGroup):
                 raise
             first = (str(error).splitlines() or [""])[0][:300]
             echo_error(
-                f"evenhand: this should not have happened: {type(error).__name__}: {first}\n"
-                "please report it with the traceback that EVENHAND_TRACEBACK=1 in the environment shows"
+                f"evenhand: unexpected error: {type(error).__name__}: {first}\n"
+                "please report it with the traceback, which EVENHAND_TRACEBACK=1 in the environment shows"
             )
             raise typer.Exit(WRONG) from None
 
 
 def _interrupted(interrupt: KeyboardInterrupt) -> typer.Exit:
-    settled()
+    mark_handled()
     echo_error(f"evenhand: {'interrupted' if type(interrupt) is KeyboardInterrupt else 'terminated'}")
     return typer.Exit(INTERRUPTED)
 
 
 def flush(status: int) -> int:
-    """Flush standard output and return the exit state; a full disk or a closed pipe changes it."""
+    """Flush standard output and return the exit status, which a full disk or a closed pipe changes."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -108,7 +111,7 @@ def flush(status: int) -> int:
 
 
 def _mute() -> None:
-    """Drop what is left for standard output; Python would complain about it at exit."""
+    """Discard what is left for standard output; Python would report it at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
@@ -162,6 +165,8 @@ def _function(command: Command) -> Callable[..., None]:
     parameters = [_parameter(command, one, panels.get(one.place, "")) for one in command.settings]
 
     def run(**values: Any) -> None:
+        from evenhand.config.file import read
+
         flags: dict[str, dict[str, Any]] = {}
         for one in command.settings:
             if (value := values[_name(one)]) not in (None, []):
@@ -170,7 +175,7 @@ def _function(command: Command) -> Callable[..., None]:
         config = read(None if path is None else Path(path), flags, command.name)
         module = importlib.import_module(f"evenhand.cli.{MODULES.get(command.name, command.name)}")
         with config.named():
-            getattr(module, command.name)(*([config] if parameters else []))
+            getattr(module, command.name.replace("-", "_"))(config)
 
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -182,7 +187,9 @@ def _name(setting: Setting) -> str:
 
 
 def _parameter(command: Command, setting: Setting, panel: str) -> Parameter:
-    # Texts are converted by the schema, so that flags and files follow the same rules.
+    from evenhand.config.file import worded
+
+    # The schema converts texts, so that flags and files follow the same rules.
     kind: Any = bool if setting.switch else list[str] if setting.many else str
     shared: dict[str, Any] = {"help": worded(command.help(setting), "flag") + ".", "show_default": False}
     if command.takes(setting):
@@ -216,12 +223,12 @@ def evenhand(
 ) -> None:
     """Find people whose treatment by a model depends on a protected attribute.
 
-    Begin with "evenhand demo", or with "evenhand init" on your own data.
+    Start with "evenhand demo", or with "evenhand init" for your own data.
     """
 
 
-def strategies() -> None:
-    """List the searches: what each does, its paper, its settings."""
+def strategies(config: Config) -> None:
+    """List the searches, with their papers and settings."""
     from evenhand.errors import StrategyError
     from evenhand.strategies import kind_of, names
 
@@ -235,11 +242,11 @@ def strategies() -> None:
         settings = ", ".join(f"{field.name}={field.default}" for field in dataclasses.fields(kind))
         what, paper = described(kind)
         rows.append((name, f"{what}\n{paper}" if paper else what, settings))
-    _show(("name", "what it does", "settings (--set NAME=VALUE)"), rows)
+    _show({"name": "name", "description": "what it does", "settings": "settings (--set NAME=VALUE)"}, rows, config)
 
 
 def described(kind: type[Any]) -> tuple[str, str]:
-    """Return the summary and the paper of a strategy, from its docstring.
+    """Return the summary and the paper of a search, from its docstring.
 
     >>> from evenhand import Themis
     >>> described(Themis)[0]
@@ -247,12 +254,12 @@ def described(kind: type[Any]) -> tuple[str, str]:
     """
     paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
     text = " ".join(paragraphs[1].split()) if len(paragraphs) > 1 else ""
-    # A citation ends with its year: "..., ASE 2018."
+    # A citation ends with the year: "..., ASE 2018."
     end = next((i + 1 for i in range(4, len(text)) if text[i] == "." and text[i - 4 : i].isdigit()), 0)
     return " ".join(paragraphs[0].split()), text[:end]
 
 
-def datasets() -> None:
+def datasets(config: Config) -> None:
     """List the data sets of the package."""
     from evenhand.datasets import load, names
 
@@ -263,15 +270,14 @@ def datasets() -> None:
         rows.append((name, size, f"{data.target} (favourable: {data.favourable})", ", ".join(data.protected)))
     texts = load("comments")
     rows.append((texts.name, f"{len(texts):,} texts", "toxic (favourable: not toxic)", texts.lexicon))
-    _show(("name", "size", "target", "protected"), rows)
+    _show({name: name for name in ("name", "size", "target", "protected")}, rows, config)
 
 
-def _show(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich import box
-    from rich.table import Table
+def _show(header: Mapping[str, str], rows: Sequence[tuple[str, ...]], config: Config) -> None:
+    """Print a table or, as JSON, a list of its rows."""
     from rich.text import Text
 
-    table = Table(*header, box=box.SIMPLE, pad_edge=False, show_lines=False)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console().print(table)
+    if config.call.json:
+        emit([dict(zip(header, row, strict=True)) for row in rows])
+        return
+    show_table(tuple(header.values()), [tuple(map(Text, row)) for row in rows], console())

@@ -9,20 +9,20 @@ from typing import Any
 import typer
 
 from evenhand._format import count, percent, seconds
-from evenhand._interrupts import settled
+from evenhand._interrupts import mark_handled
 from evenhand.budget import StopReason
-from evenhand.cli.app import FOUND, INTERRUPTED
+from evenhand.cli.app import FOUND, INTERRUPTED, UNDECIDED
 from evenhand.cli.output import (
-    capital,
     check_place,
     console,
+    data_rows,
     echo_error,
     emit,
     fill,
     message,
-    progress,
     show_facts,
     show_pairs,
+    show_verdict,
 )
 from evenhand.cli.plan import AuditPlan, make_plan
 from evenhand.cli.runs import report_settings, write_report
@@ -30,43 +30,58 @@ from evenhand.config.file import Config
 from evenhand.engine.store import COVERAGE, write_json
 from evenhand.errors import ConfigError, EvenhandError, ModelError, RunError
 from evenhand.estimates.coverage import Coverage, coverage
+from evenhand.estimates.result import Limit, Outcome, outcome_of_findings, worst
+from evenhand.reports.wording import headline
 from evenhand.runs.audit import audit as search
 from evenhand.runs.exports import check_pyarrow, confirmation, export, format_of
-from evenhand.runs.pairs import select_pairs
-from evenhand.runs.provenance import Source
+from evenhand.runs.pair_sentences import SYNTHETIC, select_pairs
+from evenhand.runs.replay import Source
 from evenhand.runs.run import Run
 
 
 def audit(config: Config) -> None:
-    """Search, and report what was found."""
+    """Run a search, and report what it found."""
     call, wanted = config.call, config.audit
     _check_writable(config)
     if wanted.report is None and {"favourable", "order"} & config.by_flag.get("estimate", {}).keys():
         raise ConfigError("--favourable and --order are for the report", remedy="name its file: --report FILE")
     settings = {} if wanted.report is None else report_settings(config)
+    with config.named("audit.fail_above"):
+        limit = None if wanted.fail_above is None else Limit.of(wanted.fail_above)
     plan = make_plan(config)
-    run = _search(plan, shown=not (call.quiet or call.json))
+    _check_limit(limit, plan)
+    run = search(**vars(plan), progress=None if not (call.quiet or call.json) else False)
+    run.annotate(**vars(config.about))
     if run.directory is not None and config.model.path is not None:
         data = config.data.path if config.text is None else config.text.path
         Source.of(config.model.path, config.model.threshold, data).keep(run)
     covered = _cover(run, config) if wanted.coverage else None
-    _show(run, covered, plan, config)
+    _show(run, covered, plan, limit, config)
     if wanted.findings is not None:
-        write_findings(run, Path(wanted.findings))
+        write_findings(run, Path(wanted.findings), config.report.show_examples)
     complete = True
     if wanted.report is not None:
         complete = _write_report(run, covered, plan, config, settings)
-    _exit(run, complete, config)
+    _exit(run, complete, limit, config)
 
 
-def _search(plan: AuditPlan, shown: bool) -> Run:
-    space: Any = plan.space
-    with progress(shown, space.tests if space.supports("attributes") and space.countable else None) as show:
-        return search(**vars(plan), progress=show)
+def _check_limit(limit: Limit | None, plan: AuditPlan) -> None:
+    """Raise before the search if there is a limit for the rate but the search makes no estimate."""
+    if limit is not None and not getattr(plan.strategy, "share", 0):
+        raise ConfigError(
+            "--fail-above decides on the estimate, which this search does not make",
+            remedy="omit --strategy, or use --fail-on-finding or 'evenhand estimate'",
+        )
+
+
+def _outcomes(run: Run, limit: Limit | None, config: Config) -> list[Outcome]:
+    """Judge a run by every limit that was given."""
+    found = [outcome_of_findings(run)] if config.audit.fail_on_finding else []
+    return [*found, *([] if limit is None else [limit.of_run(run)])]
 
 
 def _cover(run: Run, config: Config) -> Coverage | None:
-    """Measure the coverage and keep it with the run; a failure is a message, so that no finding is lost."""
+    """Measure the coverage and store it with the run; a failure is only printed, so that no finding is lost."""
     if run.stop is StopReason.INTERRUPTED:
         return None
     try:
@@ -78,78 +93,98 @@ def _cover(run: Run, config: Config) -> Coverage | None:
         error.add_note("coverage was not measured; nothing else is affected")
         echo_error(message(config.located(error)))
     except KeyboardInterrupt:
-        settled()
+        mark_handled()
         echo_error("evenhand: interrupted; coverage was not measured")
     return None
 
 
-def _show(run: Run, covered: Coverage | None, plan: AuditPlan, config: Config) -> None:
+def _show(run: Run, covered: Coverage | None, plan: AuditPlan, limit: Limit | None, config: Config) -> None:
     """Print a run: a table, then pairs in words; or everything as JSON."""
     if config.call.quiet and not config.call.json:
         return
-    pairs, limit = select_pairs(run, data=plan.data), config.audit.fail_above
+    pairs = select_pairs(run, data=plan.data, show=config.report.show_examples)
     if config.call.json:
+        outcomes = _outcomes(run, limit, config)
         extra: dict[str, Any] = {
             "pairs": [pair.to_dict() for pair in pairs],
             "coverage": None if covered is None else covered.to_dict(),
             "directory": None if run.directory is None else str(run.directory),
-            "fail_above": limit,
-            "exceeded": limit is not None and run.found > limit,
+            "about": run.about.to_dict(),
+            "fail_above": None if limit is None else limit.share,
+            "fail_on_finding": config.audit.fail_on_finding,
+            "outcome": None if not outcomes else worst(outcomes).value,
+            "exceeded": Outcome.FAIL in outcomes,
         }
         emit(run.to_dict() | extra)
         return
     out = console()
+    show_verdict(headline(run), run.found > 0, out)
     show_facts(facts(run, covered), out)
-    show_pairs(pairs, out)
-    if run.note:
-        fill(capital(run.note) + ".", out)
+    if pairs or not run.found:
+        show_pairs(pairs, out)
+    for step in next_steps(run, config):
+        fill(step, out)
 
 
-def _exit(run: Run, complete: bool, config: Config) -> None:
+def _exit(run: Run, complete: bool, limit: Limit | None, config: Config) -> None:
     """Exit with the status that fits a run and its report."""
-    limit, quiet = config.audit.fail_above, config.call.quiet
+    quiet = config.call.quiet
     if run.stop is StopReason.INTERRUPTED:
-        kept = "nothing is kept without --directory"
+        kept = "the run is not kept without --directory"
         if run.directory is not None:
             kept = f"kept in {run.directory}; the same command again continues it"
         echo_error(f"evenhand: interrupted after {run.tests:,} tests; {kept}")
         raise typer.Exit(INTERRUPTED)
-    exceeded = limit is not None and run.found > limit
-    if quiet and limit is not None and not exceeded and run.note:
-        # A model that passes because it does not use an attribute never passes silently.
+    outcomes = _outcomes(run, limit, config)
+    if quiet and outcomes and worst(outcomes) is Outcome.PASS and run.note:
+        # If a model passes only because it does not use an attribute, say so.
         echo_error(f"evenhand: warning: {run.note}")
-    if exceeded and not quiet:
-        echo_error(f"evenhand: {run.found:,} findings, more than the {limit:,} that --fail-above allows")
-    if exceeded or not complete:
+    if not quiet:
+        _explain(run, limit, config)
+    if Outcome.FAIL in outcomes or not complete:
         raise typer.Exit(FOUND)
+    if Outcome.UNDECIDED in outcomes:
+        raise typer.Exit(UNDECIDED)
+
+
+def _explain(run: Run, limit: Limit | None, config: Config) -> None:
+    """Print which limit was exceeded, or why that is unknown."""
+    if config.audit.fail_on_finding and (outcome := outcome_of_findings(run)) is not Outcome.PASS:
+        text = f"{run.confirmed:,} confirmed findings, and --fail-on-finding allows none"
+        if outcome is Outcome.UNDECIDED:
+            text = f"{run.found:,} findings in {run.tests:,} tests, none of them confirmed"
+        echo_error(f"evenhand: {text}")
+    if limit is not None and limit.of_run(run) is not Outcome.PASS:
+        echo_error(f"evenhand: {limit.words(run)}")
 
 
 def _write_report(
     run: Run, covered: Coverage | None, plan: AuditPlan, config: Config, settings: dict[str, Any]
 ) -> bool:
-    """Write the report, as ``evenhand report`` does; return whether all of its parts were made.
+    """Write the report, as ``evenhand report`` does; return whether no part of it failed.
 
     If the favourable decision is not one of the model's, the report is written without it.
     """
-    path, quiet = Path(str(config.audit.report)), config.call.quiet or config.call.json
-    # After Ctrl-C the model is not queried any more.
+    path = Path(str(config.audit.report))
+    shown = "" if config.call.quiet or config.call.json else "text"
+    # After Ctrl-C the model is not queried again.
     ask, rows = run.stop is not StopReason.INTERRUPTED, run.space.supports("attributes")
     settings = settings | {"options": replace(settings["options"], coverage=covered, ask=ask)}
     if rows and ask and plan.data is not None:
         settings["data"] = plan.data
     if rows and settings["favourable"] is not None:
         try:
-            return write_report(run, path, quiet, **settings)
+            return write_report(run, path, shown, **settings)
         except ModelError as error:
             error.add_note("the report is written without it")
             echo_error(message(config.located(error)))
-    return write_report(run, path, quiet, **settings | {"favourable": None})
+    return write_report(run, path, shown, **settings | {"favourable": None})
 
 
-def write_findings(run: Run, path: Path) -> None:
+def write_findings(run: Run, path: Path, shown: str = SYNTHETIC) -> None:
     """Write the findings in the format of the ending; CSV if there is none."""
     try:
-        export(run, path, None if path.suffix else "csv")
+        export(run, path, None if path.suffix else "csv", show_examples=shown)
     except RunError as error:
         error.add_note(f"the run is kept in {run.directory}" if run.directory else "--directory would keep the run")
         raise
@@ -161,7 +196,7 @@ def _check_writable(config: Config) -> None:
         path = Path(config.audit.findings)
         with config.named("audit.findings"):
             check_place(path)
-            # A pipe, such as /dev/stdout, gets CSV, as a name without ending does.
+            # A pipe, such as /dev/stdout, gets CSV, and so does a name without an ending.
             if path.suffix and format_of(path) == "parquet":
                 check_pyarrow()
     if config.audit.report is not None:
@@ -169,8 +204,21 @@ def _check_writable(config: Config) -> None:
             check_place(Path(config.audit.report))
 
 
+def next_steps(run: Run, config: Config) -> list[str]:
+    """Say what to do with a run now."""
+    steps = []
+    if run.directory is None:
+        steps.append("--directory DIR keeps the run")
+    if run.found and config.audit.report is None:
+        place = "--report FILE" if run.directory is None else f"evenhand report {run.directory}"
+        steps.append(f"{place} shows where it happens, and who is affected")
+    if run.found and run.space.supports("attributes"):
+        steps.append("evenhand repair compares fairer models")
+    return [f"Next: {'; '.join(steps)}."] if steps else []
+
+
 def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
-    """List what a reader should know of a run.
+    """List the main facts about a run.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
@@ -184,6 +232,9 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
     rows += [("tests", f"{run.tests:,}"), ("findings", confirmation(run))]
     if covered is not None:
         rows.append(("coverage", f"{covered.words}; it took {covered.rows:,} more model rows"))
+    rows += [(f"estimate, {name}", str(one).partition(": ")[2]) for name, one in run.estimate.items()]
+    if run.shares:
+        rows.append(("searches", run.shares))
     rows += [
         (
             "success rate",
@@ -191,16 +242,12 @@ def facts(run: Run, covered: Coverage | None = None) -> list[tuple[str, str]]:
         ),
         ("model rows", f"{run.rows:,}, plus {run.rows_checked:,} for checks"),
         ("seconds", seconds(run.seconds)),
-        ("ended", f"because {run.stop.words}"),
+        ("ended", f"because {run.ended}"),
         ("repeats avoided", f"{counts.get('repeats', 0):,}"),
     ]
     if counts.get("untestable"):
         rows.append(("not tested", f"{counts['untestable']:,} individuals with fewer than two valid counterparts"))
-    if space.supports("texts") and counts.get("dropped"):
-        rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
-    elif counts.get("clipped") or counts.get("dropped"):
-        text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
-        rows.append(("data rows", text))
+    rows += data_rows(counts, space.supports("texts"))
     if space.sampled and space.supports("attributes"):
         sample = f"a sample of {space.max_family_size:,} of {count(space.combinations)} per individual"
         rows.append(("counterparts", f"{sample}; some pairs may be missed"))

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from evenhand._format import estimated, interval, level, number, number_interval, percent, seconds, visible
-from evenhand._write import reason, replacing
+from evenhand._files import reason, replacing
+from evenhand._format import capital, estimated, interval, level, number, number_interval, percent, seconds
 from evenhand.budget import Budget
 from evenhand.cli.app import FOUND, INTERRUPTED, UNDECIDED
-from evenhand.cli.output import capital, console, echo_error, emit, fill, progress, show_facts
+from evenhand.cli.output import (
+    check_report,
+    console,
+    data_rows,
+    echo_error,
+    emit,
+    fill,
+    show_facts,
+    show_table,
+    write_result,
+)
 from evenhand.cli.plan import AuditPlan, make_plan
-from evenhand.config.file import Config, wish
+from evenhand.config.file import Config, favourable_of
 from evenhand.config.schema import SETTINGS, EstimateTable
-from evenhand.engine.accounting import Status
+from evenhand.engine.oracle import Status
 from evenhand.errors import BudgetError, ConfigError, RunError
 from evenhand.estimates.estimate import Interval, Plan, StopRule
 from evenhand.estimates.estimate import estimate as measure
@@ -24,13 +34,17 @@ from evenhand.estimates.plots import check_matplotlib
 from evenhand.estimates.populations import named
 from evenhand.estimates.result import NOT_RECEIVED, STOPS, Estimate, Limit, Outcome, noun, treated
 from evenhand.estimates.survey import ProgressOnly, Reading
+from evenhand.runs.audit import show_progress
 from evenhand.spaces.base import table as table_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 MOST_TERMS, MOST_DECISIONS = 40, 6
 
 
 def estimate(config: Config) -> None:
-    """Measure, and report what was measured."""
+    """Make an estimate, and report it."""
     call, wanted = config.call, config.estimate
     if config.text is not None and wanted.population is None:
         wanted.population = "data"
@@ -40,7 +54,7 @@ def estimate(config: Config) -> None:
     limit = _limit(wanted.fail_above)
     _check(config)
     plan = make_plan(config)
-    if wanted.groups and (plan.data is None or (wish(wanted) is None and not plan.model.regression)):
+    if wanted.groups and (plan.data is None or (favourable_of(wanted) is None and not plan.model.regression)):
         raise ConfigError(
             "--groups needs rows and the favourable decision", remedy="give --data FILE --favourable DECISION"
         )
@@ -58,22 +72,21 @@ def estimate(config: Config) -> None:
         show(found, figures)
     if wanted.plots is not None:
         draw(found, figures, Path(wanted.plots))
+    write_result(found, wanted.report)
     _exit(found, limit, outcome, call.quiet)
 
 
 def _limit(text: str | None) -> Limit | None:
     try:
-        limit = None if text is None else Limit.of(text)
+        return None if text is None else Limit.of(text)
     except BudgetError:
-        limit = Limit()
-    if limit is not None and limit.share is None:
-        raise ConfigError("must be a percentage, such as 5%", parameter="fail_above", value=text)
-    return limit
+        raise ConfigError("must be a percentage, such as 5%", parameter="fail_above", value=text) from None
 
 
 def _check(config: Config) -> None:
     """Check the settings before anything is read."""
     wanted = config.estimate
+    check_report(wanted.report)
     if wanted.plots is not None:
         check_matplotlib()
         if Path(wanted.plots).is_file():
@@ -90,25 +103,25 @@ def _arguments(wanted: EstimateTable, data: Any = None, progress: ProgressOnly |
     """Turn settings into arguments of an estimate."""
     return {
         "population": named(wanted.population or "uniform", data, **wanted.given("weights", "about", "steps", "exact")),
-        "interval": Interval(wanted.interval, **wanted.given("experiments", "tolerance")),
+        "interval": Interval(wanted.interval, **wanted.given("experiments", "tolerance", "repeats")),
         "stop": StopRule(wanted.half_width, wanted.seconds, progress),
-        **wanted.given("samples", "confidence", "repeats"),
+        **wanted.given("samples", "confidence"),
     }
 
 
 def _measure(plan: AuditPlan, config: Config, shown: bool) -> Estimate:
     wanted = config.estimate
     budget = Budget(tests=wanted.samples, seconds=wanted.seconds)
-    with progress(shown) as show:
+    with show_progress(shown) as show:
 
         def watch(reading: Reading) -> None:
             assert show is not None
             show(Status(reading.samples, reading.found, reading.rows, reading.seconds, budget))
 
         return measure(
-            plan.model.with_options(batch_size=config.audit.chunk, timeout=plan.timeout),
+            plan.model.with_options(batch_size=config.audit.chunk),
             plan.space,
-            favourable=wish(wanted),
+            favourable=favourable_of(wanted),
             criterion=plan.criterion,
             seed=plan.seed,
             **_arguments(wanted, plan.data, None if show is None else ProgressOnly(watch)),
@@ -117,13 +130,11 @@ def _measure(plan: AuditPlan, config: Config, shown: bool) -> Estimate:
 
 def _groups(plan: AuditPlan, config: Config) -> Groups:
     return groups(
-        plan.model,
+        plan.model.with_options(batch_size=config.audit.chunk),
         table_of(plan.space),
         plan.data,
-        wish(config.estimate),
+        favourable_of(config.estimate),
         y=None if plan.model.regression else config.data.target,
-        chunk=plan.chunk,
-        timeout=plan.timeout,
         **config.estimate.given("weights", "confidence"),
     )
 
@@ -137,7 +148,7 @@ def _exit(found: Estimate, limit: Limit | None, outcome: Outcome | None, quiet: 
         return
     if outcome is Outcome.PASS:
         if quiet and found.note:
-            # A model that passes because it does not use an attribute never passes silently.
+            # If a model passes only because it does not use an attribute, say so.
             echo_error(f"evenhand: warning: {found.note}")
         return
     if not quiet:
@@ -155,7 +166,7 @@ def show(found: Estimate, figures: Groups | None) -> None:
     for line in found.details:
         fill(line, out, "  ", "    ")
     if found.terms:
-        out.print(_by_term(found))
+        _show_terms(found, out)
     if figures is not None:
         out.print()
         fill(capital(figures.sentence) + ":", out)
@@ -164,7 +175,7 @@ def show(found: Estimate, figures: Groups | None) -> None:
 
 
 def facts(found: Estimate) -> list[tuple[str, str]]:
-    """List what a reader should know of an estimate.
+    """List the main facts about an estimate.
 
     >>> import evenhand as eh
     >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
@@ -197,29 +208,19 @@ def facts(found: Estimate) -> list[tuple[str, str]]:
     counts = found.counts
     if counts.get("untestable"):
         rows.append(("no term" if texts else "no counterpart", f"{counts['untestable']:,} {who}"))
-    if texts and counts.get("dropped"):
-        rows.append(("rows without a text", f"{counts['dropped']:,}, left out"))
-    elif counts.get("clipped") or counts.get("dropped"):
-        text = f"{counts['clipped']:,} moved to the nearest bound of the space, {counts['dropped']:,} left out"
-        rows.append(("data rows", text))
+    rows += data_rows(counts, texts)
     if found.sampled:
         whose = "some texts" if texts else "each individual"
         rows.append(("counterparts", f"a sample of them for {whose}; the rate may be higher"))
     return rows
 
 
-def _by_term(found: Estimate) -> Any:
-    """Make a table of the decisions and scores of the same texts with each term in place."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
+def _show_terms(found: Estimate, out: Console) -> None:
+    """Print a table of the decisions and scores that the same texts get with each term."""
     terms, decided = found.terms[:MOST_TERMS], [value for value, _ in found.terms[0].shares[:MOST_DECISIONS]]
     scored = any(term.mean is not None for term in terms)
-    table = Table(box=box.SIMPLE, pad_edge=False)
     scores = ("average score", "more than the other terms") if scored else ()
-    for name in ("with the term", "texts", *(f"decided {value}" for value in decided), *scores):
-        table.add_column(Text(visible(name)))
+    rows = []
     for term in terms:
         cells = [percent(share) for _, share in term.shares[:MOST_DECISIONS]]
         if scored:
@@ -227,8 +228,8 @@ def _by_term(found: Estimate) -> Any:
             ends = f" ({number_interval(low, high)})" if low is not None and high is not None and low < high else ""
             cells.append("" if term.mean is None else number(term.mean))
             cells.append("not known" if term.difference is None else f"{number(term.difference)}{ends}")
-        table.add_row(*map(Text, (visible(term.term), f"{term.texts:,}", *cells)))
-    return table
+        rows.append((term.term, f"{term.texts:,}", *cells))
+    show_table(("with the term", "texts", *(f"decided {value}" for value in decided), *scores), rows, out)
 
 
 def draw(found: Estimate, figures: Groups | None, folder: Path) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import textwrap
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evenhand._files import SHARED, reason, replacing
 from evenhand._format import visible
-from evenhand._write import SHARED, reason, replacing
-from evenhand.cli.output import echo
-from evenhand.config.file import TEXT_STRATEGY, Config, Tables, is_file
-from evenhand.config.pages import template
-from evenhand.config.schema import TextTable
+from evenhand.cli.output import console, emit, fill
+from evenhand.config.file import STRATEGY, Config, Tables, is_file, toml, worded
+from evenhand.config.schema import COMMANDS, PER_CALL, SETTINGS, TABLES, Setting, TextTable
 from evenhand.errors import ConfigError
 from evenhand.spaces.frames import read_frame
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.readers import read_texts
 from evenhand.spaces.text.space import TextSpace
 from evenhand.spaces.toml import dumps
+
+COLUMN, WIDTH = 28, 112
+"""The columns between which the template puts comments."""
 
 
 def init(config: Config) -> None:
@@ -36,8 +40,15 @@ def init(config: Config) -> None:
     files[output] = template(visible(str(output)), tables, texts)
     for path, content in files.items():
         _write(path, content)
+    if config.call.json:
+        emit({"written": [str(path) for path in reversed(files)], "description": described})
+        return
     edit = "Run" if config.model.path else f"Put your model's path into {output.name}, then run"
-    echo(f"{described}\n\nWrote {' and '.join(map(str, reversed(files)))}. {edit}: evenhand audit {output}")
+    out = console()
+    for line in described.splitlines():
+        fill(line, out, rest="    ")
+    out.print()
+    fill(f"Wrote {' and '.join(map(str, reversed(files)))}. {edit}: evenhand audit {output}", out)
 
 
 def _of_rows(config: Config, space_file: Path) -> tuple[str, Tables, dict[Path, str]]:
@@ -49,13 +60,13 @@ def _of_rows(config: Config, space_file: Path) -> tuple[str, Tables, dict[Path, 
     described = repr(space)
     if target is None:
         described += (
-            "\n\nAll columns are taken as inputs of the model. "
-            "If one of them is what the model predicts, name it: --target NAME."
+            "\n\nAll columns are treated as inputs of the model. "
+            "If the model predicts one of them, name it: --target NAME."
         )
     tables: Tables = {
         "data": {"path": _seen_from(data, space_file), "target": target},
         "space": {"path": space_file.name},
-        "audit": {"strategy": "kosei", "seed": 0, "criterion": "flip"},
+        "audit": {"strategy": STRATEGY, "seed": 0, "criterion": "flip"},
     }
     return described, tables, {space_file: dumps(space)}
 
@@ -66,7 +77,7 @@ def _of_texts(config: Config) -> tuple[str, Tables, dict[Path, str]]:
     if config.data.target is not None or space.exclude or space.missing is not None:
         raise ConfigError("--target, --exclude and --missing are for rows", remedy="leave them out, or --text")
     terms = TextSpace(list(space.protected))
-    ground = terms.begin(read_texts(data, text.column, text.encoding))
+    bound = terms.begin(read_texts(data, text.column, text.encoding))
     output = Path(config.init.output)
     own: dict[str, Any] = {
         "path": _seen_from(data, output),
@@ -77,8 +88,8 @@ def _of_texts(config: Config) -> tuple[str, Tables, dict[Path, str]]:
         "occurrences": "each",
         "ambiguous": "context",
     }
-    described = f"{terms}\n{len(ground.seeds):,} texts have a term, {ground.without:,} have none"
-    return described, {"text": own, "audit": {"strategy": TEXT_STRATEGY, "seed": 0, "criterion": "flip"}}, {}
+    described = f"{terms}\n{len(bound.seeds):,} texts have a term, {bound.without:,} have none"
+    return described, {"text": own, "audit": {"strategy": STRATEGY, "seed": 0, "criterion": "flip"}}, {}
 
 
 def _seen_from(path: str, file: Path) -> str:
@@ -96,3 +107,81 @@ def _write(path: Path, content: str) -> None:
             file.write(content.encode())
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {reason(error)}", remedy="name another file: --output") from error
+
+
+def template(name: str, values: Mapping[str, Mapping[str, Any]], texts: bool = False) -> str:
+    r"""Write a configuration with every key and its meaning; keys without a value are commented out.
+
+    >>> print("\n".join(template("e.toml", {"data": {"path": "people.csv"}}).splitlines()[8:11]))
+    [data]                      # real rows
+    path = "people.csv"         # Data rows: .csv, .tsv, .parquet, .json or .jsonl
+    # target = "income"         # Column that the model predicts
+    """
+    lines = [
+        f"# Run with: evenhand audit {name}",
+        "# Paths are relative to this file. Flags of the command override it.",
+    ]
+    for table, kind in TABLES.items():
+        settings = [one for one in settings_of(table) if one.texts or not texts]
+        if table in PER_CALL or not settings or (table == "text" and not texts):
+            continue
+        lines += ["", *_line(f"[{table}]", kind.comment.format(file=name))]
+        if also := also_read(table, ("data", "space") if texts else ("text",)):
+            lines += _line("", f"also read: {also}")
+        nested: list[str] = []
+        for setting in settings:
+            value = values.get(table, {}).get(setting.key)
+            start = "" if value is not None else "# "
+            value = _example(setting, texts) if value is None else value
+            if isinstance(value, dict):
+                nested += ["", f"[{setting.place}]"]
+                for inner, one in value.items():
+                    nested += _line(f"# {inner} = {toml(one)}", meaning(setting))
+            else:
+                lines += _line(f"{start}{setting.key} = {toml(value)}", meaning(setting))
+        lines += nested
+    return "\n".join(lines) + "\n"
+
+
+def settings_of(table: str) -> list[Setting]:
+    """Return the settings of a table."""
+    return [one for one in SETTINGS.values() if one.table == table]
+
+
+def meaning(setting: Setting) -> str:
+    """Return what a key of the file means."""
+    return worded(setting.help, "file", setting.table)
+
+
+def _example(setting: Setting, texts: bool) -> Any:
+    if texts and setting.text_example is not None:
+        return setting.text_example
+    if setting.example is None:
+        return True if setting.switch else setting.default
+    return setting.example
+
+
+def _line(code: str, comment: str) -> list[str]:
+    """Put a comment after a line of code, wrapped."""
+    if not comment:
+        return [code]
+    first, *rest = textwrap.wrap(comment, max(40, WIDTH - max(COLUMN, len(code) + 1)), break_long_words=False)
+    return [f"{code:<{COLUMN - 1}} # {first}", *(f"{'':{COLUMN}}# {one}" for one in rest)]
+
+
+def also_read(command: str, without: Iterable[str] = ()) -> str:
+    """List what a command reads from other tables: keys, or a [table] if there are more.
+
+    >>> also_read("compare"), also_read("datasets")
+    ('timeout in [model], seed in [audit], show_examples in [report]', '')
+    """
+    if command not in COMMANDS or command == "audit":
+        return ""
+    found: dict[str, list[str]] = {}
+    for setting in COMMANDS[command].reads:
+        found.setdefault(setting.table, []).append(setting.key)
+    return ", ".join(
+        f"{' and '.join(keys)} in [{table}]" if len(keys) < min(3, len(settings_of(table))) else f"[{table}]"
+        for table, keys in found.items()
+        if table not in without
+    )

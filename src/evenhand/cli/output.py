@@ -6,28 +6,25 @@ import json
 import sys
 import tempfile
 import textwrap
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from evenhand._format import percent, visible, visible_json
+from evenhand._format import visible, visible_json
 from evenhand.errors import ConfigError, EvenhandError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from evenhand.engine.accounting import Status
-    from evenhand.runs.pairs import Pair
+    from evenhand.runs.pair_sentences import Pair
 
 MOST_LINES = 3
-PAUSE = 0.1
-SMALLEST_SHARE = 1e-6
-"""With a smaller share of the work done, the time left is not shown."""
+SHOWN = 5
+"""Attributes of a pair that are shown besides what differs."""
 
 
 def echo(text: str) -> None:
@@ -59,7 +56,7 @@ def message(error: EvenhandError) -> str:
     return "\n".join(["evenhand: " + lines[0], *lines[1:]])
 
 
-def emit(values: dict[str, Any]) -> None:
+def emit(values: dict[str, Any] | list[Any]) -> None:
     """Print values as JSON."""
     typer.echo(visible_json(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str)))
 
@@ -70,11 +67,11 @@ def console() -> Console:
 
     class Output(Console):
         def on_broken_pipe(self) -> None:
-            # Rich would exit with 1, which means something else here.
+            # Rich would exit with status 1, which has another meaning here.
             raise BrokenPipeError
 
         def print(self, *objects: Any, **settings: Any) -> None:
-            # Rich lets most control characters through.
+            # Rich does not escape most control characters.
             super().print(*(visible(o, keep="\n") if isinstance(o, str) else o for o in objects), **settings)
 
     return Output(file=sys.stdout, highlight=False, markup=False, emoji=False)
@@ -87,74 +84,64 @@ def cell(text: str, style: str = "") -> Text:
     return Text(visible(text), style=style)
 
 
-def show_facts(rows: Sequence[tuple[str, str]], out: Console) -> None:
-    """Print names and values as a table."""
+def show_table(
+    head: Sequence[str], rows: Iterable[Sequence[str | Text]], out: Console, right: Sequence[int] = ()
+) -> None:
+    """Print a table; the columns at the positions ``right`` are aligned to the right. No head: no line of names."""
     from rich import box
     from rich.table import Table
 
-    table = Table(show_header=False, box=box.SIMPLE, pad_edge=False)
-    for name, value in rows:
-        table.add_row(cell(name, "dim"), cell(value))
+    table = Table(box=box.SIMPLE, pad_edge=False, show_header=bool(head))
+    for at, name in enumerate(head):
+        table.add_column(cell(name), justify="right" if at in right else "left")
+    for row in rows:
+        table.add_row(*(cell(text) if isinstance(text, str) else text for text in row))
     out.print(table)
 
 
+def show_facts(rows: Sequence[tuple[str, str]], out: Console) -> None:
+    """Print names and values as a table."""
+    show_table((), ((cell(name, "dim"), value) for name, value in rows), out)
+
+
+def show_verdict(text: str, bad: bool, out: Console) -> None:
+    """Print what was found before any count; bad news in red, where the terminal has colours."""
+    fill(text, out, style="bold red" if bad else "bold")
+
+
 def show_pairs(pairs: Sequence[Pair], out: Console) -> None:
-    """Print pairs, numbered."""
+    """Print pairs, numbered: what differs, and a few of the other attributes."""
     if not pairs:
         out.print("No discriminatory pairs were found.")
     for number, pair in enumerate(pairs, 1):
-        fill(pair.sentence, out, f"{number}. ", "   ")
+        first, *more = pair.brief(SHOWN)
+        fill(first, out, f"{number}. ", "   ")
+        for line in more:
+            fill(line, out, "   ", "   ", style="dim")
 
 
-def fill(text: str, out: Console, indent: str = "", rest: str = "") -> None:
+def data_rows(counts: Mapping[str, int], texts: bool) -> list[tuple[str, str]]:
+    """Say how many rows of the data were changed or left out; nothing if none was."""
+    if texts and counts.get("dropped"):
+        return [("rows without a text", f"{counts['dropped']:,}, left out")]
+    if counts.get("clipped") or counts.get("dropped"):
+        moved = f"{counts['clipped']:,} moved to the nearest bound of the space"
+        return [("data rows", f"{moved}, {counts['dropped']:,} left out")]
+    return []
+
+
+def fill(text: str, out: Console, indent: str = "", rest: str = "", style: str = "") -> None:
     """Print a text, wrapped at the width of the terminal; ``rest`` is the indent of all lines but the first."""
     width = max(40, min(out.width, 110))
     lines = textwrap.fill(
         text, width, initial_indent=indent, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
     )
-    out.print(lines, soft_wrap=True)
-
-
-def capital(text: str) -> str:
-    """Begin a text with a capital letter.
-
-    >>> capital("no decision changed")
-    'No decision changed'
-    """
-    return text[:1].upper() + text[1:]
-
-
-@contextmanager
-def progress(wanted: bool, tests: int | None = None) -> Iterator[Callable[[Status], None] | None]:
-    """Show how far a run is; yield what ``audit`` calls, or None if the error stream is not a terminal.
-
-    ``tests`` is how many tests the space has, if they can end the run.
-    """
-    if not wanted or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    console = Console(stderr=True, highlight=False)
-    text = TextColumn("{task.fields[text]}", markup=False)
-    with Progress(BarColumn(bar_width=24), text, console=console, transient=True) as bar:
-        task = bar.add_task("", total=1.0, text="querying the model")
-        shown = 0.0
-
-        def show(status: Status) -> None:
-            nonlocal shown
-            now = time.monotonic()
-            if now - shown >= PAUSE:
-                shown = now
-                bar.update(task, completed=done(status, tests), text=line(status, tests))
-
-        yield show
+    out.print(lines, soft_wrap=True, style=style or None)
 
 
 @contextmanager
 def steps(wanted: bool) -> Iterator[Callable[[str], None] | None]:
-    """Show the current step; yield what to call with it, or None if the error stream is not a terminal."""
+    """Show the current step; yield the function to call with it, or None without a terminal."""
     if not wanted or not sys.stderr.isatty():
         yield None
         return
@@ -164,44 +151,18 @@ def steps(wanted: bool) -> Iterator[Callable[[str], None] | None]:
         yield lambda text: spinner.update(visible(text))
 
 
-def done(status: Status, tests: int | None = None) -> float:
-    """Return the share of the nearest limit that is used up.
-
-    >>> from evenhand.budget import Budget
-    >>> from evenhand.engine.accounting import Status
-    >>> done(Status(tests=50, findings=5, rows=100, seconds=1.0, budget=Budget(tests=100, findings=50)))
-    0.5
-    """
-    limits = vars(status.budget)
-    shares = [getattr(status, name) / limit for name, limit in limits.items() if limit is not None]
-    if tests is not None:
-        shares.append(status.tests / tests)
-    return min(1.0, max(shares, default=0.0))
+def check_report(path: str | None) -> None:
+    """Raise unless the report of a result can be written there."""
+    if path is not None:
+        check_place(Path(path))
 
 
-def line(status: Status, tests: int | None = None) -> str:
-    """Describe how far a run is.
+def write_result(value: Any, path: str | None) -> None:
+    """Write the report of an estimate, a comparison or a repair, if there is to be one."""
+    from evenhand.reports.report import report
 
-    >>> from evenhand.budget import Budget
-    >>> from evenhand.engine.accounting import Status
-    >>> line(Status(tests=50, findings=5, rows=100, seconds=2.0, budget=Budget(tests=100)))
-    '50 tests, 25/s, 5 found (10% of tests), 2 s left'
-    """
-    seconds = max(status.seconds, 1e-9)
-    share = done(status, tests)
-    left = f", {_duration(seconds * (1 - share) / share)} left" if share > SMALLEST_SHARE else ""
-    rate = status.findings / status.tests if status.tests else 0.0
-    return (
-        f"{status.tests:,} tests, {status.tests / seconds:,.0f}/s, "
-        f"{status.findings:,} found ({percent(rate)} of tests){left}"
-    )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
+    if path is not None:
+        report(value, path)
 
 
 def check_place(path: Path, endings: Sequence[str] = ()) -> None:
@@ -210,7 +171,7 @@ def check_place(path: Path, endings: Sequence[str] = ()) -> None:
     >>> check_place(Path("findings.csv"))
     """
     if endings and path.suffix.lower() not in endings:
-        raise ConfigError(f"{path}: the name must end with one of {', '.join(endings)}")
+        raise ConfigError(f"{path}: unknown kind of file", remedy=f"use a name that ends with {' or '.join(endings)}")
     folder = path.absolute().parent
     if path.is_dir() or not folder.is_dir():
         raise ConfigError(f"{path} cannot be a file", remedy="name one in a folder that exists")

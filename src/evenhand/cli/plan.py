@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evenhand import plugins
+from evenhand._validate import check_seed
 from evenhand.budget import Budget
 from evenhand.cli.output import echo_error
 from evenhand.config.file import Config
-from evenhand.config.schema import CallTable, SpaceTable, TextTable
+from evenhand.config.schema import CallTable, EndpointTable, SpaceTable, TextTable
 from evenhand.criteria import Criterion, Flip, Gap
-from evenhand.engine.judge import CHUNK
 from evenhand.engine.store import IDENTITY
-from evenhand.errors import ConfigError, RunError, SpaceError
+from evenhand.errors import ConfigError, RunError, SpaceError, StrategyError
 from evenhand.models.base import Model
-from evenhand.models.files import load_model
+from evenhand.models.endpoint import Endpoint
+from evenhand.models.executors import connect
+from evenhand.models.files import PICKLES, is_url, load_model
 from evenhand.models.wrap import wrap
-from evenhand.runs.audit import DEFAULT_TESTS, check_arguments, check_kind
+from evenhand.runs.audit import DEFAULT_TESTS, check_kind
 from evenhand.search import Strategy
 from evenhand.spaces.attributes import suggest
 from evenhand.spaces.base import AnySpace
-from evenhand.spaces.frames import read_frame
+from evenhand.spaces.frames import pd, read_frame
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.lexicon import NAMES
 from evenhand.spaces.text.readers import read_texts
 from evenhand.spaces.text.space import TextSpace
 from evenhand.strategies import kind_of, make
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-PICKLES = (".joblib", ".pkl", ".pickle")
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,6 @@ class AuditPlan:
     criterion: Criterion
     data: pd.DataFrame | list[str | None] | None
     directory: Path | None
-    chunk: int
-    timeout: float | None
     confirm: int | None
 
 
@@ -61,8 +57,7 @@ def make_plan(config: Config) -> AuditPlan:
     with config.named("audit.settings"):
         strategy = make(audit.strategy, **audit.settings)
     criterion = get_criterion(config)
-    chunk = CHUNK if audit.chunk is None else audit.chunk
-    check_arguments(audit.seed, chunk, None, criterion, config.model.timeout, None)
+    check_seed(audit.seed, StrategyError)
     directory = None if audit.directory is None else Path(audit.directory)
     if config.call.resume:
         if directory is None:
@@ -82,8 +77,7 @@ def make_plan(config: Config) -> AuditPlan:
         model = _model(config, config.model.path)
         space = get_space(config, data, model.columns)
     budget = Budget(**config.budget.given() or {"tests": DEFAULT_TESTS})
-    seed, timeout, confirm = audit.seed, config.model.timeout, audit.confirm
-    return AuditPlan(model, space, strategy, budget, seed, criterion, data, directory, chunk, timeout, confirm)
+    return AuditPlan(model, space, strategy, budget, audit.seed, criterion, data, directory, audit.confirm)
 
 
 def get_criterion(config: Config) -> Criterion:
@@ -92,19 +86,39 @@ def get_criterion(config: Config) -> Criterion:
         return Flip() if config.audit.criterion == "flip" else Gap(float(config.audit.criterion))
 
 
-def get_model(spec: str, call: CallTable) -> Model:
-    """Load a model, with a warning if that runs code."""
+def get_model(spec: str, call: CallTable, endpoint: EndpointTable | None = None) -> Model:
+    """Load a model, with a warning if that runs code, or make one that asks an endpoint."""
+    if is_url(spec):
+        return get_endpoint(spec, endpoint or EndpointTable())
     warn_pickle(spec, call)
     return wrap(load_model(spec, trust_pickle=call.trust_pickle, trust=call.trust))
+
+
+def get_endpoint(url: str, table: EndpointTable) -> Endpoint:
+    """Make the model behind a URL."""
+    given = table.given()
+    protocol, mapping = given.pop("protocol", None), given.pop("mapping")
+    return Endpoint(url, {"type": protocol or "json", **mapping} if mapping else protocol, **given)
 
 
 def _model(config: Config, spec: str) -> Model:
     threshold = config.model.threshold
     with config.named("model.path"):
-        warn_pickle(spec, config.call)
-        loaded = load_model(spec, trust_pickle=config.call.trust_pickle, trust=config.call.trust)
+        loaded = get_model(spec, config.call, config.endpoint)
     with config.named("model.path" if threshold is None else "model.threshold"):
-        return wrap(loaded, threshold=threshold)
+        wrapped = wrap(loaded, threshold=threshold, timeout=config.model.timeout, chunk=config.audit.chunk)
+    return wrapped.on(get_executor(config))
+
+
+def get_executor(config: Config) -> Executor | int | None:
+    """Return the executor that calls the model: processes, a Dask cluster, or None for this process."""
+    workers, address = config.run.workers, config.run.dask
+    if address is None:
+        return workers
+    if workers is not None:
+        raise ConfigError(f"{config.head}processes and a Dask cluster exclude each other", remedy="name one of the two")
+    with config.named("run.dask"):
+        return connect(address)
 
 
 def warn_pickle(spec: str, call: CallTable) -> None:
@@ -146,7 +160,7 @@ def get_space(config: Config, data: Any, columns: Sequence[str] | None) -> AnySp
     _check_columns(config, data.columns, targets=[] if target is None else [target])
     exclude = [*table.exclude]
     if columns is not None:
-        # Columns that the model never receives are not attributes: each pair would be found many times.
+        # Columns that the model does not receive must not be attributes: each pair would be found many times.
         known = {*columns, *table.protected, *table.exclude, target}
         exclude += [name for name in data.columns if name not in known]
     settings = {"exclude": exclude, "missing": table.missing, "constraints": table.constraints}
@@ -166,7 +180,7 @@ def _load_space(path: str) -> AnySpace:
 
 
 def _adapt(space: Space, config: Config) -> Space:
-    """Put the configuration over a space from a file; links of attributes that are no longer protected go."""
+    """Apply the configuration to a space from a file; links of attributes that are no longer protected are dropped."""
     table, target = config.space, config.data.target
     if target in space.names and target not in table.exclude:
         echo_error(

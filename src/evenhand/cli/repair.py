@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from evenhand._format import estimated, number
-from evenhand._write import SHARED, reason, replacing
+from evenhand._files import SHARED, reason, replacing
 from evenhand.budget import Budget
-from evenhand.cli.output import cell, check_place, console, echo_error, emit, fill, message, steps
-from evenhand.cli.plan import check_column, get_criterion, get_rows, get_space, warn_pickle
-from evenhand.config.file import Config, wish
+from evenhand.cli.output import check_place, check_report, console, echo_error, emit, fill, message, steps, write_result
+from evenhand.cli.plan import check_column, get_criterion, get_executor, get_rows, get_space, warn_pickle
+from evenhand.config.file import Config, favourable_of
 from evenhand.config.schema import RepairTable
 from evenhand.criteria import Criterion
 from evenhand.errors import ConfigError, EvenhandError, MissingExtra, ModelError, RunError
@@ -22,44 +21,42 @@ from evenhand.models.base import some
 from evenhand.models.files import load_object
 from evenhand.repairs.repair import METHODS, RepairOptions
 from evenhand.repairs.repair import repair as repair_by
-from evenhand.repairs.result import Repair
+from evenhand.repairs.result import Comparison, Repair, sentences
 from evenhand.spaces.attributes import suggest
 from evenhand.spaces.base import require
 from evenhand.spaces.base import table as table_of
+from evenhand.spaces.frames import pd
 from evenhand.spaces.tabular import Space
 from evenhand.strategies import make
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from evenhand.repairs.evidence import Evidence
 
 SAVED = (".skops", ".joblib", ".pkl", ".pickle")
 DRAWN = (".svg", ".png", ".pdf")
 OPTIONS = ("held_out", "confidence", "samples", "check", "watch")
 """Keys of [repair] that are fields of `RepairOptions`."""
-ORIGINAL = "original"
-HEAD = ("", "uniform", "data", "accuracy", "AUC", "rows added", "seconds", "moved to")
 
 
 def repair(config: Config) -> None:
-    """Repair by each method, and report what each changes and costs."""
+    """Apply each repair method, and report what it changes and costs."""
     call, table = config.call, config.repair
+    check_report(table.report)
     bench = set_up(config)
-    done, failed = _compare(bench, config)
+    with steps(not (call.quiet or call.json)) as tell:
+        best = bench.repair(tell)
+    compared = best.comparison
+    assert compared is not None
+    failed = {name: _told(error, config) for name, error in compared.failed.items()}
     # Everything is printed before files are written, so that nothing is lost if that fails.
-    name, why = choose(done, table.tolerate, only=len(bench.methods) == 1)
-    unchecked = unwatched(done, bench.space)
+    unchecked = unwatched(compared.done, bench.space)
     if not (call.json or call.quiet):
-        show(done, failed, unchecked, name, why)
-    model = next(iter(done.values())).original if name == ORIGINAL else done[name].model
-    written, faults = _write(model, done, table)
+        show(compared, failed, unchecked)
+    write_result(compared, table.report)
+    written, faults = _write(best.model, compared.done, table)
     if call.json:
         values = {
-            "methods": {key: found.to_dict() for key, found in done.items()},
+            "methods": {key: found.to_dict() for key, found in compared.done.items()},
             "failed": failed,
-            "chosen": name,
-            "why": why,
+            "chosen": compared.chosen,
+            "why": compared.why,
             "tolerate": table.tolerate,
             "not_looked_at": unchecked,
             "saved": None,
@@ -67,7 +64,7 @@ def repair(config: Config) -> None:
         }
         emit(values | written)
         for key, fault in () if call.quiet else failed.items():
-            echo_error(f"evenhand: {key} failed: {' '.join(fault.split())}")
+            echo_error(f"evenhand: {key} failed: {fault}")
     elif "saved" in written and not call.quiet:
         trust = f"; loading it needs --trust for {', '.join(written['trust'])}" if written["trust"] else ""
         _print([("saved", f"{written['saved']}{trust}")])
@@ -75,9 +72,13 @@ def repair(config: Config) -> None:
         raise faults[0]
 
 
+def _told(error: EvenhandError, config: Config) -> str:
+    return " ".join(message(config.located(error)).removeprefix("evenhand: ").split())
+
+
 @dataclass(frozen=True)
 class Workbench:
-    """An estimator or a training function, rows with labels, and what all methods share."""
+    """An estimator or a training function, rows with labels, and the settings of a repair."""
 
     estimator: Any
     X: pd.DataFrame
@@ -88,19 +89,22 @@ class Workbench:
     seed: int
     settings: dict[str, Any]
 
-    def repair(self, name: str, show: Callable[[str], None] | None) -> Repair:
-        """Repair by one method; if it decides by estimates, these have as many samples as those of the evidence."""
-        fields = METHODS[name].__dataclass_fields__
-        given = {"samples": self.settings["options"].samples} if "samples" in fields else {}
+    def repair(self, tell: Callable[[str], None] | None) -> Repair:
+        """Apply each method; the estimates that methods use have as many samples as those of the evidence."""
+        samples = self.settings["options"].samples
+        methods = [
+            METHODS[name](**({"samples": samples} if "samples" in METHODS[name].__dataclass_fields__ else {}))
+            for name in self.methods
+        ]
         return repair_by(
             self.estimator,
             self.X,
             self.y,
             self.space,
-            METHODS[name](**given),
+            methods or None,
             seed=self.seed,
             criterion=self.criterion,
-            progress=None if show is None else lambda words: show(f"{name}: {words}"),
+            progress=tell,
             **self.settings,
         )
 
@@ -137,13 +141,15 @@ def set_up(config: Config) -> Workbench:
             f"{unlabelled:,} of {len(data):,} rows have no {data_table.target!r}", remedy="leave these rows out"
         )
     options = table.given(*OPTIONS)
-    if (wanted := wish(table)) is not None:
+    if (wanted := favourable_of(table)) is not None:
         options["favourable"] = wanted
+    options["tolerate"] = table.tolerate
     settings = table.given("strategy") | {"options": RepairOptions(**options)}
+    settings["executor"] = get_executor(config)
     if limits := config.budget.given():
         settings["budget"] = Budget(**limits)
     X, y = data[list(space.names)], data[data_table.target].to_numpy()
-    methods = list(dict.fromkeys(table.methods)) or list(METHODS)
+    methods = list(dict.fromkeys(table.methods))
     return Workbench(estimator, X, y, space, methods, get_criterion(config), config.audit.seed, settings)
 
 
@@ -167,104 +173,35 @@ def _check(table: RepairTable, config: Config) -> None:
         check_matplotlib()
 
 
-def _compare(bench: Workbench, config: Config) -> tuple[dict[str, Repair], dict[str, str]]:
-    """Try each method; keep the errors of those that fail. If none works, the first error is raised."""
-    done: dict[str, Repair] = {}
-    failed: dict[str, EvenhandError] = {}
-    with steps(not (config.call.quiet or config.call.json)) as show:
-        for name in bench.methods:
-            try:
-                done[name] = bench.repair(name, show)
-            except EvenhandError as error:
-                failed[name] = error
-    if not done:
-        raise next(iter(failed.values()))
-    # An unchanged model has the same figures, whichever method returns it.
-    before = next(iter(done.values())).before
-    done = {name: one if one.changed else replace(one, before=before, after=before) for name, one in done.items()}
-    return done, {name: message(config.located(error)).removeprefix("evenhand: ") for name, error in failed.items()}
-
-
-def choose(done: Mapping[str, Repair], tolerate: float, only: bool = False) -> tuple[str, str]:
-    """Choose the repair with the largest significant reduction among those that lose no more accuracy than tolerated.
-
-    Ties go to the one that loses less, then to the one that moves discrimination to fewer attributes. If no repair
-    qualifies, the original is kept.
-    """
-    if only:
-        return next(iter(done)), "it is the only method"
-    within = f"at most {tolerate:g} point{'s' * (tolerate != 1)} of accuracy"
-    good = []
-    for name, one in done.items():
-        change = one.differences["uniform"] or one.differences["data"]
-        gain = one.differences["accuracy"]
-        loss = 0.0 if gain is None else round(-100 * gain.value, 9)
-        if change is not None and change.high < 0 and loss <= tolerate:
-            good.append((change.value, loss, len(one.moved), name))
-    if not good:
-        return ORIGINAL, f"no method reduces the rate significantly and loses {within}"
-    return min(good)[-1], f"largest significant reduction among the methods that lose {within}"
-
-
 def unwatched(done: Mapping[str, Repair], space: Space) -> list[str]:
     """List the attributes that were not checked for discrimination that a repair may cause."""
     seen = {shift.attribute for one in done.values() for shift in one.shifts}
-    # With a single protected attribute, all rates are about it.
+    # With a single protected attribute, all rates refer to it.
     seen |= set(space.protected) if len(space.protected) == 1 else set()
     return [a.name for a in space.attributes if a.size > 1 and a.name not in seen]
 
 
-def show(done: Mapping[str, Repair], failed: Mapping[str, str], unchecked: list[str], name: str, why: str) -> None:
-    """Print the table, the verdict on each method, the attributes not checked, and the chosen method."""
-    from rich import box
-    from rich.table import Table
-
-    out = console()
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for title in HEAD:
-        table.add_column(title, no_wrap=not title, overflow="fold")
-    for line in rows(done, failed):
-        table.add_row(*map(cell, line))
-    out.print("Rates of individuals treated differently: uniform random, and like the held-out rows; accuracy there.")
-    out.print(table)
-    verdicts = [(key, found.verdict) for key, found in done.items()]
-    verdicts += [(key, f"failed: {' '.join(fault.split())}") for key, fault in failed.items()]
+def show(compared: Comparison, failed: Mapping[str, str], unchecked: list[str]) -> None:
+    """Print the table, the verdict on each method, the attributes not checked, and the choice."""
+    console().print(compared.table, highlight=False, markup=False, soft_wrap=True)
+    verdicts = [(key, found.verdict) for key, found in compared.done.items()]
+    verdicts += [(key, f"failed: {fault}") for key, fault in failed.items()]
     if unchecked:
         verdicts.append(("not checked", f"whether discrimination moved to {some(unchecked)}; --watch NAME checks it"))
-    _print([*verdicts, ("chosen", f"{name}: {why}")])
-
-
-def rows(done: Mapping[str, Repair], failed: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Make the rows of the table: the original first, then one for each method."""
-    original = next(iter(done.values()))
-    out = [(ORIGINAL, *_figures(original.before), "", "", "")]
-    for name, found in done.items():
-        moved = ", ".join(found.moved) or ("-" if found.shifts else "not checked")
-        shown = name if found.changed else f"{name} (unchanged)"
-        out.append((shown, *_figures(found.after), f"{found.rows_added:,}", f"{found.seconds:.1f}", moved))
-    return out + [(f"{name} (failed)", *("-",) * (len(HEAD) - 1)) for name in failed]
-
-
-def _figures(evidence: Evidence) -> tuple[str, str, str, str]:
-    def rate(found: Any) -> str:
-        if found is None:
-            return "-"
-        return f"{estimated(found.rate, found.low, found.high)}{' exactly' if found.exact else ''}"
-
-    right = evidence.accuracy
-    accuracy = estimated(right.value, right.low, right.high)
-    return rate(evidence.uniform), rate(evidence.data), accuracy, number(evidence.auc.value) if evidence.auc else "-"
+    _print(verdicts)
+    for sentence in sentences(replace(compared, failed={})):
+        fill(sentence, console(), rest="  ")
 
 
 def _print(lines: list[tuple[str, str]]) -> None:
-    """Print sentences, each after its subject."""
+    """Print sentences, each after its heading."""
     out = console()
     for key, text in lines:
         fill(f"{key}: {text}.", out, rest="  ")
 
 
-def _write(model: Any, done: dict[str, Repair], table: RepairTable) -> tuple[dict[str, Any], list[EvenhandError]]:
-    """Write the files that were asked for; return what was written, and the errors."""
+def _write(model: Any, done: Mapping[str, Repair], table: RepairTable) -> tuple[dict[str, Any], list[EvenhandError]]:
+    """Write the requested files; return the names of the written ones, and the errors."""
     written: dict[str, Any] = {}
     faults: list[EvenhandError] = []
     for key, name in (("saved", table.save), ("plot", table.plot)):
@@ -281,7 +218,7 @@ def _write(model: Any, done: dict[str, Repair], table: RepairTable) -> tuple[dic
 
 
 def save(model: Any, path: Path) -> list[str]:
-    """Write a model; return the types that loading it from skops has to trust.
+    """Write a model; return the types to trust when loading it from a skops file.
 
     An existing file is replaced only after the new one has been loaded back.
     """

@@ -10,13 +10,25 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from evenhand.cli.app import FOUND
-from evenhand.cli.output import cell, console, echo, echo_error, emit, fill, show_pairs
+from evenhand.cli.output import (
+    check_report,
+    console,
+    echo,
+    echo_error,
+    emit,
+    fill,
+    show_pairs,
+    show_table,
+    show_verdict,
+    write_result,
+)
 from evenhand.cli.plan import get_model, get_rows, warn_pickle
-from evenhand.config.file import Config, spell, wish
+from evenhand.config.file import Config, favourable_of
 from evenhand.config.schema import CallTable
 from evenhand.errors import ConfigError, EvenhandError
 from evenhand.models.base import Model
-from evenhand.runs.provenance import Changed, model_of
+from evenhand.models.wrap import wrap
+from evenhand.runs.replay import Changed, model_of
 from evenhand.runs.run import Run
 
 if TYPE_CHECKING:
@@ -25,7 +37,7 @@ if TYPE_CHECKING:
     from evenhand.runs.replay import Replay
 
 SHOWN = 3
-"""Pairs that are shown of a comparison or a replay."""
+"""Pairs shown for a comparison or a replay."""
 
 
 def report(config: Config) -> None:
@@ -37,7 +49,8 @@ def report(config: Config) -> None:
     with config.named("data.path", "text.path"):
         settings["data"] = _data(run, config)
     path = Path(config.report.output or "report.html")
-    if not write_report(run, path, config.call.quiet, y=config.data.target, **settings):
+    shown = "json" if config.call.json else "" if config.call.quiet else "text"
+    if not write_report(run, path, shown, y=config.data.target, **settings):
         raise typer.Exit(FOUND)
 
 
@@ -47,8 +60,8 @@ def report_settings(config: Config) -> dict[str, Any]:
 
     wanted, source = config.report, config.data.path if config.text is None else config.text.path
     return {
-        "favourable": wish(config.estimate),
-        "show_examples": not wanted.hide_examples,
+        "favourable": favourable_of(config.estimate),
+        "show_examples": wanted.show_examples,
         "samples": wanted.samples,
         "options": ReportOptions(
             wanted.title, seed=config.audit.seed, **wanted.given("examples"), **config.estimate.given("confidence")
@@ -57,7 +70,7 @@ def report_settings(config: Config) -> dict[str, Any]:
     }
 
 
-def write_report(run: Run, path: Path, quiet: bool, **settings: Any) -> bool:
+def write_report(run: Run, path: Path, shown: str, **settings: Any) -> bool:
     """Write a report, and print which parts are missing and why; return whether no part failed."""
     from evenhand.reports.render import failed, render
     from evenhand.reports.report import gathered, ready, write
@@ -65,7 +78,9 @@ def write_report(run: Run, path: Path, quiet: bool, **settings: Any) -> bool:
     ready(path)
     content = gathered(run, **settings)
     write(path, render(content))
-    if not quiet:
+    if shown == "json":
+        emit({"written": str(path), "lacks": list(content.subject.lost), "failed": content.failed})
+    elif shown:
         echo(f"Wrote {path}")
         for lost in content.subject.lost:
             echo_error(f"evenhand: {path} lacks parts: {lost}")
@@ -80,9 +95,9 @@ def _data(run: Run, config: Config) -> Any:
 
     texts = run.space.supports("texts")
     if config.text is not None and not texts:
-        raise ConfigError("the run is one of rows, and --texts names texts", remedy="give --data FILE")
+        raise ConfigError("the run is on rows, but --texts names texts", remedy="give --data FILE")
     if config.data.path is not None and texts:
-        raise ConfigError("the run is one of texts, and --data names rows", remedy="give --texts FILE")
+        raise ConfigError("the run is on texts, but --data names rows", remedy="give --texts FILE")
     if config.text is not None and config.text.path is not None:
         return read_texts(config.text.path, config.text.column, config.text.encoding)
     return get_rows(config)
@@ -92,7 +107,7 @@ def _model(run: Run, config: Config) -> Model | None:
     """Load the model that is named, or the run's own if that runs no code; None if it is not available."""
     spec, threshold = config.model.path, config.model.threshold
     if spec is not None:
-        return model_of(run, get_model(spec, config.call), threshold)
+        return model_of(run, get_model(spec, config.call, config.endpoint), threshold)
     try:
         return model_of(run, None, threshold, trust=config.call.trust)
     except Changed:
@@ -108,14 +123,16 @@ def export(config: Config) -> None:
 
     files = [Path(name) for name in config.call.out]
     if config.export.format is None:
-        # Before anything is written: a list with one wrong name writes nothing.
+        # Checked first, so that nothing is written if one name is wrong.
         for path in files:
             format_of(path)
     run = Run.load(Path(config.call.run))
     for path in files:
-        write(run, path, **config.export.given())
-        if not config.call.quiet:
+        write(run, path, **config.export.given(), show_examples=config.report.show_examples)
+        if not (config.call.quiet or config.call.json):
             echo(f"Wrote {path}")
+    if config.call.json:
+        emit({"written": list(map(str, files))})
 
 
 def bundle(config: Config) -> None:
@@ -137,49 +154,47 @@ def bundle(config: Config) -> None:
             echo(f"{entry['sha256'][:16]}  {entry['size']:>12,}  {name}{note}")
     if not any(name.startswith("model/") for name in manifest["members"]):
         echo(f"The bundle has no model: {manifest['model']} is not a file.")
-    echo(f"Wrote {path}, SHA-256 {digest}")
+    echo(f"Wrote {path}\nSHA-256 {digest}")
 
 
 def compare(config: Config) -> None:
     """Compare two runs, and report what was fixed and what is new."""
     from evenhand.estimates.compare import compare as judge
-    from evenhand.runs.pairs import pairs_at
+    from evenhand.runs.pair_sentences import shown_pairs
 
-    call, wanted = config.call, config.compare
+    call, wanted, shown = config.call, config.compare, config.report.show_examples
+    check_report(wanted.report)
     runs = [Run.load(Path(call.run_a)), Run.load(Path(call.run_b))]
     sides = (("model_a", wanted.model_a, wanted.threshold_a), ("model_b", wanted.model_b, wanted.threshold_b))
     models = []
     for run, (key, spec, threshold) in zip(runs, sides, strict=True):
         with config.named(f"compare.{key}"):
-            model = None if spec is None else get_model(spec, call)
-        models.append(model_of(run, model, threshold, trust=call.trust, name=spell(f"compare.{key}")))
+            model = None if spec is None else get_model(spec, call, config.endpoint)
+        found_model = model_of(run, model, threshold, trust=call.trust, name=key)
+        models.append(found_model.with_options(timeout=config.model.timeout))
     settings = wanted.given("samples", "confidence")
-    found = judge(*runs, *models, **settings, seed=config.audit.seed, timeout=config.model.timeout)
+    found = judge(*runs, *models, **settings, seed=config.audit.seed)
     if call.json:
         of_run = {"fixed": found.run_a, "still": found.run_a, "new": found.run_b}
         pairs = {
-            f"{name}_pairs": [pair.to_dict() for pair in pairs_at(run.pairs, getattr(found, name)[:SHOWN])]
+            f"{name}_pairs": [pair.to_dict() for pair in shown_pairs(run, getattr(found, name)[:SHOWN], shown)]
             for name, run in of_run.items()
         }
         emit({**found.to_dict(), **pairs, "fail_on_new": wanted.fail_on_new})
     elif not call.quiet:
-        _show_comparison(found)
+        _show_comparison(found, shown)
+    write_result(found, wanted.report)
     if wanted.fail_on_new and len(found.new):
         raise typer.Exit(FOUND)
 
 
-def _show_comparison(found: Compared) -> None:
-    from rich import box
-    from rich.table import Table
-
+def _show_comparison(found: Compared, shown: str) -> None:
     from evenhand._format import interval, percent
-    from evenhand.runs.pairs import pairs_at
+    from evenhand.runs.pair_sentences import shown_pairs
 
     out, rates = console(), found.rates
+    show_verdict(f"{found.verdict}.", found.rates.difference > 0 or len(found.new) > 0, out)
     fill(found.sentence, out)
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for name in ("", "first model", "second model"):
-        table.add_column(name, justify="right" if name else "left")
     old, new = len(found.fixed) + len(found.still), len(found.new) + len(found.known)
     rows = [
         ("findings of its run", f"{old:,}", f"{new:,}"),
@@ -189,12 +204,10 @@ def _show_comparison(found: Compared) -> None:
     ]
     if not rates.exact:
         rows.append(("interval", interval(rates.low_a, rates.high_a), interval(rates.low_b, rates.high_b)))
-    for row in rows:
-        table.add_row(*map(cell, row))
-    out.print(table)
+    show_table(("", "first model", "second model"), rows, out, right=(1, 2))
     if len(found.new):
         out.print("New:")
-        show_pairs(pairs_at(found.run_b.pairs, found.new[:SHOWN]), out)
+        show_pairs(shown_pairs(found.run_b, found.new[:SHOWN], shown), out)
 
 
 def replay(config: Config) -> None:
@@ -208,9 +221,9 @@ def replay(config: Config) -> None:
     if "data" in config.by_flag or "digest" in config.by_flag.get("replay", {}):
         raise ConfigError("--data and --digest are for bundles, and RUN is a directory", remedy="leave them out")
     run = Run.load(path)
-    named = None if wanted.path is None else get_model(wanted.path, call)
-    model = model_of(run, named, wanted.threshold, trust=call.trust, name="--model")
-    done = again(run, model, timeout=wanted.timeout)
+    named = None if wanted.path is None else get_model(wanted.path, call, config.endpoint)
+    model = model_of(run, named, wanted.threshold, trust=call.trust)
+    done = again(run, model.with_options(timeout=wanted.timeout))
     _show_replay(done, {"directory": str(path)}, config)
     if not done.holds:
         raise typer.Exit(FOUND)
@@ -224,7 +237,7 @@ def _replay_bundle(path: Path, config: Config) -> None:
     data = config.data.path if config.text is None else config.text.path
     with opened(path) as (checked, directory):
         if digest is not None and digest.lower() != checked.digest:
-            checked.problems["archive"] = f"its SHA-256 is {checked.digest}, not the one that was noted"
+            checked.problems["archive"] = f"its SHA-256 is {checked.digest}, not the one given by --digest"
         if data is not None:
             compare_file(checked, "data", Path(data))
         if model is not None and Path(model).is_file():
@@ -237,8 +250,10 @@ def _replay_bundle(path: Path, config: Config) -> None:
                 echo(f"MISMATCH: {line}")
         done, usable = None, model is not None or not any(name.startswith("model/") for name in checked.problems)
         if checked.replayable and usable:
-            loaded = _bundled_model(checked, directory, call) if model is None else get_model(model, call)
-            done = again(Run.load(directory), loaded, config.model.threshold, config.model.timeout)
+            loaded = (
+                _bundled_model(checked, directory, call) if model is None else get_model(model, call, config.endpoint)
+            )
+            done = again(Run.load(directory), wrap(loaded, timeout=config.model.timeout), config.model.threshold)
         elif not call.quiet:
             what = "the bundle's own model" if checked.replayable else "the run itself"
             other = "; name the right one: --model SPEC" if checked.replayable else ""
@@ -258,9 +273,10 @@ def _bundled_model(checked: BundleCheck, directory: Path, call: CallTable) -> Mo
 
 
 def _show_replay(done: Replay | None, extra: dict[str, Any], config: Config) -> None:
-    from evenhand.runs.pairs import pairs_at
+    from evenhand.runs.pair_sentences import shown_pairs
 
-    refuted = [] if done is None else pairs_at(done.run.pairs, done.positions[:SHOWN])
+    shown = config.report.show_examples
+    refuted = [] if done is None else shown_pairs(done.run, done.positions[:SHOWN], shown)
     if done is not None and config.replay.list is not None:
         _write_list(done, Path(config.replay.list))
     if config.call.json:
@@ -272,8 +288,8 @@ def _show_replay(done: Replay | None, extra: dict[str, Any], config: Config) -> 
     elif not config.call.quiet and done is not None:
         echo(f"{done.confirmed:,} of {done.run.found:,} findings confirmed, {done.refuted:,} not")
         if done.same_model is False:
-            echo("This is not the model that the run was made with, or its threshold is another:")
-            echo("it gives other answers to the individuals that identify the model.")
+            echo("This is not the run's model, or its threshold is different:")
+            echo("it answers the individuals that identify the model differently.")
         if refuted:
             echo("No longer confirmed:")
             show_pairs(refuted, console())

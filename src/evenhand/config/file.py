@@ -1,6 +1,6 @@
-"""The settings of one call: the file evenhand.toml, with the flags of the command line over it.
+"""The settings of one call: those of evenhand.toml, overridden by flags.
 
-Values are checked by the schema, and errors name the flag, or the file and key, that has the wrong value.
+The schema checks values. Errors name the flag, or the file and key, of the wrong value.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from evenhand.config.schema import (
     Where,
 )  # fmt: skip
 from evenhand.errors import UNSET, ConfigError, EvenhandError, StrategyError, Use
+from evenhand.models.files import PICKLES, SAFE, is_url
 from evenhand.plugins import is_spec
 
 NONE = ("none", "null", "")
-MODEL_FILES = (".onnx", ".skops", ".joblib", ".pkl", ".pickle")
-STRATEGY, TEXT_STRATEGY = AuditTable.strategy, "text-random"
+STRATEGY = AuditTable.strategy
 """The default searches, of rows and of texts."""
 Tables = dict[str, dict[str, Any]]
 
 
 @dataclass
 class Config(Settings):
-    """All settings of one call, with where they come from.
+    """All settings of one call, and where they come from.
 
     >>> Config().audit.strategy
-    'kosei'
+    'auto'
     """
 
     command: str = field(default="", repr=False)
@@ -52,9 +52,9 @@ class Config(Settings):
     by_flag: Tables = field(default_factory=dict, repr=False)
 
     def located(self, error: EvenhandError, *places: str) -> ConfigError:
-        """Return an error as flags or keys write it, after the flag, or the file and key, that it is about.
+        """Return an error that names the flag, or the file and key, that it is about.
 
-        It is about the setting of its parameter; if it has none, about the first of ``places`` that has a value.
+        That is the setting of the error's parameter; without one, the first of ``places`` that has a value.
 
         >>> error = ConfigError("must be at least 1", parameter="tests", value=0)
         >>> str(Config(command="audit").located(error))
@@ -81,7 +81,7 @@ class Config(Settings):
 
     @contextmanager
     def named(self, *places: str) -> Iterator[None]:
-        """Locate errors that are about some settings, by default about those of the command."""
+        """Locate errors about some settings; by default those of the command."""
         try:
             yield
         except EvenhandError as error:
@@ -98,11 +98,11 @@ class Config(Settings):
 
 
 def read(path: Path | None, flags: Tables, command: str = "") -> Config:
-    """Read a file, or none, and put the flags of a command over it.
+    """Read a file, if there is one, and apply the flags of a command.
 
-    >>> config = read(None, {"audit": {"seed": "3", "settings": ["samples=5"]}, "call": {"quiet": True}})
+    >>> config = read(None, {"audit": {"seed": "3", "settings": ["share=0.5"]}, "call": {"quiet": True}})
     >>> config.audit.seed, config.audit.settings, config.call.quiet
-    (3, {'samples': 5}, True)
+    (3, {'share': 0.5}, True)
     """
     head = "" if path is None else f"{path}: "
     in_file = {} if path is None else _parse(path)
@@ -115,7 +115,7 @@ def read(path: Path | None, flags: Tables, command: str = "") -> Config:
         _resolve_paths(tables, path.parent)
     by_flag = {
         name: {
-            # The types of these follow from the search, which is not known yet.
+            # Their types depend on the search, which is not known yet.
             key: value if key == "settings" else checked(SETTINGS[f"{name}.{key}"], value)
             for key, value in table.items()
         }
@@ -170,7 +170,7 @@ def unknown_key(table: str, key: str) -> str:
     own = [one.key for one in SETTINGS.values() if one.table == table]
     others = [one for one in SETTINGS.values() if one.table not in PER_CALL]
     for one in others:
-        # What the command of this name reads from another table.
+        # The command of this name reads the key from another table.
         if table in one.commands and key in (one.key, one.flags.removeprefix("--")):
             return f"{key} is {'' if one.key == key else one.key + ' '}in [{one.table}]"
     having = [f"[{one.table}]" for one in others if one.key == key]
@@ -178,12 +178,12 @@ def unknown_key(table: str, key: str) -> str:
 
 
 def _resolve_paths(tables: Tables, folder: Path) -> None:
-    """Make paths of a file, which are relative to it, relative to the current directory."""
+    """Convert paths relative to the file into paths relative to the current directory."""
     for name, table in tables.items():
         for key, value in table.items():
             names = SETTINGS[f"{name}.{key}"].names
             own = names == "file" and not (f"{name}.{key}" == "space.path" and is_spec(value))
-            if value is not None and (own or (names == "model" and is_file(value))):
+            if value is not None and (own or (names == "model" and is_file(value) and not is_url(value))):
                 table[key] = str(folder / value)
     text = tables.get("text", {})
     if "protected" in text:
@@ -191,30 +191,27 @@ def _resolve_paths(tables: Tables, folder: Path) -> None:
 
 
 def is_file(spec: str) -> bool:
-    """Tell a model's file from a module:attribute.
+    """Return whether a model is a file and not a module:attribute.
 
     >>> is_file("model.onnx"), is_file("loans:decide")
     (True, False)
     """
-    return spec.lower().endswith(MODEL_FILES) or "/" in spec
+    return spec.lower().endswith((*SAFE, *PICKLES)) or "/" in spec
 
 
 def _merge(tables: Tables, flags: Tables) -> Tables:
-    """Put flags over what a file has."""
+    """Override the settings of a file by flags."""
     out = {name: dict(table) for name, table in tables.items()}
     audit, wanted = out.setdefault("audit", {}), flags.get("audit", {})
-    default = TEXT_STRATEGY if "text" in out else STRATEGY
-    if "strategy" in wanted and wanted["strategy"] != audit.get("strategy", default):
-        # The file's settings are those of another search.
+    if "strategy" in wanted and wanted["strategy"] != audit.get("strategy", STRATEGY):
+        # The file's settings belong to another search.
         audit.pop("settings", None)
     for name, table in flags.items():
         here = out.setdefault(name, {})
         if "order" in table or "favourable" in table:
-            # Two forms of one setting: the flag overrides either.
+            # Two forms of one setting; the flag overrides both.
             here.pop("order", None), here.pop("favourable", None)
         here |= {key: value for key, value in table.items() if (name, key) != ("audit", "settings")}
-    if "text" in out:
-        audit.setdefault("strategy", TEXT_STRATEGY)
     if "settings" in wanted:
         added = wanted["settings"]
         added = added if isinstance(added, dict) else of_strategy(audit.get("strategy", STRATEGY), added)
@@ -222,10 +219,10 @@ def _merge(tables: Tables, flags: Tables) -> Tables:
     return out
 
 
-def wish(table: EstimateTable | RepairTable) -> Any:
+def favourable_of(table: EstimateTable | RepairTable) -> Any:
     """Return the favourable decisions as Python takes them.
 
-    >>> wish(EstimateTable(favourable="granted"))
+    >>> favourable_of(EstimateTable(favourable="granted"))
     'granted'
     """
     from evenhand.estimates.pair_counts import Order
@@ -238,7 +235,7 @@ def wish(table: EstimateTable | RepairTable) -> Any:
 
 
 def checked(setting: Setting, value: Any, where: Where = "flag", head: str = "") -> Any:
-    """Return a value as the setting's type; the text of a flag is converted.
+    """Return a value in the setting's type; texts from flags are converted.
 
     >>> checked(SETTINGS["audit.seed"], "3"), checked(SETTINGS["audit.criterion"], "0.1")
     (3, 0.1)
@@ -314,7 +311,7 @@ def kind_of(hint: Any) -> str:
     if not arguments:
         return words.get(hint, "none")
     if {str, float} <= set(arguments):
-        # Any value of a model: an integer or a truth value are numbers here.
+        # Any value that a model may predict; integers and booleans count as numbers here.
         arguments = [one for one in arguments if one in (str, float) or get_origin(one) is list]
     return " or ".join(map(kind_of, arguments))
 
@@ -347,7 +344,7 @@ def spell(setting: Setting | str, value: Any = UNSET, where: Where = "flag", her
 
 
 def error_text(error: EvenhandError, where: Where = "flag", name: str | None = None) -> str:
-    """Write an error as flags or keys say it; ``name`` is what its parameter is called there.
+    """Write an error with flags or keys; ``name`` is what its parameter is called there.
 
     >>> from evenhand.errors import ModelError, Use
     >>> error = ModelError("no scores", remedy=("use ", Use("criterion=eh.Gap(0.1)", "audit.criterion", 0.1)))
@@ -358,7 +355,7 @@ def error_text(error: EvenhandError, where: Where = "flag", name: str | None = N
     def written(use: Use) -> str:
         setting = SETTINGS.get(use.setting)
         if setting is None:
-            # Only a program can do it.
+            # This is possible in Python only.
             return f"{spell('model.path', where=where)} module:attribute, where the attribute is {use.python}"
         # No file has the settings of a single call.
         form: Where = "flag" if setting.table in PER_CALL else where
@@ -393,7 +390,7 @@ def toml(value: Any) -> str:
 
 
 def in_python(name: str) -> str:
-    """Write a flag as Python does; empty if there is no such flag, or if Python writes it the same.
+    """Write a flag as in Python; empty if there is no such flag, or if it is written the same in Python.
 
     >>> in_python("budget_tests"), in_python("gamma"), in_python("sede")
     ('in Python: budget=eh.Budget(tests=...)', 'in Python: criterion=eh.Gap(...)', '')

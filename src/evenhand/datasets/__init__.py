@@ -8,10 +8,8 @@ from __future__ import annotations
 from typing import Literal, overload
 
 from evenhand._validate import check_choice
-from evenhand.datasets import adult, bank, comments, german
-from evenhand.datasets.base import Corpus, Dataset
-from evenhand.datasets.comments import Comments
-from evenhand.datasets.toxicity import read_comments, read_jigsaw, read_wikipedia
+from evenhand.datasets.comments import Comments, Corpus, generate, read_comments, read_jigsaw, read_wikipedia
+from evenhand.datasets.tables import Dataset, load_adult, load_bank, load_german
 from evenhand.errors import DataError
 from evenhand.spaces.text.readers import read_texts
 
@@ -27,8 +25,8 @@ __all__ = [
     "read_wikipedia",
 ]
 
-_TABLES = {"adult": adult.load, "german": german.load, "bank": bank.load}
-_TEXTS = {"comments": comments.generate}
+_TABLES = {"adult": load_adult, "german": load_german, "bank": load_bank}
+_TEXTS = {"comments": generate}
 
 
 def names(kind: Literal["all", "tables", "texts"] = "all") -> tuple[str, ...]:

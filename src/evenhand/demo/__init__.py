@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenhand import datasets
 from evenhand.budget import Budget
 from evenhand.runs.audit import audit
-from evenhand.runs.pairs import Pair, select_pairs
+from evenhand.runs.pair_sentences import Pair, select_pairs
 from evenhand.runs.run import Run
 from evenhand.spaces.attributes import Integer
+from evenhand.spaces.frames import pd
 from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from evenhand.datasets import Dataset
 
 __all__ = ["DEMOS", "Audited", "demo"]
@@ -31,10 +30,12 @@ class Demo:
     name: str
     title: str
     note: str
+    outcome: str
+    """The decision that one of two people gets, and the other does not."""
     narrowed: Sequence[Integer] = ()
     constraints: Sequence[str] = ()
     favourable: str | None = None
-    """The decision that people want, where there is one."""
+    """The favourable decision, if there is one."""
 
 
 DEMOS = (
@@ -44,6 +45,7 @@ DEMOS = (
         "A random forest trained on the 1994 census sample, audited by sex, on people without capital gains or losses, "
         "as most are. Husbands are married men and wives married women; when sex changes, a husband becomes a wife and "
         "a wife a husband.",
+        ">50K",
         # Drawn uniformly, nearly all people would have a capital gain that only a few hundred really have.
         (Integer("capital_gain", 0, 0), Integer("capital_loss", 0, 0)),
         (
@@ -56,6 +58,7 @@ DEMOS = (
         "german",
         "German credit: who is a good risk?",
         "A random forest trained on the Statlog German credit data, audited by sex.",
+        "good",
         favourable="good",
     ),
 )
@@ -68,7 +71,7 @@ class Audited:
     demo: Demo
     model: Any
     run: Run
-    """The directed search."""
+    """The search and its estimate."""
     baseline: Run
     """Random testing of the same model, as many tests."""
     pairs: Sequence[Pair]
@@ -79,7 +82,7 @@ class Audited:
     target: str
 
 
-def demo(which: Demo, seed: int = 0, tests: int = TESTS, progress: Callable[[Any], None] | None = None) -> Audited:
+def demo(which: Demo, seed: int = 0, tests: int = TESTS) -> Audited:
     """Train a model on a data set, audit it, and choose the clearest pairs.
 
     >>> done = demo(DEMOS[1], tests=2000)
@@ -90,10 +93,18 @@ def demo(which: Demo, seed: int = 0, tests: int = TESTS, progress: Callable[[Any
     model = train(data, seed)
     space = narrow(data.space(), which)
     budget = Budget(tests=tests)
-    run = audit(model, space, "kosei", budget, seed, data=data.train, progress=progress)
-    baseline = audit(model, space, "themis", budget, seed, data=data.train, progress=progress)
+    run = audit(model, space, "auto", budget, seed, data=data.train)
+    baseline = audit(model, space, "themis", budget, seed, data=data.train)
     accuracy = float(model.score(data.test[list(data.features)], data.test[data.target]))
     return Audited(which, model, run, baseline, select_pairs(run, data=data.train), accuracy, data.train, data.target)
+
+
+def losers(run: Run, outcome: str) -> tuple[str, float]:
+    """Return who most often does not get an outcome that the counterpart gets, and in which share of findings."""
+    findings, name = run.findings, run.space.protected[0]
+    lost = findings[name].where(findings["decision"].astype(str) != outcome, findings[f"counterpart_{name}"])
+    counts = pd.Series(lost).value_counts(normalize=True)
+    return (str(counts.index[0]), float(counts.iloc[0])) if len(counts) else ("", 0.0)
 
 
 def train(data: Dataset, seed: int = 0) -> Any:

@@ -21,9 +21,8 @@ from evenhand.datasets.comments import Comments
 from evenhand.errors import DataError, MissingExtra
 from evenhand.models.wrap import wrap
 from evenhand.runs.audit import audit
-from evenhand.runs.pairs import Pair, pairs_at, select_pairs
+from evenhand.runs.pair_sentences import REAL, Pair, pairs_at, select_pairs, swaps
 from evenhand.runs.run import Run
-from evenhand.spaces.text.diff import swaps
 from evenhand.spaces.text.space import TextSpace
 from evenhand.spaces.text.tokens import split
 
@@ -126,13 +125,16 @@ def text_demo(
 
 
 def _shown(run: Run) -> list[Pair]:
-    """Choose three pairs; the last is one that the search had to change words for, where there is one."""
+    """Choose three pairs; the last is one that the search had to change words for, if there is one.
+
+    The comments are generated, so nothing of them is left out.
+    """
     changed = np.array([len(record[3]) for record in run.pairs.records()]) if run.found else np.zeros(0)  # type: ignore[attr-defined]
     edited = np.flatnonzero(changed)
     if not len(edited):
-        return select_pairs(run)
+        return select_pairs(run, show=REAL)
     least = edited[np.argmin(changed[edited])]
-    return [*select_pairs(run, 2), *pairs_at(run.pairs, [least])]
+    return [*select_pairs(run, 2, show=REAL), *pairs_at(run.pairs, [least])]
 
 
 def count_identities(run: Run, space: TextSpace, planted: Sequence[str]) -> tuple[list[Identity], float]:

@@ -1,40 +1,220 @@
-"""The oracle judges blocks of individuals.
+"""The oracle answers the queries of a search within the budget, and keeps the accounts of a run.
 
 A query is answered block by block. ``_plan`` drops repeats and cuts what fits the budget, ``judge.ask`` queries the
-model and applies the criterion, and ``record`` and ``commit`` store the answer in the order of the search. Asking is
-pure, so a block may be asked anywhere. ``Questions`` answers queries that are not tests.
+model and applies the criterion, and ``record`` and ``commit`` store the answer in the order of the search. Querying is
+pure, so a block may be queried anywhere. ``Questions`` answers queries that are not tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._interrupts import held
-from evenhand._keyset import Memo
+from evenhand import _interrupts as interrupts
+from evenhand._keyset import Memo, Recall
 from evenhand._rng import Bits
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Outputs
-from evenhand.engine.accounting import Accounting, Arrays, Clock, Status, Stop
-from evenhand.engine.confirm import StoredTests
-from evenhand.engine.gradients import Recall, Slopes, most_different_of
-from evenhand.engine.judge import Judge, Judged, ask
-from evenhand.engine.probe import ModelProbe
-from evenhand.engine.steadiness import Steadiness, noisy
-from evenhand.engine.store import Frame, Log
-from evenhand.engine.text_gradients import WordSlopes
-from evenhand.engine.visited import Trail, trail_of
-from evenhand.errors import DECIDE, KOSEI, THRESHOLD, ModelError, StrategyError
-from evenhand.search import Contrasts, Query, Verdicts
-from evenhand.spaces.base import Block, Families
-from evenhand.spaces.findings import Decisions
+from evenhand.engine.determinism import RowChecks, StoredTests, noisy
+from evenhand.engine.gradients import Slopes, WordSlopes, most_different_of
+from evenhand.engine.judge import Judge, Judged, ModelProbe, ask
+from evenhand.engine.store import Frame, Log, digest_of
+from evenhand.errors import DECIDE, KOSEI, THRESHOLD, ModelError, RunError, StrategyError
+from evenhand.search import Contrasts, Query, Strategy, Verdicts
+from evenhand.spaces.base import Block, BoundSpace, Families, table
+from evenhand.spaces.findings import Decisions, Findings, array_of
 from evenhand.spaces.individuals import Individuals, Rows
+from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.individuals import TextPairs
+
+QUESTIONS = ("test", "label", "score", "gradient")
+CURVE = 4096
+"""Maximum number of points of a discovery curve."""
+FIRST = 16
+"""Maximum rows of a run's first block; each later block may have as many as all before it, up to the chunk."""
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Status:
+    """Progress of a run."""
+
+    tests: int
+    findings: int
+    rows: int
+    seconds: float
+    budget: Budget
+
+
+class Stop(Exception):
+    """Ends a search; caught by the driver."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Accounting:
+    """Keeps a run within its budget, logs each answer once, and takes logged answers from the log."""
+
+    def __init__(
+        self,
+        bound: BoundSpace,
+        budget: Budget,
+        chunk: int,
+        log: Log,
+        clock: Clock,
+        progress: Callable[[Status], None] | None = None,
+    ) -> None:
+        self.bound, self.budget, self.chunk, self.log, self.clock = bound, budget, chunk, log, clock
+        self.findings = bound.findings()
+        self.tests = self.replayed_rows = 0
+        self.asked = dict.fromkeys(QUESTIONS, 0)
+        self.curve: list[tuple[int, int, int]] = []
+        self.cancel: interrupts.Token | None = None
+        self._progress = progress
+        self._stride, self._frames = 1, 0
+
+    @property
+    def rows(self) -> int:
+        """Model rows of all queries."""
+        return sum(self.asked.values())
+
+    @property
+    def room(self) -> int:
+        """Maximum rows of the next block: as many as all blocks before, so that a time limit never loses much.
+
+        This depends on nothing else, so blocks are the same on every machine and in a resumed run.
+        """
+        return min(self.chunk, max(FIRST, self.rows))
+
+    def check_clock(self) -> None:
+        """Stop when the time is up; an unfinished block does not count."""
+        if self.budget.seconds is not None and self.clock.seconds >= self.budget.seconds:
+            raise Stop(StopReason.SECONDS)
+
+    def check_budget(self) -> None:
+        """Stop when a budget is spent, after Ctrl-C, or when the run is cancelled."""
+        interrupts.check(self.cancel)
+        if self.bound.countable and self.tests >= self.bound.tests:
+            raise Stop(StopReason.EXHAUSTED)
+        for reason, spent, limit in (
+            (StopReason.FINDINGS, self.findings.count, self.budget.findings),
+            (StopReason.TESTS, self.tests, self.budget.tests),
+            (StopReason.ROWS, self.rows, self.budget.rows),
+        ):
+            if limit is not None and spent >= limit:
+                raise Stop(reason)
+        self.check_clock()
+
+    def stored(
+        self, kind: str, question: str, block: Block, rows: int, ask: Callable[[], Arrays], **header: Any
+    ) -> Frame:
+        """Return the stored answer to a query, or query the model and store it; stop when no rows are left."""
+        self.check_budget()
+        if self.budget.rows is not None and self.rows + rows > self.budget.rows:
+            raise Stop(StopReason.ROWS)
+        digest = self.digest(block)
+        frame = self.stored_frame(kind, digest, len(block))
+        if frame is None:
+            arrays = ask()
+            frame = Frame(kind, {"digest": digest, "rows": rows, **header}, arrays)
+            self.store(frame)
+        else:
+            self.clock.replayed()
+            rows = int(frame.header["rows"])
+            self.replayed_rows += rows
+        self.asked[question] += rows
+        self.point()
+        return frame
+
+    def stored_frame(self, kind: str, digest: str, count: int) -> Frame | None:
+        """Return the stored answer to a query about ``count`` individuals, or None if it is new."""
+        frame = self.log.take(kind, digest)
+        if frame is not None:
+            check_answer(frame, self.findings, self.log.path, count)
+        return frame
+
+    def digest(self, block: Block) -> str:
+        """Return the digest of a block."""
+        # Needed only for the log of a run's directory.
+        return "" if self.log.path is None else digest_of(block.stored)
+
+    def store(self, frame: Frame) -> None:
+        """Store an answer; first check that the model is the one of the stored answers."""
+        self.check_same_model()
+        self.log.append(frame, self.clock.seconds)
+
+    def check_same_model(self) -> None:
+        """Raise if the model gives other answers than the log."""
+
+    def point(self) -> None:
+        """Add a point to the discovery curve; drop every other point when it grows long."""
+        self._frames += 1
+        if self._frames % self._stride == 0:
+            self.curve.append((self.tests, self.rows, self.findings.count))
+            if len(self.curve) > CURVE:
+                self.curve = self.curve[1::2]
+                self._stride *= 2
+        if self._progress is not None:
+            status = Status(self.tests, self.findings.count, self.rows, self.clock.seconds, self.budget)
+            self._progress(status)
+
+
+class Clock:
+    """Seconds spent on a run, including earlier sessions; answers from the log have their own time."""
+
+    def __init__(self, stored: npt.NDArray[np.float64]) -> None:
+        self._stored, self._frames, self._before = stored, 0, 0.0
+        self._start = time.monotonic()
+        self._end: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on this run so far."""
+        end = time.monotonic() if self._end is None else self._end
+        return self._before + (end - self._start)
+
+    def stop(self) -> None:
+        """End the search's time: later work does not count towards budgets."""
+        self._end = time.monotonic()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count the time of a block of code."""
+        start = self._end = time.monotonic()
+        try:
+            yield
+        finally:
+            self._start += time.monotonic() - start
+            self._end = None
+
+    def replayed(self) -> None:
+        """Set the clock to the time of the next stored answer."""
+        if self._frames < len(self._stored):
+            self._before = float(self._stored[self._frames])
+        self._frames += 1
+        self._start = time.monotonic()
+
+
+class Stored(Log):
+    """A read-only log, for repeating a search: its end stops the search."""
+
+    def take(self, kind: str, digest: str) -> Frame | None:
+        """Return the stored answer to this query, or stop the search."""
+        frame = super().take(kind, digest)
+        if frame is None:
+            raise Stop(StopReason.INTERRUPTED)
+        return frame
 
 
 class Questions:
@@ -72,7 +252,7 @@ class Questions:
         def ask() -> Arrays:
             return {"answer": self.labels.pack(self.probe.labels(block.rows, (*DECIDE, ", or use ", KOSEI)))}
 
-        # The list grows while the model is asked; a stored answer has its own.
+        # The list grows while the model is queried; a stored answer has its own.
         frame = self.accounting.stored("label", "label", block, len(block), ask, decisions=self.labels.values)
         if frame.header["decisions"] != self.labels.values:
             self.labels = Decisions(frame.header["decisions"])
@@ -87,8 +267,8 @@ class Questions:
     def _refuse_numbers(self) -> None:
         if self.probe.model.regression:
             raise ModelError(
-                f"{self.probe.model.name} returns numbers, and this search asks for decisions",
-                remedy=("make them decisions with ", THRESHOLD, ", or use ", KOSEI),
+                f"{self.probe.model.name} returns numbers, but this search needs decisions",
+                remedy=("convert them to decisions with ", THRESHOLD, ", or use ", KOSEI),
             )
 
     def _work(self, query: Query) -> Any:
@@ -107,7 +287,8 @@ class Questions:
         individuals, classes, slopes = cast(Individuals, query.individuals), query.classes, self.probe.slopes
         if slopes is None:
             raise StrategyError(
-                f"gradients are queries about attributes, and the space is one of {self.accounting.ground.space.noun}s"
+                f"gradients need a space of attributes, but this one has {self.accounting.bound.space.noun}s",
+                remedy="ask with swap",
             )
         assert classes is not None
         jumps, parts, at = query.jumps, [], 0
@@ -116,7 +297,7 @@ class Questions:
             there = None if jumps is None else jumps[part]
             block = individuals[part]
             at += len(block)
-            # Frame by frame, so that a budget is looked at and a kill loses no more than one block.
+            # Frame by frame, so that budgets are checked and a kill loses one block at most.
             ask = partial(self._ask_slopes, slopes, block, classes[part], there)
             frame = self.accounting.stored("gradient", "gradient", block, len(block) * slopes.cost, ask)
             parts.append(frame.arrays["answer"])
@@ -132,12 +313,13 @@ class Questions:
         pairs, slopes = query.pairs, self.probe.word_slopes
         if slopes is None or pairs is None:
             raise StrategyError(
-                f"swaps are queries about texts, and the space is one of {self.accounting.ground.space.noun}s"
+                f"swaps need a space of texts, but this one has {self.accounting.bound.space.noun}s",
+                remedy="ask with gradient",
             )
         parts = []
-        for part, rows in slopes.parts(pairs, query.limit, lambda: self.accounting.room):
+        for part, rows in slopes.parts(pairs, query.rule, query.limit, lambda: self.accounting.room):
             draws = None if query.draws is None else query.draws[part]
-            # What is stored is the choice: gradients of words are large.
+            # Only the choice is stored, because gradients of words are large.
             ask = partial(self._ask_swaps, slopes, pairs[part], query.rule, draws, query.limit)
             frame = self.accounting.stored("swap", slopes.question, pairs.individuals[part], rows, ask)
             parts.append(frame.arrays["answer"])
@@ -159,7 +341,7 @@ def check_contrasts(probe: ModelProbe) -> None:
 
 
 STALL_BLOCKS, STALL_REPEATS = 50, 1_000_000
-"""A run stalls after this many blocks in a row, with this many individuals, without a fresh test."""
+"""A run stalls after this many consecutive blocks, with this many individuals, without a fresh test."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +352,7 @@ class Request:
     behind: int
     block: Block
     families: Families | None
-    """None where the answer is stored, so that the model is not asked."""
+    """None if the answer is stored, so that the model is not queried."""
 
 
 @dataclass(frozen=True)
@@ -196,23 +378,31 @@ class Oracle(Accounting):
         progress: Callable[[Status], None] | None = None,
         exclude: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
     ) -> None:
-        super().__init__(probe.ground, budget, chunk, log, clock, progress)
+        super().__init__(probe.bound, budget, chunk, log, clock, progress)
         self.probe, self.seed, self._exclude = probe, seed, exclude
         self.questions = Questions(probe, self)
-        self.steadiness = Steadiness(probe, seed, chunk)
-        self.memo = Memo()
+        self.steadiness = RowChecks(probe, seed, chunk)
         self.recall = Recall()
         self.stored_tests = StoredTests()
         self.stored_findings = 0
         """Findings that came from the log."""
         self.cut = False
         """Whether the budget cut a stored block off, so that the log holds more than this run."""
-        self.trail = trail_of(self.ground)
+        self.visited = visited_of(self.bound)
+        numbered = self.visited is None and self.bound.supports("attributes")
+        self.memo = Memo(2 * table(self.bound).tests if numbered else None, self._expected)
         """The individuals of the tests, if the memo's keys are not enough."""
         self.repeats = self.untestable = 0
         self.rows_apart = 0
-        """Rows that are not tests: to identify the model, and to confirm findings."""
+        """Rows outside tests: to identify the model, and to confirm findings."""
         self._idle = (0, 0)
+
+    @property
+    def _expected(self) -> int:
+        """The most tests that the budget allows, as far as that is known."""
+        budget = self.budget
+        by_rows = None if budget.rows is None else budget.rows // (2 * self.probe.cost)
+        return min((tests for tests in (budget.tests, by_rows) if tests is not None), default=0)
 
     @property
     def checked(self) -> int:
@@ -220,9 +410,9 @@ class Oracle(Accounting):
         return self.rows_apart + self.steadiness.rows
 
     @property
-    def judged(self) -> Trail:
+    def judged(self) -> Visited:
         """The individuals of all tests."""
-        return Trail(self.ground, self.memo.segments) if self.trail is None else self.trail
+        return Visited(self.bound, lambda: self.memo.segments) if self.visited is None else self.visited
 
     def answer(self, query: Query) -> Any:
         """Answer one query, or raise ``Stop`` when a budget ends."""
@@ -265,18 +455,18 @@ class Oracle(Accounting):
         check_contrasts(self.probe)
         judged = self._blocks(individuals, None)
         verdicts = self._verdicts(individuals, judged)
-        others = (individuals.ids if self.ground.has_ids else individuals.stored).copy()
+        others = (individuals.ids if self.bound.has_ids else individuals.stored).copy()
         classes = np.zeros(len(individuals), dtype=np.int64)
         for block in judged:
             self._remember(individuals, block.positions, block.answer, others, classes)
         again = np.flatnonzero(~verdicts.fresh)
-        if len(again) and self.ground.has_ids:
+        if len(again) and self.bound.has_ids:
             known, most_different, of_class = self.recall.find(individuals.ids[again])
             others[again[known]], classes[again[known]] = most_different[known], of_class[known]
             again = again[~known]
         for at in self._cut(individuals, again):
             self._remember(individuals, at, self._contrast_again(individuals[at]), others, classes)
-        return Contrasts(verdicts, self.ground.most_different(individuals, others), classes)
+        return Contrasts(verdicts, self.bound.most_different(individuals, others), classes)
 
     def _remember(
         self,
@@ -290,18 +480,18 @@ class Oracle(Accounting):
         if not len(at):
             return
         others[at], classes[at] = answer["rival"], answer["class"]
-        if self.ground.has_ids:
+        if self.bound.has_ids:
             self.recall.add(individuals.ids[at], answer["rival"], answer["class"])
 
     def _cut(self, individuals: Block, positions: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
         """Cut positions into blocks."""
         while len(positions):
-            size = self.ground.batch_size_for(individuals, positions, self.room)
+            size = self.bound.batch_size_for(individuals, positions, self.room)
             yield positions[:size]
             positions = positions[size:]
 
     def _contrast_again(self, block: Block) -> Arrays:
-        families = self.ground.families(block, self.seed)
+        families = self.bound.families(block, self.seed)
         rows = int(families.places.sum()) * self.probe.cost
         ask = partial(self._ask_rivals, families)
         return self.stored("contrast", "score", block, rows, ask).arrays
@@ -314,7 +504,7 @@ class Oracle(Accounting):
         return {"rival": families.most_different(places), "class": classes.astype(np.int16)}
 
     def _watch_stall(self, wasted: int) -> None:
-        """Stop a search that has asked only about repeats and untestable individuals for long."""
+        """Stop a search that has long asked only about repeats and untestable individuals."""
         blocks, total = self._idle
         self._idle = (blocks + 1, total + wasted) if wasted else (0, 0)
         if self._idle[0] >= STALL_BLOCKS and self._idle[1] >= STALL_REPEATS:
@@ -322,12 +512,12 @@ class Oracle(Accounting):
 
     def _plan(self, individuals: Block, fresh: npt.NDArray[np.int64], at: int, left: int | None) -> Request:
         """Choose the next block of fresh tests: as many as fit a block and the budget."""
-        positions = fresh[at : at + self.ground.batch_size_for(individuals, fresh[at:], self.room)]
+        positions = fresh[at : at + self.bound.batch_size_for(individuals, fresh[at:], self.room)]
         behind = at + len(positions)
         block = individuals[positions]
         families = None
-        if self.log.upcoming is None or self.ground.constraints:
-            families = self.ground.families(block, self.seed)
+        if self.log.upcoming is None or self.bound.constraints:
+            families = self.bound.families(block, self.seed)
         if families is not None and families.testable is not None:
             able = np.flatnonzero(families.testable)
             positions, block, families = positions[able], block[able], families[able]
@@ -351,7 +541,7 @@ class Oracle(Accounting):
         self.clock.replayed()
         self.replayed_rows += int(frame.header["rows"])
         if self.steadiness.lacks_rows:
-            self.steadiness.keep(request.families or self.ground.families(request.block, self.seed))
+            self.steadiness.keep(request.families or self.bound.families(request.block, self.seed))
         self.findings.coding = type(self.findings.coding)(frame.header["decisions"])
         return self.commit(request, frame, stored=True)
 
@@ -413,11 +603,11 @@ class Oracle(Accounting):
             cut = int(np.flatnonzero(unfair)[wanted - self.findings.count - 1]) + 1
             reason = StopReason.FINDINGS
         unfair = unfair[:cut]
-        with held:
+        with interrupts.held:
             # Findings and tests must never differ from the log.
             self.memo.add(block.keys[:cut], unfair)
-            if self.trail is not None:
-                self.trail.add(block[:cut])
+            if self.visited is not None:
+                self.visited.add(block[:cut])
             self.findings.add(frame.arrays, int(unfair.sum()))
             self.stored_findings += int(unfair.sum()) * stored
             self.tests += cut
@@ -441,9 +631,13 @@ class Oracle(Accounting):
 
         Fewer than all fit only in a block that was stored under a larger budget.
         """
+        rows, budget = int(frame.header["rows"]), self.budget
+        enough_tests = budget.tests is None or self.tests + tests <= budget.tests
+        if enough_tests and (budget.rows is None or self.rows + rows <= budget.rows):
+            return tests, rows, StopReason.TESTS
         places = frame.arrays.get("places")
         if places is None:
-            places = np.full(tests, int(frame.header["rows"]) // tests)
+            places = np.full(tests, rows // tests)
         total, cut, reason = np.cumsum(places), tests, StopReason.TESTS
         if self.budget.tests is not None:
             cut = min(cut, self.budget.tests - self.tests)
@@ -453,3 +647,159 @@ class Oracle(Accounting):
         if cut == 0:
             raise Stop(StopReason.ROWS)
         return cut, int(total[cut - 1]), reason
+
+
+# Stored answers, and the individuals of a run's tests.
+
+ARRAYS: dict[str, dict[str, tuple[str, int | None]]] = {
+    "label": {"answer": ("iuf", 1)},
+    "score": {"answer": ("f", 2)},
+    "contrast": {"rival": ("iu", None), "class": ("i", 1)},
+    "gradient": {"answer": ("f", 2)},
+    "swap": {"answer": ("i", 2)},
+    "work": {"answer": ("biuf", None)},
+}
+"""Arrays of the answers to queries that are not tests: kinds of dtypes, and dimensions."""
+
+
+def check_answer(frame: Frame, findings: Findings, path: Path | None, count: int | None = None) -> None:
+    """Raise unless a stored answer fits its query, about ``count`` individuals if that is known.
+
+    A checksum shows that bytes are unchanged, but another program may have written them.
+    """
+    try:
+        if frame.kind == "test":
+            _check_tests(frame, findings, count)
+        elif frame.kind not in ARRAYS:
+            raise ValueError(f"unknown kind of query {frame.kind!r:.40}")
+        elif "rows" not in frame.header and frame.kind != "work":
+            raise ValueError("'rows' is missing")
+        elif count is not None:
+            _check_arrays(frame, findings, count)
+    except ValueError as error:
+        problem = f"{path} is damaged: one of its answers cannot be read ({error})"
+        raise RunError(problem, remedy="restore it from a copy") from None
+
+
+def _check_tests(frame: Frame, findings: Findings, count: int | None) -> None:
+    header, arrays = frame.header, frame.arrays
+    for name in ("tests", "rows", "decisions"):
+        if name not in header:
+            raise ValueError(f"{name!r} is missing")
+    tests, before = header["tests"], findings.coding.values
+    if not tests or count not in (None, tests):
+        raise ValueError(f"it has {tests:,} tests")
+    if header["decisions"][: len(before)] != before:
+        raise ValueError("its decisions differ from earlier ones")
+    bits = array_of(arrays, "unfair", "u", -(-tests // 8))
+    if bits.dtype != np.uint8:
+        raise ValueError("unfair must be packed bits")
+    findings.coding = Decisions(header["decisions"])
+    findings.check(arrays, int(np.unpackbits(bits, count=tests).sum()))
+    if "places" in arrays and int(array_of(arrays, "places", "iu", tests).sum()) != header["rows"]:
+        raise ValueError("places and rows differ")
+    if "rival" in arrays or "class" in arrays:
+        findings.check_members(arrays, "rival", tests)
+        array_of(arrays, "class", "i", tests)
+
+
+def _check_arrays(frame: Frame, findings: Findings, count: int) -> None:
+    for name, (kinds, dimensions) in ARRAYS[frame.kind].items():
+        if name == "rival":
+            findings.check_members(frame.arrays, name, count)
+        elif frame.kind == "label":
+            Decisions(frame.header.get("decisions", ())).check(array_of(frame.arrays, name, kinds, None), count)
+        else:
+            array_of(frame.arrays, name, kinds, None if frame.kind == "work" else count, dimensions)
+
+
+ROWS = 2**15
+"""Family members of one block."""
+MOST = 2**27
+"""Maximum bytes that a run keeps in a space too large to number its individuals."""
+
+
+class Visited:
+    """The individuals of all tests, block by block.
+
+    Taken from the memo's keys if those are enough; otherwise from added blocks: ids, or rows in spaces too large to
+    number their individuals. Beyond ``most`` bytes, all are dropped.
+
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
+    >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
+    >>> people = space.individuals([[3, 0], [7, 1]])
+    >>> [block.rows.tolist() for block in Visited(space, lambda: [people.keys])]
+    [[[3, 0], [7, 0]]]
+    >>> visited = Visited(space)
+    >>> visited.add(people)
+    >>> [block.rows.tolist() for block in visited]
+    [[[3, 0], [7, 1]]]
+    """
+
+    def __init__(
+        self, space: BoundSpace, keys: Callable[[], Sequence[npt.NDArray[Any]]] | None = None, most: float = math.inf
+    ) -> None:
+        self.space, self._keys, self._most = space, keys, most
+        self._blocks: list[npt.NDArray[Any]] = []
+        self._bytes = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether no tests were dropped."""
+        return self._bytes <= self._most
+
+    def add(self, people: Block) -> None:
+        """Remember the individuals of a block of tests."""
+        if self.known:
+            self._blocks.append(people.stored)
+            self._bytes += people.stored.nbytes
+        if not self.known:
+            self._blocks.clear()
+
+    def __iter__(self) -> Iterator[Individuals]:
+        space = table(self.space)
+        size = block_size(space)
+        for block in self._blocks if self._keys is None else self._keys():
+            for start in range(0, len(block), size):
+                part = block[start : start + size]
+                # The lowest bit of a memo's key is the verdict, the rest an id without the protected attributes.
+                yield Individuals.from_stored(space, part if self._keys is None else (part >> 1) * space.combinations)
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The model, strategy and data of a run, which are not stored and known only in the process that made it."""
+
+    probe: ModelProbe
+    strategy: Strategy
+    data: Any
+    """Individuals, or None."""
+    visited: Visited | None
+    """None for a run that was read from its directory."""
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        # A pickled run has no origin, as one read from its directory: models need not be picklable.
+        return type(None), ()
+
+
+def visited_of(space: BoundSpace) -> Visited | None:
+    """Create the record of the visited individuals of a run; None if the memo's keys are enough.
+
+    They are not if they are hashes, with links, or if a family is a sample that depends on the individual. Tested texts
+    are not kept, because no result uses them.
+
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
+    >>> visited_of(Space([Integer("age", 1, 9), Boolean("member")], protected="member")) is None
+    True
+    """
+    if not space.supports("attributes"):
+        return Visited(space, most=-1)
+    attributes = table(space)
+    if not attributes.coding.fits:
+        return Visited(space, most=MOST)
+    return Visited(space) if attributes.links or attributes.sampled else None
+
+
+def block_size(space: Space) -> int:
+    """Return the number of families of a block of moderate size."""
+    return max(1, ROWS // space.width)

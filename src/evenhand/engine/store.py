@@ -10,24 +10,48 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._files import check_limit, open_file, parse_json, read_bytes, size_of
-from evenhand._validate import AMOUNT, ANY, COUNT, PLAIN, TEXT, WHOLE, Leaf, Maybe, check_fields, one_of
-from evenhand._write import advice, leftover, open_plain, reason, replacing_synced
+from evenhand._files import (
+    advice,
+    check_limit,
+    leftover,
+    open_file,
+    open_plain,
+    parse_json,
+    read_bytes,
+    reason,
+    replacing_synced,
+    size_of,
+)
+from evenhand._validate import (
+    AMOUNT,
+    ANY,
+    COUNT,
+    FLAG,
+    PLAIN,
+    TEXT,
+    WHOLE,
+    Leaf,
+    Maybe,
+    check_fields,
+    check_path,
+    one_of,
+)
 from evenhand.budget import StopReason
 from evenhand.criteria import KINDS, Criterion, UnknownCriterion, from_dict
 from evenhand.errors import EvenhandError, RunError, StrategyError
 
 FORMAT = 3
 READABLE = (1, 2, 3)
-"""Formats of ``identity.json`` that are read. Format 1 had the criterion as text; both had a space's
-``max_family_size`` as ``limit``.
+"""Supported formats of ``identity.json``. Format 1 stored the criterion as text; formats 1 and 2 called a space's
+``max_family_size`` ``limit``.
 """
 
 
@@ -36,14 +60,14 @@ IDENTITY_FIELDS = {
     "strategy": {"strategy": TEXT},
     "seed": COUNT,
     "criterion": ANY,
-    "chunk": Leaf("a whole number of 2 or more", lambda value: COUNT.holds(value) and value >= 2),
+    "chunk": Leaf("an integer of at least 2", lambda value: COUNT.holds(value) and value >= 2),
     "data": Maybe(TEXT),
     "model": TEXT,
     "answers": TEXT,
     "model_sha256?": Maybe(TEXT),
     "gradient?": Maybe(TEXT),
 }
-"""What ``identity.json`` must have."""
+"""Required fields of ``identity.json``."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +91,14 @@ class RunIdentity:
     criterion: Criterion
     chunk: int
     data: str | None
-    """Digest of the rows, or texts, that the search starts from; None where it uses none."""
+    """Digest of the rows, or texts, that the search starts from; None if it uses none."""
     model: str
     answers: str
     """Digest of the model's answers to a fixed set of individuals."""
     model_sha256: str | None = None
-    """Hash of the model's file, where it was read from one; the same model may also come as an object."""
+    """Hash of the model's file, if it was loaded from one; the same model may also be passed as an object."""
     gradient: str | None = None
-    """Where the gradients of a search come from; None for searches without."""
+    """The source of the gradients of a search; None for searches without."""
 
     @property
     def search(self) -> str:
@@ -102,6 +126,65 @@ class RunIdentity:
         except (ValueError, TypeError, KeyError, AttributeError, StrategyError) as error:
             raise RunError(f"it is not the identity of a run ({error})", remedy="restore it from a copy") from None
         return cls(**(values | {"criterion": read, "space": _current(stored["space"])}))
+
+
+def digest_of_answers(answers: npt.NDArray[Any]) -> str:
+    """Identify a model by its labels, or its rows of scores, for the fixed individuals."""
+    values = [str(v) for v in answers] if answers.ndim == 1 else np.round(answers, 6).tolist()
+    return hashlib.sha256(repr(values).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class About:
+    """When a run began, and what its author says of it: nothing is taken from the operating system but the time.
+
+    >>> About(auditor="Model risk").to_dict()
+    {'auditor': 'Model risk'}
+    """
+
+    started: str | None = None
+    """Date and time in UTC, as ISO 8601; None for runs of earlier versions."""
+    auditor: str | None = None
+    """Who ran the audit."""
+    purpose: str | None = None
+    """What the audit is for."""
+    data_description: str | None = None
+    """What the data are: their source, period and selection."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not isinstance(value, str | None):
+                raise RunError("must be text", parameter=name, value=value)
+
+    @classmethod
+    def now(cls) -> About:
+        """Return that of a run that begins now."""
+        return cls(datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def to_dict(self) -> dict[str, str]:
+        """Return what is known, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def with_(self, **values: str | None) -> About:
+        """Return a copy with the values that are not None."""
+        return replace(self, **{name: value for name, value in values.items() if value is not None})
+
+    @classmethod
+    def read(cls, directory: Path) -> About:
+        """Read it from a run's directory, which may have none."""
+        path = directory / ABOUT
+        if not path.exists():
+            return cls()
+        stored = read_json(path)
+        try:
+            check_fields(stored, {f"{one.name}?": TEXT for one in fields(cls)}, "")
+        except ValueError as error:
+            raise RunError(f"{path} is damaged: {error}", remedy="restore it from a copy, or delete it") from None
+        return cls(**{one.name: stored[one.name] for one in fields(cls) if one.name in stored})
+
+    def keep(self, directory: Path) -> None:
+        """Write it into a run's directory."""
+        write_json(directory / ABOUT, self.to_dict())
 
 
 def _current(space: dict[str, Any]) -> dict[str, Any]:
@@ -137,18 +220,26 @@ def _argument(node: ast.expr) -> Any:
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks: users must not run two processes in one directory.
+except ImportError:  # Windows has no such locks, so users must not run two processes in one directory.
     fcntl = None  # type: ignore[assignment]
 
 IDENTITY, RESULT, ANSWERS, TIMES, LOCK = "identity.json", "run.json", "answers.log", "answers.times", "lock"
-COVERAGE, SOURCE = "coverage.json", "source.json"
+COVERAGE, SOURCE, ABOUT = "coverage.json", "source.json", "about.json"
+PENDING = "answers.pending"
+"""Answers of an endpoint to an unfinished block."""
 WRITTEN_ALONE = (IDENTITY, RESULT)
-"""Files that only the process with the lock writes, so that unfinished ones found by another process are stale."""
+"""Files that only the process with the lock writes, so unfinished ones of other processes are stale."""
 RESTORE = "restore it from a copy, or start a new run"
 OLD_TEMPORARY = ("identity.tmp", "run.tmp")
 """Temporary files of earlier versions, left when they were killed."""
 RESULT_FIELDS = {
-    "budget": {"tests": Maybe(COUNT), "rows": Maybe(COUNT), "findings": Maybe(COUNT), "seconds": Maybe(AMOUNT)},
+    "budget": {
+        "tests": Maybe(COUNT),
+        "rows": Maybe(COUNT),
+        "findings": Maybe(COUNT),
+        "seconds": Maybe(AMOUNT),
+        "requests?": COUNT,
+    },
     "stop": one_of([reason.value for reason in StopReason]),
     "tests": WHOLE,
     "findings": WHOLE,
@@ -168,8 +259,13 @@ RESULT_FIELDS = {
     "unused?": [TEXT],
     "scored?": Maybe((COUNT, COUNT)),
     "example?": Maybe(PLAIN),
+    "from_data?": TEXT,
+    "arms?": {str: {str: COUNT}},
+    "estimate?": {
+        str: {"found": COUNT, "samples": COUNT, "planned": COUNT, "planned_found": COUNT, "exact": FLAG, str: PLAIN},
+    },
 }
-"""What ``run.json`` must have."""
+"""Required fields of ``run.json``."""
 MODEL_FILE = "model_sha256"
 
 
@@ -181,7 +277,7 @@ class Directory:
     """
 
     def __init__(self, path: str | Path, identity: RunIdentity) -> None:
-        self.path = as_path(path, "directory")
+        self.path = check_path("directory", path, RunError)
         wanted = _plain(identity.to_dict())
         _refuse_dangling(self.path)
         try:
@@ -203,16 +299,16 @@ class Directory:
 
     @property
     def answers(self) -> Path:
-        """Where the answers are."""
+        """The file of the answers."""
         return self.path / ANSWERS
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """How the run ended the last time, or None."""
+        """The result when the run last ended, or None."""
         return read_result(self.path)
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Write how the run ended."""
+        """Write the result of the run."""
         write_json(self.path / RESULT, result)
 
     def check(self) -> None:
@@ -230,7 +326,7 @@ class Directory:
             )
 
     def close(self) -> None:
-        """Let others use the directory."""
+        """Release the directory."""
         self._lock.close()
 
     def _take_lock(self) -> None:
@@ -254,6 +350,7 @@ class Directory:
                     remedy="choose an empty directory",
                 )
             write_json(file, {"format": FORMAT, **wanted})
+            self._note_start()
             return
         stored = read_identity(self.path).to_dict()
         now, then = wanted.get(MODEL_FILE), stored.get(MODEL_FILE)
@@ -268,11 +365,25 @@ class Directory:
                 f"{self.path} holds another run: {', '.join(_difference(k, stored, wanted) for k in differing[:3])}",
                 remedy="choose another directory, or use the arguments of the stored run",
             )
+        self._note_start()
+
+    def _note_start(self) -> None:
+        """Write when the run began, unless it has answers; a process may end between the identity and this file."""
+        if not self.answers.exists():
+            self._remove_unfinished(ABOUT)
+            if not (self.path / ABOUT).exists():
+                About.now().keep(self.path)
 
     def _tidy(self) -> None:
         """Remove the unfinished files of a killed process."""
+        self._remove_unfinished(*WRITTEN_ALONE)
+        for name in OLD_TEMPORARY:
+            with suppress(OSError):
+                (self.path / name).unlink()
+
+    def _remove_unfinished(self, *names: str) -> None:
         for file in self.path.iterdir():
-            if leftover(file.name) in WRITTEN_ALONE or file.name in OLD_TEMPORARY:
+            if leftover(file.name) in names:
                 with suppress(OSError):
                     file.unlink()
 
@@ -282,7 +393,7 @@ def refuse_links(path: Path) -> None:
 
     >>> refuse_links(Path("run"))
     """
-    for name in (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE, LOCK):
+    for name in (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE, ABOUT, LOCK, PENDING):
         if (path / name).is_symlink():
             raise RunError(
                 f"{path / name} is a symbolic link, and links in a run's directory are not followed",
@@ -291,7 +402,7 @@ def refuse_links(path: Path) -> None:
 
 
 def _refuse_dangling(path: Path) -> None:
-    """Raise if a path goes through a link to nothing: no directory can be created there."""
+    """Raise if a path contains a dangling link, because no directory can be created there."""
     with suppress(OSError, ValueError):
         for link in (path, *path.parents):
             if link.is_symlink() and not link.exists():
@@ -305,7 +416,7 @@ def _refuse_dangling(path: Path) -> None:
 def _difference(key: str, stored: dict[str, Any], wanted: dict[str, Any]) -> str:
     old, new = stored.get(key), wanted.get(key)
     if key == "answers":
-        return "the model answers the same individuals differently (another model, or one whose answers vary)"
+        return "the model answers the same individuals differently (a different model, or a non-deterministic one)"
     if isinstance(old, dict) and isinstance(new, dict):
         inner = [f"{k} {old.get(k)!r} there, {new.get(k)!r} now" for k in {**old, **new} if old.get(k) != new.get(k)]
         text = "; ".join(inner)
@@ -323,21 +434,13 @@ def _plain(value: Any) -> Any:
         ) from None
 
 
-def as_path(value: Any, parameter: str) -> Path:
-    """Return the path that an argument names.
-
-    >>> as_path("run", "directory").name
-    'run'
-    """
-    if not isinstance(value, str | os.PathLike):
-        raise RunError("must be a path", parameter=parameter, value=value, remedy="give a str or a pathlib.Path")
-    return Path(value)
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object."""
     if not path.exists():
-        raise RunError(f"{path.parent} is not a run's directory: it has no {path.name}")
+        raise RunError(
+            f"{path.parent} is not the directory of a run: {path.name} is missing",
+            remedy="give the directory that an audit wrote",
+        )
     try:
         value = parse_json(read_bytes(path, "json_bytes", RunError), path)
     except ValueError as error:
@@ -348,7 +451,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_identity(directory: Path) -> RunIdentity:
-    """Read which run a directory holds."""
+    """Read the identity of the run in a directory."""
     path = directory / IDENTITY
     stored = read_json(path)
     if stored.get("format") not in READABLE:
@@ -363,7 +466,7 @@ def read_identity(directory: Path) -> RunIdentity:
 
 
 def read_result(directory: Path) -> dict[str, Any] | None:
-    """Read how a run ended; None where it never did."""
+    """Read the result of a run; None if it has not ended."""
     path = directory / RESULT
     if not path.exists():
         return None
@@ -396,7 +499,7 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 MAGIC = b"EVH1"
 _HEAD = struct.Struct("<4sIQ16s")
 _END = b"\x01"
-"""Closes a frame, so that zeros at its end are never its own."""
+"""Ends a frame, so that zeros at its end are never part of it."""
 _LONGEST_HEADER = 2**24
 _LONGEST_DTYPE = 32
 FRAME_FIELDS = {
@@ -407,9 +510,9 @@ FRAME_FIELDS = {
     "rows?": COUNT,
     "decisions?": [PLAIN],
 }
-"""What the header of every frame must have."""
+"""Required fields of the header of every frame."""
 _LOST = 2**28
-"""Bytes that a power cut may leave as zeros: more than any answer has."""
+"""Maximum bytes that a power cut may leave as zeros: more than any answer has."""
 
 
 @dataclass(frozen=True)
@@ -429,7 +532,7 @@ def _checksum(*parts: bytes) -> bytes:
 
 
 def pack(frame: Frame) -> bytes:
-    """Turn a frame into bytes.
+    """Convert a frame to bytes.
 
     >>> len(pack(Frame("test", {}, {"a": np.arange(2)}))) > 16
     True
@@ -445,13 +548,13 @@ def pack(frame: Frame) -> bytes:
 
 
 def frames(path: Path) -> Iterator[tuple[Frame, int]]:
-    """Read frames one after the other, each with the offset behind it; stop at one that was not wholly written."""
+    """Read frames one by one, each with the offset after it; stop at one that was not completely written."""
     for header, body, start, end in _parts(path):
         yield _frame(header, body, path, start), end
 
 
 def _parts(path: Path) -> Iterator[tuple[bytes, bytes, int, int]]:
-    """Read the header and body of each frame, with where it begins and ends; the checksums are right."""
+    """Read the header and body of each frame, with its start and end, after verifying checksums."""
     size = size_of(path, RunError)
     with open_file(path, RunError) as file:
         while True:
@@ -483,18 +586,18 @@ def _parts(path: Path) -> Iterator[tuple[bytes, bytes, int, int]]:
 
 
 def _zeros(file: IO[bytes], start: int, size: int) -> bool:
-    """Whether a file has zeros from a byte to its end: its length was written, and its contents were not."""
+    """Whether a file has only zeros from a byte on, because its length was written but not its contents."""
     file.seek(start)
     return size - start <= _LOST and not any(any(part) for part in iter(lambda: file.read(2**20), b""))
 
 
 def _fits(rest: bytes, header_length: int, body_length: int) -> bool:
-    """Whether a frame that reaches beyond the file was cut off, and its lengths are not merely wrong."""
+    """Whether a frame that extends beyond the file was truncated, and its lengths are plausible."""
     try:
         fields, end = json.JSONDecoder().raw_decode(rest.decode("latin-1"))
         held = sum(_dtype(dtype).itemsize * math.prod(shape) for _, dtype, shape in fields["arrays"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        # Its header was cut off, too.
+        # Its header was also truncated.
         return True
     return end == header_length and body_length - held in (0, len(_END))
 
@@ -531,10 +634,10 @@ def _unpack(header: bytes, body: bytes, where: str) -> Frame:
 
 
 class Log:
-    """Answers of a run: first those stored earlier, then new ones, appended.
+    """The answers of a run: stored ones are read first, then new ones are appended.
 
-    Without a path nothing is stored. When each answer was given is kept in a file of its own beside the log, so that
-    the log itself is the same, byte for byte, whenever the run is repeated.
+    Without a path nothing is stored. The times of answers are in a separate file, so that the log is the same, byte for
+    byte, whenever the run is repeated.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -558,18 +661,17 @@ class Log:
 
     @property
     def upcoming(self) -> Frame | None:
-        """The stored answer that comes next, or None when the log has been read to its end."""
+        """The next stored answer, or None at the end of the log."""
         return self._next
 
     def take(self, kind: str, digest: str) -> Frame | None:
-        """Return the stored answer to this query, or None at the end of the log; raise if it answers another query."""
+        """Return the stored answer to this query, or None at the end; raise if it answers a different query."""
         frame = self._next
         if frame is None:
             return None
         if frame.kind != kind or frame.header["digest"] != digest:
             raise RunError(
-                f"{self.path} has the answers to other queries than those of this search, so another version or model "
-                "wrote it",
+                f"{self.path} has answers to queries of a different search, version or model",
                 remedy="use a new directory",
             )
         self._next = self._read()
@@ -577,18 +679,23 @@ class Log:
 
     @property
     def _ends(self) -> tuple[int, int]:
-        """Where the answers, and their times, end."""
+        """The ends of the answers and of their times."""
         return self._end, 8 * self._count
 
+    @property
+    def end(self) -> int:
+        """The end of the answers that were read or written."""
+        return self._end
+
     def append(self, frame: Frame, seconds: float) -> None:
-        """Store a new answer; it is on its way to the disk when this returns."""
+        """Store a new answer; the system has it when this returns."""
         if self.path is None or self._lost:
             return
         try:
             if not self._files:
                 self._open()
             elif self._sizes() != self._ends:
-                # Another program has changed a file: what is written behind a hole could not be read.
+                # Another program has changed a file; data written after a hole could not be read.
                 self._lost = True
                 return
             packed = pack(frame)
@@ -615,7 +722,7 @@ class Log:
             written = bool(self._files)
             for file, path, end in zip(self._files, self._paths, self._ends, strict=False):
                 if not self._lost:
-                    # Of an answer that could not be written to its end.
+                    # The answer may not have been written completely.
                     file.truncate(min(end, os.fstat(file.fileno()).st_size))
                 os.fsync(file.fileno())
                 self._lost = self._lost or not _is_there(file, path)
@@ -628,13 +735,13 @@ class Log:
             self._files = []
 
     def _has_tail(self) -> bool:
-        """Whether a log that was read to its end has more bytes behind its last whole answer."""
+        """Whether a log has more bytes after its last complete answer."""
         return (
             self.path is not None and self._next is None and self.path.exists() and self._end < self.path.stat().st_size
         )
 
     def _holds(self) -> bool:
-        """Whether everything that was read from the log or written to it can be read back."""
+        """Whether everything read from or written to the log can be read back."""
         assert self.path is not None
         try:
             ends = [end for *_, end in _parts(self.path)]
@@ -685,7 +792,7 @@ def _write(file: IO[bytes], data: bytes) -> None:
 
 
 def _open_at(path: Path, end: int) -> IO[bytes]:
-    """Open a file to continue at a byte; what follows it (a frame that was cut off) is dropped."""
+    """Open a file to continue at a byte; what follows it (a truncated frame) is dropped."""
     file = open_plain(path)
     try:
         file.truncate(end)

@@ -1,4 +1,4 @@
-"""Measuring: how common discrimination is, how severe, which groups it affects, and how sure that is."""
+"""Estimates: how common discrimination is, how severe, which groups it affects, and with what confidence."""
 
 from evenhand.estimates.estimate import Interval, StopRule, estimate
 from evenhand.estimates.groups import Group, Groups, groups

@@ -1,4 +1,4 @@
-"""Two runs compared, a model and the one that follows it: what was fixed, what is new, and how common each is."""
+"""Compares the runs of two models: which findings are fixed or new, and how common discrimination is by each."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import level, percent, points, points_interval
+from evenhand._format import Viewed, level, percent, points, points_interval
+from evenhand._validate import check_seed
 from evenhand.criteria import Criterion
-from evenhand.engine.judge import Judge
-from evenhand.engine.probe import ModelProbe
-from evenhand.errors import RunError
-from evenhand.estimates.comparisons import Sureness, mcnemar
-from evenhand.estimates.estimate import CHUNK, Plan, measured
+from evenhand.engine.judge import Judge, ModelProbe
+from evenhand.errors import RunError, StrategyError
+from evenhand.estimates.estimate import CHUNK, Interval, Plan, measured
+from evenhand.estimates.favoured import Confidence, mcnemar
 from evenhand.estimates.pair_counts import Favour
 from evenhand.estimates.populations import Everyone, target_of
-from evenhand.runs.audit import check_arguments
-from evenhand.runs.provenance import model_of
-from evenhand.runs.replay import check_model
+from evenhand.runs.replay import check_model, model_of
 from evenhand.runs.run import Run
 from evenhand.spaces.base import require
 from evenhand.spaces.tabular import Space
@@ -29,11 +27,11 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Rates:
-    """How common discrimination is by each of two models, asked about the same fresh individuals."""
+    """How common discrimination is by each of two models, judged on the same fresh individuals."""
 
     samples: int
     both: int
-    """Treated differently by both models."""
+    """Individuals treated differently by both models."""
     only_a: int
     only_b: int
     rate_a: float
@@ -43,61 +41,76 @@ class Rates:
     low_b: float
     high_b: float
     difference: float
-    """The second share less the first."""
+    """The second share minus the first."""
     low: float
     high: float
     p_value: float | None
-    """McNemar's exact test of "no difference"; None where everyone was asked: nothing is left to chance."""
+    """McNemar's exact test of "no difference"; None if all individuals were judged."""
     confidence: float
     exact: bool
 
     @property
     def sentence(self) -> str:
-        """Say it to a reader."""
+        """Both rates and their difference in one sentence."""
         shares = f"{percent(self.rate_a)} of individuals by the first model, {percent(self.rate_b)} by the second"
         if self.exact:
-            return f"{shares}: a difference of {points(self.difference)} points, exactly; everyone was judged"
+            return f"{shares}: a difference of {points(self.difference)} points, exactly: all individuals were judged"
         ends = f"{points_interval(self.low, self.high)} with {level(self.confidence)} confidence"
-        sure = "fewer" if self.high < 0 else "more" if self.low > 0 else "no difference that the sample shows"
-        return f"{shares}: a difference of {points(self.difference)} points, {ends} ({self.samples:,} asked; {sure})"
+        sure = "fewer" if self.high < 0 else "more" if self.low > 0 else "no significant difference"
+        return f"{shares}: a difference of {points(self.difference)} points, {ends} ({self.samples:,} judged; {sure})"
 
 
 @dataclass(frozen=True)
-class Compared:
-    """What became of one model's findings with the other, and how the shares differ. Not made by hand."""
+class Compared(Viewed):
+    """Which findings of each run the other model shares, and how the rates differ. Returned by ``eh.compare``."""
 
     run_a: Run = field(repr=False)
     run_b: Run = field(repr=False)
     fixed: Positions = field(repr=False)
-    """Findings of the first run that the second model treats alike: where they stand."""
+    """Positions of findings of the first run that the second model treats equally."""
     still: Positions = field(repr=False)
-    """Findings of the first run that the second model still treats differently."""
+    """Positions of findings of the first run that the second model still treats differently."""
     new: Positions = field(repr=False)
-    """Findings of the second run that the first model treats alike."""
+    """Positions of findings of the second run that the first model treats equally."""
     known: Positions = field(repr=False)
-    """Findings of the second run that the first model treats differently as well."""
+    """Positions of findings of the second run that the first model also treats differently."""
     rates: Rates
 
     @property
+    def verdict(self) -> str:
+        """Which model treats more individuals differently, and by how much."""
+        r = self.rates
+        clear = r.difference != 0 if r.exact else r.low > 0 or r.high < 0
+        if not clear:
+            same = "treat equally many individuals differently" if r.exact else "do not differ significantly"
+            return f"The models {same}"
+        worse, better = ("second", "first") if r.difference > 0 else ("first", "second")
+        by = points(abs(r.difference)).removeprefix("+")
+        span = points_interval(*sorted((abs(r.low), abs(r.high)))).removesuffix(" points").replace("+", "")
+        ends = "" if r.exact else f" ({level(r.confidence)} CI {span})"
+        return f"The {worse} model treats more individuals differently than the {better}, by {by} points{ends}"
+
+    @property
     def sentence(self) -> str:
-        """Say in a few sentences what has changed."""
+        """What has changed, in a few sentences."""
         old, new = len(self.fixed) + len(self.still), len(self.new) + len(self.known)
-        # Before reading that all are fixed, the reader must know that the model may just not get the column.
+        # Comes first, because findings can look fixed only because the model does not receive the column.
         runs = (("first", self.run_a), ("second", self.run_b))
         notes = "".join(f"Of the {which} model: {run.note}. " for which, run in runs if run.note)
         return (
-            f"{notes}Of the first run's {old:,} findings {len(self.fixed):,} are fixed and {len(self.still):,} are "
-            f"still there. Of the second run's {new:,} findings {len(self.new):,} are new, {len(self.known):,} were "
-            f"there before. Treated differently are {self.rates.sentence}."
+            f"{notes}Of the first run's {old:,} findings, {len(self.fixed):,} are fixed and {len(self.still):,} "
+            "remain. "
+            f"Of the second run's {new:,} findings, {len(self.new):,} are new and {len(self.known):,} are not. Treated "
+            f"differently: {self.rates.sentence}."
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the counts and the rates in plain values."""
+        """Return the counts and the rates as plain values."""
         counts = {name: len(getattr(self, name)) for name in ("fixed", "still", "new", "known")}
-        return {**counts, "rates": asdict(self.rates), "sentence": self.sentence}
+        return {"verdict": self.verdict, **counts, "rates": asdict(self.rates), "sentence": self.sentence}
 
     def __repr__(self) -> str:
-        return f"Compared: {self.sentence}"
+        return f"Compared: {self.verdict}. {self.sentence}"
 
 
 def compare(
@@ -109,28 +122,25 @@ def compare(
     samples: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
-    timeout: float | None = None,
 ) -> Compared:
-    """Compare a model with the one that follows it, by a run of each.
+    """Compare two versions of a model by a run of each.
 
-    Each run's findings are judged by the other model; and both models judge the same fresh individuals, drawn
-    uniformly, so that the difference of the shares has a narrow interval.
+    Each model judges the findings of the other's run. Both also judge the same fresh individuals, drawn uniformly, so
+    that the difference of the rates has a narrow interval.
 
     Parameters
     ----------
     run_a, run_b
-        The earlier and the later run, of one space and one criterion.
+        The earlier and the later run, with the same space and criterion.
     model_a, model_b
-        Their models, anything that ``wrap`` takes; by default the runs' own, where they are available: in memory, or in
-        an .onnx or .skops file that the command has written down.
+        Their models, in any form that ``wrap`` takes. By default the runs' own models: from memory, or from the file
+        that the command line recorded, if loading it runs no code.
     samples
-        How many individuals both models are asked about; by default 100,000, and everyone in a small space.
+        Number of individuals that both models judge; by default 100,000, or all individuals of a small space.
     confidence
-        How sure the intervals are to be.
+        Confidence level of the intervals.
     seed
         Same seed, same sample.
-    timeout
-        Seconds after which one model call is given up.
 
     Examples
     --------
@@ -142,46 +152,42 @@ def compare(
     (1, 2, 0)
     """
     criterion = _check_runs(run_a, run_b)
-    check_arguments(seed, CHUNK, None, None, timeout, None)
+    check_seed(seed, StrategyError)
     probes = []
     for run, model, name in ((run_a, model_a, "model_a"), (run_b, model_b, "model_b")):
-        probe = ModelProbe(model_of(run, model, name=name), run.space, criterion, timeout)
+        probe = ModelProbe(model_of(run, model, name=name), run.space, criterion)
         check_model(run, probe)
         probes.append(probe)
-    rates = _rates(probes, run_a.space, criterion, Plan(samples=samples, confidence=confidence, repeats=1), seed)
+    plan = Plan(samples=samples, confidence=confidence, interval=Interval(repeats=1))
+    rates = _rates(probes, run_a.space, criterion, plan, seed)
     still, new = _unfair(probes[1], run_a), ~_unfair(probes[0], run_b)
     return Compared(
-        run_a,
-        run_b,
-        np.flatnonzero(~still),
-        np.flatnonzero(still),
-        np.flatnonzero(new),
-        np.flatnonzero(~new),
-        rates,
+        run_a, run_b, np.flatnonzero(~still), np.flatnonzero(still), np.flatnonzero(new), np.flatnonzero(~new), rates
     )
 
 
 def _check_runs(run_a: Any, run_b: Any) -> Criterion:
-    for run in (run_a, run_b):
+    for name, run in (("run_a", run_a), ("run_b", run_b)):
         if not isinstance(run, Run):
-            raise RunError(f"compare takes two eh.Run, got {type(run).__name__}; eh.Run.load(directory) reads one")
-        instead = "'evenhand replay RUN --model LATER' asks a later model about every finding"
+            raise RunError("must be an eh.Run", parameter=name, value=run, remedy="eh.Run.load(directory) reads one")
+        instead = "'evenhand replay RUN --model LATER' queries a later model about every finding"
         require(run.space, "attributes", "compare", instead)
     if run_a.space != run_b.space:
         raise RunError(
-            f"the runs are about different spaces: {_differing(run_a.space, run_b.space)}; audit both models with one "
-            "space, saved as TOML"
+            f"the runs have different spaces: {_differing(run_a.space, run_b.space)}",
+            remedy="audit both models with one space, saved as TOML",
         )
     criteria: list[Criterion] = [run.identity.criterion for run in (run_a, run_b)]
     if criteria[0] != criteria[1]:
         raise RunError(
-            f"the runs were judged by {criteria[0]} and by {criteria[1]}; audit both models with one criterion"
+            f"the runs have different criteria: {criteria[0]} and {criteria[1]}",
+            remedy="audit both models with one criterion",
         )
     return criteria[0]
 
 
 def _differing(first: Space, second: Space) -> str:
-    """Say the first thing in which two spaces differ."""
+    """Describe the first difference between two spaces."""
     for one, other, words in ((first, second, "only the first has"), (second, first, "only the second has")):
         lacking = [name for name in one.names if name not in other.names]
         if lacking:
@@ -191,12 +197,12 @@ def _differing(first: Space, second: Space) -> str:
             if a.name != b.name:
                 return f"the order of the attributes, {a.name!r} there and {b.name!r} here"
             return f"{a.name!r} is {a.allowed()} in the first and {b.allowed()} in the second"
-    told = [space.describe() for space in (first, second)]
-    return "they differ in " + ", ".join(key for key in told[0] if told[0][key] != told[1][key])
+    described = [space.describe() for space in (first, second)]
+    return "they differ in " + ", ".join(key for key in described[0] if described[0][key] != described[1][key])
 
 
 def _unfair(probe: ModelProbe, run: Run) -> npt.NDArray[np.bool_]:
-    """Judge every finding of a run by a model: whether anybody of the family is treated differently."""
+    """Judge every finding of a run by a model: whether any member of its family is treated differently."""
     judge = Judge(probe, run.identity.seed)
     parts = [slice(at, at + CHUNK) for at in range(0, run.found, CHUNK)]
     found = [judge.unfair(run.pairs.individuals("individual", part)) for part in parts]
@@ -204,7 +210,7 @@ def _unfair(probe: ModelProbe, run: Run) -> npt.NDArray[np.bool_]:
 
 
 def _rates(probes: list[ModelProbe], space: Space, criterion: Criterion, plan: Plan, seed: int) -> Rates:
-    """Have both models judge the same individuals and count who is treated differently by which."""
+    """Have both models judge the same individuals, and count those that each treats differently."""
     target = target_of(plan, space, criterion, seed, CHUNK)
     surveys = []
     for probe in probes:
@@ -221,7 +227,7 @@ def _rates(probes: list[ModelProbe], space: Space, criterion: Criterion, plan: P
 def _counted(counts: npt.NDArray[np.int64], confidence: float, exact: bool) -> Rates:
     _, only_b, only_a, both = (int(n) for n in counts)
     samples = int(counts.sum())
-    sure = Sureness(confidence, 0.0, exact=exact)
+    sure = Confidence(confidence, 0.0, exact=exact)
     (low_a, high_a), (low_b, high_b) = (sure.share(found, samples) for found in (both + only_a, both + only_b))
     low, high = sure.net(only_b, only_a, samples)
     return Rates(

@@ -1,4 +1,4 @@
-"""Group figures beside the individual ones: selection rates, impact ratios and accuracy of each group."""
+"""Group figures: selection rates, impact ratios and accuracy of each group."""
 
 from __future__ import annotations
 
@@ -11,75 +11,82 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import estimated, level, number, number_interval, to_plain
+from evenhand._format import Viewed, estimated, level, number, number_interval, to_plain
 from evenhand._format import plain as written
-from evenhand._stats import Numbers, weighted
-from evenhand._validate import is_number
+from evenhand._intervals import Numbers, weighted
+from evenhand._validate import check_confidence, check_number
 from evenhand.criteria import Flip, Gap
-from evenhand.engine.judge import CHUNK, Mask
-from evenhand.engine.probe import ModelProbe
-from evenhand.engine.steadiness import Steadiness, noisy
+from evenhand.engine.determinism import RowChecks, noisy
+from evenhand.engine.judge import CHUNK, Mask, ModelProbe
 from evenhand.errors import AMOUNTS, THRESHOLD, DataError, EstimateError, MissingExtra, ModelError
-from evenhand.estimates.comparisons import Mean
-from evenhand.estimates.pair_counts import ALL_VALUES, LOWER, Favour, Order, alike, look_for, wish, wish_json
-from evenhand.estimates.populations import check_weights
+from evenhand.estimates.favoured import Mean
+from evenhand.estimates.pair_counts import (
+    ALL_VALUES,
+    LOWER,
+    Favour,
+    Order,
+    alike,
+    favourable_json,
+    favourable_words,
+    look_for,
+)
+from evenhand.estimates.populations import check_weights, column_named, numbers_of
 from evenhand.estimates.result import listed
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
-from evenhand.runs.audit import check_arguments
 from evenhand.spaces.attributes import Attribute, Integer, Real
 from evenhand.spaces.base import require
-from evenhand.spaces.frames import columns_of
+from evenhand.spaces.frames import columns_of, pd
 from evenhand.spaces.individuals import Rows
 from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 MOST_GROUPS = 64
-"""The most intersections of several attributes that are listed."""
+"""Maximum number of intersections of several attributes that are listed."""
 FOUR_FIFTHS = 0.8
 SHOWN = 4
 """Values that an error lists."""
 UNKNOWN = -1
-"""The number of a true decision that is not known."""
+"""The code of an unknown true decision."""
+CUTS = "write {'age': [25, 40]}"
 Codes = npt.NDArray[np.int64]
 QUARTILES = (0.25, 0.5, 0.75)
 
 
 @dataclass
-class Groups:
-    """Group figures of a model on data. Not made by hand."""
+class Groups(Viewed):
+    """Group figures of a model on data. Returned by ``eh.groups``."""
 
     groups: tuple[Group, ...]
     favourable: Any
     confidence: float
     rows: int
     counts: dict[str, int]
-    """Rows of the data; those of them left out; those that the model was asked about with other numbers; where the
-    true decisions are given, those of which none is known."""
+    """Numbers of rows: all, left out, moved to values of the space; with ``y``, those without a true decision.
+
+    Rows of weight 0 do not count.
+    """
     model: str
     smallest: float
     basis: str = field(default="selection rate")
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a group."""
-        import pandas as pd
-
+        """One row per group."""
         return pd.DataFrame([{**asdict(group), "values": listed(group.values)} for group in self.groups])
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything in plain values."""
+        """Return everything as plain values."""
         return {name: to_plain(value) for name, value in vars(self).items() if name not in ("groups", "favourable")} | {
-            "favourable": wish_json(self.favourable),
+            "favourable": favourable_json(self.favourable),
             "groups": to_plain([asdict(g) for g in self.groups]),
         }
 
     @property
     def note(self) -> str:
-        """Say which rows the figures are of, and what that means for accuracy."""
+        """Which rows the figures describe, and what that means for accuracy."""
         rows, moved, dropped = f"{self.rows:,} rows", self.counts["moved"], self.counts["dropped"]
         which = f"{rows}, as given"
         if moved:
@@ -98,8 +105,8 @@ class Groups:
 
     @property
     def details(self) -> list[str]:
-        """A line for each group."""
-        return [_said(group, self.smallest, self.favourable is not None) for group in self.groups]
+        """One line per group."""
+        return [_words(group, self.smallest, self.favourable is not None) for group in self.groups]
 
     def __repr__(self) -> str:
         return "\n  ".join([f"Groups: {self.sentence}", *self.details])
@@ -122,14 +129,12 @@ def groups(
     bands: Mapping[str, Sequence[float]] | None = None,
     confidence: float = 0.95,
     smallest: float = 0.02,
-    chunk: int = CHUNK,
-    timeout: float | None = None,
 ) -> Groups:
-    """Give selection rates, impact ratios and accuracy of each group of the data and of their intersections.
+    """Compute selection rates, impact ratios and accuracy for each group of the data and for intersections of groups.
 
-    These compare different people, each as they are; ``estimate`` compares people with themselves. Rates come from
-    fairlearn (the extra ``fairness``), intervals are exact. The model is asked about the rows as given, also where a
-    number is beyond the bounds of the space or between two of its steps; such a row belongs to the nearest group.
+    These figures compare different people; ``estimate`` compares each person with their own counterparts. Rates come
+    from fairlearn (the extra ``fairness``), and intervals are exact. The model is queried about the rows as given, even
+    if a number is outside the bounds of the space or between two of its steps; such a row belongs to the nearest group.
 
     Parameters
     ----------
@@ -140,25 +145,21 @@ def groups(
     data
         Rows with the space's columns.
     favourable
-        The decision that people want, a list of such decisions, or ``eh.Order`` of all: selected is then who gets the
-        best. Of numbers ``"higher"`` or ``"lower"``: selected is who is beyond the median; None: no individual is
-        selected for anything, and there are no impact ratios.
+        The favourable decision, a list of such decisions, or ``eh.Order`` of all decisions, of which the best counts.
+        For numbers, ``"higher"`` or ``"lower"`` counts individuals above or below the median, and None gives no impact
+        ratios.
     y
-        The true decisions, or the name of their column, for accuracy; rows where it is missing are left out of that.
-        On rows that the model was trained on, accuracy is overstated.
+        The true decisions, or the name of their column, to compute accuracy; missing ones are ignored. Accuracy is
+        overstated on rows that the model was trained on.
     weights
-        What each row counts: numbers, or the name of a column.
+        The weight of each row: numbers, or the name of a column.
     bands
-        Where to cut attributes with many values: ``{"age": [25, 40, 65]}``; by default at quartiles of the data.
+        Where to divide attributes with many values: ``{"age": [25, 40, 65]}``; by default at quartiles of the data.
     confidence
-        Of the intervals: those of rates, means and accuracy hold by themselves, those of impact ratios for all groups
-        at once.
+        Confidence level of the intervals. Those of impact ratios hold for all groups simultaneously, the others one by
+        one.
     smallest
-        Groups with a smaller share of the data get no impact ratio and no other group is compared with them.
-    chunk
-        The most rows of one model call.
-    timeout
-        Seconds after which one model call is given up.
+        Groups with a smaller share of the data have no impact ratio, and no other group is compared with them.
 
     Examples
     --------
@@ -170,60 +171,63 @@ def groups(
     [('F', 0.5, 0.6666666666666666), ('M', 0.75, 1.0)]
     """
     require(space, "attributes")
-    check_arguments(0, chunk, None, None, timeout, None)
-    numbers_given = is_number(confidence) and is_number(smallest)
-    if not numbers_given or not 0.5 < confidence < 1 or not 0 <= smallest < 1:
-        raise EstimateError(
-            f"confidence must be above 0.5 and below 1, smallest from 0 to below 1; got {confidence!r} and {smallest!r}"
-        )
+    check_confidence(confidence, EstimateError)
+    check_number("smallest", smallest, EstimateError, 0, below=1)
     wrapped = wrap(model)
     if favourable is None and not wrapped.regression:
-        raise EstimateError("must be the decision that people want: group figures need it", parameter="favourable")
-    probe = ModelProbe(wrapped, space, Gap(0.0) if wrapped.regression else Flip(), timeout)
+        raise EstimateError("must be the favourable decision", parameter="favourable", value=None)
+    probe = ModelProbe(wrapped, space, Gap(0.0) if wrapped.regression else Flip())
     probe.client.instead = AMOUNTS
     favour = Favour(wrapped, favourable)
     encoded = space.encode(data)
     people, total = encoded.individuals, len(encoded.individuals) + encoded.dropped
     if not len(people):
-        raise DataError(f"none of the {total:,} rows of the data is in the space; give rows of the space, or widen it")
-    positions, numbers = encoded.positions, None
+        raise DataError(
+            f"none of the {total:,} rows of the data is in the space",
+            parameter="data",
+            remedy="give rows of the space, or widen it",
+        )
+    positions, numbers, dropped = encoded.positions, None, encoded.dropped
     if weights is not None:
         numbers = check_weights(weights, data, positions, total)
+        # Rows without weight do not count, wherever they are.
+        outside = np.delete(numbers_of(weights, data, total), positions)
+        dropped = int((outside > 0).sum())
         heavy = np.flatnonzero(numbers)
         people, positions, numbers = people[heavy], positions[heavy], numbers[heavy]
-    truth = None if y is None else Truth(y, data, positions, total)
-    differing, asked = Steadiness(probe, 0, chunk).check_rows(people.rows)
+    truth = None if y is None else _truth(y, data, total)[positions]
+    differing, asked = RowChecks(probe, 0, CHUNK).check_rows(people.rows)
     if differing:
         raise noisy(differing, asked)
     own = own_numbers(space, data, positions, people.rows)
     try:
-        known, moved = decided(probe, favour, people.rows, chunk, numbers, truth, own), 0
+        known, moved = decided(probe, favour, people.rows, numbers, truth, own), 0
     except ModelError:
         if not own:
             raise
-        # A model that does not take the rows as they are may take them as the space has them.
-        known = decided(probe, favour, people.rows, chunk, numbers, truth)
+        # A model that fails on the rows as given may accept them as represented by the space.
+        known = decided(probe, favour, people.rows, numbers, truth)
         moved = _moved(space, own, people.rows)
     made = rates(bandings(space, people.rows, bands or {}), known, confidence, smallest, favourable is not None)
-    counts = {"rows": total, "dropped": encoded.dropped, "moved": moved}
+    counts = {"rows": len(people) + dropped, "dropped": dropped, "moved": moved}
     if known.truth is not None:
-        counts["unknown"] = int((~known.told).sum())
+        counts["unknown"] = int((~known.labelled).sum())
     return Groups(
         tuple(made), favour.favourable, confidence, len(people), counts, wrapped.name, smallest, _basis(wrapped, favour)
     )
 
 
 def _basis(model: Model, favour: Favour) -> str:
-    """Say what the rates are of."""
+    """Describe what the rates measure."""
     wanted = favour.favourable
     if model.regression:
         return f"means, and shares {'below' if wanted == LOWER else 'above'} the median,"
-    # Of an order, the best outcome is what people want most.
-    return f"selection rate of {wish(wanted.outcomes[-1] if isinstance(wanted, Order) else wanted)}"
+    # With an order, the best outcome counts.
+    return f"selection rate of {favourable_words(wanted.outcomes[-1] if isinstance(wanted, Order) else wanted)}"
 
 
 def _moved(space: Space, own: Mapping[str, Numbers], rows: Rows) -> int:
-    """Count the rows of which the space has another number than the data."""
+    """Count the rows with a number that differs between the data and the space."""
     apart = [~np.isclose(numbers, space.attributes[space.column(name)].decode(rows[:, space.column(name)]),
                          rtol=1e-9, atol=0.0, equal_nan=True) for name, numbers in own.items()]  # fmt: skip
     return int(np.any(apart, axis=0).sum())
@@ -233,7 +237,7 @@ def _ends(low: float | None, high: float | None) -> str:
     return f" ({number_interval(low, high)})" if low is not None and high is not None and low < high else ""
 
 
-def _said(group: Group, smallest: float, wished: bool) -> str:
+def _words(group: Group, smallest: float, with_ratios: bool) -> str:
     who = listed(group.values)
     if group.rate is None or group.low is None or group.high is None:
         return f"{who}: no individuals in the data"
@@ -241,8 +245,8 @@ def _said(group: Group, smallest: float, wished: bool) -> str:
     if group.mean is not None:
         text += f", {number(group.mean)} on average{_ends(group.mean_low, group.mean_high)}"
         if group.less is not None:
-            text += f", {number(group.less)} less than who gets most{_ends(group.less_low, group.less_high)}"
-    if group.impact_ratio is None and not wished:
+            text += f", {number(group.less)} less than the highest group{_ends(group.less_low, group.less_high)}"
+    if group.impact_ratio is None and not with_ratios:
         pass
     elif group.impact_ratio is None:
         few = group.share < smallest
@@ -259,19 +263,19 @@ def _said(group: Group, smallest: float, wished: bool) -> str:
 
 @dataclass(frozen=True)
 class Group:
-    """One group of the data, and how the model decides about it."""
+    """One group of the data and its figures."""
 
     values: dict[str, Any]
     rows: int
     share: float
-    """Of all rows, by weight."""
+    """Share of all rows, by weight."""
     selected: int
     rate: float | None = None
-    """Selection rate: the share that gets the favourable decision; None where the data has none of the group."""
+    """Selection rate: the share with the favourable decision; None if the group is empty."""
     low: float | None = None
     high: float | None = None
     impact_ratio: float | None = None
-    """Selection rate over that of the most selected group of the same attributes; None where the group is too small."""
+    """Selection rate divided by the highest of the same attributes; None if the group is too small."""
     impact_low: float | None = None
     """The interval of the impact ratio holds for all groups at once, and the verdict follows from it."""
     impact_high: float | None = None
@@ -279,22 +283,19 @@ class Group:
     accuracy_low: float | None = None
     accuracy_high: float | None = None
     mean: float | None = None
-    """Of a model that returns numbers: what the group gets on average."""
+    """The mean of the group, for a model that returns numbers."""
     mean_low: float | None = None
     mean_high: float | None = None
     less: float | None = None
-    """How much less that is than what the group of the same attributes with the highest mean gets."""
+    """Difference to the highest mean of the same attributes."""
     less_low: float | None = None
     less_high: float | None = None
     verdict: str = "insufficient evidence"
-    """Whether the interval of the impact ratio is "below four fifths" or "at least four fifths", or neither."""
+    """"below four fifths" or "at least four fifths" if the interval of the impact ratio shows it."""
 
 
-def rates(cut: Sequence[Banding], known: Decided, confidence: float, smallest: float, wished: bool) -> list[Group]:
-    """Make the groups of each attribute, then those of several attributes that have few enough of them.
-
-    Ratios are for what people want: unless they ``wished`` for something there are none.
-    """
+def rates(cut: Sequence[Banding], known: Decided, confidence: float, smallest: float, with_ratios: bool) -> list[Group]:
+    """Make the groups of each attribute and of few intersections; impact ratios only if ``with_ratios``."""
     sizes = [len(band.names) for band in cut]
     every = [
         chosen
@@ -306,23 +307,19 @@ def rates(cut: Sequence[Banding], known: Decided, confidence: float, smallest: f
     out: list[Group] = []
     for chosen in every:
         part = [cut[i] for i in chosen]
-        number = _numbers(part)
+        number = np.ravel_multi_index([band.member for band in part], [len(band.names) for band in part])
         made = _groups(part, number, known, confidence)
         members = [np.flatnonzero(number == i) for i in range(len(made))]
         if known.numbers is not None:
             made = _means(made, members, known, known.numbers, confidence)
-        out += impact_ratios(made, members, known, confidence, smallest, verdicts) if wished else made
+        out += impact_ratios(made, members, known, confidence, smallest, verdicts) if with_ratios else made
     return out
 
 
 def _means(
-    groups: list[Group],
-    members: list[npt.NDArray[np.int64]],
-    known: Decided,
-    numbers: Numbers,
-    confidence: float,
+    groups: list[Group], members: list[npt.NDArray[np.int64]], known: Decided, numbers: Numbers, confidence: float
 ) -> list[Group]:
-    """Add what each group gets on average, and how much less than the group that gets most."""
+    """Add the mean of each group, and its difference to the highest."""
     found = [Mean.of(numbers[at], known.weight(at)) if len(at) else None for at in members]
     most = max((mean for mean in found if mean is not None), key=lambda mean: mean.value)
     out = []
@@ -338,14 +335,6 @@ def _means(
     return out
 
 
-def _numbers(cut: Sequence[Banding]) -> npt.NDArray[np.int64]:
-    """Number each row's group."""
-    number = np.zeros_like(cut[0].member)
-    for band in cut:
-        number = number * len(band.names) + band.member
-    return number
-
-
 def _groups(cut: Sequence[Banding], number: npt.NDArray[np.int64], known: Decided, confidence: float) -> list[Group]:
     figures, correct = _metrics(number, known), known.correct
     total = float(known.weight(np.arange(len(number))).sum())
@@ -359,9 +348,9 @@ def _groups(cut: Sequence[Banding], number: npt.NDArray[np.int64], known: Decide
             continue
         low, high = weighted(known.selected[here], weight, confidence)
         found: dict[str, Any] = {"rate": float(figures["rate"][index]), "low": float(low), "high": float(high)}
-        told = np.zeros(0, dtype=np.int64) if correct is None else here[known.told[here]]
-        if correct is not None and len(told):
-            low, high = weighted(correct[told], known.weight(told), confidence)
+        true = np.zeros(0, dtype=np.int64) if correct is None else here[known.labelled[here]]
+        if correct is not None and len(true):
+            low, high = weighted(correct[true], known.weight(true), confidence)
             found["accuracy"] = float(figures["accuracy"][index])
             found |= {"accuracy_low": float(low), "accuracy_high": float(high)}
         share, selected = float(weight.sum() / total), int(known.selected[here].sum())
@@ -370,43 +359,41 @@ def _groups(cut: Sequence[Banding], number: npt.NDArray[np.int64], known: Decide
 
 
 def _metrics(number: npt.NDArray[np.int64], known: Decided) -> dict[str, pd.Series[float]]:
-    """Let fairlearn work out the rates of each group that has anybody."""
+    """Compute the rates of each non-empty group with fairlearn."""
     try:
         from fairlearn.metrics import MetricFrame, selection_rate
     except ImportError:
         raise MissingExtra("fairlearn", "fairness", "the comparison of groups") from None
     from sklearn.metrics import accuracy_score
 
-    def by_group(metric: Any, truth: Any, said: Any, at: npt.NDArray[np.int64]) -> pd.Series[float]:
+    def by_group(metric: Any, truth: Any, predicted: Any, at: npt.NDArray[np.int64]) -> pd.Series[float]:
         given: dict[str, Any] = {"sensitive_features": {"group": number[at]}}
         if known.weights is not None:
             given["sample_params"] = {"sample_weight": known.weights[at]}
-        made: pd.Series[float] = MetricFrame(metrics=metric, y_true=truth[at], y_pred=said[at], **given).by_group
+        made: pd.Series[float] = MetricFrame(metrics=metric, y_true=truth[at], y_pred=predicted[at], **given).by_group
         return made
 
     selected = known.selected.astype(np.int64)
     out = {"rate": by_group(selection_rate, selected, selected, np.arange(len(number)))}
-    if known.said is not None:
-        out["accuracy"] = by_group(accuracy_score, known.truth, known.said, np.flatnonzero(known.told))
+    if known.decisions is not None:
+        out["accuracy"] = by_group(accuracy_score, known.truth, known.decisions, np.flatnonzero(known.labelled))
     return out
 
 
 def ratio_ends(low: Numbers, high: Numbers, low_at_once: Numbers) -> tuple[Numbers, Numbers]:
     """Interval of each rate over the largest of all, from one-sided bounds of the rates.
 
-    ``low`` and ``high`` hold for each group by itself, ``low_at_once`` for all groups together. The largest rate is at
-    most the largest upper bound, because that of the truly largest group is no lower; it is at least the largest of
-    the lower bounds that hold together. So it does not matter which group happens to come out on top.
+    ``low`` and ``high`` hold for each group by itself, ``low_at_once`` for all groups together. The largest of the
+    other rates is at most the largest of their upper bounds. The largest of all is at least the largest of the
+    simultaneous lower bounds, whichever group has it.
 
-    >>> ends = ratio_ends(np.array([0.2, 0.4]), np.array([0.3, 0.6]), np.array([0.19, 0.39]))
-    >>> [end.round(2).tolist() for end in ends]
-    [[0.33, 0.67], [0.77, 1.0]]
+    >>> ratio_ends(np.array([0.2, 0.6]), np.array([0.3, 0.8]), np.array([0.15, 0.5]))
+    (array([0.25, 1.  ]), array([0.6, 1. ]))
     """
-    most, least = float(np.max(high)), float(np.max(low_at_once))
-    return (
-        low / most if most else np.zeros_like(low),
-        np.minimum(1.0, high / least) if least else np.ones_like(high),
-    )
+    others = np.array([np.delete(high, i).max(initial=0.0) for i in range(len(high))])
+    least = float(np.max(low_at_once))
+    lowest = np.where(low < others, low / np.where(others, others, 1.0), float(high.max() > 0))
+    return lowest, np.minimum(1.0, high / least) if least else np.ones_like(high)
 
 
 def impact_ratios(
@@ -417,7 +404,7 @@ def impact_ratios(
     smallest: float,
     verdicts: int,
 ) -> list[Group]:
-    """Add impact ratios to the groups that are large enough; so many intervals and ``verdicts`` hold at once."""
+    """Add impact ratios to the groups that are large enough; ``verdicts`` intervals hold at once."""
     able = [i for i, group in enumerate(groups) if group.rate is not None and group.share >= smallest]
     best = max((groups[i].rate or 0.0 for i in able), default=0.0)
     if not best:
@@ -438,7 +425,7 @@ def impact_ratios(
 
 
 def _ratio_bounds(members: list[npt.NDArray[np.int64]], known: Decided, confidence: float) -> tuple[Numbers, Numbers]:
-    """Intervals of the ratios of some groups; each of four bounds on rates takes a quarter of the risk."""
+    """Intervals of the ratios of some groups; each of four bounds on rates gets a quarter of the error probability."""
     risk = (1 - confidence) / 4
     alone, at_once = (
         np.array([weighted(known.selected[at], known.weight(at), 1 - 2 * part) for at in members])
@@ -448,42 +435,32 @@ def _ratio_bounds(members: list[npt.NDArray[np.int64]], known: Decided, confiden
 
 
 @dataclass(frozen=True)
-class Truth:
-    """The true decisions, or the name of their column; which rows are left, of how many."""
-
-    y: Any
-    data: Any
-    positions: npt.NDArray[np.int64]
-    rows: int
-
-
-@dataclass(frozen=True)
 class Decided:
-    """Decisions about rows."""
+    """Decisions of a model about rows."""
 
     selected: Mask
-    """Who gets the favourable decision."""
-    said: Codes | None
-    """The decisions numbered, where there is a truth to compare them with."""
-    truth: Codes | None
-    """The true decisions by the same numbers; ``UNKNOWN`` where there is none."""
+    """Rows with the favourable decision."""
     weights: Numbers | None
     numbers: Numbers | None = None
-    """What a regression says."""
+    """The predictions of a regression."""
+    decisions: Codes | None = None
+    """The decisions as codes, if true ones are given."""
+    truth: Codes | None = None
+    """The true decisions by the same codes, or ``UNKNOWN``."""
 
     @property
     def correct(self) -> Mask | None:
         """Rows where the model's decision equals the true one."""
-        return None if self.said is None else np.asarray(self.said == self.truth, dtype=bool)
+        return None if self.decisions is None else np.asarray(self.decisions == self.truth, dtype=bool)
 
     @property
-    def told(self) -> Mask:
-        """Rows where the true decision is known."""
+    def labelled(self) -> Mask:
+        """Rows whose true decision is known."""
         assert self.truth is not None
         return np.asarray(self.truth != UNKNOWN, dtype=bool)
 
     def weight(self, at: npt.NDArray[np.int64]) -> Numbers:
-        """What some rows count."""
+        """The weights of some rows."""
         return np.ones(len(at)) if self.weights is None else self.weights[at]
 
 
@@ -491,37 +468,35 @@ def decided(
     probe: ModelProbe,
     favour: Favour,
     rows: Rows,
-    chunk: int,
     weights: Numbers | None,
-    truth: Truth | None,
+    truth: npt.NDArray[Any] | None,
     own: Mapping[str, Numbers] | None = None,
 ) -> Decided:
-    """Ask the model about rows; with ``own``, numbers of some columns as the data has them."""
+    """Query the model about rows; ``own`` has columns of numbers as in the data."""
     one = probe.client.scores if probe.model.regression else probe.client.labels
-    parts = [slice(i, i + chunk) for i in range(0, len(rows), chunk)]
-    said = np.concatenate([one(_inputs(probe, rows, part, own or {}), len(rows[part])) for part in parts])
-    numbers = said[:, 0] if said.ndim == 2 else None
+    parts = [slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK)]
+    answers = np.concatenate([one(_inputs(probe, rows, part, own or {}), len(rows[part])) for part in parts])
+    numbers = answers[:, 0] if answers.ndim == 2 else None
     if numbers is not None:
         selected = _beyond_median(numbers, weights, favour.favourable == LOWER)
     else:
-        mask = favour.of(said[:, None])
+        mask = favour.of(answers[:, None])
         look_for(favour, probe)
         assert mask is not None
         selected = mask[:, 0]
     if truth is None:
-        return Decided(selected, None, None, weights, numbers)
-    return Decided(selected, *_beside_truth(said, truth), weights)
+        return Decided(selected, weights, numbers)
+    if numbers is not None:
+        raise DataError(
+            "is for decisions, but the model returns numbers",
+            parameter="y",
+            remedy=("convert them to decisions with ", THRESHOLD),
+        )
+    return Decided(selected, weights, None, *_same_codes(answers, truth))
 
 
 def own_numbers(space: Space, data: Any, positions: npt.NDArray[np.int64], rows: Rows) -> dict[str, Numbers]:
-    """Give the columns of numbers that a space changes: beyond its bounds, or between two of its steps.
-
-    >>> from evenhand.spaces.attributes import Boolean, Integer
-    >>> space = Space([Integer("age", 1, 90), Boolean("member")], protected="member")
-    >>> data = {"age": [95, 30], "member": [True, False]}
-    >>> own_numbers(space, data, np.arange(2), space.encode(data).individuals.rows)
-    {'age': array([95., 30.])}
-    """
+    """Return the columns with numbers that the space changes: outside its bounds, or between two steps."""
     columns, out = columns_of(data), {}
     for j, attribute in enumerate(space.attributes):
         if isinstance(attribute, Integer | Real):
@@ -532,7 +507,7 @@ def own_numbers(space: Space, data: Any, positions: npt.NDArray[np.int64], rows:
 
 
 def _inputs(probe: ModelProbe, rows: Rows, part: slice, own: Mapping[str, Numbers]) -> Any:
-    """Build what the model takes, with the data's own numbers in the columns where the space has others."""
+    """Build the inputs of the model, with the data's numbers in the ``own`` columns."""
     inputs = probe.inputs(rows[part])
     for name, numbers in own.items():
         here = numbers[part]
@@ -551,39 +526,40 @@ def _beyond_median(numbers: Numbers, weights: Numbers | None, lower: bool) -> Ma
     return np.asarray(numbers < median if lower else numbers > median, dtype=bool)
 
 
-def _beside_truth(said: npt.NDArray[Any], truth: Truth) -> tuple[Codes, Codes]:
-    import pandas as pd
-
-    y = truth.y
-    if isinstance(y, str):
-        columns = columns_of(truth.data)
-        if y not in columns:
-            raise DataError(f"y={y!r}: the data has no such column; it has {', '.join(list(columns)[:20])}")
-        y = columns[y]
-    right = np.asarray(y)
-    if right.shape != (truth.rows,):
+def _truth(y: Any, data: Any, rows: int) -> npt.NDArray[Any]:
+    """Return the true decisions of all rows of the data."""
+    truth = np.asarray(column_named(y, data, "y") if isinstance(y, str) else y)
+    if truth.shape != (rows,):
         raise DataError(
-            f"y must be one true decision for each of the {truth.rows:,} rows of the data, got {right.shape}"
+            f"must be one true label for each of the {rows:,} rows of the data, but has the shape {truth.shape}",
+            parameter="y",
+            value=y,
         )
-    if said.ndim == 2:
-        raise DataError("y: accuracy is of decisions", remedy=("make numbers decisions with ", THRESHOLD))
-    decisions, names = pd.factorize(said)
-    truths, others = pd.factorize(right[truth.positions])  # What is missing gets -1.
-    known, right_ones = names.tolist(), others.tolist()
-    if not right_ones:
-        raise DataError("y has no true decision for any row; give some, or leave y out")
-    # One that the model never makes gets a number of its own, so that no decision matches it.
-    number = [next((i for i, name in enumerate(known) if alike(name, one)), len(known)) for one in right_ones]
-    if min(number) == len(known):
-        listed = (", ".join(sorted(map(str, values))[:SHOWN]) for values in (right_ones, known))
-        raise DataError("y has the values {}, but the model decides {}; give both in one coding".format(*listed))
-    numbers = np.array([*number, UNKNOWN], dtype=np.int64)
-    return decisions.astype(np.int64), numbers[truths]
+    return truth
+
+
+def _same_codes(answers: npt.NDArray[Any], truth: npt.NDArray[Any]) -> tuple[Codes, Codes]:
+    """Return decisions and true decisions as codes of the same values."""
+    decisions, names = pd.factorize(answers)
+    truths, others = pd.factorize(truth)  # Missing values get -1.
+    made, true = names.tolist(), others.tolist()
+    if not true:
+        raise DataError("has no label for any row", parameter="y", remedy="give some, or leave y out")
+    # True decisions that the model never makes share one code.
+    code = [next((i for i, name in enumerate(made) if alike(name, one)), len(made)) for one in true]
+    if min(code) == len(made):
+        has, decides = (", ".join(sorted(map(str, values))[:SHOWN]) for values in (true, made))
+        raise DataError(
+            f"has the values {has}, but the model predicts {decides}",
+            parameter="y",
+            remedy="encode both the same way",
+        )
+    return decisions.astype(np.int64), np.array([*code, UNKNOWN], dtype=np.int64)[truths]
 
 
 @dataclass(frozen=True)
 class Banding:
-    """How an attribute's values fall into groups, and to which each row belongs."""
+    """The groups of an attribute, and the group of each row."""
 
     attribute: str
     names: list[Any]
@@ -593,20 +569,16 @@ class Banding:
 def bandings(space: Space, rows: Rows, bands: Mapping[str, Sequence[float]]) -> list[Banding]:
     """Group rows by each protected attribute."""
     if not isinstance(bands, Mapping):
-        raise EstimateError(f"bands must say where to cut each attribute, as {{'age': [25, 40]}}; got {bands!r}")
+        raise EstimateError("must say where to cut each attribute", parameter="bands", value=bands, remedy=CUTS)
     unknown = [name for name in bands if name not in space.protected]
     if unknown:
-        raise EstimateError(f"bands: {unknown[0]!r} is not protected; protected are {', '.join(space.protected)}")
+        remedy = f"protected are {', '.join(space.protected)}"
+        raise EstimateError("must name protected attributes", parameter="bands", value=unknown[0], remedy=remedy)
     return [banding(space.attributes[j], rows[:, j], bands.get(space.names[j])) for j in space.protected_columns]
 
 
 def banding(attribute: Attribute, codes: npt.NDArray[Any], cuts: Sequence[float] | None) -> Banding:
-    """Group rows by one attribute: at ``cuts``, by value, or at the quartiles of the rows where there are many values.
-
-    >>> from evenhand.spaces.attributes import Integer
-    >>> banding(Integer("age", 18, 90), np.array([0, 10, 72]), [25, 40]).names
-    ['18 to 24', '25 to 39', '40 to 90']
-    """
+    """Group rows by one attribute: at ``cuts``, by value or, with many values, at quartiles."""
     if cuts is None and (attribute.size <= ALL_VALUES or not attribute.ordered):
         values = attribute.decode(np.arange(attribute.size)).tolist()
         return Banding(attribute.name, values, codes.astype(np.int64))
@@ -628,14 +600,18 @@ def _starts(attribute: Attribute, codes: npt.NDArray[Any], cuts: Sequence[float]
         quartiles = np.quantile(there, QUARTILES, method="lower") if len(there) else np.zeros(0)
         return sorted({0, *(int(q) for q in quartiles)})
     if not attribute.ordered:
-        raise EstimateError(f"bands: {attribute.name!r} has no order, so it cannot be cut; leave it out of bands")
+        raise EstimateError(
+            f"cannot cut {attribute.name!r}, which has no order", parameter="bands", value=cuts, remedy="leave it out"
+        )
     try:
         values = attribute.decode(np.arange(attribute.present)).astype(np.float64)
         edges = np.asarray(cuts, dtype=np.float64)
+        if edges.ndim != 1 or np.isnan(edges).any():
+            raise ValueError
     except (TypeError, ValueError):
-        raise EstimateError(f"bands: {attribute.name!r} is cut at numbers, got {cuts!r}") from None
-    if edges.ndim != 1 or np.isnan(edges).any():
-        raise EstimateError(f"bands: {attribute.name!r} is cut at a list of numbers, got {cuts!r}")
+        raise EstimateError(
+            f"must be a list of numbers for {attribute.name!r}", parameter="bands", value=cuts, remedy=CUTS
+        ) from None
     at = np.searchsorted(values, edges)
     return sorted({0, *(int(code) for code in at if 0 < code < attribute.present)})
 

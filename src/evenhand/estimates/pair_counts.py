@@ -1,4 +1,4 @@
-"""What a survey counts: decisions by pairs of protected values or by terms, and which outcomes are favourable."""
+"""Counts of a survey: decisions by pairs of protected values or by terms, and which outcomes are favourable."""
 
 from __future__ import annotations
 
@@ -7,48 +7,45 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import json_value, native, plain
+from evenhand._intervals import Ends, Sums
 from evenhand._rng import Stream
-from evenhand._stats import Ends, Sums
 from evenhand.criteria import Criterion, Outputs
-from evenhand.engine.judge import Mask
-from evenhand.engine.probe import ModelProbe
+from evenhand.engine.judge import Mask, ModelProbe
 from evenhand.errors import ORDER, THRESHOLD, ModelError, SpaceError
-from evenhand.estimates.comparisons import Differences
+from evenhand.estimates.favoured import Differences
 from evenhand.models.base import Model
 from evenhand.spaces.findings import Decisions
+from evenhand.spaces.frames import pd
 from evenhand.spaces.tabular import Space
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HIGHER, LOWER = "higher", "lower"
 SHOWN = 8
 """Decisions that an error lists."""
 LOOKED_AT = 5_000
-"""How many individuals are searched for a decision that has not occurred."""
+"""Maximum number of individuals judged to look for a decision that has not occurred."""
 Ranks = npt.NDArray[np.int64]
 ALL_VALUES, SPREAD = 12, 5
-"""An attribute with up to so many values is compared at all of them, one with more at so many spread over its range."""
+"""Maximum number of values of an attribute to compare; if there are more, this many across the range."""
 COMBINATIONS = 16
-"""The most combinations of several attributes that are compared in pairs."""
+"""Maximum number of combinations of several attributes that are compared in pairs."""
 KEPT = 50_000
-"""Individuals whose gaps of scores are kept; they are drawn independently, so the first are as good as any."""
+"""Number of individuals whose gaps of scores are kept: the first ones, because all are drawn independently."""
 SCORED = ("mean", "difference", "difference_low", "difference_high")
 Places = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Level: TypeAlias = Callable[[Floats | None], Floats | None]
-"""Takes the one number of (families, places) out of scores; None where no one number says it."""
+"""Extracts one number per (family, place) from scores; None if no single number is meaningful."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """Outcomes from worst to best: of two people, the one whose outcome comes later is favoured.
+    """Outcomes from worst to best: of two individuals, the one with the later outcome is favoured.
 
     It must name every outcome of the model.
 
@@ -61,9 +58,11 @@ class Order:
     def __init__(self, outcomes: Iterable[Any]) -> None:
         listed = _outcomes(outcomes)
         if listed is None or len(listed) < 2:
-            raise ModelError(f"an order lists at least two outcomes, worst first, got {outcomes!r}")
+            raise ModelError("must list at least two outcomes, worst first", parameter="order", value=outcomes)
         if twice := [one for i, one in enumerate(listed) if any(alike(one, other) for other in listed[:i])]:
-            raise ModelError(f"an order names each outcome once, got {twice[0]!r} twice in {list(listed)!r}")
+            raise ModelError(
+                f"must list each outcome once, not {twice[0]!r} twice", parameter="order", value=list(listed)
+            )
         object.__setattr__(self, "outcomes", listed)
 
     def __repr__(self) -> str:
@@ -71,26 +70,20 @@ class Order:
 
 
 Wanted = Any
-"""One outcome, a tuple of several, an ``Order``, "higher", "lower", or None where not given."""
+"""One outcome, a tuple of several, an ``Order``, "higher", "lower", or None if not given."""
 
 
 class Favour:
     """The favourable outcomes: finds them among the decisions and the scores.
 
-    A decision is matched by its value or, as the command line writes it, by its text.
-
-    >>> from evenhand.models.wrap import wrap
-    >>> Favour(wrap(lambda X: X), "1").of(np.array([[0, 1]]))
-    array([[False,  True]])
-    >>> Favour(wrap(lambda X: X), Order(["no", "perhaps", "yes"])).ranks(np.array([["yes", "no"]]))
-    array([[2, 0]])
+    Decisions are matched by value or, as written on the command line, by text.
     """
 
     def __init__(self, model: Model, favourable: Any) -> None:
         self.model = model
         self.favourable: Wanted = normal(favourable)
         self._found: dict[int, Any] = {}
-        """The model's own value of each outcome that is named, by its place."""
+        """The model's own value of each named outcome, by its position."""
         self._seen: list[Any] = []
         if favourable is None:
             return
@@ -103,24 +96,22 @@ class Favour:
                 raise self._unknown()
             if isinstance(self.favourable, tuple) and len(self._found) == len(self._seen):
                 raise ModelError(
-                    f"must leave some decision of {model.name} out",
+                    f"must not include every decision of {model.name}",
                     parameter="favourable",
                     value=self._given,
                     remedy=("name fewer, or give their order: ", ORDER),
                 )
 
     def of(self, labels: npt.NDArray[Any]) -> Mask | None:
-        """Tell who gets a favourable decision, of an order the best; None without a wish, or with numbers only."""
+        """Return who gets a favourable decision, or the best of an order; None if none was set, or for numbers."""
         ranks = self.ranks(labels)
         return None if ranks is None else np.asarray(ranks == (len(self._named) - 1 if self._ordered else 1))
 
     def ranks(self, labels: npt.NDArray[Any]) -> Ranks | None:
-        """Rank decisions, the best highest; None where it is not known what people want, or by numbers only."""
+        """Rank decisions, the best highest; None if the favourable outcome is unknown or a number."""
         if self.favourable is None or self.model.regression or labels.dtype.kind == "f":
             return None
         if self._ordered or not self.complete:
-            import pandas as pd
-
             self._meet([value for value in pd.unique(labels.ravel()).tolist() if value not in self._seen])
         out = np.zeros(labels.shape, dtype=np.int64)
         for place, value in self._found.items():
@@ -128,7 +119,7 @@ class Favour:
         return out
 
     def level(self, scores: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64] | None:
-        """Return the score of what people want, or of the second of two; None where no one number says it."""
+        """Return the score of the favourable outcome, or of the second of two; None if there is no single number."""
         if scores is None:
             return None
         width = scores.shape[2]
@@ -142,19 +133,19 @@ class Favour:
         return np.asarray(scores[:, :, at].sum(axis=2)) if at else None
 
     def turned(self, width: int) -> bool:
-        """Whether ``level`` is minus the model's own number, because people want that to be low."""
+        """Whether ``level`` is the negative of the model's number, because a low number is favourable."""
         if self.favourable is None or width > 1:
             return False
         if directs(self.favourable):
             return bool(self.favourable == LOWER)
         classes = self._classes(2)
         if not any(alike(value, one) for value in classes for one in self._named):
-            # A number speaks for the second of two decisions, and for nothing else.
+            # A single number can only be the score of the second of two decisions.
             raise self._directed(self.model, self.favourable)
         return not self._wants(classes[-1])
 
     def scored(self, width: int) -> tuple[Any, ...]:
-        """Name the decisions whose score is compared, of so many columns; none where it is the model's own number."""
+        """Return the decisions whose score is compared; empty if it is the model's own number."""
         if width == 1:
             return () if self.model.classes is None else (self._classes(2)[-1],)
         classes = self._classes(width)
@@ -162,11 +153,11 @@ class Favour:
 
     @property
     def complete(self) -> bool:
-        """Whether the model made every decision that is named."""
+        """Whether the model has made every named decision."""
         return len(self._found) == len(self._named)
 
     def check(self) -> None:
-        """Raise where the model decided this and that but never what people are said to want."""
+        """Raise if the model never predicted the favourable outcome."""
         if self.favourable is not None and not self.complete and len(self._seen) > 1:
             raise self._unknown()
 
@@ -190,7 +181,7 @@ class Favour:
         return any(alike(value, one) for one in best)
 
     def _meet(self, values: list[Any]) -> None:
-        """Note decisions that the model makes; raise where an order does not say how good one is."""
+        """Record decisions that the model makes; raise if an order does not rank one of them."""
         self._seen += values
         for value in values:
             place = next((i for i, one in enumerate(self._named) if alike(value, one)), None)
@@ -198,7 +189,7 @@ class Favour:
                 self._found.setdefault(place, value)
             elif self._ordered:
                 raise ModelError(
-                    f"must say how good {value!r} is, which {self.model.name} decides too",
+                    f"must also rank {value!r}, which {self.model.name} predicts",
                     parameter="favourable",
                     value=self._given,
                     remedy="name every outcome in the order",
@@ -210,7 +201,7 @@ class Favour:
             f'must be "higher" or "lower", because {model.name} returns numbers',
             parameter="favourable",
             value=favourable,
-            remedy=("or make them decisions with ", THRESHOLD),
+            remedy=("or convert them to decisions with ", THRESHOLD),
         )
 
     def _unknown(self) -> ModelError:
@@ -221,14 +212,14 @@ class Favour:
             f"must be a decision of {self.model.name}{which}",
             parameter="favourable",
             value=self._given,
-            remedy=f"it decides {shown}; name some of these",
+            remedy=f"it predicts {shown}; name some of these",
         )
 
 
 def look_for(favour: Favour, probe: ModelProbe) -> int:
-    """Ask about drawn individuals where a decision that is named was not met; raise if it is not met there either.
+    """If a named decision has not occurred, judge random individuals; raise if it does not occur there either.
 
-    Few rows need not meet every decision. Returns how many were asked.
+    A small number of rows may lack some decisions. Returns the number of rows queried.
     """
     if favour.favourable is None or favour.complete or probe.model.regression:
         return 0
@@ -243,11 +234,7 @@ def look_for(favour: Favour, probe: ModelProbe) -> int:
 
 
 def normal(favourable: Any) -> Wanted:
-    """Check what people want, and write it in one way: several outcomes as a tuple, one as itself.
-
-    >>> normal(["granted", "granted with conditions"]), normal(["granted"])
-    (('granted', 'granted with conditions'), 'granted')
-    """
+    """Check the favourable outcome, and normalise it: several outcomes become a tuple."""
     if favourable is None or isinstance(favourable, Order):
         return favourable
     listed = _outcomes(favourable)
@@ -258,37 +245,30 @@ def normal(favourable: Any) -> Wanted:
             )
         return favourable
     if not listed:
-        raise ModelError(f"favourable must name at least one outcome, got {favourable!r}; leave it out if none is")
+        raise ModelError(
+            "must name at least one outcome",
+            parameter="favourable",
+            value=favourable,
+            remedy="leave it out if there is none",
+        )
     unique = tuple(one for i, one in enumerate(listed) if not any(alike(one, other) for other in listed[:i]))
     return unique if len(unique) > 1 else unique[0]
 
 
 def outcomes_of(wanted: Wanted) -> tuple[Any, ...]:
-    """List the outcomes that are named.
-
-    >>> outcomes_of(("a", "b")), outcomes_of(Order(["a", "b"])), outcomes_of("a"), outcomes_of(None)
-    (('a', 'b'), ('a', 'b'), ('a',), ())
-    """
+    """List the named outcomes."""
     if isinstance(wanted, Order):
         return wanted.outcomes
     return wanted if isinstance(wanted, tuple) else () if wanted is None else (wanted,)
 
 
 def directs(wanted: Wanted) -> bool:
-    """Whether people want a number to be high, or low.
-
-    >>> directs("higher"), directs("granted")
-    (True, False)
-    """
+    """Whether a high or a low number is favourable."""
     return isinstance(wanted, str) and wanted in (HIGHER, LOWER)
 
 
-def wish(wanted: Wanted) -> str:
-    """Say what people want, as part of a sentence.
-
-    >>> wish("granted"), wish(("granted", "reduced")), wish(Order(["no", "yes"])), wish("lower")
-    ('“granted”', '“granted” or “reduced”', 'a better outcome', 'a lower number')
-    """
+def favourable_words(wanted: Wanted) -> str:
+    """Write the favourable outcome as part of a sentence."""
     if isinstance(wanted, Order):
         return "a better outcome"
     if directs(wanted):
@@ -296,12 +276,8 @@ def wish(wanted: Wanted) -> str:
     return " or ".join(f"“{plain(one)}”" for one in outcomes_of(wanted))
 
 
-def wish_json(wanted: Wanted) -> Any:
-    """Give what people want in values that JSON has: an outcome, a list of them, or ``{"order": [...]}``.
-
-    >>> wish_json(Order(["no", "yes"])), wish_json(("a", "b")), wish_json(np.int64(1))
-    ({'order': ['no', 'yes']}, ['a', 'b'], 1)
-    """
+def favourable_json(wanted: Wanted) -> Any:
+    """Write the favourable outcome as JSON values: an outcome, a list of outcomes, or ``{"order": [...]}``."""
     values = [json_value(native(one)) for one in outcomes_of(wanted)]
     if isinstance(wanted, Order):
         return {"order": values}
@@ -309,46 +285,40 @@ def wish_json(wanted: Wanted) -> Any:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether two decisions are the same: by value or, as files and the command line write them, by text.
-
-    >>> alike(1, True), alike(1, "1"), alike(1.0, 1), alike("yes", "no")
-    (True, True, True, False)
-    """
+    """Whether two decisions are the same: by value or, as written in files and on the command line, by text."""
     return bool(one == other) or str(one) == str(other)
 
 
 def _outcomes(value: Any) -> tuple[Any, ...] | None:
-    """List outcomes in the order that they have, a set by name; None where it is no collection of single ones."""
+    """List outcomes in their order, those of a set by name; None if the value is not a collection of outcomes."""
     if isinstance(value, np.ndarray) and value.ndim == 1:
         value = value.tolist()
     if not isinstance(value, list | tuple | set | frozenset):
         return None
     listed = sorted(value, key=str) if isinstance(value, set | frozenset) else list(value)
     if wrong := [one for one in listed if not _single(one)]:
-        raise ModelError(f"favourable lists single outcomes, got {wrong[0]!r} among them")
+        raise ModelError("must list single outcomes", parameter="favourable", value=wrong[0])
     return tuple(listed)
 
 
 def _single(value: Any) -> bool:
-    import pandas as pd
-
     return np.ndim(value) == 0 and not isinstance(value, dict | set | frozenset | Order) and not pd.isna(value)
 
 
 @dataclass(frozen=True)
 class View:
-    """What the model said of a block, as the tables look at it: one column for each place of a family."""
+    """The model's answers to a block, in the form that tables need: one column for each place of a family."""
 
     outputs: Outputs
     valid: Mask | None
     criterion: Criterion
     ranks: npt.NDArray[np.int64] | None
-    """How good each decision is to people, the best highest; None where not given."""
+    """The rank of each decision, the best highest; None if not given."""
     level: Floats | None
-    """The score of that decision, or of the second of two; higher is better where it is known what people want."""
+    """The score of the favourable decision, where higher is better; or of the second of two decisions."""
 
     def differ(self, first: Places, second: Places) -> Mask:
-        """Tell which pairs of places the criterion takes for different: (individuals, pairs)."""
+        """Return which pairs of places differ by the criterion: (individuals, pairs)."""
         labels, scores = self.outputs.labels, self.outputs.scores
         pairs = [None if a is None else _paired(a, first, second) for a in (labels, scores)]
         shape = (len(self.outputs.own), first.shape[-1])
@@ -356,18 +326,18 @@ class View:
         return self.criterion.judge(Outputs(pairs[0], pairs[1], own)).unfair.reshape(shape)
 
     def direction(self, first: Places, second: Places) -> npt.NDArray[np.int8]:
-        """Tell who of each pair is favoured: 1 the first, -1 the second."""
+        """Return who is favoured in each pair: 1 the first, -1 the second."""
         out = np.zeros((len(self.outputs.own), first.shape[-1]), dtype=np.int8)
         if self.ranks is not None:
             out = np.sign(picked(self.ranks, first) - picked(self.ranks, second)).astype(np.int8)
         if self.criterion.needs_scores and self.level is not None:
-            # Where both get the same decision the score says who is nearer to it.
+            # If both get the same decision, the score shows who is closer to the favourable one.
             apart = np.sign(picked(self.level, first) - picked(self.level, second)).astype(np.int8)
             out = np.where(out == 0, apart, out)
         return out
 
     def gap(self, first: Places, second: Places) -> Floats:
-        """How far apart the scores of each pair are; with a sign where there is one score to look at."""
+        """The difference between the scores of each pair; signed if there is a single score to compare."""
         if self.level is not None:
             return np.asarray(picked(self.level, first) - picked(self.level, second), dtype=np.float64)
         assert self.outputs.scores is not None
@@ -376,14 +346,14 @@ class View:
 
 
 class Weighted:
-    """What weighted pairs leave beside their sums: squares of the weights, the heaviest, and how many rows."""
+    """What is recorded of weighted pairs besides sums: squared weights, the largest weight, the number of rows."""
 
     def __init__(self, pairs: int) -> None:
         self.squares, self.heaviest, self.rows = (np.zeros((4, pairs)) for _ in range(3))
         self.individuals = np.zeros(3)
-        """Squares of the found and of all, and the heaviest."""
+        """Squared weights of the found and of all, and the largest weight."""
         self.kept: list[Floats] = []
-        """The weights of those whose gaps are kept."""
+        """The weights of the individuals whose gaps are kept."""
 
     def add(self, count: int, mask: Mask, weight: Floats) -> None:
         """Add a block to one of the four counts."""
@@ -415,9 +385,9 @@ class Table:
         """For each pair: compared, treated differently, the first favoured, the second favoured."""
         self.weighted: Weighted | None = None
         self.differences: Differences | None = None
-        """Where scores are compared and one number says them: how much more the first gets."""
+        """How much more the first gets, if scores are compared by a single number."""
         self.compared = self.found = 0.0
-        """Individuals, and those treated differently when these attributes alone change."""
+        """Numbers of individuals, and of those treated differently when only these attributes change."""
         self._gaps: list[npt.NDArray[np.float32]] = []
         self._kept = 0
 
@@ -435,7 +405,7 @@ class Table:
         return len(self._chosen) == len(self._sizes)
 
     def add(self, view: View, unfair: Mask, weight: Floats | None = None) -> None:
-        """Count individuals, each with its other protected attributes as they are."""
+        """Count individuals; their other protected attributes stay unchanged."""
         own = view.outputs.own
         if weight is not None and self.weighted is None:
             self.weighted = Weighted(len(self.first))
@@ -446,7 +416,7 @@ class Table:
             self._add(view, own - digits, weight, None)
 
     def add_all(self, view: View, unfair: Mask) -> None:
-        """Count everyone in the families, regardless of which member they were built from."""
+        """Count all members of the families, whichever member a family was built from."""
         others = [range(1 if i in self._chosen else size) for i, size in enumerate(self._sizes)]
         for digits in itertools.product(*others):
             base = np.int64(sum(digit * radix for digit, radix in zip(digits, self._radix, strict=True)))
@@ -461,7 +431,7 @@ class Table:
         if view.valid is not None:
             both = picked(view.valid, first) & picked(view.valid, second)
         if unfair is not None and len(self._every) == 2:
-            # Of a family of two the only pair is the family, and was judged with it.
+            # A family of two is a single pair, and was already judged.
             differ = unfair[:, None] & both
         else:
             differ = view.differ(first, second) & both
@@ -504,7 +474,7 @@ class Table:
 
     @cached_property
     def gaps(self) -> npt.NDArray[np.float32] | None:
-        """Gaps of scores, (individuals kept, pairs); NaN where a pair could not be compared."""
+        """Gaps of scores, (individuals kept, pairs); NaN if a pair could not be compared."""
         return np.concatenate(self._gaps) if self._gaps else None
 
     def values(self, place: int) -> dict[str, Any]:
@@ -523,15 +493,9 @@ class Table:
 
 
 def tables_of(space: Space) -> list[Table]:
-    """One table for each protected attribute, and one for each few attributes that have few enough combinations.
-
-    >>> from evenhand.spaces.attributes import Boolean, Integer
-    >>> space = Space([Integer("hours", 1, 9), Boolean("a"), Boolean("b")], protected=["a", "b"])
-    >>> [table.attributes for table in tables_of(space)]
-    [('a',), ('b',), ('a', 'b')]
-    """
+    """One table for each protected attribute, and one for each set of attributes with few enough combinations."""
     if space.combinations > space.max_family_size:
-        # Each individual is compared with a sample of its own, in which a given pair is seldom.
+        # Each individual is compared with its own sample, which rarely contains a given pair.
         return []
     singles = [Table(space, (i,)) for i in range(len(space.protected))]
     sizes = [len(table.codes) for table in singles]
@@ -545,18 +509,14 @@ def tables_of(space: Space) -> list[Table]:
 
 
 def spread(size: int, present: int) -> list[int]:
-    """Choose the codes at which an attribute is compared; ``present`` of them are values, one more may be "missing".
-
-    >>> spread(3, 2), spread(74, 73)
-    ([0, 1, 2], [0, 18, 36, 54, 72])
-    """
+    """Choose the codes of an attribute to compare; ``present`` of all codes are values, one more may be "missing"."""
     if size <= ALL_VALUES:
         return list(range(size))
     return [round(i * (present - 1) / (SPREAD - 1)) for i in range(SPREAD)]
 
 
 def picked(array: npt.NDArray[Any], places: Places) -> npt.NDArray[Any]:
-    """Take places of each row: the same ones of all rows, or each row's own."""
+    """Select places of each row: the same for all rows, or different ones."""
     if places.ndim == 1:
         return array[:, places]
     return array[np.arange(len(array))[:, None], places]
@@ -568,7 +528,7 @@ def _paired(array: npt.NDArray[Any], first: Places, second: Places) -> npt.NDArr
 
 
 def _filled(array: npt.NDArray[Any], valid: Mask) -> npt.NDArray[Any]:
-    """Put a valid place's answer where a place is not valid, so that it makes no difference."""
+    """Replace the answers at invalid places by that of a valid place, so that they have no effect."""
     first = valid.argmax(axis=1)
     mask = valid if array.ndim == 2 else valid[:, :, None]
     return np.where(mask, array, array[np.arange(len(array)), first][:, None])
@@ -576,48 +536,48 @@ def _filled(array: npt.NDArray[Any], valid: Mask) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True)
 class Term:
-    """How often texts get each decision with one term in place."""
+    """How often texts get each decision with a given term."""
 
     attribute: str
     term: str
     texts: int
-    """Texts with the term, as they are or with it in the place of another; one with two terms is counted for each."""
+    """Texts with the term, unchanged or swapped in; a text with two terms counts once for each."""
     shares: tuple[tuple[Any, float], ...]
-    """Each decision, and how many of them get it; none where the model's numbers are no decisions."""
+    """Each decision, and the share of the texts that get it; empty if the model returns numbers."""
     mean: float | None = None
-    """Of a criterion that looks at scores: the average score of these texts."""
+    """For a criterion that compares scores: the average score of these texts."""
     difference: float | None = None
-    """How much higher the same text is scored with this term than with the other terms in its place, on average."""
+    """How much higher the same text is scored with this term than with the other terms, on average."""
     difference_low: float | None = None
     difference_high: float | None = None
-    """Its interval holds for all terms at once; None where too few texts differ to say."""
+    """Its interval holds for all terms simultaneously; None if too few texts differ."""
 
 
 class TermCounts:
-    """Counts decisions by the term that stands in a text.
+    """Counts decisions by the term in a text.
 
-    A family that was not compared with all of its counterparts is left out: the terms that its sample has are not those
-    of the others.
+    Families that were compared with only a sample of their counterparts are left out, because they have other terms
+    than the rest.
     """
 
-    def __init__(self, ground: Any, level: Level | None = None) -> None:
-        lexicons = ground.space.lexicons
+    def __init__(self, bound: Any, level: Level | None = None) -> None:
+        lexicons = bound.space.lexicons
         self.names = [(lexicon.name, identity) for lexicon in lexicons for identity in lexicon.identities]
         self.decisions = Decisions()
-        self._ground, self._level = ground, level
+        self._bound, self._level = bound, level
         self._counts = np.zeros((len(self.names), 0), dtype=np.int64)
         self._differences = Differences(len(self.names))
         self._texts, self._sums = np.zeros(len(self.names), dtype=np.int64), np.zeros(len(self.names))
         self.sampled = False
-        """Whether some text was compared with a sample of its counterparts."""
+        """Whether a text was compared with only a sample of its counterparts."""
         self.width: int | None = None
-        """How many scores there are, where terms are compared by them."""
+        """Number of scores, if terms are compared by scores."""
 
     def add(self, families: Any, outputs: Outputs) -> None:
-        """Count a block; numbers are no decisions, and not counted as such."""
+        """Count a block; numbers are not decisions, and their values are not counted."""
         assert outputs.labels is not None
         row, place, identity = families.identities
-        whole = self._ground.counterparts[families.individuals.seeds] < self._ground.space.max_family_size
+        whole = self._bound.counterparts[families.individuals.seeds] < self._bound.space.max_family_size
         self.sampled |= not whole.all()
         row, place, identity = row[whole[row]], place[whole[row]], identity[whole[row]]
         self._texts += np.bincount(identity, minlength=len(self.names))
@@ -634,7 +594,7 @@ class TermCounts:
         np.add.at(self._counts, (identity, codes.astype(np.int64)), 1)
 
     def _add_scores(self, level: Floats, row: Any, place: Any, identity: Any) -> None:
-        """Compare each text with one term to itself with the other terms of that attribute."""
+        """Compare the score of each text with one term to its scores with the other terms of that attribute."""
         scores, shape = level[row, place], (len(level), len(self.names))
         self._sums += np.bincount(identity, weights=scores, minlength=len(self.names))
         at = np.ravel_multi_index((row, identity), shape)
@@ -648,7 +608,7 @@ class TermCounts:
         self._differences.add(mean, rest, (count > 0) & (many > 0), None)
 
     def shares(self, ends: Callable[[Differences, int], Ends]) -> tuple[Term, ...]:
-        """Give the terms that were met, in the order of the lexicons; ``ends`` makes the intervals, of so many."""
+        """Return the terms that occurred, in the order of the lexicons; ``ends`` computes the intervals."""
         out, decisions = [], self.decisions.values
         order = sorted(range(len(decisions)), key=lambda code: str(decisions[code]))
         found = self._differences
@@ -657,25 +617,19 @@ class TermCounts:
             texts = int(self._texts[at])
             if not texts or (self.width is None and not order):
                 continue
-            told = tuple((decisions[code], int(self._counts[at, code]) / texts) for code in order)
+            shares = tuple((decisions[code], int(self._counts[at, code]) / texts) for code in order)
             scored: dict[str, float | None] = {}
             if self.width is not None:
                 scored["mean"] = float(self._sums[at] / texts)
             if found.compared[at]:
                 figures = zip(SCORED[1:], (found.mean, low, high), strict=True)
                 scored |= {n: float(v[at]) + 0.0 if np.isfinite(v[at]) else None for n, v in figures}
-            out.append(Term(attribute, name, texts, told, **scored))
+            out.append(Term(attribute, name, texts, shares, **scored))
         return tuple(out)
 
 
 def frame_of(terms: tuple[Term, ...]) -> pd.DataFrame:
-    """Put terms into a frame, with a column for the share of each decision, and what is known of their scores.
-
-    >>> frame_of((Term("religion", "Sikh", 4, (("fine", 0.75), ("toxic", 0.25))),)).to_dict("records")
-    [{'attribute': 'religion', 'term': 'Sikh', 'texts': 4, 'decided fine': 0.75, 'decided toxic': 0.25}]
-    """
-    import pandas as pd
-
+    """Return terms as a frame, with a column for the share of each decision, and the scores if known."""
     decided = [f"decided {value}" for value, _ in terms[0].shares] if terms else []
     scored = SCORED if any(term.mean is not None for term in terms) else ()
     rows = [

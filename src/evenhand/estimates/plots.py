@@ -1,4 +1,4 @@
-"""Estimates as matplotlib figures; nothing is shown or written, that is up to who asks for them."""
+"""Estimates as matplotlib figures, which the caller shows or saves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evenhand._format import level, percent
-from evenhand._stats import anytime
+from evenhand._intervals import anytime
 from evenhand.errors import MissingExtra
 from evenhand.estimates.result import listed
 
@@ -24,7 +24,7 @@ POINTS, MOST = 400, 30
 
 
 def convergence(estimate: Estimate) -> Figure:
-    """Draw how the share settled, with the interval that holds at every moment."""
+    """Draw the share over the sample, with the interval that holds at every moment."""
     figure, axes = _figure(6.4, 3.2)
     samples, share, weigh = *path(estimate), estimate.kept.weight() is not None
     top = estimate.high
@@ -45,7 +45,7 @@ def convergence(estimate: Estimate) -> Figure:
             label=f"result ({estimate.interval})",
         )
     axes.set_xscale("log")
-    axes.set_xlabel("texts asked" if estimate.space.supports("texts") else "individuals asked")
+    axes.set_xlabel("texts judged" if estimate.space.supports("texts") else "individuals judged")
     axes.set_ylabel("treated differently, %")
     axes.set_ylim(0, min(100, 100 * max(top, float(share[-1])) * 1.2) or 1)
     axes.legend(frameon=False)
@@ -53,9 +53,9 @@ def convergence(estimate: Estimate) -> Figure:
 
 
 def path(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
-    """Individuals asked and the share found so far, at moments spread over the sample.
+    """Numbers of individuals judged, and the share found up to then, at moments across the sample.
 
-    The first ones are known one by one, later ones block by block; of weighted ones the first alone.
+    The first individuals are known one by one, later ones block by block; with weights, only the first are known.
     """
     unfair, weights = estimate.kept.verdicts(), estimate.kept.weight()
     weights = np.ones(len(unfair)) if weights is None else weights
@@ -63,7 +63,7 @@ def path(estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
     at = np.unique(np.geomspace(1, len(early), POINTS).astype(np.int64)) if len(early) else np.zeros(0, np.int64)
     points = [(int(n), float(early[n - 1])) for n in at]
     if estimate.samples != len(early) and not estimate.kept.weights:
-        # Of a space that was gone through, whole families were counted.
+        # If the whole space was tested, families were counted as a whole.
         if estimate.exact or estimate.unfinished:
             points = [p for p in points if p[0] < estimate.points[0][0]]
         points += [point for point in estimate.points if not points or point[0] > points[-1][0]]
@@ -102,7 +102,7 @@ def intervals(estimate: Estimate) -> Figure:
     if directed or numbers:
         axes.axvline(0, color=BAND, linewidth=0.8)
     if not numbers:
-        # No share lies beyond these limits.
+        # No share is outside these limits.
         left, right = axes.get_xlim()
         axes.set_xlim(max(left, -100) if directed else 0, min(right, 100))
     return figure
@@ -117,10 +117,7 @@ def gaps(estimate: Estimate) -> Figure:
     unfair, weights = estimate.kept.verdicts(), estimate.kept.weight()
     weights = np.ones(len(unfair)) if weights is None else weights
     edges = np.linspace(0, float(estimate.gaps.max()) or 1.0, 41)
-    for who, colour, name in (
-        (np.ones_like(unfair), BAND, "everyone"),
-        (unfair, LINE, "treated differently"),
-    ):
+    for who, colour, name in ((np.ones_like(unfair), BAND, "everyone"), (unfair, LINE, "treated differently")):
         if who.any():
             values, share = estimate.gaps[who], 100 * weights[who] / weights[who].sum()
             axes.hist(values, edges.tolist(), weights=share, histtype="stepfilled", alpha=0.5, color=colour, label=name)
@@ -149,7 +146,7 @@ def group_intervals(groups: Groups) -> Figure:
 
 
 def check_matplotlib() -> None:
-    """Raise where matplotlib, the extra ``plots``, is not installed."""
+    """Raise if matplotlib (the extra ``plots``) is not installed."""
     if find_spec("matplotlib") is None:
         raise MissingExtra("matplotlib", "plots", "drawing")
 
@@ -171,5 +168,5 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def _say(axes: Axes, text: str) -> None:
-    """Write why there is nothing to draw."""
+    """Write into the figure why it is empty."""
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)

@@ -1,4 +1,4 @@
-"""Who is measured: populations of a space or of data, drawn by number, independently of what is found."""
+"""Populations: which individuals an estimate is about. They are drawn by number, independently of the results."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import count
+from evenhand._intervals import Numbers
 from evenhand._rng import Stream
-from evenhand._stats import Numbers
 from evenhand._validate import check_bool, check_choice, check_int
 from evenhand.criteria import Criterion, Pairwise
 from evenhand.errors import BudgetError, DataError, EstimateError, Use
 from evenhand.spaces.base import AnySpace, BoundSpace, table
-from evenhand.spaces.individuals import Individuals
-from evenhand.spaces.neighbours import step
+from evenhand.spaces.frames import columns_of
+from evenhand.spaces.individuals import Individuals, step
 from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
@@ -26,20 +26,22 @@ if TYPE_CHECKING:
 
 About = Literal["population", "rows"]
 SMALL = 1_000_000
-"""Tests up to which a space is gone through completely."""
+"""Maximum number of tests of a space that is tested completely by default."""
 SMALL_ROWS = 2 * SMALL
-"""Rows up to which it is, unless exact=True asks for it."""
+"""Maximum number of their rows, unless exact=True."""
+LISTED = 20
+"""Columns that an error lists."""
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """Valid individuals, each as likely as any other.
+    """Valid individuals, all equally likely.
 
     Parameters
     ----------
     exact
-        Whether to ask everyone in the space; by default where it has at most a million tests, two million rows and no
-        more tests than ``samples``.
+        Whether to test all individuals of the space; by default if it has at most a million tests, two million rows and
+        no more tests than ``samples``.
     """
 
     exact: bool | None = None
@@ -53,14 +55,14 @@ class Uniform:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """The rows of data, or its texts that have a protected term, as they are.
+    """The rows of data as they are, or its texts that have a protected term.
 
     Parameters
     ----------
     frame
         The rows or texts; by default the ``data`` of the call.
     weights
-        What each row counts: numbers, or the name of a column.
+        The weight of each row: numbers, or the name of a column.
     about
         The interval is for the ``"population"`` that the rows are a random sample of (the default), or for the
         ``"rows"`` themselves.
@@ -78,16 +80,16 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """Rows of data that have moved a few steps, each on a drawn free attribute.
+    """Individuals near the data: rows after a few steps, each on a random free attribute.
 
     Parameters
     ----------
     frame
         The rows; by default the ``data`` of the call.
     steps
-        How many steps they move.
+        Number of steps.
     weights
-        What each row counts: numbers, or the name of a column.
+        The weight of each row: numbers, or the name of a column.
     """
 
     frame: Any = field(default=None, repr=False)
@@ -105,11 +107,7 @@ Population = Uniform | Data | Near
 def named(
     name: Any, frame: Any = None, *, weights: Any = None, about: Any = None, steps: Any = None, exact: Any = None
 ) -> Population:
-    """Make a population by its name; ``steps`` of others than "near" are not looked at.
-
-    >>> named("near", [[1, 2]], steps=2)
-    Near(steps=2)
-    """
+    """Make a population by its name; ``steps`` is used for "near" only."""
     check_choice("population", name, ("uniform", "data", "near"), EstimateError, remedy="or give one of eh.populations")
     near = Near(frame, Near.steps if steps is None else steps, weights)
     if about is not None and name != "data":
@@ -119,7 +117,7 @@ def named(
             f'is for population="uniform", not {name!r}',
             parameter="exact",
             value=exact,
-            remedy="leave it out; of data all rows are asked anyway",
+            remedy="leave it out; all rows of the data are judged anyway",
         )
     if name == "data":
         return Data(frame, weights, about)
@@ -132,21 +130,21 @@ def named(
 
 
 class Draws(Protocol):
-    """Individuals, dealt by number: the same numbers, the same individuals."""
+    """Individuals by number: the same numbers give the same individuals."""
 
     @property
     def size(self) -> int | None:
-        """How many there are to ask, where no individual comes twice; None where draws are independent."""
+        """Number of individuals, if none is drawn twice; None if draws are independent."""
         ...
 
     def take(self, start: int, n: int) -> tuple[Any, int]:
-        """Return up to ``n`` individuals and the counter after them; fewer when there are no more."""
+        """Return up to ``n`` individuals and the next number; fewer if there are no more."""
         ...
 
 
 @dataclass(frozen=True)
 class UniformDraws:
-    """Valid individuals, each as likely as any other, drawn independently."""
+    """Valid individuals, all equally likely, drawn independently."""
 
     space: Space
     stream: Stream
@@ -159,9 +157,9 @@ class UniformDraws:
 
 @dataclass(frozen=True)
 class Everyone:
-    """Every test of a small space once, in a drawn order; or every individual, where families depend on whose they are.
+    """Every test of a small space once, in random order; with ``singly``, every individual.
 
-    A test is dealt as the first of its individuals, valid or not: its family holds them all.
+    A test is represented by its first individual, valid or not, because its family contains the others.
     """
 
     space: Space
@@ -170,7 +168,7 @@ class Everyone:
 
     @property
     def size(self) -> int:
-        """How many tests, or individuals."""
+        """Number of tests, or of individuals."""
         return self.space.coding.total if self.singly else self.space.tests
 
     def take(self, start: int, n: int) -> tuple[Individuals, int]:
@@ -184,14 +182,14 @@ class Everyone:
 
 @dataclass(frozen=True)
 class EachRow:
-    """The user's rows or texts, each once, in a drawn order."""
+    """The user's rows or texts, each once, in random order."""
 
     people: Any
     stream: Stream
 
     @property
     def size(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.people)
 
     def take(self, start: int, n: int) -> tuple[Any, int]:
@@ -200,13 +198,13 @@ class EachRow:
         return self.people[self.positions(start, end)], end
 
     def positions(self, start: int, end: int) -> npt.NDArray[np.int64]:
-        """Say where the rows of these numbers stand among the people."""
+        """Return the positions of the rows with these numbers."""
         return self.stream.shuffled(np.arange(start, end), self.size, "rows")
 
 
 @dataclass(frozen=True)
 class RowDraws:
-    """The user's rows or texts, drawn independently: all equally likely, or as likely as they weigh."""
+    """The user's rows or texts, drawn independently, with equal or given weights."""
 
     people: Any
     stream: Stream
@@ -230,10 +228,10 @@ class RowDraws:
 
 @dataclass(frozen=True)
 class NearDraws:
-    """Drawn rows that have moved a few steps.
+    """Random rows after a few steps.
 
-    A step goes to the next value down or up, of a nominal attribute to any other value. One that would leave the domain
-    or break a constraint is not made.
+    A step goes to the next value down or up; for a nominal attribute, to any other value. Steps that leave the domain
+    or break a constraint are skipped.
     """
 
     rows: RowDraws
@@ -254,95 +252,114 @@ class NearDraws:
         return Individuals(space, rows=rows), end
 
 
-def check_weights(weights: Any, data: Any, positions: npt.NDArray[np.int64], rows: int) -> Numbers:
-    """Turn weights, or the name of a column of the data, into one number for each row that is left.
+def column_named(name: str, data: Any, parameter: str) -> Any:
+    """Return a column of the data; raise if there is no such column."""
+    columns = columns_of(data)
+    if name not in columns:
+        raise DataError(
+            "must be numbers, or a column of the data" if parameter == "weights" else "must be a column of the data",
+            parameter=parameter,
+            value=name,
+            remedy=f"the columns are {', '.join(map(str, list(columns)[:LISTED]))}",
+        )
+    return columns[name]
 
-    >>> check_weights([1, 2, 3], None, np.array([0, 2]), 3).tolist()
-    [0.3333333333333333, 1.0]
-    """
-    from evenhand.spaces.frames import columns_of
 
+def numbers_of(weights: Any, data: Any, rows: int) -> Numbers:
+    """Convert weights, or the name of a column of the data, into one number for each row."""
     if isinstance(weights, str):
-        columns = columns_of(data)
-        if weights not in columns:
-            raise DataError(f"weights={weights!r}: the data has no such column; it has {', '.join(list(columns)[:20])}")
-        weights = columns[weights]
+        weights = column_named(weights, data, "weights")
     try:
         numbers = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError("weights must be numbers, one for each row of the data, or the name of a column") from None
+        raise DataError(
+            "must be numbers, one for each row of the data, or the name of a column", parameter="weights", value=weights
+        ) from None
     if numbers.shape != (rows,):
-        raise DataError(f"weights must be one number for each of the {rows:,} rows of the data, got {numbers.shape}")
-    kept = numbers[positions]
+        raise DataError(
+            f"must be one number for each of the {rows:,} rows of the data, but has the shape {numbers.shape}",
+            parameter="weights",
+            value=weights,
+        )
+    return numbers
+
+
+def check_weights(weights: Any, data: Any, positions: npt.NDArray[np.int64], rows: int) -> Numbers:
+    """Convert weights, or the name of a column of the data, into one number for each remaining row."""
+    kept = numbers_of(weights, data, rows)[positions]
     if not np.isfinite(kept).all() or (kept < 0).any() or not kept.any():
-        raise DataError("weights must be finite numbers of at least 0, not all of them 0; mend or leave out such rows")
-    # Only their proportions count; so no sum or square of them is too large.
+        raise DataError(
+            "must be finite numbers of at least 0, not all of them 0",
+            parameter="weights",
+            remedy="correct or leave out such rows",
+        )
+    # Only proportions matter, so no sum or square becomes too large.
     return np.asarray(kept / kept.max(), dtype=np.float64)
 
 
 @dataclass(frozen=True)
-class Aim:
-    """What the share is of: the weights of all rows in their order, and whether the rows themselves are meant."""
-
-    weights: Numbers | None = None
-    rows: bool = False
-
-
-@dataclass(frozen=True)
 class Target:
-    """Who is measured, and what is known of the data."""
+    """The individuals to measure, and what the interval is for."""
 
-    ground: BoundSpace
+    bound: BoundSpace
     population: Draws
-    aim: Aim
     counts: dict[str, int]
+    """Rows of the data: all, clipped, dropped, untestable."""
+    weights: Numbers | None = None
+    """The weights of all rows in their order."""
+    rows: bool = False
+    """Whether the interval is for the rows themselves."""
 
 
 def singly(space: Space, criterion: Criterion) -> bool:
-    """Whether a family depends on whose it is, so that every individual has to be judged by itself."""
+    """Whether verdicts differ within a family, so that every individual has to be judged by itself."""
     return bool(space.links) or not isinstance(criterion, Pairwise)
 
 
 def target_of(plan: Plan, space: AnySpace, criterion: Criterion, seed: int, chunk: int) -> Target:
-    """Make the population that a plan wants of the space and the data."""
-    # A stream of its own: the sample must not be that of a search with the same seed.
+    """Make the population of a plan from the space and the data."""
+    # A separate stream, because the sample must differ from that of a search with the same seed.
     stream = Stream(int(Stream(seed).bits("estimate", 0, 0)[0] >> np.uint64(1)))
     wanted = plan.population
     if isinstance(wanted, Uniform):
         attributes = table(space)
         if _asks_everyone(plan, wanted.exact, attributes, criterion, chunk):
-            return Target(attributes, Everyone(attributes, stream, singly(attributes, criterion)), Aim(), {})
-        return Target(attributes, UniformDraws(attributes, stream), Aim(), {})
-    bound = space.bind(wanted.frame, None)
-    ground, people, positions = bound.ground, bound.people, bound.positions
-    rows = len(people) + bound.dropped + bound.untestable
-    able = _testable(ground, people, seed, chunk)
-    alone = bound.untestable + len(people) - len(able)
-    counts = {"rows": rows, "clipped": bound.clipped, "dropped": bound.dropped, "untestable": alone}
+            return Target(attributes, Everyone(attributes, stream, singly(attributes, criterion)), {})
+        return Target(attributes, UniformDraws(attributes, stream), {})
+    binding = space.bind(wanted.frame, None)
+    bound, people, positions = binding.bound, binding.people, binding.positions
+    rows = len(people) + binding.dropped + binding.untestable
+    able = _testable(bound, people, seed, chunk)
+    alone = binding.untestable + len(people) - len(able)
+    counts = {"rows": rows, "clipped": binding.clipped, "dropped": binding.dropped, "untestable": alone}
     positions, people = able if positions is None else positions[able], people[able]
     if not len(people):
         raise DataError(
-            f"none of the {rows:,} rows of the data can be judged: {bound.dropped:,} are outside the space, "
-            f"{alone:,} have no valid counterpart; give rows of the space, or widen it"
+            f"must have rows that can be judged: of {rows:,}, {binding.dropped:,} are outside the space, and "
+            f"{alone:,} have no valid counterpart",
+            parameter="data",
+            remedy="give rows of the space, or widen it",
         )
-    numbers = None
+    weights = None
     if wanted.weights is not None:
-        numbers = check_weights(wanted.weights, wanted.frame, positions, rows)
-        heavy = np.flatnonzero(numbers)
-        people, numbers = people[heavy], numbers[heavy]
+        weights = check_weights(wanted.weights, wanted.frame, positions, rows)
+        heavy = np.flatnonzero(weights)
+        people, weights = people[heavy], weights[heavy]
     if isinstance(wanted, Near):
-        return Target(ground, NearDraws(RowDraws(people, stream, numbers), wanted.steps), Aim(), counts)
+        return Target(bound, NearDraws(RowDraws(people, stream, weights), wanted.steps), counts)
     every, about_rows = EachRow(people, stream), wanted.about == "rows"
-    if numbers is None:
-        return Target(ground, every, Aim(None, about_rows), counts)
+    if weights is None:
+        return Target(bound, every, counts, rows=about_rows)
     method = plan.interval.method
     if not plan.open and (plan.samples is None or plan.samples >= len(people)) and method != "anytime":
         if method == "clopper-pearson":
             raise EstimateError(
-                "'clopper-pearson' is for rows that count alike; leave interval out to get Fay and Feuer's, which is "
-                'for weights, or choose "anytime" to draw rows by weight'
+                "must not be 'clopper-pearson' for rows with weights",
+                parameter="interval",
+                value=method,
+                remedy='leave it out for the interval of Fay and Feuer, or choose "anytime" to draw rows by weight',
             )
-        return Target(ground, every, Aim(numbers[every.positions(0, len(people))], about_rows), counts)
+        return Target(bound, every, counts, weights[every.positions(0, len(people))], about_rows)
     if wanted.about == "population":
         raise DataError(
             'must be "rows" where weighted rows are sampled',
@@ -350,44 +367,41 @@ def target_of(plan: Plan, space: AnySpace, criterion: Criterion, seed: int, chun
             value="population",
             remedy="or leave out samples, half_width, seconds and interval to ask every row",
         )
-    return Target(ground, RowDraws(people, stream, numbers), Aim(None, True), counts)
+    return Target(bound, RowDraws(people, stream, weights), counts, rows=True)
 
 
 def _asks_everyone(plan: Plan, exact: bool | None, space: Space, criterion: Criterion, chunk: int) -> bool:
-    """Whether everyone in the space is asked: it is small, or no larger than the sample would be."""
+    """Whether to test all individuals: the space is small, and no larger than the sample would be."""
     tests = space.coding.total if singly(space, criterion) else space.tests
     if exact is False:
         return False
     if space.sampled or not space.coding.fits or tests > SMALL:
-        if exact and space.sampled:
-            raise EstimateError(
-                f"exact=True compares everyone with all of their counterparts, but {count(space.combinations)} are "
-                f"more than the space's limit of {space.max_family_size:,}; raise limit, or protect fewer attributes"
-            )
         if exact:
-            raise EstimateError(
-                f"exact=True is for spaces of up to {SMALL:,} tests, this one has {count(tests)}; leave it out to "
-                "sample"
-            )
+            why, remedy = f"is for spaces of up to {SMALL:,} tests, and this one has {count(tests)}", "leave it out"
+            if space.sampled:
+                why = (
+                    f"compares all counterparts, but there are {count(space.combinations)}, more than max_family_size="
+                    f"{space.max_family_size}"
+                )
+                remedy = "raise max_family_size of the space, or protect fewer attributes"
+            raise EstimateError(why, parameter="exact", value=True, remedy=remedy)
         return False
-    if exact:
-        return True
-    if plan.interval.method is not None:
-        # Who names an interval wants to see one.
-        return False
+    # A user who names an interval wants one.
+    if exact or plan.interval.method is not None:
+        return bool(exact)
     limits: list[float] = [SMALL if plan.samples is None else plan.samples]
     if plan.stop.half_width is not None:
         limits.append(SMALL if plan.stop.half_width < 1e-3 else plan.stop.half_width**-2)
     if plan.stop.seconds is not None:
-        # The clock is first looked at after one model call.
+        # The clock is first checked after one model call.
         limits.append(chunk // space.combinations)
     return tests <= min(limits) and tests * space.combinations <= SMALL_ROWS
 
 
-def _testable(ground: BoundSpace, people: Any, seed: int, chunk: int) -> npt.NDArray[np.int64]:
-    """Find the individuals that have a counterpart."""
-    if not ground.constraints:
+def _testable(bound: BoundSpace, people: Any, seed: int, chunk: int) -> npt.NDArray[np.int64]:
+    """Return the positions of the individuals that have a counterpart."""
+    if not bound.constraints:
         return np.arange(len(people))
-    size = max(1, chunk // ground.width)
-    parts = [ground.families(people[i : i + size], seed).places for i in range(0, len(people), size)]
+    size = max(1, chunk // bound.width)
+    parts = [bound.families(people[i : i + size], seed).places for i in range(0, len(people), size)]
     return np.flatnonzero(np.concatenate([np.zeros(0), *parts]) >= 2)

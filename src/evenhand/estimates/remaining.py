@@ -1,4 +1,4 @@
-"""How much is left: regions of discrimination that have not been found yet, from independent individuals only."""
+"""Estimates how many regions of discrimination have not been found yet, from independent individuals only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import high, interval, level, percent, to_plain
-from evenhand._stats import at_most, clopper_pearson
+from evenhand._intervals import at_most, clopper_pearson
 from evenhand.errors import EstimateError
 from evenhand.estimates.result import Estimate
 from evenhand.runs.run import Run
@@ -17,57 +17,58 @@ from evenhand.spaces.base import require, table
 from evenhand.spaces.individuals import Individuals, Rows
 
 LEAVES, LEAF = 256, 20
-"""The most leaves of the tree, and the fewest individuals in one."""
+"""Maximum number of leaves of the tree, and minimum number of individuals in a leaf."""
 
 
 @dataclass(frozen=True)
 class Remaining:
-    """Regions of discrimination: how many were come across, and how many there seem to be. Not made by hand."""
+    """Regions of discrimination, found and estimated. Returned by ``eh.remaining``."""
 
     leaves: int
-    """Regions that the space is divided into, discriminatory or not."""
+    """Regions into which the space is divided, discriminatory or not."""
     findings: int
-    """Independent findings that were counted."""
+    """Number of independent findings."""
     seen: int
-    """Regions that they lie in."""
+    """Number of regions that they lie in."""
     total: float
-    """Chao's estimate of how many discriminatory regions there are, at least."""
+    """Chao's estimate of the number of discriminatory regions, a lower bound."""
     unseen: float
-    """Good and Turing's estimate: the share of discriminatory individuals who are in regions not seen."""
+    """Good and Turing's estimate of the share of discriminatory individuals in regions not found."""
     unseen_high: float
-    """That share is at most this, with the confidence."""
+    """The upper bound of that share."""
     confidence: float
     found_by_run: int | None = None
     """Regions that a search has found."""
     missed: float | None = None
-    """Share of the independent findings that are in regions which the search has not found."""
+    """Share of the independent findings in regions that the search has not found."""
     missed_low: float | None = None
     missed_high: float | None = None
     left: float | None = None
-    """Regions that the search has yet to find, by Chao's estimate."""
+    """Regions that the search has not found, by Chao's estimate."""
 
     @property
     def undiscovered(self) -> float:
-        """Regions that the independent findings do not show, by Chao's estimate."""
+        """Regions without an independent finding, by Chao's estimate."""
         return self.total - self.seen
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything in plain values."""
+        """Return everything as plain values."""
         return {name: to_plain(value) for name, value in {**asdict(self), "undiscovered": self.undiscovered}.items()}
 
     def __repr__(self) -> str:
         if not self.findings:
             if not self.unseen_high:
-                return "Remaining: no individual is treated differently, and everyone was judged"
-            return "Remaining: insufficient evidence: no independent finding tells where discriminatory regions are"
+                return "Remaining: all individuals were judged, and none is treated differently"
+            return "Remaining: insufficient evidence: there are no independent findings"
         text = (
             f"Remaining: {self.findings:,} independent findings lie in {self.seen:,} of {self.leaves:,} regions; about "
             f"{self.undiscovered:.0f} more are discriminatory, with {percent(self.unseen)} of the discriminatory "
             f"individuals (at most {high(self.unseen_high)} with {level(self.confidence)} confidence)"
         )
         if self.missed is not None and self.missed_low is not None and self.missed_high is not None:
+            regions = "region" if self.found_by_run == 1 else "regions"
             text += (
-                f"\n  the search found {self.found_by_run:,} regions; {percent(self.missed)} of the discriminatory "
+                f"\n  the search found {self.found_by_run:,} {regions}; {percent(self.missed)} of the discriminatory "
                 f"individuals ({interval(self.missed_low, self.missed_high)}) are elsewhere, in about "
                 f"{self.left:.0f} regions"
             )
@@ -77,18 +78,18 @@ class Remaining:
 def remaining(estimate: Estimate, run: Run | None = None) -> Remaining:
     """Estimate how many regions of discrimination are still undiscovered.
 
-    A region is a leaf of a decision tree that imitates what the model does with families: decide for all of them alike,
-    one way or the other, or treat them differently. The first half of the kept sample grows the tree; the findings of
-    the rest are counted in it, so that to them the regions are given. Chao's and Good and Turing's estimates then say
-    how many regions have not shown up, and how much lies in them.
+    A region is a leaf of a decision tree that imitates how the model treats families: with the same decision for all
+    members, or differently. The tree is grown from the first half of the kept sample, and the findings of the second
+    half are counted in its leaves. Chao's estimate then gives the number of regions that have not been found, and Good
+    and Turing's the share of discriminatory individuals in them.
 
     Parameters
     ----------
     estimate
-        What ``eh.estimate`` returned: its individuals are independent. The findings of a search are not, and cannot
-        be used: it stays where it finds.
+        The result of ``eh.estimate``, whose individuals are independent. Findings of a search cannot be used, because a
+        search stays near its findings.
     run
-        A search, of any kind, whose findings are looked up in the regions: how much has it missed?
+        A run whose findings are located in the regions, to estimate how much its search missed.
 
     Examples
     --------
@@ -101,27 +102,30 @@ def remaining(estimate: Estimate, run: Run | None = None) -> Remaining:
     """
     if isinstance(estimate, Run):
         raise EstimateError(
-            "a search's findings say nothing of what it has not found, because it goes where findings are;\n"
-            "give an estimate, whose individuals are independent: eh.remaining(eh.estimate(model, space), run)"
+            "a run does not show what its search missed, because a search stays near its findings",
+            remedy="pass an estimate, whose individuals are independent: eh.remaining(eh.estimate(model, space), run)",
         )
     if not isinstance(estimate, Estimate):
-        raise EstimateError(f"remaining needs what eh.estimate returned, got {type(estimate).__name__}")
+        raise EstimateError(f"must be the result of eh.estimate, got {type(estimate).__name__}", parameter="estimate")
     require(estimate.space, "attributes", "eh.remaining")
     if run is not None and (not isinstance(run, Run) or run.space != estimate.space):
-        raise EstimateError("run must be a run of eh.audit on the very space of the estimate")
+        raise EstimateError("must be a run of eh.audit on the same space as the estimate", parameter="run")
     if run is not None and run.identity.criterion != estimate.criterion:
         raise EstimateError(
-            f"run and estimate must have one criterion; the run has {run.identity.criterion}, the estimate "
-            f"{estimate.criterion}"
+            f"run and estimate have different criteria: {run.identity.criterion} and {estimate.criterion}",
+            remedy="use one criterion for both",
         )
     if estimate.kept.weights:
-        raise EstimateError("regions are counted by individuals who count alike; make the estimate without weights")
+        raise EstimateError(
+            "remaining regions cannot be estimated from weighted individuals",
+            remedy="make the estimate without weights",
+        )
     if estimate.unfinished:
-        raise EstimateError("the estimate did not finish, so what it left out is unknown; let it finish, or sample")
-    people, unfair, said = _kept(estimate)
+        raise EstimateError("the estimate did not finish", remedy="let it finish, or sample")
+    people, unfair, decided = _kept(estimate)
     half = max(1, len(people) // 2)
-    tree = _tree(estimate, people[:half], unfair[:half], said[:half])
-    # Where everyone was asked nothing is estimated, and all findings count; unless some were not kept.
+    tree = _tree(estimate, people[:half], unfair[:half], decided[:half])
+    # If all individuals were judged, nothing is estimated and all findings count, unless some were not kept.
     whole = estimate.exact and not estimate.kept.forgotten
     start = 0 if whole else half
     found = Individuals.join([people[start:][np.flatnonzero(unfair[start:])], *estimate.kept.later])
@@ -132,14 +136,14 @@ def remaining(estimate: Estimate, run: Run | None = None) -> Remaining:
 
 def _kept(estimate: Estimate) -> tuple[Individuals, npt.NDArray[np.bool_], npt.NDArray[Any]]:
     kept = estimate.kept
-    return Individuals.join(kept.people), kept.verdicts(), np.concatenate(kept.said)
+    return Individuals.join(kept.people), kept.verdicts(), np.concatenate(kept.decided)
 
 
-def _tree(estimate: Estimate, people: Individuals, unfair: npt.NDArray[np.bool_], said: npt.NDArray[Any]) -> Any:
+def _tree(estimate: Estimate, people: Individuals, unfair: npt.NDArray[np.bool_], decided: npt.NDArray[Any]) -> Any:
     from sklearn.tree import DecisionTreeClassifier
 
-    # Numbers of a regression are no classes: there the tree tells only who is treated differently.
-    does = np.zeros(len(said), dtype=np.int64) if said.dtype.kind == "f" else said.astype(np.int64) + 1
+    # The numbers of a regression are not classes, so the tree only predicts who is treated differently.
+    does = np.zeros(len(decided), dtype=np.int64) if decided.dtype.kind == "f" else decided.astype(np.int64) + 1
     does[unfair] = -1
     tree = DecisionTreeClassifier(
         max_leaf_nodes=LEAVES, min_samples_leaf=LEAF, class_weight="balanced", random_state=estimate.seed % 2**32
@@ -188,22 +192,19 @@ def _count(
 
 
 def chao(times: npt.NDArray[np.int64]) -> float:
-    """Estimate how many regions there are from how often each was met: Chao's lower bound, corrected for its bias.
+    """Estimate the number of regions from how often each was found: Chao's lower bound, corrected for bias.
 
     Chao, "Nonparametric estimation of the number of classes in a population", Scandinavian Journal of Statistics 1984.
-    Regions that were met once or twice tell how many were not met at all.
-
-    >>> chao(np.array([5, 4, 1, 1, 2]))
-    5.5
+    The numbers of regions found once and twice show how many were not found at all.
     """
     once, twice = int((times == 1).sum()), int((times == 2).sum())
     return float(len(times) + once * (once - 1) / (2 * (twice + 1)))
 
 
 def bounded(regions: npt.NDArray[np.int64], confidence: float) -> float:
-    """Bound the share in regions not seen: the second half of the findings tells what the first has not seen.
+    """Bound the share in regions not found: the second half of the findings shows what the first half missed.
 
-    Both halves together have seen more than the first, so the bound holds for them as well.
+    Both halves together have found more than the first, so the bound also holds for them.
     """
     half = len(regions) // 2
     new = int((~np.isin(regions[half:], regions[:half])).sum())

@@ -1,7 +1,9 @@
-"""What an estimate is: a share, its interval, who is favoured, in figures and in words; and limits on it."""
+"""The result of an estimate: a share, its interval and who is favoured, in figures and in words; and limits."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -13,6 +15,7 @@ import numpy.typing as npt
 from evenhand._format import (
     Figure,
     Sentence,
+    Viewed,
     estimated,
     high,
     interval,
@@ -24,19 +27,19 @@ from evenhand._format import (
     size,
     to_plain,
 )
-from evenhand._validate import is_int
 from evenhand.budget import StopReason
 from evenhand.criteria import Criterion, Flip
-from evenhand.engine.unused import is_unaware, statement, unreached, unread
-from evenhand.errors import BudgetError
-from evenhand.estimates.comparisons import Comparison, Sureness, compare, count, summary
-from evenhand.estimates.pair_counts import KEPT, Table, Term, frame_of, wish_json
+from evenhand.engine.judge import is_unaware, statement, unreached, unread
+from evenhand.errors import FAIL_ON_FINDING, BudgetError, StrategyError, search
+from evenhand.estimates.favoured import Comparison, Confidence, compare, count, summary
+from evenhand.estimates.pair_counts import KEPT, Table, Term, favourable_json, frame_of
 from evenhand.estimates.populations import Everyone, Near, RowDraws, Target, Uniform
 from evenhand.estimates.survey import UNFINISHED, Kept, Survey, Watch, bounds
+from evenhand.runs.run import POPULATIONS, RunEstimate
 from evenhand.spaces.base import AnySpace, table
+from evenhand.spaces.frames import pd
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure as Plot
 
     from evenhand.estimates.estimate import Plan
@@ -52,20 +55,20 @@ STOPS = {
 }
 SHOWN = 8
 NOT_RECEIVED = "not received"
-"""The verdict and the interval where nothing protected reaches the model."""
+"""The verdict and the interval if the model receives no protected attribute."""
 ALL_ROWS = "all rows, counterparts sampled"
-"""The interval of rows that were all judged, but each by a sample of its counterparts."""
+"""The interval if all rows were judged, but each with a sample of its counterparts."""
 LONGEST = 60
-"""Characters of a decision that are shown within a sentence."""
+"""Maximum characters of a decision within a sentence."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """How many are treated differently when only some protected attributes change."""
+    """The share treated differently when only some protected attributes change."""
 
     attributes: tuple[str, ...]
     compared: float
-    """Individuals; with weights, so many of equal weight as say as much."""
+    """Individuals; with weights, the effective number."""
     found: float
     rate: float
     low: float
@@ -73,21 +76,21 @@ class Share:
 
 
 @dataclass
-class Estimate:
-    """How common it is to be treated differently, with a confidence interval. Made by ``estimate``."""
+class Estimate(Viewed):
+    """How common different treatment is, with a confidence interval. Returned by ``eh.estimate``."""
 
     rate: float
     low: float
     high: float
     confidence: float
     interval: str
-    """The kind of interval; "exact" without sampling, "not received" where there is nothing to estimate."""
+    """The kind of interval; "exact" without sampling, "not received" if there is nothing to estimate."""
     samples: int
     """Individuals judged."""
     found: int
     population: str
     about: str
-    """What the interval is for, in words."""
+    """The population of the interval, in words."""
     stop: str
     rows: int
     """Rows handed to the model."""
@@ -95,15 +98,15 @@ class Estimate:
     seconds: float
     seed: int
     counts: dict[str, int]
-    """Individuals without counterparts; data rows in all, clipped and dropped."""
+    """Individuals without counterparts; data rows: total, clipped, dropped."""
     noise: float
-    """Share of rows, queried twice, that got two answers."""
+    """Share of rows queried twice that got two answers."""
     repeats: int
     """How often each row was queried."""
     misjudged: float
-    """Bound on the share that the model's noise may have misjudged; the interval has it in."""
+    """Bound on the share that the model's noise may have misjudged; the interval includes it."""
     sampled: bool
-    """Whether individuals were compared with a sample of their counterparts, so that the share may be higher."""
+    """Whether individuals were compared with only a sample of their counterparts, so that the share may be higher."""
     model: str
     criterion: Criterion
     favourable: Any
@@ -113,46 +116,44 @@ class Estimate:
     comparisons: tuple[Comparison, ...] = field(repr=False)
     """Pairs of values of each protected attribute, then of combinations of several."""
     points: list[tuple[int, int]] = field(repr=False)
-    """How the sample grew: individuals judged, and found."""
+    """Numbers of individuals judged and found while the sample grew."""
     kept: Kept = field(repr=False)
     score_of: tuple[Any, ...] = ()
-    """Of a criterion that looks at scores: the decisions whose score is compared; none: the model's own number."""
+    """For a criterion that compares scores: the decisions whose score is compared; empty for the model's own number."""
     terms: tuple[Term, ...] = field(default=(), repr=False)
-    """Of texts: how often they get which decision with each term in place."""
+    """For texts: how often they get each decision with each term."""
     families: int = 0
     """Families judged: an individual and its counterparts are one family."""
     unused: tuple[str, ...] = ()
-    """Attributes of the space that are known not to reach the model."""
+    """Attributes of the space that the model is known not to receive."""
     scored: tuple[int, int] | None = None
-    """Without findings: the families whose scores were compared, and those where one changed."""
+    """If nothing was found: the number of families whose scores were compared, and of those with a changed score."""
 
     @property
     def unaware(self) -> bool:
-        """Whether no protected attribute reaches the model, so nothing can be found."""
+        """Whether the model receives no protected attribute, so that nothing can be found."""
         return is_unaware(self.space, self.unused)
 
     @property
     def note(self) -> str | None:
-        """What is known about attributes that the model does not use; None where there is nothing to say."""
+        """A sentence about attributes that the model does not use; None if there are none."""
         complete = self.exact and self.population == "uniform" and "left_out" not in self.counts
-        said = statement(self.space, self.unused, self.found, self.families, self.scored, complete)
-        return None if said is None else str(said)
+        line = statement(self.space, self.unused, self.found, self.families, self.scored, complete)
+        return None if line is None else str(line)
 
     @property
     def unfinished(self) -> bool:
-        """Whether all were to be tested and some were not: the interval holds whatever the rest are."""
+        """Whether a complete test ended early; the interval then holds for any outcome of the rest."""
         return self.interval == UNFINISHED
 
     @property
     def exact(self) -> bool:
-        """Whether the share is known and not estimated: all were tested."""
+        """Whether the share is known exactly, because all were tested."""
         return self.interval == "exact"
 
     @property
     def by_attribute(self) -> pd.DataFrame:
-        """How many are treated differently when one protected attribute, or several together, change."""
-        import pandas as pd
-
+        """The shares treated differently when one protected attribute, or several together, change."""
         rows = [{**asdict(share), "attributes": ", ".join(share.attributes)} for share in self.shares]
         return pd.DataFrame(rows, columns=["attributes", "compared", "found", "rate", "low", "high"])
 
@@ -168,17 +169,17 @@ class Estimate:
 
     @property
     def by_term(self) -> pd.DataFrame:
-        """Of texts: how many of the same texts get each decision with one term in place, and with another."""
+        """For texts: how many of the same texts get each decision with one term and with another."""
         return frame_of(self.terms)
 
     @cached_property
     def gaps(self) -> npt.NDArray[np.float64] | None:
-        """The widest gap of scores in each family, of the first 50,000 individuals; None where there are no scores."""
+        """The widest gap of scores in each family, for the first 50,000 individuals; None without scores."""
         return np.concatenate(self.kept.gaps) if self.kept.gaps else None
 
     @property
     def severity(self) -> dict[str, dict[str, float]] | None:
-        """The gaps of all, and of those treated differently: mean, quantiles, largest."""
+        """The gaps of all individuals, and of those treated differently: mean, quantiles, maximum."""
         if self.gaps is None:
             return None
         unfair, weights = self.kept.verdicts(), self.kept.weight()
@@ -189,10 +190,10 @@ class Estimate:
 
     @property
     def verdict(self) -> str:
-        """Say whether people are treated differently.
+        """Whether people are treated differently.
 
-        "treated differently", "none found", "insufficient evidence"; "not received" where the model does not get the
-        protected attributes at all.
+        "treated differently", "none found" or "insufficient evidence"; "not received" if the model does not receive the
+        protected attributes.
         """
         if self.low > 0:
             return "treated differently"
@@ -203,11 +204,11 @@ class Estimate:
 
     @property
     def sentence(self) -> str:
-        """Say the result in one sentence."""
+        """The result in one sentence."""
         return sentence(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything in plain values."""
+        """Return everything as plain values."""
         skipped = ("space", "criterion", "kept", "shares", "comparisons", "points", "favourable", "gaps", "terms")
         out = {
             **{name: value for name, value in vars(self).items() if name not in skipped},
@@ -215,7 +216,7 @@ class Estimate:
             "exact": self.exact,
             "verdict": self.verdict,
             "sentence": self.sentence,
-            "favourable": wish_json(self.favourable),
+            "favourable": favourable_json(self.favourable),
             "severity": self.severity,
             "by_attribute": [asdict(share) for share in self.shares],
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
@@ -227,13 +228,13 @@ class Estimate:
 
     @property
     def details(self) -> list[str]:
-        """Who is favoured, in a line for each comparison, and other remarks."""
+        """Who is favoured, one line per comparison, and other remarks."""
         lines = [self.note] if self.note and not self.unaware else []
         shown = [c for c in self.comparisons if c.verdict not in ("none found", NOT_RECEIVED)]
-        told = self.favourable is not None or any(c.difference is not None for c in shown)
-        if len(self.comparisons) > 1 or told:
+        directed = self.favourable is not None or any(c.difference is not None for c in shown)
+        if len(self.comparisons) > 1 or directed:
             shown = sorted(shown, key=lambda c: (len(c.first), -abs(c.net or c.rate)))[:SHOWN]
-            lines += [said(c, self.score_of, self.confidence) for c in shown]
+            lines += [line(c, self.score_of, self.confidence) for c in shown]
             rest = len(self.comparisons) - len(shown)
             lines += [f"and {rest:,} more comparisons, see by_pair and by_combination"] * bool(shown and rest)
         return lines + self._by_scores()
@@ -242,48 +243,48 @@ class Estimate:
         return "\n  ".join([f"Estimate: {self.sentence}", *self.details])
 
     def _by_scores(self) -> list[str]:
-        """Say which terms the scores differ by most, where that is clear."""
+        """Name the terms with the largest score differences that are clear."""
         clear = [term for term in self.terms if (term.difference_low or 0) > 0 or (term.difference_high or 0) < 0]
         clear.sort(key=lambda term: -abs(term.difference or 0))
         lines = [more_of(term, self.score_of, self.confidence) for term in clear[:SHOWN]]
         return lines + [f"and {len(clear) - SHOWN:,} more terms, see by_term"] * (len(clear) > SHOWN)
 
     def plot_convergence(self) -> Plot:
-        """Draw how the share settled while the sample grew, within the interval that holds at every moment."""
+        """Draw the share while the sample grew, with the interval that holds at every moment."""
         from evenhand.estimates.plots import convergence
 
         return convergence(self)
 
     def plot_intervals(self) -> Plot:
-        """Draw who is favoured, with intervals: net differences where it is known what people want, else rates."""
+        """Draw who is favoured, with intervals: net differences if the favourable outcome is known, otherwise rates."""
         from evenhand.estimates.plots import intervals
 
         return intervals(self)
 
     def plot_gaps(self) -> Plot:
-        """Draw how far apart the scores of counterparts are."""
+        """Draw the distribution of score differences between counterparts."""
         from evenhand.estimates.plots import gaps
 
         return gaps(self)
 
 
 def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
-    """Make an estimate of a survey."""
+    """Make an estimate from a survey."""
     watched = plan.watched or plan.stop.may_stop or stop in ("stopped", "interrupted")
-    aim, judge, probe, terms = target.aim, survey.judge, survey.judge.probe, survey.terms
-    found = bounds(plan, aim, survey, watched)
-    # For a non-deterministic model half of the risk goes to the bound on the misjudged, as in the interval.
+    judge, probe, terms = survey.judge, survey.judge.probe, survey.terms
+    found = bounds(plan, target, survey, watched)
+    # For a non-deterministic model, half of the error probability is for misjudged individuals, as in the interval.
     confidence = 1 - (1 - plan.confidence) / 2 if judge.half else plan.confidence
     everyone = found.name == "exact" and not judge.half
     misjudged = found.noise * survey.tabled
     known = (survey.found, survey.samples, found.low, found.high)
-    even = aim.weights is None
-    sure = Sureness(confidence, plan.interval.tolerance, watched, everyone, misjudged, survey.looks, known, even)
+    even = target.weights is None
+    sure = Confidence(confidence, plan.interval.tolerance, watched, everyone, misjudged, survey.looks, known, even)
     # An unfinished count says nothing about single pairs.
     tables = [] if found.name == UNFINISHED else survey.tables
     directed, width = survey.favour.favourable is not None, survey.width if terms is None else terms.width
     unused = unread(probe)
-    # What does not reach the model is not estimated: no individual can be treated differently by it.
+    # Attributes that the model does not receive are not estimated: they cannot change its answers.
     apart = unreached(survey.space, unused)
     low, high, interval = found.low, found.high, _named(found.name, survey)
     if is_unaware(survey.space, unused) and not survey.found:
@@ -328,15 +329,15 @@ def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, se
 
 
 def _named(interval: str, survey: Survey) -> str:
-    """Name an interval; nothing is exact that noise or a sample of counterparts may have hidden."""
+    """Name an interval; it is not exact if noise or a sample of counterparts may hide something."""
     if interval != "exact":
         return interval
     if survey.judge.half:
-        return "exact but for noise"
+        return "exact except for noise"
     return ALL_ROWS if survey.sampled else interval
 
 
-def _share(table: Table, sure: Sureness, unreached: frozenset[str]) -> Share:
+def _share(table: Table, sure: Confidence, unreached: frozenset[str]) -> Share:
     low, high = sure.rate(table.found, table.compared, table.sums)
     if unreached.issuperset(table.attributes) and not table.found:
         low, high = 0.0, 0.0
@@ -356,10 +357,10 @@ def _about(plan: Plan, target: Target, survey: Survey) -> str:
         return f"individuals within {plan.population.steps} steps of the data's rows"
     texts = survey.space.supports("texts")
     rows = "texts" if texts else "rows"
-    if target.aim.weights is not None or isinstance(survey.population, RowDraws):
+    if target.weights is not None or isinstance(survey.population, RowDraws):
         rows = f"weighted {rows}"
     which = " with a protected term" if texts else ""
-    if target.aim.rows:
+    if target.rows:
         size = survey.population.size
         return f"the data's {rows}{which}" if size is None else f"the data's {size:,} {rows}{which}"
     return (
@@ -372,8 +373,6 @@ def _about(plan: Plan, target: Target, survey: Survey) -> str:
 
 
 def _frame(comparisons: list[Comparison]) -> pd.DataFrame:
-    import pandas as pd
-
     rows = []
     for c in comparisons:
         row = c.to_dict()
@@ -391,45 +390,30 @@ def _frame(comparisons: list[Comparison]) -> pd.DataFrame:
 
 
 def listed(values: dict[str, object]) -> str:
-    """Write protected values as a reader says them.
-
-    >>> listed({"sex": "F", "race": "black"})
-    'sex F, race black'
-    """
+    """Write protected values for a reader."""
     return ", ".join(phrase(name, value) for name, value in values.items())
 
 
 def treated(space: AnySpace, criterion: Criterion) -> str:
-    """Say what is counted of people, after "are".
+    """Describe what is counted, as words that follow "are".
 
-    Scores are compared between any two of a family, so of more than two values those farthest apart need not include
-    the individual's own.
-
-    >>> from evenhand.criteria import Gap
-    >>> from evenhand.spaces.attributes import Integer, Nominal; from evenhand.spaces.tabular import Space
-    >>> space = Space([Integer("age", 1, 9), Nominal("race", ["A", "B", "C"])], protected="race")
-    >>> treated(space, Flip()), treated(space, Gap(0.2))
-    ('treated differently', 'such that some two values of race are treated differently')
+    Scores are compared between any two members of a family. With more than two values, the pair farthest apart need not
+    include the individual.
     """
     texts = space.supports("texts")
     if criterion == Flip() or (not texts and table(space).combinations <= 2):
         return "treated differently"
     what = "words" if texts else "values" if len(space.protected) == 1 else "combinations"
-    return f"such that some two {what} of {' and '.join(map(plain, space.protected))} are treated differently"
+    return f"treated differently for some pair of {what} of {' and '.join(map(plain, space.protected))}"
 
 
 def noun(space: AnySpace) -> str:
-    """Name what is judged.
-
-    >>> from evenhand.spaces.text.space import TextSpace
-    >>> noun(TextSpace("religion"))
-    'texts'
-    """
+    """Return the noun for what is judged."""
     return f"{space.noun}s"
 
 
 def sentence(e: Estimate) -> str:
-    """Say the share, its population and its interval."""
+    """Write the share, its population and its interval as a sentence."""
     sure, of, how = level(e.confidence), e.about, treated(e.space, e.criterion)
     texts = e.space.supports("texts")
     who = "some were compared with a sample of their" if texts else "each was compared with a sample of its"
@@ -445,20 +429,20 @@ def sentence(e: Estimate) -> str:
         return f"{e.note}{more}"
     if e.unfinished:
         return (
-            f"{e.found:,} of the {e.samples:,} judged so far, of {of}, are {how}; so between "
-            f"{interval(e.low, e.high)} of all are, whatever the rest{more}"
+            f"{e.found:,} of the {e.samples:,} judged so far ({of}) are {how}; the share of all is "
+            f"{interval(e.low, e.high)}, whatever the remaining ones show{more}"
         )
     if e.sampled and e.interval == ALL_ROWS:
         many = percent(e.rate) if e.found else "none"
-        return f"{many} of {of} {'are' if e.found else 'is'} found to be {how}; all were tested{more}"
+        return f"{many} of {of} {'are' if e.found else 'is'} {how} by these samples; all were tested{more}"
     if e.exact:
         if not e.found:
             return f"none of {of} is {how}; all were tested{more}"
         return f"exactly {percent(e.rate)} of {of} are {how}; all were tested{more}"
     if not e.found:
-        what = " would be found so by these counterparts" if e.sampled else ""
-        bound = f"at most {high(e.high)}{what} with {sure} confidence"
-        return f"none of {e.samples:,} tested is {how}: {bound}, of {of}{sample}{more}"
+        by = " by these samples of counterparts" if e.sampled else ""
+        bound = f"at most {high(e.high)} of {of} are{by}, with {sure} confidence"
+        return f"none of {e.samples:,} tested is {how}: {bound}{sample}{more}"
     return (
         f"{percent(e.rate)} of {of} are {how} ({sure} CI {interval(e.low, e.high)}){sample}; {e.found:,} of "
         f"{e.samples:,} tested, {e.interval}{more}"
@@ -474,17 +458,10 @@ def _rows_lost(counts: dict[str, int], texts: bool) -> str:
 
 
 def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence | None:
-    """Say who of the two gets more, and how much on average; None where no numbers were compared.
+    """Write which of the two gets more, and how much on average; None if no numbers were compared.
 
-    ``scored`` names the decisions whose score is compared; none: the model's own number. Somebody is said to get more
-    where the interval that is shown excludes 0.
-
-    >>> from evenhand.estimates.comparisons import Comparison
-    >>> c = Comparison({"sex": "F"}, {"sex": "M"}, 9, 9, 1, 1, 1, *[None] * 7, None, "different", -412.3, -444, -380)
-    >>> print(more(c, (), 0.95))
-    sex M gets 412 more than sex F on average (95% CI 380 to 444)
-    >>> print(more(c, ("good",), 0.95))
-    sex M scores 412 higher for “good” than sex F on average (95% CI 380 to 444)
+    ``scored`` names the decisions whose score is compared; empty for the model's own number. One of the two gets more
+    if the interval shown excludes 0.
     """
     if c.difference is None:
         return None
@@ -497,12 +474,12 @@ def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence 
     much = Figure(c.difference, "size")
     same = f"{{}} and {{}} {'score' if scored else 'get'} the same{of}"
     if c.difference_low is None and not c.difference and c.gaps is not None and not c.gaps["largest"]:
-        # Of more pairs the gaps of the first alone are known.
+        # With more pairs, only the gaps of the first are known.
         if c.pairs > KEPT:
             return Sentence(f"{same} on average", (who, other, *names))
         return Sentence(f"{same} in all {{}} asked", (who, other, *names, Figure(c.pairs, "count")))
     if c.difference_low is None or c.difference_high is None:
-        few = "too few pairs differ to say how sure that is"
+        few = "too few pairs differ for an interval"
         return Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average ({few})", (who, much, *names, other))
     if not (c.difference or c.difference_low or c.difference_high):
         return Sentence(f"{same} on average", (who, other, *names))
@@ -511,18 +488,13 @@ def more(c: Comparison, scored: tuple[Any, ...], confidence: float) -> Sentence 
     if c.difference_low <= 0 <= c.difference_high:
         clear = f"it is not clear whether {{}} {gets} {up}{of} than {{}} on average ({{}} CI {{}} {down} to {{}} {up})"
         return Sentence(clear, (who, *names, other, sure, *ends))
-    said = Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average", (who, much, *names, other))
+    line = Sentence(f"{{}} {gets} {{}} {up}{of} than {{}} on average", (who, much, *names, other))
     known = c.difference_low == c.difference_high
-    return said if known else said + Sentence(" ({} CI {} to {})", (sure, *ends))
+    return line if known else line + Sentence(" ({} CI {} to {})", (sure, *ends))
 
 
 def more_of(term: Term, scored: tuple[Any, ...], confidence: float) -> str:
-    """Say of a term that has an interval how much higher or lower texts are scored with it, on average.
-
-    >>> from evenhand.estimates.pair_counts import Term
-    >>> more_of(Term("religion", "Sikh", 40, (), 0.5, -0.21, -0.22, -0.2), ("toxic",), 0.95)
-    'with “Sikh” the score for “toxic” is 0.21 lower than with the other terms of religion (95% CI 0.2 to 0.22)'
-    """
+    """Write how much higher or lower texts are scored with a term on average, if it has an interval."""
     if term.difference is None or term.difference_low is None or term.difference_high is None:
         return ""
     turned = term.difference < 0
@@ -540,15 +512,8 @@ def _short(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-def said(c: Comparison, scored: tuple[Any, ...] = (), confidence: float = 0.95) -> str:
-    """Say a comparison in one line.
-
-    >>> from evenhand.estimates.comparisons import Comparison
-    >>> c = Comparison({"sex": "F"}, {"sex": "M"}, 1000, 90, 0.09, 0.07, 0.11, 10, 80, 0.09, -0.07, -0.09, -0.05, 1e-9,
-    ...                None, "favours second")
-    >>> said(c)
-    'sex M favoured over sex F: net 7% (5% to 9%), M in 8% of pairs, F in 1%'
-    """
+def line(c: Comparison, scored: tuple[Any, ...] = (), confidence: float = 0.95) -> str:
+    """Write a comparison in one line."""
     pair = f"{listed(c.first)} and {listed(c.second)}"
     numbers = more(c, scored, confidence)
     if c.net is None or c.net_low is None or c.net_high is None:
@@ -569,56 +534,53 @@ def said(c: Comparison, scored: tuple[Any, ...] = (), confidence: float = 0.95) 
 
 
 class Outcome(Enum):
-    """Whether a limit is kept."""
+    """Whether a limit is met."""
 
     PASS = "pass"
     FAIL = "fail"
-    UNDECIDED = "too few tests to say"
+    UNDECIDED = "too few tests to tell"
 
 
 @dataclass(frozen=True)
 class Limit:
-    """At most so many findings of a search, or at most such a share of individuals.
+    """A maximum share of individuals.
 
-    >>> Limit.of(3), Limit.of("5%")
-    (Limit(findings=3, share=None), Limit(findings=None, share=0.05))
+    >>> Limit.of("5%")
+    Limit(share=0.05)
     """
 
-    findings: int | None = None
-    share: float | None = None
+    share: float
 
     @classmethod
     def of(cls, value: Any) -> Limit:
-        """Read a limit: a whole number of findings, or a text such as "5%"."""
+        """Read a limit, a text such as "5%"; a plain number could be mistaken for a number of findings.
+
+        >>> Limit.of(0)
+        Traceback (most recent call last):
+        evenhand.errors.BudgetError: fail_above must be a percentage, such as '1%', got 0; to fail on any finding, use \
+fail_on_finding=True
+        """
         if isinstance(value, cls):
             return value
-        if is_int(value) and value >= 0:
-            return cls(findings=int(value))
         if isinstance(value, str) and value.strip().endswith("%"):
             try:
                 share = float(value.strip()[:-1]) / 100
             except ValueError:
                 share = -1.0
             if 0 <= share <= 1:
-                return cls(share=share)
-        raise BudgetError(f"a limit is a number of findings, 0 or more, or a share such as '5%'; got {value!r}")
+                return cls(share)
+        remedy = ("to fail on any finding, use ", FAIL_ON_FINDING)
+        raise BudgetError("must be a percentage, such as '1%'", parameter="fail_above", value=value, remedy=remedy)
 
     def of_run(self, run: Run) -> Outcome:
-        """Judge a search by the number of its findings; more of them are known whenever it ended."""
-        assert self.findings is not None
-        if run.found > self.findings:
-            return Outcome.FAIL
-        return Outcome.UNDECIDED if not run.tests or run.stop is StopReason.INTERRUPTED else Outcome.PASS
+        """Judge a run by its independent draws, those from the data if there are any."""
+        if run.unaware and not run.found:
+            return Outcome.PASS
+        verdict = estimate_of(run).verdict(self.share)
+        return {True: Outcome.PASS, False: Outcome.FAIL, None: Outcome.UNDECIDED}[verdict]
 
     def of_estimate(self, found: Estimate) -> Outcome:
-        """Judge an estimate by its interval: beyond the limit, within it, or neither.
-
-        >>> import evenhand as eh
-        >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
-        >>> Limit(share=0.05).of_estimate(eh.estimate(lambda f: f["age"] > 3, space)).value
-        'pass'
-        """
-        assert self.share is not None
+        """Judge an estimate by its interval: above the limit, within it, or undecided."""
         if found.unaware and not found.found:
             return Outcome.PASS
         if found.exact:
@@ -627,5 +589,47 @@ class Limit:
             return Outcome.FAIL
         return Outcome.PASS if found.high <= self.share else Outcome.UNDECIDED
 
+    def needed(self, run: Run) -> int:
+        """Return about how many more tests are needed to decide, if the rate stays the same."""
+        draws = estimate_of(run).needed(self.share) * len(run.estimate)
+        return math.ceil(draws / float(run.identity.strategy["share"]))
+
+    def words(self, run: Run) -> str:
+        """Describe the outcome."""
+        found, outcome = estimate_of(run), self.of_run(run)
+        known = "" if found.exact else "an estimated "
+        rate = f"{known}{estimated(found.rate, found.low, found.high)} of {POPULATIONS[found.population]}"
+        if outcome is Outcome.UNDECIDED:
+            return f"{rate}: too few tests to tell whether that is above {self}; about {self.needed(run):,} more may do"
+        return f"{rate}, {'more than' if outcome is Outcome.FAIL else 'within'} {self}"
+
     def __str__(self) -> str:
-        return f"{self.findings:,} findings" if self.share is None else percent(self.share)
+        return percent(self.share)
+
+
+def estimate_of(run: Run) -> RunEstimate:
+    """Return the estimate that a limit applies to, that of the data if there is one; raise if the run has none."""
+    if not run.estimate:
+        raise StrategyError(
+            f"a limit for the rate needs an estimate, which {run.identity.search} does not make here",
+            remedy=("use ", search("auto"), ", or 'evenhand estimate'"),
+        )
+    return run.estimate.get("data") or next(iter(run.estimate.values()))
+
+
+def outcome_of_findings(run: Run) -> Outcome:
+    """Fail on any confirmed finding; undecided if no test was completed or no finding was confirmed."""
+    if run.confirmed:
+        return Outcome.FAIL
+    ended = run.tests and run.stop is not StopReason.INTERRUPTED
+    return Outcome.PASS if ended and not run.found else Outcome.UNDECIDED
+
+
+def worst(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of several limits.
+
+    >>> worst([Outcome.PASS, Outcome.UNDECIDED])
+    <Outcome.UNDECIDED: 'too few tests to tell'>
+    """
+    order = (Outcome.FAIL, Outcome.UNDECIDED)
+    return next((outcome for outcome in order if outcome in outcomes), Outcome.PASS)

@@ -1,4 +1,4 @@
-"""One pass over a population: asks block by block until a rule ends it, counts, and confirms what it found."""
+"""One pass over a population: judges it block by block until a rule stops it, counts, and confirms findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evenhand import _interrupts as interrupts
 from evenhand._format import percent
-from evenhand._stats import (
+from evenhand._intervals import (
     Numbers,
     anytime,
     anytime_of_rows,
@@ -25,23 +25,24 @@ from evenhand._stats import (
     weighted,
 )
 from evenhand.criteria import Outputs
-from evenhand.engine.confirm import confirm, holds
-from evenhand.engine.judge import Judge, Judged, Mask
-from evenhand.engine.probe import ModelProbe
-from evenhand.engine.steadiness import (
+from evenhand.engine.determinism import (
     ALONE,
     PATIENCE,
     PROBES,
     RANDOM,
     STEADY,
-    Steadiness,
+    RowChecks,
     affordable,
+    confirm,
+    holds,
     in_turn,
     repeated_pairs,
 )
-from evenhand.errors import EstimateError, EvenhandError, FlakyModel, SpaceError, Use
+from evenhand.engine.judge import Judge, Judged, Mask, ModelProbe
+from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.pair_counts import KEPT, Favour, Table, TermCounts, View, tables_of
-from evenhand.estimates.populations import Aim, Draws, Everyone
+from evenhand.estimates.populations import Draws, Everyone, Target
+from evenhand.runs.audit import nothing_to_compare
 from evenhand.spaces.base import Families
 from evenhand.spaces.findings import Decisions
 
@@ -49,31 +50,31 @@ if TYPE_CHECKING:
     from evenhand.estimates.estimate import Plan
 
 UNTESTABLE = 100_000
-"""Individuals without counterparts after which a survey that has judged none gives up."""
+"""Individuals without counterparts after which a survey that has judged none stops."""
 AGAIN = 1_000
-"""Findings that are asked again in the end."""
+"""Findings that are queried again at the end."""
 MEASURED = 4_096
-"""Rows by which the noise of a model is measured."""
+"""Rows that measure the noise of a model."""
 TURNS, MORE_TURNS = 8, 64
-"""How often they are asked, to tell noise from replicas that answer in turn; and how often where that is not enough."""
+"""How often each row is queried to distinguish noise from replicas that answer in turn; and if that is not enough."""
 SEVERAL = 3
-"""More than the rarest noise, which many more repeats did not show, does by chance."""
+"""More differences than rare noise, not seen in many more repeats, would cause by chance."""
 RESIDUE = 0.001
-"""The share of individuals who may be misjudged where the model's noise is the same everywhere."""
+"""Share of individuals that may be misjudged if the noise is the same everywhere."""
 MOST_HALF = 51
-"""The most times that each half of the repeats asks a row."""
+"""Maximum queries of a row in each half of the repeats."""
 HOPELESS = 0.25
 FIRST = 1024
 """The first block of a sample that may end early; the next ones double."""
 FIRST_TIMED = 16
-"""The first block of a sample that a clock ends, which may cut a block of a slow model off."""
+"""The first block of a sample with a time limit, which may cut off a block of a slow model."""
 
 UNFINISHED = "what is certain"
-"""The interval of a count that did not come to its end: an individual that was not asked may be treated either way."""
+"""The interval of an unfinished count: each remaining individual may be treated either way."""
 
 
 class NoisyModel(Exception):
-    """The model gave two answers to the same row: the survey has to ask every row several times."""
+    """The model gave two answers to the same row, so the survey must query every row several times."""
 
     def __init__(self, half: int, noise: float) -> None:
         super().__init__(half, noise)
@@ -81,11 +82,15 @@ class NoisyModel(Exception):
 
 
 def flaky(noise: float, name: str = "the model") -> FlakyModel:
-    """Say that a model is noisy and may be asked once only."""
+    """Return the error for a noisy model that may be queried only once."""
     return FlakyModel(
-        f"{name} gave two answers to {percent(noise)} of the rows that were asked twice",
+        f"{name} gave two answers to {percent(noise)} of the rows that were queried twice",
         noise,
-        (f"{RANDOM}; or leave out ", Use("repeats=1", "estimate.repeats", 1), ", and its noise is measured"),
+        (
+            f"{RANDOM}; or leave out ",
+            Use("interval=eh.Interval(repeats=1)", "estimate.repeats", 1),
+            ", and its noise is measured",
+        ),
     )
 
 
@@ -95,18 +100,18 @@ class Kept:
 
     people: list[Any] = field(default_factory=list)
     unfair: list[Mask] = field(default_factory=list)
-    said: list[npt.NDArray[Any]] = field(default_factory=list)
+    decided: list[npt.NDArray[Any]] = field(default_factory=list)
     gaps: list[npt.NDArray[np.float64]] = field(default_factory=list)
     later: list[Any] = field(default_factory=list)
-    """Those found later on."""
+    """Findings after the kept individuals."""
     weights: list[npt.NDArray[np.float64]] = field(default_factory=list)
     decisions: Decisions = field(default_factory=Decisions)
     forgotten: int = 0
-    """Findings that there was no room for."""
+    """Findings that were not kept."""
     count: int = 0
 
     def add(self, block: Judged, weights: npt.NDArray[np.float64] | None) -> None:
-        """Keep what there is room for."""
+        """Keep individuals until there are enough."""
         room = slice(0, max(0, KEPT - self.count))
         if room.stop < len(block):
             found = room.stop + np.flatnonzero(block.unfair[room.stop :])
@@ -120,7 +125,7 @@ class Kept:
         self.people.append(block.families.individuals[room])
         self.unfair.append(block.unfair[room])
         assert outputs.labels is not None
-        self.said.append(self.decisions.encode(outputs.labels[here, outputs.own])[room])
+        self.decided.append(self.decisions.encode(outputs.labels[here, outputs.own])[room])
         if outputs.scores is not None:
             self.gaps.append(widest(outputs)[room])
         if weights is not None:
@@ -132,12 +137,12 @@ class Kept:
         return np.concatenate(self.unfair) if self.unfair else np.zeros(0, dtype=bool)
 
     def weight(self) -> npt.NDArray[np.float64] | None:
-        """What they count, in the order of the sample; None: all alike."""
+        """Weights in the order of the sample; None if all are equal."""
         return np.concatenate(self.weights) if self.weights else None
 
 
 class Survey:
-    """Asks a population, and counts."""
+    """Judges a population, and counts."""
 
     def __init__(
         self,
@@ -149,67 +154,67 @@ class Survey:
         checked: int = 0,
     ) -> None:
         self.judge, self.population, self.favour = judge, population, favour
-        self.steadiness = Steadiness(judge.probe, judge.seed, judge.chunk)
+        self.steadiness = RowChecks(judge.probe, judge.seed, judge.chunk)
         self.apart = checked
-        # Scaled so that they add up to as many individuals of equal weight as say as much (Kish).
+        # Scaled so that the sum is the effective sample size (Kish).
         self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()
-        self.ground = judge.probe.ground
-        self.space = self.ground.space
+        self.bound = judge.probe.bound
+        self.space = self.bound.space
         self.whole_families = isinstance(population, Everyone) and not population.singly
         self.samples = self.found = self.unsure = self.families = 0
         self.noise = self.tabled = 0.0
         self.points: list[tuple[int, int]] = []
         needs_scores = judge.probe.criterion.needs_scores
-        self.tables: list[Table] = tables_of(self.space) if self.ground.supports("attributes") else []
+        self.tables: list[Table] = tables_of(self.space) if self.bound.supports("attributes") else []
         self.terms: TermCounts | None = None
-        """Of texts: what is decided with which term."""
-        if self.ground.supports("texts"):
-            self.terms = TermCounts(judge.probe.ground, favour.level if needs_scores else None)
+        """For texts: decisions by term."""
+        if self.bound.supports("texts"):
+            self.terms = TermCounts(judge.probe.bound, favour.level if needs_scores else None)
         self.kept = Kept()
         self.width: int | None = None
-        """How many scores a row has, where the criterion looks at them."""
+        """Number of scores of a row, if the criterion uses scores."""
         self.verdicts: list[Mask] | None = [] if keep_all else None
         self.doubts: list[Mask] = []
         self.places: list[npt.NDArray[np.int64]] = []
-        """With verdicts of whole families: how many individuals each stands for."""
-        self._findings = self.ground.findings()
-        """The first findings, to be asked again in the end."""
+        """For whole families: the number of individuals in each."""
+        self._findings = self.bound.findings()
+        """The first findings, queried again at the end."""
         self._batches: list[tuple[int, int, int, Mask]] = []
-        """How many findings there were before a block, where it begins in the population, its size and verdicts."""
+        """For each block: findings before it, its start in the population, its size and verdicts."""
         self._at = self._drawn = 0
         self._last: Families | None = None
 
     @property
     def checked(self) -> int:
-        """Rows asked to check the model and what it says."""
+        """Rows used to check the model and to confirm findings."""
         return self.apart + self.steadiness.rows
 
     @property
     def complete(self) -> bool:
-        """Whether a population that ends was asked to its end."""
+        """Whether all of a finite population was tested."""
         return self.population.size is not None and self._at >= self.population.size
 
     @property
     def sampled(self) -> bool:
-        """Whether some are compared with a sample of their counterparts only."""
+        """Whether some individuals are compared with a sample of their counterparts only."""
         return bool(self.space.sampled or (self.terms is not None and self.terms.sampled))
 
     @property
     def unasked(self) -> int:
-        """How many of everyone in the space are not judged yet, at most: some may have no counterparts."""
+        """Maximum number of individuals not judged yet; some may have no counterparts."""
         assert self.population.size is not None
         left = max(0, self.population.size - self._at)
         return left * (self.space.combinations if self.whole_families else 1)
 
     @property
     def looks(self) -> int:
-        """How often one could have looked at what it shows."""
+        """Number of interim results so far."""
         return len(self.points)
 
     def ask(self, wanted: int) -> bool:
-        """Ask the next so many; return whether there was anybody left."""
+        """Judge the next individuals; return whether any were left."""
         people, end = self.population.take(self._at, wanted)
-        fitting = self.ground.batch_size_for(people, np.arange(len(people)), self.judge.chunk)
+        fitting = self.bound.batch_size_for(people, np.arange(len(people)), self.judge.chunk)
         if fitting < len(people):
             people, end = self.population.take(self._at, fitting)
         if not len(people) and (self.population.size is None or end >= self.population.size):
@@ -222,20 +227,20 @@ class Survey:
             self._check_steady(block)
             self._count(block, len(people))
         elif not self.samples and self._drawn >= UNTESTABLE:
-            raise nothing_to_compare(self.space, self._drawn, self.judge.left_out)
-        # Only now: nothing is known about those that the model failed on.
+            raise _nothing_left(self.space, self._drawn, self.judge.left_out)
+        # Counted only now, because the model may have failed on them.
         self._at = end
         return True
 
     def _check_steady(self, block: Judged) -> None:
-        """Ask some rows again; of a noisy model some more, to know how noisy it is."""
+        """Query some rows again; for a noisy model some more, to measure its noise."""
         differing, asked = self.steadiness.check(block.families, block.outputs)
         self._last = block.families
         if differing:
             self._measure(differing, asked)
 
     def check_rows(self) -> None:
-        """In the end, check the rows of small blocks together; a model that is known to be noisy was looked at."""
+        """At the end, check the rows of small blocks together, unless the model is known to be noisy."""
         if not self.judge.half and self._last is not None:
             differing, asked = self.steadiness.finish()
             if differing:
@@ -272,7 +277,7 @@ class Survey:
             self._batches.append((known, self._at, size, block.unfair))
 
     def _members(self, block: Judged) -> npt.NDArray[np.int64] | None:
-        """How many individuals each family stands for; None: one each."""
+        """Number of individuals of each family; None if one each."""
         return block.families.places if self.whole_families else None
 
     def _tabulate(self, block: Judged, weights: npt.NDArray[np.float64] | None) -> None:
@@ -294,7 +299,7 @@ class Survey:
                 table.add(view, block.unfair, weights)
 
     def check_findings(self) -> None:
-        """Ask some findings again, in another order and in other batches; a model may be noisy now and then."""
+        """Query some findings again, in another order and in other batches, because noise can be rare."""
         findings, judge = self._findings, self.judge
         if not findings.count or judge.half:
             return
@@ -310,19 +315,19 @@ class Survey:
             self.apart += 2 * len(every) * judge.probe.cost
             return holds(judge.probe, findings, every, judge.chunk, judge.seed)
 
-        # A noisy answer does not come again; one that depends on its batch does, whenever that is the same.
+        # A noisy answer does not repeat; one that depends on the batch repeats with the same batch.
         steady = all((again() == held).all() for _ in range(STEADY))
         if steady and all((self._judge_again(company)[1] == before).all() for _ in range(STEADY)):
             raise FlakyModel(
                 f"the prediction depends on the other rows in the batch: {len(lost):,} of {len(every):,} findings "
-                "got another answer when they were asked again in another order and in batches of other sizes; "
-                f"{ALONE}",
+                "got a different answer when they were queried again in another order and in batches of other sizes",
                 error.noise,
+                ALONE,
             )
         self._measure(0, 0, self._judge_again(company)[0])
 
     def _judge_again(self, people: Any) -> tuple[Families, Mask]:
-        """Judge individuals once more, in one batch, outside the counts of the survey."""
+        """Judge individuals again in one batch, outside the counts of the survey."""
         old = self.judge
         judge = Judge(old.probe, old.seed, chunk=old.chunk, exclude=old.exclude)
         families = judge.families(people)
@@ -331,44 +336,42 @@ class Survey:
         return families, unfair
 
     def _note(self, differing: int, rows: int) -> None:
-        """Note how often the model is non-deterministic; raise where it is and is asked only once."""
+        """Record the noise; raise if the model is noisy and queried only once."""
         noise = differing / rows
         self.noise = max(self.noise, noise)
         if differing and not self.judge.half:
             if self.judge.probe.criterion.needs_scores:
                 raise FlakyModel(
-                    f"the model gave two answers to {noise:.1%} of {rows:,} rows that were asked twice; switch off "
-                    "what is random in it (dropout, sampling, temperature), or average its answers",
+                    f"the model gave two answers to {percent(noise)} of {rows:,} rows that were queried twice",
                     noise,
+                    RANDOM,
                 )
             raise NoisyModel(repeats_for(noise, rows, self.judge.width), noise)
 
 
 def widest(outputs: Outputs) -> npt.NDArray[np.float64]:
-    """The largest distance of two scores in each family, of the class where that is largest."""
+    """The largest difference between two scores in each family, over all classes."""
     assert outputs.scores is not None
     return np.asarray((outputs.scores.max(axis=1) - outputs.scores.min(axis=1)).max(axis=1), dtype=np.float64)
 
 
-def nothing_to_compare(space: Any, drawn: int, left_out: int) -> EvenhandError:
-    """Say why no individual can be compared."""
+def _nothing_left(space: Any, drawn: int, left_out: int) -> EvenhandError:
+    """Return the error for a sample in which no individual can be compared."""
     if left_out:
         return EstimateError(
-            f"no individual is left to ask: all of {left_out:,} individuals drawn are among those left out"
+            f"all {left_out:,} drawn individuals are excluded, so there is none left to judge",
+            remedy="draw from another population, or exclude fewer",
         )
-    return SpaceError(
-        f"none of {drawn:,} individuals has two counterparts that the constraints allow, so nothing can be compared; "
-        f"loosen the constraints on {', '.join(map(repr, space.protected))}"
-    )
+    return nothing_to_compare(space, drawn)
 
 
 class TimeUp(Exception):
-    """The clock ends a block between two model calls; it is not counted."""
+    """The time limit ended a block between two model calls; the block is not counted."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Where an estimate stands, for those who watch it; the interval holds at every moment."""
+    """An interim result of an estimate; its interval is valid at any time."""
 
     samples: int
     found: int
@@ -380,32 +383,32 @@ class Reading:
 
 @dataclass(frozen=True)
 class ProgressOnly:
-    """Shows where an estimate stands, and never ends it."""
+    """Shows interim results, and never stops the estimate."""
 
     show: Callable[[Reading], object]
 
     def __call__(self, reading: Reading) -> None:
-        """Show a reading."""
+        """Show an interim result."""
         self.show(reading)
 
 
 class Watch:
-    """Asks block by block until a rule ends it."""
+    """Judges block by block until a rule stops it."""
 
-    def __init__(self, plan: Plan, aim: Aim, chunk: int) -> None:
-        self.plan, self.aim, self.chunk = plan, aim, chunk
+    def __init__(self, plan: Plan, target: Target, chunk: int) -> None:
+        self.plan, self.target, self.chunk = plan, target, chunk
         self.stop, self._start = plan.stop, time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Time since the beginning."""
+        """Time since the start."""
         return time.monotonic() - self._start
 
     def run(self, survey: Survey) -> str:
-        """Ask until a rule ends it; return which."""
+        """Judge until a rule stops the survey; return that rule."""
         early = self.plan.open or self.stop.when is not None
         # Families of texts differ in size: the survey takes as many as fit.
-        width = survey.judge.width if survey.ground.supports("attributes") else 2
+        width = survey.judge.width if survey.bound.supports("attributes") else 2
         most = max(1, self.chunk // width)
         size = min(FIRST if self.stop.seconds is None else FIRST_TIMED, most) if early else most
         calls = survey.judge.probe.client.calls
@@ -423,14 +426,14 @@ class Watch:
         except KeyboardInterrupt as interrupt:
             if not survey.samples:
                 raise too_early(interrupt) from None
-            interrupts.settled()
+            interrupts.mark_handled()
             return "interrupted"
         finally:
             calls.between = calls.cancel = None
         return stop
 
     def _ask(self, survey: Survey, size: int) -> str | None:
-        """Ask one block; return what ends the survey, if anything does."""
+        """Judge one block; return the rule that stops the survey, if any."""
         left = self._left(survey)
         if left == 0:
             return "exhausted" if self._unlimited(survey) else "samples"
@@ -447,20 +450,22 @@ class Watch:
             raise TimeUp
 
     def _nothing(self, survey: Survey, stop: str) -> EvenhandError:
-        """Say why there is nothing to estimate from."""
+        """Return the error for a survey without individuals."""
         if stop == "seconds":
             return EstimateError(
-                f"seconds={self.stop.seconds:g} was too short to judge anybody; allow more, or make the calls smaller "
-                "with eh.wrap(model, batch_size=...)"
+                "is too short to judge any individual",
+                parameter="seconds",
+                value=self.stop.seconds,
+                remedy="allow more, or make the calls smaller with eh.wrap(model, batch_size=...)",
             )
-        return nothing_to_compare(survey.space, survey.judge.untestable, survey.judge.left_out)
+        return _nothing_left(survey.space, survey.judge.untestable, survey.judge.left_out)
 
     def _unlimited(self, survey: Survey) -> bool:
         size = survey.population.size
         return size is not None and (self.plan.samples is None or self.plan.samples >= size)
 
     def _left(self, survey: Survey) -> int | None:
-        """How many are still to be asked; None: no number ends it."""
+        """Number of individuals still to ask; None if there is no limit."""
         if isinstance(survey.population, Everyone):
             return None
         size = survey.population.size
@@ -473,7 +478,7 @@ class Watch:
         rule, everyone = self.stop, isinstance(survey.population, Everyone)
         rate, low, high = 0.5, 0.0, 1.0
         if rule.half_width is not None or rule.when is not None:
-            now = bounds(self.plan, self.aim, survey, True)
+            now = bounds(self.plan, self.target, survey, True)
             rate, low, high = now.rate, now.low, now.high
         if rule.when is not None:
             reading = Reading(survey.samples, survey.found, survey.judge.rows, self.seconds, low, high)
@@ -490,63 +495,56 @@ class Watch:
 
 
 def too_early(interrupt: KeyboardInterrupt) -> BaseException:
-    """Return what to raise where an estimate was broken off before it had anything to say.
-
-    >>> too_early(interrupts.Cancelled())
-    EstimateError('cancelled before anybody was judged; let it run longer')
-    """
+    """Return the error for an estimate that was cancelled before it judged anyone."""
     if isinstance(interrupt, interrupts.Cancelled):
-        return EstimateError("cancelled before anybody was judged; let it run longer")
+        return EstimateError("cancelled before any individual was judged", remedy="let it run longer")
     return interrupt
 
 
 def measure_noise(probe: ModelProbe, families: Families, seen: int) -> tuple[int, int, int]:
-    """Ask families of a noisy model several times; return how many rows got two answers, of how many.
+    """Query families of a noisy model several times; return the rows with two answers, all rows, and the rows asked.
 
-    The third number is how many rows that took.
-
-    Raises ``FlakyModel`` where whole answers come again, as of replicas in turn: those have no majority. So they
-    do where other batches gave ``seen`` rows another answer, and the same batch always gives the same.
+    Raises ``FlakyModel`` if whole batches of answers repeat, as from replicas in turn, because they have no majority;
+    and if other batches gave ``seen`` rows a different answer, but the same batch always gives the same.
     """
     rows, decisions, before = families.asked, Decisions(), probe.client.calls.rows
 
     def ask(turns: int) -> npt.NDArray[Any]:
-        # The same rows in the same order: what differs now is the model's own noise.
+        # The same rows in the same order, so differences are the model's own noise.
         with probe.client.calls.at_once():
             return np.stack([decisions.encode(probe.both(rows)[0]) for _ in range(turns)])
 
     codes = ask(TURNS)
     unlike, enough = int((codes[0] != codes[1]).sum()), SEVERAL
     if repeated_pairs(codes) if (codes != codes[0]).any() else 0 < seen < SEVERAL:
-        # Where few answers differ, whole answers come again by chance: more of them tell whether too often.
+        # If few answers differ, whole batches repeat by chance; more queries show whether too often.
         turns = affordable(probe, MORE_TURNS, len(rows), PATIENCE)
         codes = np.concatenate([codes, ask(max(0, turns - TURNS))]) if turns > TURNS else codes
         enough = 1 if turns == MORE_TURNS else SEVERAL
     noise = float((codes != codes[0]).any(axis=0).mean())
     if not noise and seen >= enough:
         raise FlakyModel(
-            "the prediction depends on the other rows in the batch, or on the calls before: the same rows in the "
-            f"same order always get the same answer, and in other batches another; {ALONE}",
+            "the prediction depends on the other rows in the batch, or on earlier calls: the same rows in the same "
+            "order always get the same answer, but not in other batches",
             seen / PROBES,
+            ALONE,
         )
     if in_turn(codes):
         raise FlakyModel(
-            f"the model gave two answers to {noise:.1%} of {len(rows):,} rows, and the same few to all rows of a "
-            "call again and again, as replicas do that answer in turn; ask one replica only",
+            f"the model gave two answers to {percent(noise)} of {len(rows):,} rows, and whole calls repeat the same "
+            "few answers, as with replicas that answer in turn",
             noise,
+            "query only one replica",
         )
     return unlike, len(rows), probe.client.calls.rows - before
 
 
 def repeats_for(noise: float, rows: int, width: int) -> int:
-    """Choose how often each half of the repeats asks a row, so that most frequent answers are the usual ones.
+    """Choose the queries of a row in each half of the repeats, so that the majority is nearly always the usual answer.
 
-    ``noise`` is the share of ``rows`` rows, asked twice, that got two answers; ``width`` the size of a family.
-
-    >>> repeats_for(0.1, 256, 2)
-    11
+    ``noise`` is the share of ``rows`` rows, queried twice, that got two answers; ``width`` is the size of a family.
     """
-    # Rather too often than not often enough: as if the noise were at the upper end of what was measured.
+    # To be safe, assume the upper end of the measured noise.
     likely = min(0.5, float(at_most(round(noise * rows), rows)))
     other = (1 - math.sqrt(1 - 2 * likely)) / 2
     for half in range(3, MOST_HALF + 1, 2):
@@ -554,15 +552,16 @@ def repeats_for(noise: float, rows: int, width: int) -> int:
             return half
     if 4 * width * _minority_wins(other, MOST_HALF) > HOPELESS:
         raise FlakyModel(
-            f"the model gave two answers to {noise:.1%} of {rows:,} rows that were asked twice, so that no verdict on "
-            "it is possible; switch off what is random in it (dropout, sampling, temperature), or average its answers",
+            f"the model gave two answers to {percent(noise)} of {rows:,} rows that were queried twice, which is "
+            "too much noise to judge it",
             noise,
+            RANDOM,
         )
     return MOST_HALF
 
 
 def _minority_wins(chance: float, repeats: int) -> float:
-    """The chance that the rarer of two answers comes more often."""
+    """The probability that the rarer of two answers is in the majority."""
     from scipy.special import bdtrc
 
     return float(bdtrc(repeats // 2, repeats, chance))
@@ -570,60 +569,60 @@ def _minority_wins(chance: float, repeats: int) -> float:
 
 @dataclass(frozen=True)
 class Bounds:
-    """A survey's share and how sure it is."""
+    """The share of a survey and its interval."""
 
     rate: float
     low: float
     high: float
     name: str
     noise: float = 0.0
-    """How many individuals the model's noise may have misjudged at most; both ends are that much further out."""
+    """Maximum share that noise may have misjudged; both ends are wider by this much."""
 
 
-def bounds(plan: Plan, aim: Aim, survey: Survey, watched: bool) -> Bounds:
-    """Give the interval of a survey as far as it has come.
+def bounds(plan: Plan, target: Target, survey: Survey, watched: bool) -> Bounds:
+    """Return the interval of a survey so far.
 
-    Where the model is noisy, half of the risk goes to the interval and half to the bound on how many were misjudged.
+    If the model is noisy, half of the risk goes to the interval and half to the bound on misjudged individuals.
     """
     risk = 1 - plan.confidence
     noisy = survey.judge.half > 0
     confidence = 1 - risk / 2 if noisy else plan.confidence
-    rate, low, high, name = _interval(plan, aim, survey, watched, confidence)
+    rate, low, high, name = _interval(plan, target, survey, watched, confidence)
     if not noisy:
         return Bounds(rate, low, high, name)
-    noise = _misjudged(aim, survey, watched, confidence)
+    noise = _misjudged(target, survey, watched, confidence)
     low, high = max(0.0, low - noise), min(1.0, high + noise)
     return Bounds(rate, low, high, name, noise)
 
 
-def _misjudged(aim: Aim, survey: Survey, watched: bool, confidence: float) -> float:
-    """Bound the share that noise may have misjudged."""
-    if aim.weights is not None:
+def _misjudged(target: Target, survey: Survey, watched: bool, confidence: float) -> float:
+    """Return the upper bound of the share that noise may have misjudged."""
+    if target.weights is not None:
         unsure = np.concatenate(survey.doubts)
         risk = spent(1 - confidence, survey.looks) if watched else 1 - confidence
-        return float(weighted(unsure, aim.weights[: len(unsure)], 1 - 2 * risk)[1])
+        return float(weighted(unsure, target.weights[: len(unsure)], 1 - 2 * risk)[1])
     if watched:
         return float(anytime(survey.unsure, survey.samples, confidence)[1])
     return float(at_most(survey.unsure, survey.samples, confidence))
 
 
 def _interval(
-    plan: Plan, aim: Aim, survey: Survey, watched: bool, confidence: float
+    plan: Plan, target: Target, survey: Survey, watched: bool, confidence: float
 ) -> tuple[float, float, float, str]:
     found, samples, size = survey.found, survey.samples, survey.population.size
     rate = found / samples if samples else 0.0
     if isinstance(survey.population, Everyone):
         if survey.complete and survey.judge.left_out:
-            # Of everyone some were not to be asked: the rest is a sample, and its tests are what is independent.
+            # Some were excluded: the rest is a sample, in which the tests are independent.
             low, high = clopper_pearson(rate * survey.families, survey.families, confidence)
             return rate, float(low), float(high), "Clopper-Pearson"
         if survey.complete:
             return rate, rate, rate, "exact"
         every = samples + survey.unasked
         return rate, found / every, (found + survey.unasked) / every, UNFINISHED
-    if aim.weights is not None:
-        return _of_weighted(aim, aim.weights, survey, watched, confidence)
-    if aim.rows and size is not None:
+    if target.weights is not None:
+        return _of_weighted(target, target.weights, survey, watched, confidence)
+    if target.rows and size is not None:
         return of_counts(found, samples, size, watched, confidence)
     if plan.interval.method == "lln" and not watched:
         assert survey.verdicts is not None
@@ -631,18 +630,14 @@ def _interval(
         low, high = lln(counts.sum(axis=1), counts.shape[1], confidence)
         if low < high:
             return rate, min(rate, float(low)), max(rate, float(high)), "lln"
-        # Experiments that all agree leave that interval without any width, and nothing would be certain by it.
+        # If all experiments agree, that interval has no width.
     return of_counts(found, samples, None, watched, confidence)
 
 
 def of_counts(
     found: int, samples: int, size: int | None, watched: bool, confidence: float
 ) -> tuple[float, float, float, str]:
-    """Give share and interval of a count: for ``size`` rows of which some were asked, or None: for a population.
-
-    >>> of_counts(1, 4, 4, False, 0.95)
-    (0.25, 0.25, 0.25, 'exact')
-    """
+    """Return share and interval of a count: for ``size`` rows of which some were asked, or None for a population."""
     rate = found / samples if samples else 0.0
     if size is None:
         low, high = (anytime if watched else clopper_pearson)(found, samples, confidence)
@@ -650,19 +645,19 @@ def of_counts(
     if samples == size:
         return rate, rate, rate, "exact"
     low, high = (anytime_of_rows if watched else hypergeometric)(found, samples, size, confidence)
-    # Of few rows that are left the sample's own share may be none that all rows can have.
+    # With few rows left, the sample's share may be impossible for all rows.
     rate = float(np.clip(rate, low, high))
     return rate, float(low), float(high), "anytime, rows asked once" if watched else "hypergeometric"
 
 
 def _of_weighted(
-    aim: Aim, every: Numbers, survey: Survey, watched: bool, confidence: float
+    target: Target, every: Numbers, survey: Survey, watched: bool, confidence: float
 ) -> tuple[float, float, float, str]:
     assert survey.verdicts is not None
     unfair = np.concatenate(survey.verdicts)
     weights, left = every[: len(unfair)], every[len(unfair) :]
     rate = float(weights[unfair].sum() / weights.sum()) if weights.any() else 0.0
-    if aim.rows:
+    if target.rows:
         if not len(left):
             return rate, rate, rate, "exact"
         sure, total = float(weights[unfair].sum()), float(every.sum())

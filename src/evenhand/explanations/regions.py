@@ -1,43 +1,42 @@
-"""Regions: where, in readable rules, individuals are treated differently more often than elsewhere.
+"""Regions: readable rules for where individuals are treated differently more often than elsewhere.
 
-A rule is learnt, made exact by asking, and checked on fresh individuals; then the next is looked for beside it.
+A rule is learned, refined by queries to the model, and confirmed on fresh individuals. Then the next one is sought
+outside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import estimated, level, percent, visible
-from evenhand._stats import clopper_pearson
+from evenhand._format import Viewed, estimated, level, percent, visible
+from evenhand._intervals import clopper_pearson
 from evenhand._validate import check_confidence, check_int, check_seed
 from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.errors import StrategyError
-from evenhand.explanations.rule_search import Refiner, information, propose
-from evenhand.explanations.rules import Rule, Source, within
+from evenhand.explanations.rule_learning import Refiner, Rule, Source, information, propose, within
 from evenhand.runs.replay import judge_of, probe_of
 from evenhand.runs.run import Run
+from evenhand.spaces.frames import pd
 from evenhand.spaces.individuals import Individuals
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 CHECKED = 2_000
-"""Fresh individuals inside a rule, and outside, that it is checked with."""
+"""Number of fresh individuals inside a rule, and outside, to confirm it with."""
 FINDINGS = 2_000
-"""Findings of the run that a rule is learnt from, at most."""
+"""Maximum number of findings of the run to learn a rule from."""
 PARTS = 3
-"""How often a part of a rule is put in its place."""
+"""How often a rule may be replaced by a part of it."""
 LEAST = 100
-"""The fewest tests to learn from."""
+"""Minimum number of tests to learn from."""
 INTERACTING, FEWEST = 500, 20
-"""Individuals whose attributes are redrawn one after the other, and how few where more do not fit into the rows."""
+"""Number of individuals whose attributes are redrawn one by one, and the minimum if rows are scarce."""
 CELLS = 2**23
-"""Codes of individuals who are asked about together."""
+"""Maximum number of codes of individuals judged together."""
 
 
 @dataclass(frozen=True)
@@ -55,34 +54,34 @@ class Rate:
 
     @property
     def rate(self) -> float:
-        """The share; 0 where there was no individual to ask."""
+        """The share; 0 if there was no individual to judge."""
         return self.found / self.samples if self.samples else 0.0
 
     @property
     def words(self) -> str:
-        """Say it."""
+        """The rate in words."""
         return estimated(self.rate, self.low, self.high)
 
 
 @dataclass(frozen=True)
 class Region:
-    """Individuals, told by a rule, who are treated differently more often than others. Not made by hand."""
+    """A rule, and how often the individuals that meet it are treated differently. Returned by ``eh.regions``."""
 
     rule: Rule = field(repr=False)
     inside: Rate
-    """Of fresh individuals who meet the rule."""
+    """The rate among fresh individuals that meet the rule."""
     outside: Rate
-    """Of fresh individuals who do not."""
+    """The rate among fresh individuals that do not."""
     support: float
-    """The share of valid individuals who meet the rule."""
+    """The share of valid individuals that meet the rule."""
     data_support: float | None
-    """The share of the data's rows that do; None without data."""
+    """The share of the data's rows that meet the rule; None without data."""
     p_value: float
-    """The chance of so great a difference on the fresh samples if there were none."""
+    """The p-value of the difference between the two rates."""
 
     @property
     def rate(self) -> float:
-        """The share of its individuals who are treated differently."""
+        """The share of its individuals that are treated differently."""
         return self.inside.rate
 
     @property
@@ -92,7 +91,7 @@ class Region:
 
     @property
     def sentence(self) -> str:
-        """Say the region in a sentence."""
+        """The region in one sentence."""
         real = "" if self.data_support is None else f", {percent(self.data_support)} of the data"
         elsewhere = f", against {self.outside.words} elsewhere" if self.outside.samples else ""
         return (
@@ -101,7 +100,7 @@ class Region:
         )
 
     def contains(self, frame: Any) -> npt.NDArray[np.bool_]:
-        """Tell which rows of a frame meet the rule; rows that are not in the space do not."""
+        """Return which rows of a frame meet the rule; rows outside the space do not."""
         encoded = self.rule.space.encode(frame)
         out = np.zeros(len(encoded.positions) + encoded.dropped, dtype=bool)
         out[encoded.positions] = self.rule.inside(encoded.individuals.rows)
@@ -122,28 +121,28 @@ class Region:
 
 @dataclass(frozen=True)
 class Interaction:
-    """How much being treated differently depends on one free attribute."""
+    """How much different treatment depends on one free attribute."""
 
     name: str
     ends: Rate
-    """Of individuals treated differently: those who no longer are when this attribute alone is drawn anew."""
+    """The share of differences that disappear if only this attribute is drawn anew."""
 
 
 @dataclass(frozen=True)
-class Regions:
-    """Where individuals are treated differently, the most informative region first. Not made by hand."""
+class Regions(Viewed):
+    """Where individuals are treated differently, the most informative region first. Returned by ``eh.regions``."""
 
     regions: list[Region]
     everybody: Rate
-    """Of fresh uniform individuals."""
+    """The rate among fresh uniform individuals."""
     beyond: Rate
-    """Of fresh individuals in no region."""
+    """The rate among fresh individuals outside all regions."""
     interactions: list[Interaction] = field(repr=False)
     confidence: float
     rows: int
     """Rows that the model was asked, outside all budgets."""
     complete: bool = True
-    """Whether there were rows enough to make all rules exact, and to look for more."""
+    """Whether the rows sufficed to refine all rules and to look for more."""
 
     def __len__(self) -> int:
         return len(self.regions)
@@ -161,9 +160,7 @@ class Regions:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a region."""
-        import pandas as pd
-
+        """One row per region."""
         names = ["rule", "rate", "low", "high", "outside", "outside_low", "outside_high", "support", "data_support",
                  "p_value"]  # fmt: skip
         lines = [
@@ -175,7 +172,7 @@ class Regions:
 
     @property
     def sentence(self) -> str:
-        """Sum up."""
+        """A summary in one sentence."""
         if self.regions:
             n = len(self.regions)
             left = f"; outside {'it' if n == 1 else 'all of them'} {self.beyond.words}" if self.beyond.samples else ""
@@ -197,13 +194,17 @@ class Regions:
         }
 
     def __repr__(self) -> str:
-        cut = "" if self.complete else "; the limit of rows was reached: thresholds may be rough, and there may be more"
+        cut = (
+            ""
+            if self.complete
+            else "; the row limit was reached: thresholds may be imprecise, and there may be more regions"
+        )
         lines = [f"Regions: {self.sentence} ({level(self.confidence)} confidence{cut})"]
         lines += [f"  {region.sentence}" for region in self.regions]
         strong = [it for it in self.interactions if it.ends.low > 0]
         if strong:
-            told = ", ".join(f"{visible(it.name)} ({percent(it.ends.rate)})" for it in strong[:5])
-            lines.append(f"  drawing one attribute anew ends it most often for {told}")
+            listed = ", ".join(f"{visible(it.name)} ({percent(it.ends.rate)})" for it in strong[:5])
+            lines.append(f"  drawing one attribute anew most often ends it for {listed}")
         return "\n".join(lines)
 
 
@@ -227,13 +228,15 @@ def regions(
     max_regions: int = 5,
     samples: int = 20_000,
     rows: int = 2_000_000,
+    executor: Executor | int | None = None,
 ) -> Regions:
     """Find where individuals are treated differently, as readable rules that were checked on fresh individuals.
 
-    A rule is learnt from uniform individuals, and from the run's findings where uniform ones hardly meet it. Because
-    findings are no fair sample, and because a search of many rules finds some by chance, each is then made exact
-    by asking the model, and reported only if fresh individuals inside of it are treated differently more often than
-    fresh ones outside; the chance that any region of the result is a false alarm is at most ``1 - confidence``.
+    A rule is learned from uniform individuals, and from the run's findings if uniform individuals hardly meet it.
+    Findings are not a fair sample, and a search among many rules finds some by chance. So each rule is refined by
+    queries to the model, and reported only if fresh individuals inside it are treated differently significantly more
+    often than fresh ones outside. The probability that any reported region is a false alarm is at most ``1 -
+    confidence``.
 
     Parameters
     ----------
@@ -242,17 +245,20 @@ def regions(
     model
         Anything that ``wrap`` takes; needed for a run that was read from its directory, else by default the run's own.
     data
-        Real rows, to say how many of them are in each region.
+        Real rows, to report how many of them are in each region.
     seed
         Same seed, same regions.
     confidence
-        How sure to be: of the intervals, each by itself, and of the regions, all together.
+        Confidence level of each interval, and of all regions together.
     max_regions
-        The most regions.
+        Maximum number of regions.
     samples
-        Uniform individuals to learn from.
+        Number of uniform individuals to learn from.
     rows
-        The most rows to ask the model, outside all budgets; where they do not suffice, the result says so.
+        Maximum number of model rows, outside all budgets; the result says if they were too few.
+    executor
+        Where the model is called: a number of processes on this machine, a ``concurrent.futures.Executor``, or a
+        ``dask.distributed.Client``; by default as in the run. The result is the same.
 
     Examples
     --------
@@ -264,7 +270,7 @@ def regions(
     >>> found[0].words, found[0].rate, found[0].outside.rate
     ('hours >= 45 and married', 1.0, 0.0)
     """
-    probe = probe_of(run, model, "eh.regions")
+    probe = probe_of(run, model, "eh.regions").on(executor)
     check_seed(seed, StrategyError)
     check_confidence(confidence, StrategyError)
     for name, value, least in (("max_regions", max_regions, 1), ("samples", samples, LEAST), ("rows", rows, LEAST)):
@@ -290,12 +296,14 @@ class Search:
     complete: bool = True
 
     def result(self, samples: int, real: Individuals | None) -> Regions:
-        """Look for regions until none is left, or the rows are spent."""
+        """Look for regions until none is left or the rows are spent."""
         affordable = (self.judge.limit or 0) // (3 * self.judge.cost)
         if affordable < LEAST:
             raise StrategyError(
-                f"rows={self.judge.limit:,} are too few: a test asks up to {self.judge.cost:,} rows, and at "
-                f"least {LEAST} tests are needed three times over; allow {3 * LEAST * self.judge.cost:,}"
+                f"is too small: a test asks up to {self.judge.cost:,} rows, and three times {LEAST} tests are needed",
+                parameter="rows",
+                value=self.judge.limit,
+                remedy=f"allow {3 * LEAST * self.judge.cost:,}",
             )
         people, unfair = self._judged(self.source.everybody(min(samples, affordable)))
         mattering = list[Interaction]()
@@ -309,10 +317,10 @@ class Search:
         return Regions(found, everybody, beyond, mattering, self.confidence, self.judge.rows, self.complete)
 
     def _cover(self, people: Individuals, unfair: npt.NDArray[np.bool_]) -> None:
-        """Find rules one after the other, each among the individuals that no earlier one covers."""
+        """Find rules one by one, each among the individuals that no earlier rule covers."""
         found, total = self._findings(), self.judge.limit or 0
         while len(self.rules) < self.max_regions:
-            # An equal part of the rows for each region, so that none is made exact at the cost of the others' check.
+            # Each region gets an equal part of the rows, so that refining one leaves enough to confirm the others.
             left = total - self.judge.rows
             self.judge.limit = self.judge.rows + left // (self.max_regions - len(self.rules) + 1)
             rest = ~within(self.rules, people)
@@ -322,8 +330,8 @@ class Search:
             exact = [rule for proposal in proposals if (rule := refiner.refine(proposal)) is not None]
             refined = [self._purer(refiner, rule) for rule in exact]
             self.judge.limit, self.complete = total, self.complete and refiner.complete
-            told = [self._told(rule, refiner.rate(rule), outside) for rule in refined]
-            if not told or not self._checked(refined[int(np.argmax(told))]):
+            scores = [self._information(rule, refiner.rate(rule), outside) for rule in refined]
+            if not scores or not self._checked(refined[int(np.argmax(scores))]):
                 return
 
     def _findings(self) -> Individuals:
@@ -337,7 +345,7 @@ class Search:
         return self.run.pairs.individuals("individual", at)
 
     def _proposals(self, people: Individuals, unfair: npt.NDArray[np.bool_], found: Individuals) -> list[Rule]:
-        """Learn a rule from uniform individuals, and one from the fair ones of them beside the run's findings."""
+        """Learn a rule from uniform individuals, and one from the run's findings and uniform non-findings."""
         space = self.run.space
         out = [propose(space, people.rows, unfair)]
         if len(found):
@@ -347,50 +355,58 @@ class Search:
         return list(dict.fromkeys(rule for rule in out if rule is not None))
 
     def _purer(self, refiner: Refiner, rule: Rule) -> Rule:
-        """Give the part of a rule that tells at least half as much as the whole, where there is one.
+        """Return a part of the rule that is at least half as informative as the whole, if there is one.
 
-        Two regions side by side may tell most when taken for one that also holds what lies between them.
+        Two neighbouring regions can be most informative as one rule that includes the gap between them.
         """
         for _ in range(PARTS):
             try:
                 people, unfair = self._judged(self.source.inside(rule, 2 * CHECKED, self.rules))
-                whole_told = self._told(rule, refiner.rate(rule), refiner.outside)
+                whole_told = self._information(rule, refiner.rate(rule), refiner.outside)
             except RowLimitReached:
                 break
             proposal = propose(self.run.space, people.rows, unfair)
             part = None if proposal is None else refiner.refine(rule.both(proposal))
             if part is None or part == rule:
                 break
-            if not refiner.complete or self._told(part, refiner.rate(part), refiner.outside) < whole_told / 2:
+            if not refiner.complete or self._information(part, refiner.rate(part), refiner.outside) < whole_told / 2:
                 break
             rule = part
         return rule
 
-    def _told(self, rule: Rule, rate: float, outside: float) -> float:
-        """How much a rule says about a uniform individual."""
+    def _information(self, rule: Rule, rate: float, outside: float) -> float:
+        """The information that a rule gives about a uniform individual."""
         share = self.source.share(rule)
         return information(share, share * rate, 1.0, share * rate + (1 - share) * outside)
 
     def _checked(self, rule: Rule) -> bool:
-        """Ask fresh individuals inside and outside all rules; keep the rule if they differ beyond chance."""
-        from scipy.stats import fisher_exact
+        """Judge fresh individuals inside the rule and outside; keep the rule if they differ significantly.
 
+        What no earlier rule covers must differ from what no rule covers, and all inside from all outside.
+        """
         inside, verdicts = self._judged(self.source.inside(rule, CHECKED))
-        new = verdicts[~within(self.rules, inside)]
-        _, others = self._judged(self.source.outside([*self.rules, rule], CHECKED))
-        table = np.array([[new.sum(), (~new).sum()], [others.sum(), (~others).sum()]])
-        p_value = float(fisher_exact(table, alternative="greater").pvalue)
-        # At most so many rules are ever kept, and the first that fails ends the search: Bonferroni.
+        p_value = self._p_value(verdicts[~within(self.rules, inside)], [*self.rules, rule])
+        if self.rules:
+            p_value = max(p_value, self._p_value(verdicts, [rule]))
+        # Bonferroni: at most this many rules are kept, and the first that fails ends the search.
         if p_value > (1 - self.confidence) / self.max_regions:
             return False
         self.rules.append(rule)
         self.checks.append((self._rate(verdicts), p_value))
         return True
 
+    def _p_value(self, inside: npt.NDArray[np.bool_], rules: list[Rule]) -> float:
+        """Return how likely so much more inside is by chance, compared with fresh individuals outside some rules."""
+        from scipy.stats import fisher_exact
+
+        _, outside = self._judged(self.source.outside(rules, CHECKED))
+        table = np.array([[part.sum(), (~part).sum()] for part in (inside, outside)])
+        return float(fisher_exact(table, alternative="greater").pvalue)
+
     def _report(self, everybody: Rate, real: Individuals | None) -> tuple[Rate, list[Region]]:
-        """Give the regions, each beside fresh individuals outside of it."""
+        """Return the regions, each compared with fresh individuals outside it."""
         rules = self.rules
-        # Outside of these fresh ones nothing was chosen: they are asked about whatever the rules are.
+        # These individuals are judged whatever the rules are, so nothing was selected by them.
         people = self.source.everybody(2 * CHECKED)
         self.judge.limit = None
         fresh, unfair = self._judged(people)
@@ -404,7 +420,7 @@ class Search:
         return (self._rate(unfair[~within(rules, fresh)]) if rules else everybody), out
 
     def _unfair(self, people: Individuals, unfair: npt.NDArray[np.bool_]) -> Individuals:
-        """Return uniform individuals who are treated differently; where there are few, those of the first region."""
+        """Return uniform individuals that are treated differently; if there are few, those of the first region."""
         if unfair.sum() >= LEAST or not self.rules:
             return people[unfair]
         inside, verdicts = self._judged(self.source.inside(self.rules[0], CHECKED))
@@ -420,22 +436,22 @@ class Search:
 
 
 def interactions(judge: Judge, source: Source, unfair: Individuals, confidence: float) -> list[Interaction]:
-    """Tell for each free attribute how often drawing it anew ends a difference, most often first.
+    """Measure for each free attribute how often drawing it anew ends a difference, most often first.
 
-    Of uniform individuals this is the total effect of the attribute on the verdict (Sobol's index, in the form of
-    Jansen 1999) but for a factor that all attributes share. An attribute that the difference does not depend on, alone
-    or with others, has exactly 0.
+    For uniform individuals this is the total effect of the attribute on the verdict (Sobol's index, in the form of
+    Jansen 1999), up to a factor common to all attributes. An attribute without any influence, alone or with others, has
+    exactly 0.
 
     Parameters
     ----------
     judge
-        Judges.
+        The judge.
     source
         Where new values are drawn from.
     unfair
-        Independent individuals who are treated differently.
+        Independent individuals that are treated differently.
     confidence
-        Of the intervals.
+        Confidence level of the intervals.
     """
     space, out = judge.space, []
     people = unfair[: _affordable(judge)]
@@ -460,7 +476,7 @@ def interactions(judge: Judge, source: Source, unfair: Individuals, confidence: 
 
 
 def _affordable(judge: Judge) -> int:
-    """How many individuals can be asked about all attributes."""
+    """Number of individuals for which all attributes can be redrawn."""
     if judge.limit is None:
         return INTERACTING
     left = (judge.limit - judge.rows) // (judge.cost * len(judge.space.free_columns))

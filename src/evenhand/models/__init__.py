@@ -1,1 +1,1 @@
-"""Models: decision makers that answer batches, and adapters for those that users have."""
+"""Models: what is audited, and adapters for the models that users have."""

@@ -1,10 +1,11 @@
-"""What the rest of evenhand asks of a model: labels for a batch and, where there are any, scores and gradients."""
+"""The interface of models: labels for a batch and, if available, scores and gradients."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -12,12 +13,14 @@ import numpy.typing as npt
 
 from evenhand._validate import check_choice, check_int, check_number
 from evenhand.errors import FLIP, FOR_TEXTS, KOSEI, ModelError
+from evenhand.spaces.frames import pd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Executor
 
-    import pandas as pd
-
+    from evenhand.models.endpoint import Remote
+    from evenhand.models.executors import Workers
     from evenhand.spaces.text.tokens import Texts
 
 Input: TypeAlias = Literal["frame", "array", "text"]
@@ -28,7 +31,7 @@ Rows: TypeAlias = "pd.DataFrame | Floats | list[str]"
 
 
 class Model(ABC):
-    """A decision maker that answers batches. Write a subclass when `wrap` does not know your kind of model.
+    """A model that answers batches. Write a subclass if `wrap` does not support your kind of model.
 
     Attributes
     ----------
@@ -38,41 +41,49 @@ class Model(ABC):
         What `labels` and `scores` receive: a pandas frame with the user's own values, a C-ordered float64
         array in the space's column order, or a list of texts.
     columns : tuple of str or None
-        The names that the model was fitted on, where known. Other columns are dropped before it is called.
+        The names that the model was fitted on, if known. Other columns are dropped before it is called.
     has_scores : bool
-        Whether the model has scores. True for a callable, whose answers are not known before it is called.
+        Whether the model has scores. True for a function, whose answers are unknown before it is called.
     regression : bool
-        The answers are numbers, not decisions.
+        Whether the answers are numbers and not decisions.
     decides : bool
-        ``decide(scores(X))`` equals ``labels(X)`` (except for ties within rounding), so that one call is enough
+        Whether ``decide(scores(X))`` equals ``labels(X)``, except for ties within rounding, so that one call is enough
         for both.
     classes : array or None
-        The labels of the score columns, where known.
+        The labels of the score columns, if known.
     threshold : float or None
-        Decide for the second class where its score is at least this.
+        Decide for the second class if its score is at least this.
     timeout : float or None
-        Seconds that one call may take.
+        Maximum seconds for one call.
     batch_size : int or None
-        The most rows in one call; None: calls grow as long as they are fast.
+        Maximum rows in one call; with None, calls grow as long as they are fast.
+    chunk : int or None
+        Maximum rows of a block of an audit, which is judged and logged as a unit; None: 32,768.
+    workers : object or None
+        Workers that call the model instead of this process.
     calls_at_once : int
-        How many calls the model can take at the same time, from several threads. For information only: calls are
+        Number of simultaneous calls, from several threads, that the model supports. For information only: calls are
         made one by one.
     row_cost : float
-        What one row costs, in a unit of your own, such as a price. For information only.
+        The cost of one row, in a unit of your own, such as a price. For information only.
+    least_call : int
+        Minimum rows in one call, while calls grow.
+    remote : object or None
+        For a model behind HTTP: the requests sent, and whether the model has changed.
     call_size : int or None
-        The number of rows per call that was reached last; the next calls start with it.
+        The number of rows of the last calls; the next calls start with it.
     pace : float or None
         Seconds per row, in the fastest call so far.
     gradient_source : str or None
-        How `gradients` are computed ("autograd", "closed form"); None where there are none.
+        How `gradients` are computed ("autograd", "closed form"); None if there are none.
     has_words : bool
         Whether the model has `word_vectors` and `word_gradients`.
     words : list of str or None
-        The words that the model knows, where known. Similar words are chosen from these.
+        The vocabulary of the model, if known. Similar words are chosen from it.
     source : object
-        What was wrapped: the estimator, the booster, the function.
+        The wrapped object: an estimator, a booster, a function.
     sha256 : str or None
-        The hash of the file that the model was loaded from.
+        The hash of the file from which the model was loaded.
 
     Examples
     --------
@@ -96,9 +107,13 @@ class Model(ABC):
     threshold: float | None = None
     timeout: float | None = None
     batch_size: int | None = None
+    chunk: int | None = None
+    workers: Workers | None = None
     call_size: int | None = None
     pace: float | None = None
     calls_at_once: int = 1
+    least_call: int = 16
+    remote: Remote | None = None
     row_cost: float = 0.0
     gradient_source: str | None = None
     has_words: bool = False
@@ -106,23 +121,31 @@ class Model(ABC):
     source: Any = None
     sha256: str | None = None
 
+    def on(self, executor: Executor | int | None) -> Model:
+        """Return the model called on the workers of an executor; with None as it is."""
+        if executor is None:
+            return self
+        from evenhand.models.executors import spread
+
+        return spread(self, executor)
+
     @abstractmethod
     def labels(self, X: Rows) -> Array:
-        """Decide each row: an array of n comparable values."""
+        """Return the decision for each row: an array of n comparable values."""
 
     def scores(self, X: Rows) -> Floats:
-        """Score each row: n rows, one column per class, or a single column for one number."""
+        """Return the scores of each row: n rows with one column per class, or a single column for one number."""
         del X
-        raise ModelError(f"{self.name} gives labels only, no scores", remedy=("use ", FLIP))
+        raise ModelError(f"{self.name} returns labels only, no scores", remedy=("use ", FLIP))
 
     def gradients(self, X: Rows, classes: Codes) -> Floats:
         """Differentiate each row's loss by each of its columns: an array of the shape of ``X``.
 
-        The loss is the cross-entropy of the row's class, which ``classes`` gives as a column of the scores (where a
-        row has a single score: 1 for the class that it is the score of, 0 for the other).
+        The loss is the cross-entropy of the row's class, which ``classes`` gives as a column of the scores (for a
+        single score: 1 for the class that it scores, 0 for the other).
         """
         del X, classes
-        raise ModelError(f"{self.name} gives no gradients", remedy=("use ", KOSEI, ", which needs labels only"))
+        raise ModelError(f"{self.name} has no gradients", remedy=("use ", KOSEI, ", which needs labels only"))
 
     def word_vectors(self, words: Sequence[str]) -> Floats:
         """Return the embedding of each word, one row per word."""
@@ -132,15 +155,15 @@ class Model(ABC):
     def word_gradients(self, texts: Texts, classes: Codes) -> Floats:
         """Differentiate each text's loss by the vector of each of its words: one row for each of ``texts.words``.
 
-        The loss is the cross-entropy of the text's class. Words that the model does not see, because it reads only the
-        beginning of a text, have zeros.
+        The loss is the cross-entropy of the text's class. Words that the model does not read, because it truncates
+        texts, get zeros.
         """
         del texts, classes
         raise self._no_words()
 
     def _no_words(self) -> ModelError:
         return ModelError(
-            f"{self.name} gives no vectors and gradients of words",
+            f"{self.name} has no vectors and gradients of words",
             remedy=(
                 "wrap a torch module with an embedding layer: eh.wrap(module, encode=encode); otherwise ",
                 *FOR_TEXTS,
@@ -148,10 +171,10 @@ class Model(ABC):
         )
 
     def decide(self, scores: Floats) -> Array:
-        """Turn score rows into decisions, with the threshold that is in use.
+        """Convert scores into decisions, with the threshold in use.
 
-        One column without a threshold is a number and stays one, unless two classes are known: then it is a
-        decision value, and above zero means the second class.
+        A single column without a threshold is a number and stays unchanged, unless two classes are known. It is then a
+        decision value: above zero means the second class.
         """
         width = scores.shape[1]
         named = self.classes is not None and len(self.classes) in (width, 2 if width == 1 else width)
@@ -161,12 +184,12 @@ class Model(ABC):
         return np.take(self.classes, chosen) if self.classes is not None and named else chosen
 
     def choose(self, scores: Floats) -> Codes:
-        """Return the score column that each row decides for; with a single score, 1 for its class and 0 otherwise."""
+        """Return the score column of each row's decision; for a single score, 1 for its class and 0 otherwise."""
         width = scores.shape[1]
         if self.threshold is not None:
             if width > 2:
                 raise ModelError(
-                    f"needs one or two scores a row; {self.name} gives {width}",
+                    f"needs one or two scores per row; {self.name} returns {width}",
                     parameter="threshold",
                     remedy="leave it out",
                 )
@@ -174,10 +197,14 @@ class Model(ABC):
         if width == 1 and (self.classes is None or len(self.classes) > 1):
             return (scores[:, 0] > 0).astype(np.int64)
         if width == 2:
-            # The same as argmax, which is slow on short rows.
+            # Equivalent to argmax, which is slow on short rows.
             return (scores[:, 1] > scores[:, 0]).astype(np.int64)
         highest: Codes = scores.argmax(axis=1)
         return highest
+
+    def same_model(self) -> AbstractContextManager[None]:
+        """Raise if a model behind HTTP is another one at the end of a ``with`` block."""
+        return nullcontext() if self.remote is None else self.remote.same_model()
 
     def with_options(
         self,
@@ -187,10 +214,12 @@ class Model(ABC):
         timeout: float | None = None,
         name: str | None = None,
         batch_size: int | None = None,
+        chunk: int | None = None,
     ) -> Self:
         """Return a copy of this model with the options that are not None."""
         options = {
-            "threshold": threshold, "input": input, "timeout": timeout, "name": name, "batch_size": batch_size
+            "threshold": threshold, "input": input, "timeout": timeout, "name": name, "batch_size": batch_size,
+            "chunk": chunk,
         }  # fmt: skip
         given = {option: value for option, value in options.items() if value is not None}
         if not given:
@@ -200,12 +229,12 @@ class Model(ABC):
             setattr(changed, option, value)
         changed.check()
         if threshold is not None:
-            # Labels now come from scores by definition, and a number cut in two is a decision.
+            # Labels now follow from scores, and a number with a threshold is a decision.
             changed.threshold, changed.decides, changed.regression = float(threshold), True, False
         return changed
 
     def check(self) -> None:
-        """Raise ModelError where an option does not fit this model; adapters add checks of their own."""
+        """Raise ModelError if an option does not fit this model; adapters add their own checks."""
         check_choice("input", self.input, ("frame", "array", "text"), ModelError)
         if self.input != "frame" and self.columns is not None:
             raise self._wrong_input('must be "frame": {} was fitted on named columns')
@@ -213,6 +242,8 @@ class Model(ABC):
             check_number("timeout", self.timeout, ModelError, above=0, remedy="leave it out for no limit")
         if self.batch_size is not None:
             check_int("batch_size", self.batch_size, ModelError, 1, remedy="leave it out to let calls grow")
+        if self.chunk is not None:
+            check_int("chunk", self.chunk, ModelError, 2)
         check_int("calls_at_once", self.calls_at_once, ModelError, 1)
         check_number("row_cost", self.row_cost, ModelError, 0)
         if self.threshold is None:
@@ -220,17 +251,17 @@ class Model(ABC):
         check_number("threshold", self.threshold, ModelError, remedy="give a finite number, such as 0.5")
         if not self.has_scores:
             raise ModelError(
-                f"needs scores; {self.name} gives labels only", parameter="threshold", remedy="leave it out"
+                f"needs scores; {self.name} returns labels only", parameter="threshold", remedy="leave it out"
             )
         if self.classes is not None and len(self.classes) != 2:
-            problem = f"needs two classes; {self.name} knows {len(self.classes)}"
+            problem = f"needs two classes; {self.name} has {len(self.classes)}"
             raise ModelError(problem, parameter="threshold", remedy="leave it out")
 
     def _wrong_input(self, problem: str, remedy: str = "leave it out") -> ModelError:
         return ModelError(problem.format(self.name), parameter="input", value=self.input, remedy=remedy)
 
     def _check_probability(self) -> None:
-        """Raise where the threshold is no probability."""
+        """Raise if the threshold is not a probability."""
         if self.threshold is not None:
             check_number(
                 "threshold",
@@ -238,20 +269,11 @@ class Model(ABC):
                 ModelError,
                 0,
                 1,
-                remedy=f"choose a probability: {self.name} gives probabilities",
+                remedy=f"choose a probability: {self.name} returns probabilities",
             )
 
     def unread(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns of the space that the model is known not to use.
-
-        >>> class Rule(Model):
-        ...     columns = ("hours",)
-        ...
-        ...     def labels(self, X):
-        ...         return (X["hours"] > 40).to_numpy()
-        >>> Rule().unread(["hours", "sex"])
-        ('sex',)
-        """
+        """Return the columns of the space that the model is known not to use."""
         return () if self.columns is None else tuple(name for name in names if name not in self.columns)
 
     def pick(self, X: Any) -> Any:
@@ -267,20 +289,26 @@ class Fitted(NamedTuple):
     input: Input
     columns: tuple[str, ...] | None = None
     prepare: Callable[[Any], Any] | None = None
-    """Makes rows with these columns acceptable to the model; None where they are already."""
+    """Converts rows with these columns for the model; None if no conversion is needed."""
 
 
 def package_of(model: Any) -> str:
-    """Return the top-level package of a model's class.
-
-    >>> package_of([1])
-    'builtins'
-    """
+    """Return the top-level package of a model's class."""
     return type(model).__module__.partition(".")[0]
 
 
+def derives(thing: Any, module: str, name: str = "") -> bool:
+    """Whether an object's class derives from a class of a module, without importing the module."""
+    return any(base.__module__.startswith(module) and name in ("", base.__name__) for base in type(thing).__mro__)
+
+
+def is_torch(model: Any) -> bool:
+    """Whether a model is a torch module."""
+    return derives(model, "torch.nn.modules")
+
+
 def require_columns(name: str, wanted: Sequence[str], given: Iterable[str]) -> Sequence[str]:
-    """Return the wanted columns; raise where some are missing."""
+    """Return the wanted columns; raise if some are missing."""
     found = list(given)
     if missing := [column for column in wanted if column not in found]:
         raise ModelError(
@@ -291,10 +319,6 @@ def require_columns(name: str, wanted: Sequence[str], given: Iterable[str]) -> S
 
 
 def some(names: list[Any], most: int = 8) -> str:
-    """Join names for a message, the first few of many.
-
-    >>> some(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
+    """Join names for a message, the first few of many."""
     shown = ", ".join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

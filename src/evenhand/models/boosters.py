@@ -1,13 +1,14 @@
-"""XGBoost, LightGBM and CatBoost: what their models were fitted on, and their native models.
+"""XGBoost, LightGBM and CatBoost: their native models, and the columns that models were fitted on.
 
 Their scikit-learn classes are `EstimatorModel`. Nothing here imports a package before it is needed.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -15,20 +16,17 @@ import numpy as np
 
 from evenhand.errors import ModelError, NotFitted
 from evenhand.models.base import Array, Fitted, Floats, Input, Model, Rows, package_of, require_columns, some
+from evenhand.spaces.frames import pd
 
 BOOSTERS = frozenset({"xgboost", "lightgbm", "catboost"})
-_NATIVE = frozenset({("xgboost", "Booster"), ("lightgbm", "Booster"), ("catboost", "CatBoost")})
+NATIVE = frozenset({("xgboost", "Booster"), ("lightgbm", "Booster"), ("catboost", "CatBoost")})
+"""The packages and classes of native models."""
 _NUMBERS = "iufb"
-
-
-def is_native(model: Any) -> bool:
-    """Whether a model is a native booster."""
-    return (package_of(model), type(model).__name__) in _NATIVE
 
 
 @dataclass(frozen=True)
 class Native:
-    """How a native model is asked, inferred from its objective."""
+    """How a native model is called, and the meaning of its answers, inferred from its objective."""
 
     kind: Literal["probability", "margin", "rows", "labels", "number"]
     """What it returns: the probability of class 1, a decision value, one score per class, labels, or a number."""
@@ -56,7 +54,7 @@ class BoosterModel(Model):
         self.check()
 
     def labels(self, X: Rows) -> Array:
-        """Decide: by the threshold, else as the booster itself does."""
+        """Decide by the threshold, or otherwise as the booster does."""
         if self._native.label is None or self.threshold is not None:
             return self.decide(self.scores(X))
         return np.asarray(self._native.label(self._feed(X))).ravel()
@@ -76,7 +74,7 @@ class BoosterModel(Model):
 
 
 def fitted_booster(model: Any) -> Fitted:
-    """Return what a booster, native or in a scikit-learn class, was fitted on."""
+    """Return what a booster was fitted on, whether native or in a scikit-learn class."""
     package = package_of(model)
     if package == "xgboost":
         return _fitted_xgboost(model.get_booster() if hasattr(model, "get_booster") else model)
@@ -102,7 +100,7 @@ def _inspect_xgboost(booster: Any) -> Native:
 
 def _predict_xgboost(booster: Any, in_place: bool, X: Any) -> Any:
     if in_place:
-        # Building a DMatrix takes longer than a small model takes to answer.
+        # For a small model, building a DMatrix takes longer than the answers.
         return booster.inplace_predict(X)
     import xgboost
 
@@ -120,10 +118,19 @@ def _fitted_xgboost(booster: Any) -> Fitted:
     names = tuple(booster.feature_names)
     kinds = booster.feature_types or [""] * len(names)
     nominal = tuple(name for name, kind in zip(names, kinds, strict=True) if kind == "c")
-    # Since 3.1 a booster holds its categories and matches new ones with them by value.
+    # Since 3.1, a booster stores its categories and matches new values with them.
     categories = getattr(booster, "get_categories", None)
-    known = categories is not None and not categories().empty()
-    return Fitted("frame", names, XgboostFrame(nominal, known) if nominal else None)
+    known = bool(nominal) and categories is not None and not categories().empty()
+    some = _one_of_each(booster) if known else {}
+    return Fitted("frame", names, XgboostFrame(nominal, known, some) if nominal else None)
+
+
+def _one_of_each(booster: Any) -> dict[str, Any]:
+    """Return a category of each column that has categories; none without pyarrow, which XGBoost needs for this."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return {}
+    known = booster.get_categories(export_to_arrow=True).to_arrow()
+    return {name: categories[0].as_py() for name, categories in known if categories is not None and len(categories)}
 
 
 @dataclass(frozen=True)
@@ -132,16 +139,20 @@ class XgboostFrame:
 
     nominal: tuple[str, ...]
     known: bool
+    some: Mapping[str, Any] = field(default_factory=dict)
+    """A category of each column, for rows in which the column has no value: XGBoost rejects a column without any."""
 
     def __call__(self, frame: Any) -> Any:
         """Return the frame with category columns."""
         dtypes = frame.dtypes
         if self.known:
             lacking = [name for name in self.nominal if dtypes[name].name != "category"]
-            return frame.astype(dict.fromkeys(lacking, "category")) if lacking else frame
+            frame = frame.astype(dict.fromkeys(lacking, "category")) if lacking else frame
+            empty = [name for name in self.some if name in frame and not len(frame[name].cat.categories)]
+            return frame.astype({name: pd.CategoricalDtype([self.some[name]]) for name in empty}) if empty else frame
         if texts := [name for name in self.nominal if dtypes[name].kind not in _NUMBERS]:
             raise ModelError(
-                f"this XGBoost model does not store the categories of {some(texts)}, and would mix them up",
+                f"this XGBoost model does not store the categories of {some(texts)}, so it may mix them up",
                 remedy="train it again with XGBoost 3.1 or newer, or encode these columns as numbers",
             )
         return frame
@@ -161,7 +172,7 @@ def _fitted_lightgbm(booster: Any) -> Fitted:
     if names == tuple(f"Column_{place}" for place in range(len(names))):
         return Fitted("array")
     categories = tuple(tuple(part) for part in booster.pandas_categorical or ())
-    # In-process and loaded boosters keep the positions of their categories under different names.
+    # Boosters in memory and loaded ones store the positions of their categories under different names.
     places = booster.params.get("categorical_column", booster.params.get("categorical_feature"))
     if not isinstance(places, list) or len(places) != len(categories):
         places = []
@@ -182,18 +193,16 @@ class LightgbmFrame:
     places: tuple[int, ...]
 
     def has(self, name: str) -> bool:
-        """Whether LightGBM knows a column, which it writes with underscores for spaces."""
+        """Whether LightGBM knows a column, whose spaces it writes as underscores."""
         return name in self.names or name.replace(" ", "_") in self.names
 
     def __call__(self, frame: Any) -> Any:
         """Return the frame with LightGBM's columns in its order, categories where it expects them."""
-        import pandas as pd
-
         own = {str(column).replace(" ", "_"): column for column in frame.columns}
         own.update((column, column) for column in frame.columns)
         frame = frame[[own[name] for name in require_columns("the LightGBM model", self.names, own)]]
         dtypes = list(frame.dtypes)
-        # The places of ordered categories are not stored; then every column that is not numeric is a category.
+        # Positions of ordered categories are not stored; then every non-numeric column is a category.
         places = self.places or [place for place, kind in enumerate(dtypes) if kind.kind not in _NUMBERS]
         if len(places) != len(self.categories):
             return frame
@@ -214,7 +223,7 @@ def _inspect_catboost(model: Any) -> Native:
 
 
 def catboost_decides(model: Any) -> bool:
-    """Whether a CatBoost model decides for the likeliest class; it may hold a threshold of its own."""
+    """Whether a CatBoost model decides for the most probable class; it may have its own threshold."""
     return float(model.get_metadata().get("binclass_probability_threshold", 0.5)) == 0.5
 
 
@@ -230,7 +239,7 @@ def _fitted_catboost(model: Any) -> Fitted:
 
 @dataclass(frozen=True)
 class CatboostArray:
-    """Gives CatBoost integers in the columns that it learned as categories: it takes no floats there."""
+    """Converts the columns that CatBoost learned as categories to integers, because it accepts no floats there."""
 
     nominal: tuple[int, ...]
 

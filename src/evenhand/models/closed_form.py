@@ -1,4 +1,4 @@
-"""Gradients of linear classifiers and networks of scikit-learn, in closed form.
+"""Closed-form gradients of scikit-learn's linear classifiers and networks.
 
 A linear classifier is a network without hidden layers, and affine steps before either (scalers, projections) are
 folded into its first layer. So there is one form for all of them: layers, an activation between them, and a loss.
@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from evenhand.models.base import Codes, Floats, Rows, package_of
-from evenhand.models.outputs import slopes
+from evenhand.spaces.frames import pd
 
+Kind = Literal["labels", "logits", "logs", "probabilities", "shares"]
+"""The kinds of output of a network. Logs are logarithms of the probability of class 1; those of every class work like
+logits. Shares are probabilities that sum to 1 in each row: those of a softmax do, those of sigmoids do not."""
 Layer: TypeAlias = tuple[Floats, Floats]
 Loss: TypeAlias = Callable[[Floats, Codes], Floats]
-"""From the values of the last layer, and a class for each row, to the derivative of the loss by these values."""
+"""Computes, from the values of the last layer and a class for each row, the derivative of the loss by these values."""
 
 _LINEAR = frozenset(
     {"LinearDiscriminantAnalysis", "LinearSVC", "LogisticRegression", "LogisticRegressionCV", "Perceptron"}
@@ -30,15 +33,15 @@ _AFFINE = frozenset(
     {"IncrementalPCA", "MaxAbsScaler", "MinMaxScaler", "PCA", "RobustScaler", "SelectKBest", "SelectPercentile"}
     | {"StandardScaler", "TruncatedSVD", "VarianceThreshold"}
 )
-# Far from the origin, the difference that a step of one makes would be lost in rounding. For an affine map no step is
-# too long, and dividing by a power of two is exact.
+# Far from the origin, the effect of a step of one would be lost in rounding. For an affine map no step is too long, and
+# dividing by a power of two is exact.
 _STEP = 2.0**20
-PIECE, FEWEST = 112 * 1024, 256
-"""Bytes for the values of one layer, since larger blocks of memory are slow to get, and the fewest rows at once."""
+PIECE, FEWEST = 512 * 1024, 256
+"""Bytes for the values of one layer, because large blocks of memory are slow to allocate; and minimum rows."""
 
 
 def derive(estimator: Any) -> ClosedForm | None:
-    """Return the closed form of a fitted estimator's gradients, or None where there is none.
+    """Return the closed form of a fitted estimator's gradients, or None if there is none.
 
     There is one for linear classifiers and for `MLPClassifier`, alone, behind affine steps of a pipeline, and as
     the best of a search.
@@ -90,7 +93,7 @@ class ClosedForm:
 
     @cached_property
     def _folded(self) -> tuple[Layer, ...]:
-        # Not before the first use: with very many columns it takes a while, and most audits never need it.
+        # Only on first use: it is slow with very many columns, and most audits never need it.
         if not self.steps:
             return self.layers
         (weights, bias), *others = self.layers
@@ -101,14 +104,9 @@ class ClosedForm:
 def differentiate(
     rows: Floats, layers: Sequence[Layer], activations: Sequence[str], loss: Loss, classes: Codes
 ) -> Floats:
-    """Push rows through layers (weights and bias), and the derivative of their loss back to their columns.
+    """Propagate rows through layers (weights and bias), and the derivative of their loss back to their columns.
 
     ``activations`` stand between one layer and the next: identity, logistic, tanh or relu.
-
-    >>> layers = [(np.array([[2.0]]), np.array([1.0])), (np.array([[3.0]]), np.array([0.0]))]
-    >>> one = lambda values, classes: np.ones_like(values)
-    >>> differentiate(np.array([[1.0], [-1.0]]), layers, ["relu"], one, np.array([0, 0])).tolist()
-    [[6.0], [0.0]]
     """
     widest = max(weights.shape[1] for weights, _ in layers) * rows.itemsize
     size = max(FEWEST, PIECE // widest)
@@ -154,13 +152,11 @@ def _is_affine(step: Any) -> bool:
 
 
 def _affine(steps: Sequence[Any]) -> Layer:
-    """Return the matrix and the shift that fitted affine steps amount to."""
+    """Return the matrix and the shift that are equivalent to fitted affine steps."""
     width = steps[0].n_features_in_
     rows: Any = np.vstack([np.zeros(width), np.eye(width) * _STEP])
     names = getattr(steps[0], "feature_names_in_", None)
     if names is not None:
-        import pandas as pd
-
         rows = pd.DataFrame(rows, columns=names)
     for step in steps:
         rows = step.transform(rows)
@@ -171,7 +167,7 @@ def _affine(steps: Sequence[Any]) -> Layer:
 def _linear(final: Any) -> tuple[list[Layer], str, Loss | None]:
     coef = final.coef_
     weights = np.atleast_2d(_floats(coef.toarray() if hasattr(coef, "toarray") else coef)).T
-    bias = np.broadcast_to(_floats(final.intercept_), weights.shape[1])  # without an intercept, it may be one zero
+    bias = np.broadcast_to(_floats(final.intercept_), weights.shape[1])  # without an intercept, it may be a single zero
     return [(weights, bias)], "identity", _linear_loss(final, weights.shape[1])
 
 
@@ -221,10 +217,86 @@ def _normalised(values: Floats, classes: Codes) -> Floats:
     return slopes(-np.logaddexp(0.0, -values), classes, "logits") * np.exp(-np.logaddexp(0.0, values))
 
 
-# What a hidden layer makes of its values, and the derivative of that in terms of the result.
+# The activations of hidden layers, and their derivatives in terms of the result.
 _ACTIVATIONS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats], Any]]] = {
     "identity": (lambda values: values, np.ones_like),
     "logistic": (lambda values: 0.5 + 0.5 * np.tanh(0.5 * values), lambda outputs: outputs * (1 - outputs)),
     "tanh": (lambda values: np.tanh(values, out=values), lambda outputs: 1 - outputs * outputs),
     "relu": (lambda values: np.maximum(values, 0, out=values), lambda outputs: outputs > 0),
 }
+
+
+# The derivative of the loss by the output of a network; torch and Keras determine the kind of output.
+
+
+def probabilities(values: Floats, kind: Kind) -> Floats:
+    """Convert output to one probability per class."""
+    if values.ndim == 2 and kind != "logits":
+        return values
+    if values.ndim == 2 and values.shape[1] > 2:
+        return _softmax(values)
+    if kind == "logits":
+        chance = _expit(_margin(values))
+    else:
+        chance = np.exp(values) if kind == "logs" else values
+    scores = np.empty((len(values), 2))
+    scores[:, 1] = chance
+    np.subtract(1, chance, out=scores[:, 0])
+    return scores
+
+
+def _margin(logits: Floats) -> Floats:
+    """Return the margin of class 1: of two logits, only the difference counts."""
+    if logits.ndim == 1:
+        return logits
+    with np.errstate(invalid="ignore"):  # NaN from infinite logits is reported by the caller
+        return np.subtract(logits[:, 1], logits[:, 0])
+
+
+def _softmax(logits: Floats) -> Floats:
+    # Classes first: NumPy is slow on many short sums.
+    shares = np.array(logits.T, order="C")
+    with np.errstate(invalid="ignore"):
+        shares -= shares.max(axis=0)
+    np.exp(shares, out=shares)
+    shares /= shares.sum(axis=0)
+    return np.ascontiguousarray(shares.T)
+
+
+def _expit(values: Floats) -> Floats:
+    from scipy.special import expit
+
+    return np.asarray(expit(values))
+
+
+_AWAY = np.array([-1.0, 1.0])
+
+
+def slopes(values: Floats, classes: Codes, kind: Kind, least: float = 0.0) -> Floats:
+    """Differentiate the loss by the output; a probability below ``least`` counts as constant.
+
+    The formulas stay precise if a class is nearly certain, unlike a difference from 1.
+    """
+    if kind == "logits" and (values.ndim == 1 or values.shape[1] == 2):
+        sign = np.where(classes, -1.0, 1.0)
+        lead: Floats = sign * _expit(sign * _margin(values))
+        return lead if values.ndim == 1 else lead[:, np.newaxis] * _AWAY
+    if kind == "logs":
+        other = -np.expm1(values)
+        away = np.where(other < least, 0.0, np.exp(values) / np.maximum(other, least))
+        return np.where(classes == 1, -1.0, away)
+    rows = np.arange(len(values))
+    chances = probabilities(values, kind)
+    if kind == "logits":
+        chances[rows, classes] = 0
+        chances[rows, classes] = -chances.sum(axis=1)
+        return chances
+    own = chances[rows, classes]
+    slope: Floats = np.where(own < least, 0.0, 1 / np.maximum(own, least))
+    if values.ndim == 1:
+        return np.where(classes, -slope, slope)
+    # A share is also 1 minus the sum of the others, which is more precise if it is nearly 1.
+    sure = own > (0.5 if kind == "shares" else np.inf)
+    answer = np.repeat(np.where(sure, slope, 0.0)[:, np.newaxis], values.shape[1], axis=1)
+    answer[rows, classes] = np.where(sure, 0.0, -slope)
+    return answer

@@ -1,10 +1,11 @@
-"""Models from files, and from ``module:attribute`` as the command line writes it."""
+"""Models from files, and from ``module:attribute``."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 import io
+import re
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evenhand._files import (
     FREE,
@@ -24,15 +24,27 @@ from evenhand._files import (
     open_archive,
     open_file,
     parse_json,
+    read_toml,
     size_of,
 )
+from evenhand._validate import check_path
 from evenhand.errors import TRUST_PICKLE, EvenhandError, MissingExtra, ModelError, trust_types
-from evenhand.models.base import Model, some
+from evenhand.models.base import Array, Model, some
+from evenhand.models.formats import FORMATS, check_nodes, read_format, require, unreadable
 from evenhand.models.text.transformers import is_folder, load_folder
 from evenhand.plugins import is_spec, look_here_first, named, reason
 
-_Ints = npt.NDArray[Any]
-_PICKLES = (".joblib", ".pkl", ".pickle")
+PICKLES = (".joblib", ".pkl", ".pickle")
+"""Endings of files that run code when they are loaded."""
+SAFE = (".onnx", ".skops", *FORMATS)
+"""Endings of model files that run no code when they are loaded."""
+_MLFLOW = "MLmodel"
+_MLFLOW_FLAVOURS = ("xgboost", "lightgbm", "catboost", "onnx", "keras", "tensorflow", "pytorch", "sklearn")
+_MLFLOW_FILES = ("data", "pickled_model", "model_data")
+"""Keys of a flavour that name the model's file, or its folder."""
+_MLFLOW_INSIDE = ("model.keras", "model.pt2", "model.pth")
+_MLFLOW_ENDINGS = {".xgb": ".ubj", ".lgb": ".txt", ".cb": ".cbm"}
+"""Endings that MLflow gives to files which have others elsewhere."""
 
 
 def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str] = ()) -> Model:
@@ -41,13 +53,14 @@ def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str
     Parameters
     ----------
     spec
-        A file (.onnx, .skops, .joblib, .pkl, .pickle), the folder of a Hugging Face model with its tokenizer, or
-        "module:attribute" for an object in a Python module. Modules are looked for in the current directory
-        first, which stays on ``sys.path`` so that the model can import its neighbours.
+        A file (.onnx; .skops; .json, .ubj of XGBoost; .txt of LightGBM; .cbm of CatBoost; .keras; .pt2, .pt of torch;
+        .joblib, .pkl, .pickle), the folder of a Hugging Face model with its tokenizer or of an MLflow model, a URL,
+        or "module:attribute" for an object in a Python module. Modules are first searched in the current directory,
+        which stays on ``sys.path`` so that the model can import modules from it.
     trust_pickle
-        Unpickling runs code from the file: only for files that you made yourself.
+        Allow pickles, which run code from the file: only for files that you made yourself.
     trust
-        Names of types that a .skops file may create, beyond those known to be harmless (`HARMLESS`, trees).
+        Names of types that a .skops file may create, in addition to those known to be harmless (`HARMLESS`, trees).
 
     Returns
     -------
@@ -56,7 +69,7 @@ def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str
     Raises
     ------
     ModelError
-        If there is no such model, or it may not be trusted.
+        If there is no such model, or it is not trusted.
 
     Examples
     --------
@@ -66,16 +79,26 @@ def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str
     Traceback (most recent call last):
     evenhand.errors.ModelError: model.pkl: there is no such file; check the path
     """
-    # wrap() takes paths too, so the two modules need each other.
+    # wrap() also accepts paths, so the two modules need each other.
     from evenhand.models.wrap import wrap
 
-    path = Path(spec)
-    if path.suffix.lower() == ".onnx":
+    if is_url(spec):
+        from evenhand.models.endpoint import Endpoint
+
+        return Endpoint(str(spec))
+    path = check_path("spec", spec, ModelError)
+    path, ending = find_model(path) if is_mlflow(path) else (path, path.suffix.lower())
+    model: Model
+    if ending == ".onnx":
         from evenhand.models.onnx import OnnxModel
 
-        model: Model = OnnxModel(path)
+        model = OnnxModel(path)
+    elif ending in FORMATS and not is_spec(str(spec)):
+        model = wrap(read_format(check_file(path), FORMATS[ending]))
+    elif is_folder(path):
+        model = load_folder(path)
     else:
-        model = load_folder(path) if is_folder(path) else wrap(load_object(spec, trust_pickle, trust))
+        model = wrap(load_object(spec if path == Path(spec) else path, trust_pickle, trust))
     if path.is_file():
         with path.open("rb") as file:
             model = copy.copy(model)
@@ -83,30 +106,40 @@ def load_model(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str
     return model
 
 
+def is_url(spec: str | Path) -> bool:
+    """Whether a model is an endpoint.
+
+    >>> is_url("https://models.example/v2/models/credit"), is_url("model.onnx")
+    (True, False)
+    """
+    return isinstance(spec, str) and spec.lower().startswith(("http://", "https://"))
+
+
 def load_object(spec: str | Path, trust_pickle: bool = False, trust: Sequence[str] = ()) -> Any:
-    """Load the object in a file or a module as it is: an estimator that may have to be fitted, a training function.
+    """Load the object in a file or a module unchanged: an estimator, which may not be fitted, or a training function.
 
     >>> load_object("operator:not_")
     <built-in function not_>
     """
     path, ending = Path(spec), Path(spec).suffix.lower()
-    if ending == ".onnx":
-        raise ModelError(f"{spec}: an ONNX model cannot be trained", remedy="give the estimator that it came from")
+    if ending == ".onnx" or ending in FORMATS:
+        kind = "ONNX" if ending == ".onnx" else FORMATS[ending].framework
+        raise ModelError(f"{spec}: models from {kind} files cannot be trained", remedy="give the estimator itself")
     if ending == ".skops":
         return _load_skops(check_file(path), trust)
-    if ending in _PICKLES:
+    if ending in PICKLES:
         return _load_pickle(check_file(path), trust_pickle)
     if isinstance(spec, Path) or not is_spec(spec):
         raise ModelError(
             f"{spec}: this is not a model",
-            remedy="give an .onnx, .skops, .joblib, .pkl or .pickle file, the folder of a Hugging Face model, or "
-            "module:attribute for an object in a Python module",
+            remedy=f"give a file ({', '.join((*SAFE, *PICKLES))}), the folder of a Hugging Face or MLflow model, a "
+            "URL, or module:attribute for an object in a Python module",
         )
     return named(spec, ModelError)
 
 
 def check_file(path: Path) -> Path:
-    """Return the path of a file that exists, is not empty, and not absurdly large.
+    """Return the path of a file that exists, is not empty and is not too large.
 
     >>> check_file(Path("nowhere.onnx"))
     Traceback (most recent call last):
@@ -117,11 +150,6 @@ def check_file(path: Path) -> Path:
         raise ModelError(f"{path}: the file is empty", remedy="save the model again")
     check_limit("model_bytes", size, path, "load the model yourself and wrap it")
     return path
-
-
-def unreadable(path: object, kind: str, why: str) -> ModelError:
-    """Make the error for a file that is damaged, or of another kind."""
-    return ModelError(f"{path}: it cannot be read as {kind} ({why[:200]})", remedy="save the model again")
 
 
 def _load_pickle(path: Path, trusted: bool) -> Any:
@@ -146,7 +174,7 @@ def _load_skops(path: Path, trust: Sequence[str]) -> Any:
         unknown = set(skops_io.get_untrusted_types(file=path))
         if untrusted := sorted(unknown - {*trust, *OWN, *HARMLESS, *TREES}):
             raise ModelError(
-                f"{path}: it would create {some(untrusted)}, not known to be harmless",
+                f"{path}: it would create {some(untrusted)}, which may be unsafe",
                 remedy=("if you trust them: ", trust_types(untrusted)),
             )
         if trust:
@@ -170,11 +198,11 @@ def _load_skops(path: Path, trust: Sequence[str]) -> Any:
 
 
 def import_skops(purpose: str) -> Any:
-    """Import skops.io; where torch is installed, without it.
+    """Import skops.io, without importing torch if it is installed.
 
-    To list the estimators that may be loaded, skops has scikit-learn import each of its packages. One of them, an
-    adapter for tensors, imports torch: half of the time and the memory. While skops is imported that package is
-    hidden, as it is where there is no torch.
+    To list the estimators that may be loaded, skops makes scikit-learn import all of its packages. One of them, an
+    adapter for tensors, imports torch, which takes half of the time and memory. That package is hidden while skops is
+    imported, as if torch were not installed.
     """
     hidden = _WALKED not in sys.modules and "skops.io" not in sys.modules
     if hidden:
@@ -196,11 +224,11 @@ _WALKED = "sklearn.externals.array_api_compat.torch"
 
 
 def check_skops(path: Path) -> None:
-    """Raise where reading a file with skops could take more time or memory than a file of its size should.
+    """Raise if reading a file with skops could take more time or memory than a file of its size should.
 
     skops reads the schema at once, makes an object of a few kilobytes for each of its nodes, follows shared nodes as
-    often as they are used, and reads an array as often as it is named. All of that can be counted from the schema and
-    the archive's directory, so that no process of its own is needed to bound it.
+    often as they are used, and reads an array as often as it is named. All of this can be counted from the schema and
+    the archive's directory, so no separate process is needed to limit it.
     """
     if find_spec("skops") is None:
         raise MissingExtra("skops", "skops", f"reading {path.name}")
@@ -227,9 +255,9 @@ def check_skops(path: Path) -> None:
 class _Counter:
     """Counts the nodes that skops will visit, and the bytes of the entries that it will read.
 
-    skops makes one node for each id, from whichever it meets first, and follows it wherever that id is mentioned. Which
-    parts of the schema it follows, and in which order, differs between its kinds of nodes; so each mention counts as
-    the largest node that has the id, wherever that stands.
+    skops makes one node for each id, from the first that it reads, and follows it wherever that id is mentioned. Which
+    parts of the schema it follows, and in which order, depends on the kind of node; so each mention counts as the
+    largest node with that id anywhere.
     """
 
     def __init__(self, schema: Any, entries: dict[str, int], path: Path) -> None:
@@ -244,7 +272,7 @@ class _Counter:
             raise exceeded("nesting", "more than Python can follow", path) from None
 
     def _look(self, value: Any) -> None:
-        """Find the nodes of each id, and what is read of the archive."""
+        """Find the nodes of each id, and what is read from the archive."""
         if isinstance(value, list):
             for part in value:
                 self._look(part)
@@ -258,7 +286,7 @@ class _Counter:
             self._look(list(value.values()))
 
     def _count(self, value: Any) -> int:
-        """Count a value and all in it; a node that was met before counts with all in it once more."""
+        """Count a value and all of its contents; a repeated node counts again with all of its contents."""
         if isinstance(value, list):
             return sum(map(self._count, value))
         if not isinstance(value, dict):
@@ -271,7 +299,7 @@ class _Counter:
             self._counted[name] = max(map(self._inside, self._same[name]))
         count = self._counted[name]
         if count is None:
-            raise unreadable(self.path, "skops", "it holds an object that is part of itself")
+            raise unreadable(self.path, "skops", "it contains an object that is part of itself")
         return count
 
     def _inside(self, node: dict[str, Any]) -> int:
@@ -283,7 +311,7 @@ def _has_id(node: dict[str, Any]) -> bool:
 
 
 def _check_content(archive: zipfile.ZipFile, name: str, path: Path) -> None:
-    """Raise where an array claims more values than it has; sparse matrices are archives of arrays."""
+    """Raise if an array claims more values than it has; sparse matrices are archives of arrays."""
     where, size = f"{path}: {name[:60]}", archive.getinfo(name).file_size
     if name.lower().endswith(".npy"):
         with archive.open(name) as stream:
@@ -304,9 +332,10 @@ HISTOGRAM_TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredict
 TREES = (TREE, HISTOGRAM_TREE)
 """Allowed because `check_trees` checks their contents."""
 OWN = ("evenhand.repairs.marginal.MarginalModel",)
-"""Our own types: they hold a model, whose types are checked, and texts and numbers."""
+"""evenhand's own types: they contain a model, whose types are checked, and texts and numbers."""
 _HARMLESS = {
-    "numpy": "dtype",
+    "builtins": "object",
+    "numpy": "dtype floating integer number",
     "sklearn._loss.loss": "HalfTweedieLoss HalfTweedieLossIdentity",
     "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
     "sklearn.compose._column_transformer": "make_column_selector",
@@ -322,15 +351,17 @@ _HARMLESS = {
     "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
 }
 HARMLESS = tuple(f"{module}.{name}" for module, names in _HARMLESS.items() for name in names.split())
-"""Types and functions of scikit-learn and NumPy that hold or compute numbers and do nothing else.
+"""Types and functions of scikit-learn and NumPy that contain or compute numbers and do nothing else.
 
-Left out on purpose: neighbour trees, which hold places in memory as other trees do and are not checked; partial calls
+Types such as ``object`` and ``numpy.number`` select the columns of a ``make_column_selector``.
+
+Excluded on purpose: neighbour trees, which contain memory positions like other trees but are not checked; partial calls
 and bound methods, which call whatever they are given.
 """
 
 
 def check_trees(loaded: Any) -> None:
-    """Raise where following the nodes of a tree in a loaded model could lead out of its memory, or never end.
+    """Raise if following the nodes of a tree in a loaded model could read outside its memory, or never end.
 
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> check_trees(DecisionTreeClassifier().fit([[0], [1]], [0, 1]))
@@ -339,44 +370,37 @@ def check_trees(loaded: Any) -> None:
         kind = f"{type(node).__module__}.{type(node).__qualname__}"
         holder = ensembles[-1] if ensembles else None
         if kind == TREE:
-            # The estimator that holds a tree checks the width of its rows; a tree alone cannot.
-            _require(getattr(holder, "tree_", None) is node, "a tree stands outside of an estimator")
+            # The estimator that contains a tree checks the width of its rows; a tree alone does not.
+            require(getattr(holder, "tree_", None) is node, "a tree is outside an estimator")
             _check_tree(node, _width(ensembles))
         elif kind == HISTOGRAM_TREE:
-            _require(getattr(holder, "_preprocessor", 0) is None, "a histogram tree follows a preprocessor")
+            require(getattr(holder, "_preprocessor", 0) is None, "a histogram tree follows a preprocessor")
             nominal = np.any(vars(holder)["_bin_mapper"].is_categorical_)
-            _require(not nominal, "histogram trees split by categories, which are not checked")
+            require(not nominal, "histogram trees split by categories, which are not checked")
             _check_histogram_tree(node, _width(ensembles))
 
 
 def _check_tree(tree: Any, width: int) -> None:
-    # First of all, or the nodes would be read beyond their memory.
-    _require(0 < tree.node_count <= tree.capacity, f"a tree claims to have {tree.node_count} nodes")
+    # Checked first, because otherwise nodes would be read outside their memory.
+    require(0 < tree.node_count <= tree.capacity, f"a tree claims to have {tree.node_count} nodes")
     left, right = tree.children_left, tree.children_right
     inner = np.flatnonzero(left != -1)
-    _check_nodes("tree", inner, left[inner], right[inner], tree.feature[inner], tree.node_count, width)
-    _require(_depth(left, right) <= tree.max_depth, "a tree is deeper than it claims")
+    check_nodes("tree", inner, left[inner], right[inner], tree.feature[inner], tree.node_count, width)
+    require(_depth(left, right) <= tree.max_depth, "a tree is deeper than it claims")
 
 
 def _check_histogram_tree(tree: Any, width: int) -> None:
     nodes = tree.nodes
     names = {"left", "right", "feature_idx", "is_leaf", "is_categorical"}
     whole = isinstance(nodes, np.ndarray) and nodes.ndim == 1 and len(nodes) and names <= set(nodes.dtype.names or ())
-    _require(bool(whole), "a histogram tree has no nodes")
+    require(bool(whole), "a histogram tree has no nodes")
     inner = np.flatnonzero(nodes["is_leaf"] == 0)
     left, right = (nodes[side][inner].astype(np.int64) for side in ("left", "right"))
-    _check_nodes("histogram tree", inner, left, right, nodes["feature_idx"][inner], len(nodes), width)
-    _require(not nodes["is_categorical"].any(), "histogram trees split by categories, which are not checked")
+    check_nodes("histogram tree", inner, left, right, nodes["feature_idx"][inner], len(nodes), width)
+    require(not nodes["is_categorical"].any(), "histogram trees split by categories, which are not checked")
 
 
-def _check_nodes(kind: str, inner: _Ints, left: _Ints, right: _Ints, features: _Ints, count: int, width: int) -> None:
-    """Raise unless all children exist and follow their parents, so that a path ends, and all columns exist."""
-    paths_end = all(bool(((inner < child) & (child < count)).all()) for child in (left, right))
-    _require(paths_end, f"the nodes of a {kind} lead out of it")
-    _require(bool(((features >= 0) & (features < width)).all()), f"a {kind} reads columns that do not exist")
-
-
-def _depth(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> int:
+def _depth(left: Array, right: Array) -> int:
     depth, level = 0, np.zeros(1, dtype=np.int64)
     while True:
         level = level[left[level] != -1]
@@ -387,17 +411,17 @@ def _depth(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> int:
 
 
 def _width(holders: tuple[Any, ...]) -> int:
-    """Return how many columns are certain to exist: forests and boosting pass rows to their trees unchecked."""
+    """Return the number of columns that certainly exist: forests and boosting pass rows to their trees unchecked."""
     from sklearn.ensemble import IsolationForest
 
-    _require(not any(isinstance(holder, IsolationForest) for holder in holders), "an isolation forest is not checked")
+    require(not any(isinstance(holder, IsolationForest) for holder in holders), "an isolation forest is not checked")
     widths = [getattr(holder, "n_features_in_", None) for holder in holders]
-    _require(bool(widths) and all(type(width) is int for width in widths), "the width of a tree's rows is unknown")
+    require(bool(widths) and all(type(width) is int for width in widths), "the width of a tree's rows is unknown")
     return min(int(width) for width in widths if width is not None)
 
 
 def _walk(loaded: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Yield everything that a loaded object holds, with the estimators around it that do not check its rows."""
+    """Yield everything that a loaded object contains, with the surrounding estimators that do not check its rows."""
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._gb import BaseGradientBoosting
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
@@ -411,7 +435,7 @@ def _walk(loaded: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         key = (id(thing), *map(id, around))
         if key in seen or isinstance(thing, str | bytes | int | float | type(None)):
             continue
-        # Kept, so that no other object gets its id.
+        # Kept alive, so that no other object gets its id.
         seen[key] = thing
         yield thing, around
         inner = around
@@ -435,6 +459,53 @@ def _parts(thing: Any) -> list[Any]:
     return parts
 
 
-def _require(holds: bool, fault: str) -> None:
-    if not holds:
-        raise ModelError(fault)
+def is_mlflow(path: Path) -> bool:
+    """Whether a path is the folder of an MLflow model.
+
+    >>> is_mlflow(Path("nowhere"))
+    False
+    """
+    try:
+        return (path / _MLFLOW).is_file()
+    except (OSError, ValueError):  # the name is too long, or no name
+        return False
+
+
+def find_model(folder: Path) -> tuple[Path, str]:
+    """Return the file of the model in a folder, and the ending that such files have elsewhere."""
+    flavours = read_flavours(folder)
+    name = next((name for name in _MLFLOW_FLAVOURS if name in flavours), None)
+    files = [] if name is None else [flavours[name][key] for key in _MLFLOW_FILES if key in flavours[name]]
+    if not files:
+        raise ModelError(
+            f"{folder}: none of its flavours is supported; it has {some(sorted(flavours)) or 'none'}",
+            remedy="wrap a function that calls it: eh.wrap(mlflow.pyfunc.load_model(path).predict)",
+        )
+    file = folder / files[0]
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise ModelError(f"{folder}: its model is outside the folder", remedy="save it again")
+    if file.is_dir():
+        file = next((file / inner for inner in _MLFLOW_INSIDE if (file / inner).exists()), file)
+    ending = file.suffix.lower()
+    return file, _MLFLOW_ENDINGS.get(ending, ending)
+
+
+def read_flavours(folder: Path) -> dict[str, dict[str, str]]:
+    r"""Read the flavours of a model, which its description lists in a small part of YAML.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "MLmodel").write_text("flavors:\n  xgboost:\n    data: model.ubj\n    code: null\n")
+    ...     read_flavours(Path(folder))
+    {'xgboost': {'data': 'model.ubj', 'code': 'null'}}
+    """
+    found: dict[str, dict[str, str]] = {}
+    inside = False
+    for line in read_toml(folder / _MLFLOW, ModelError).splitlines():
+        if not line.startswith(" "):
+            inside = line.rstrip() == "flavors:"
+        elif inside and (flavour := re.fullmatch(r"  ([\w.-]+): *", line)):
+            found[flavour[1]] = {}
+        elif found and inside and (setting := re.fullmatch(r"    ([\w.-]+): *(.*?) *", line)):
+            found[list(found)[-1]][setting[1]] = setting[2].strip("'\"")
+    return found

@@ -1,4 +1,4 @@
-"""ONNX files, run by onnxruntime on the processor."""
+"""ONNX files, run by onnxruntime on the CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from evenhand._sandbox import attempt, short_of_memory
 from evenhand.errors import LimitExceeded, MissingExtra, ModelError
 from evenhand.models.base import Array, Floats, Model, Rows, some
-from evenhand.models.files import check_file, unreadable
+from evenhand.models.files import check_file
+from evenhand.models.formats import unreadable
 from evenhand.models.torch import wrong_width
 
 _DTYPES: dict[str, type] = {
@@ -35,7 +36,7 @@ class OnnxModel(Model):
 
     It may return labels, one score per class (a matrix, or the list of dicts that skl2onnx makes by default),
     or both. A graph that returns scores alone decides for the highest, as 0, 1, 2. With a threshold the
-    decisions are 0 and 1 where the graph does not name its classes.
+    decisions are 0 and 1 if the graph does not name its classes.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -53,7 +54,7 @@ class OnnxModel(Model):
         self.columns = None if self._matrix else tuple(part.name for part in inputs)
         self._label, self._score = _find_outputs(self.source.get_outputs(), self.name)
         self.has_scores = self._score is not None
-        # The label output may follow another rule than the highest score, and names the classes.
+        # The label output may follow a different rule than the highest score, and names the classes.
         self.decides = self._label is None
 
     def labels(self, X: Rows) -> Array:
@@ -110,7 +111,7 @@ def trial(path: Path) -> None:
     try:
         session.run(None, row)
     except Exception as error:
-        # A model may refuse such a row; what matters is the memory that running it takes.
+        # A model may reject such a row; only the memory that it needs matters.
         if short_of_memory(error):
             raise MemoryError from None
 
@@ -122,7 +123,7 @@ def _session(path: Path, threads: int = 0) -> Any:
     # onnxruntime also prints the errors that it raises.
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
-    # The processor gives the same answers on every machine; graphics cards round in their own ways.
+    # CPUs give the same answers on every machine, while graphics cards round differently.
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
@@ -131,7 +132,7 @@ def _open(path: Path, tried: bool = True) -> Any:
         raise MissingExtra("onnxruntime", "onnx", f"reading {path.name}")
     try:
         if not tried:
-            # A graph may hold constants of any size in a few bytes, made when it is opened or asked.
+            # A graph of a few bytes may contain constants of any size, made when it is opened or run.
             attempt("evenhand.models.onnx:trial", path, path.stat().st_size)
         return _session(path)
     except LimitExceeded:
@@ -145,7 +146,7 @@ def _check_input(part: Any, *, alone: bool, name: str) -> None:
     if part.type not in _DTYPES:
         remedy = "export it with tensors of numbers or text"
     elif part.shape and isinstance(part.shape[0], int):
-        remedy = f"that is always {part.shape[0]} rows: export it with a free first dimension"
+        remedy = f"that always has {part.shape[0]} rows: export it with a free first dimension"
     elif alone and len(part.shape) != 2:
         remedy = "a single input must have two dimensions, rows and columns"
     elif not alone and (len(part.shape) not in (1, 2) or part.shape[1:] not in ([], [1])):
@@ -164,14 +165,14 @@ def _find_outputs(outputs: list[Any], name: str) -> tuple[str | None, str | None
     if len(labels) > 1 or not (labels or scores):
         listed = some([f"{out.name} ({out.type})" for out in outputs])
         raise ModelError(
-            f"{name} returns {listed}; which of them decides is unclear",
+            f"{name} returns {listed}; it is unclear which one is the prediction",
             remedy="export it with one label output, one probability output, or both",
         )
     return labels[0] if labels else None, scores[0] if scores else None
 
 
 def _cast(values: Any, dtype: type, what: str) -> Array:
-    """Convert to the type that the graph declares; raise where that would change a value."""
+    """Convert to the type that the graph declares; raise if that would change a value."""
     if dtype is object:
         array = np.array(values, dtype=object)
         if not all(issubclass(kind, str) for kind in set(map(type, array.ravel().tolist()))):

@@ -1,4 +1,4 @@
-"""Estimators and pipelines of scikit-learn, and everything else that has ``predict``."""
+"""Estimators and pipelines of scikit-learn, and other objects with ``predict``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,16 +15,17 @@ import numpy as np
 from evenhand.errors import THRESHOLD, FlakyModel, ModelError, NotFitted
 from evenhand.models.base import Array, Codes, Fitted, Floats, Input, Model, Rows, package_of, require_columns, some
 from evenhand.models.boosters import BOOSTERS, LightgbmFrame, catboost_decides, fitted_booster
-from evenhand.models.closed_form import derive
-from evenhand.models.outputs import refuse_labels
+from evenhand.models.client import refuse_labels
+from evenhand.models.closed_form import ClosedForm, derive
+from evenhand.spaces.frames import pd
 
 if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
 
 Scoring = Literal["predict_proba", "decision_function", "predict"]
 
-# Packages whose classifiers decide for the highest score, and their classes that do not: they have a threshold of
-# their own, calibrate probabilities apart from the decision, count votes, or clip scores into ties.
+# Packages whose classifiers decide for the highest score, with the exceptions: classes that have their own threshold,
+# calibrate probabilities separately from the decision, count votes, or clip scores into ties.
 _HIGHEST = frozenset({"sklearn", *BOOSTERS})
 _NOT_HIGHEST = frozenset(
     {"FixedThresholdClassifier", "NuSVC", "OneVsRestClassifier", "RadiusNeighborsClassifier", "SGDClassifier"}
@@ -32,10 +34,10 @@ _NOT_HIGHEST = frozenset(
 
 
 class EstimatorModel(Model):
-    """An object with ``predict``, given what it was fitted on: a frame where it knows names, texts, else an array.
+    """An object with ``predict``. It receives what it was fitted on: a frame if it knows names, texts, or an array.
 
-    Scores come from ``predict_proba``, else ``decision_function``, else, for regressors and for objects of unknown
-    type, ``predict``.
+    Scores come from ``predict_proba``, otherwise from ``decision_function``, otherwise, for regressors and objects of
+    unknown type, from ``predict``.
     """
 
     def __init__(self, estimator: Any, *, input: Input | None = None) -> None:
@@ -49,10 +51,18 @@ class EstimatorModel(Model):
         self.decides = self._scoring == "predict" or (self.classes is not None and _follows_scores(estimator))
         fitted = fitted_on(estimator)
         self._text = fitted.input == "text"
-        self._form = None if self._text or input == "text" else derive(estimator)
-        self.gradient_source = None if self._form is None else "closed form"
         self.input, self.columns, self._prepare = input or fitted.input, fitted.columns, fitted.prepare
         self.check()
+
+    @cached_property
+    def _form(self) -> ClosedForm | None:
+        """The closed form of the gradients; derived only if a search asks for it."""
+        return None if self.input == "text" else derive(self.source)
+
+    @cached_property
+    def gradient_source(self) -> str | None:  # type: ignore[override]
+        """The source of gradients, if there is one."""
+        return None if self._form is None else "closed form"
 
     @property
     def untyped(self) -> bool:
@@ -81,7 +91,7 @@ class EstimatorModel(Model):
         return answer[:, np.newaxis] if answer.ndim == 1 else answer
 
     def gradients(self, X: Rows, classes: Codes) -> Floats:
-        """Return gradients in closed form, where `derive` finds one."""
+        """Return closed-form gradients, if `derive` finds them."""
         return super().gradients(X, classes) if self._form is None else self._form(self.pick(X), classes)
 
     def unread(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -93,7 +103,7 @@ class EstimatorModel(Model):
         return tuple(name for name in names if name in lost or (known is not None and name not in known))
 
     def check(self) -> None:
-        """Refuse rows for a model of texts, and a threshold that cannot be a probability."""
+        """Reject rows for a model of texts, and a threshold that is not a probability."""
         super().check()
         if self._text and self.input != "text":
             raise self._wrong_input('must be "text": {} was fitted on texts')
@@ -106,12 +116,7 @@ class EstimatorModel(Model):
 
 
 def fitted_on(model: Any) -> Fitted:
-    """Return what a model was fitted on.
-
-    >>> from sklearn.dummy import DummyClassifier
-    >>> fitted_on(DummyClassifier().fit([[0], [1]], [0, 1])).input
-    'array'
-    """
+    """Return what a model was fitted on."""
     if package_of(model) in BOOSTERS:
         return fitted_booster(model)
     if reads_text(model):
@@ -121,13 +126,7 @@ def fitted_on(model: Any) -> Fitted:
 
 
 def reads_text(model: Any) -> bool:
-    """Whether a pipeline begins with a text vectoriser, or with several side by side, also inside a search.
-
-    >>> from sklearn.feature_extraction.text import TfidfVectorizer
-    >>> from sklearn.pipeline import Pipeline
-    >>> reads_text(Pipeline([("words", TfidfVectorizer())]))
-    True
-    """
+    """Whether a pipeline starts with one or several text vectorisers, even inside a search."""
     if hasattr(model, "best_estimator_"):
         return reads_text(model.best_estimator_)
     side = getattr(model, "transformer_list", None)
@@ -135,22 +134,15 @@ def reads_text(model: Any) -> bool:
         return all(reads_text(part) for _, part in side)
     if steps := _steps(model):
         return reads_text(_first(steps))
-    # A vectoriser can also be set to read files; its input is then paths.
+    # A vectoriser may also be configured to read files; its inputs are then paths.
     return callable(getattr(model, "build_analyzer", None)) and getattr(model, "input", None) == "content"
 
 
 def dropped(model: Any, names: Sequence[str]) -> set[str]:
-    """Return the columns that a model drops at once: its first step is scikit-learn's ColumnTransformer, without them.
+    """Return the columns that a model drops immediately, because its first step is a ColumnTransformer without them.
 
     ``model`` is a fitted pipeline, also inside a search or a classifier with a threshold; ``names`` are the columns of
     one that was fitted on an array.
-
-    >>> from sklearn.compose import make_column_transformer
-    >>> from sklearn.dummy import DummyClassifier
-    >>> from sklearn.pipeline import make_pipeline
-    >>> pipe = make_pipeline(make_column_transformer(("passthrough", [0])), DummyClassifier())
-    >>> dropped(pipe.fit([[1, 2], [3, 4]], [0, 1]), ["age", "sex"])
-    {'sex'}
     """
     while True:
         if steps := _steps(model):
@@ -168,7 +160,7 @@ def dropped(model: Any, names: Sequence[str]) -> set[str]:
         return set()
     kept: set[str] = set()
     for _, transformer, chosen in model.transformers_:
-        # An object may define its own comparison with a text.
+        # An object may define its own comparison with texts.
         if isinstance(transformer, str) and transformer == "drop":
             continue
         taken = _chosen(chosen, columns)
@@ -179,7 +171,7 @@ def dropped(model: Any, names: Sequence[str]) -> set[str]:
 
 
 def _chosen(chosen: Any, columns: list[str]) -> list[str] | None:
-    """Return the columns that a ColumnTransformer takes, in any of its notations; None where that is unclear."""
+    """Return the columns that a ColumnTransformer takes, in any of its notations; None if that is unclear."""
     if isinstance(chosen, slice):
         ends = [columns.index(end) if isinstance(end, str) else end for end in (chosen.start, chosen.stop)]
         # In a slice of names, the last one is included.
@@ -223,7 +215,7 @@ def _kind(estimator: Any) -> str | None:
     """Return the estimator's type ("classifier", "regressor", ...), without importing scikit-learn."""
     try:
         kind = estimator.__sklearn_tags__().estimator_type
-    except Exception:  # Older objects, and those that only look like estimators, raise anything.
+    except Exception:  # Older objects, and those that only resemble estimators, may raise any exception.
         kind = getattr(estimator, "_estimator_type", None)
     return kind if isinstance(kind, str) else None
 
@@ -234,7 +226,7 @@ def _classes(estimator: Any, name: str) -> Array | None:
         return None
     if isinstance(classes, list) and any(isinstance(part, np.ndarray) for part in classes):
         remedy = "wrap one of them: eh.wrap(lambda X: model.predict(X)[:, 0])"
-        raise ModelError(f"{name} makes {len(classes)} decisions at once", remedy=remedy)
+        raise ModelError(f"{name} makes {len(classes)} decisions per row", remedy=remedy)
     return np.asarray(classes) if len(classes) else None
 
 
@@ -277,13 +269,7 @@ MOST = 10_000
 
 
 def takes_sensitive(model: Any) -> bool:
-    """Whether ``predict`` takes protected values as an argument of their own, also at the end of a pipeline.
-
-    >>> class Rule:
-    ...     def predict(self, X, *, sensitive_features): ...
-    >>> takes_sensitive(Rule())
-    True
-    """
+    """Whether ``predict`` takes protected values as a separate argument, even at the end of a pipeline."""
     try:
         return TAKES in inspect.signature(final_step(model).predict).parameters
     except (AttributeError, TypeError, ValueError):
@@ -291,13 +277,13 @@ def takes_sensitive(model: Any) -> bool:
 
 
 class SensitiveModel(EstimatorModel):
-    """An object whose ``predict`` takes rows and, apart from them, the values of some columns of the space.
+    """An object whose ``predict`` takes rows and, separately, the values of some columns of the space.
 
-    The columns are those given to `wrap`, by default all that the space protects. The rows are what the object was
-    fitted on; one that was fitted on an array gets all other columns, or all, by how many it knows.
+    The columns are those given to `wrap`, by default all protected ones. The rows have the columns that the object was
+    fitted on; if it was fitted on an array, all other columns, or all, depending on their number.
 
-    A postprocessor that randomises its decisions decides the same row differently, and raises. Its scores are the
-    probabilities of its decisions: ``eh.wrap(model, threshold=0.5)`` turns them into decisions.
+    A postprocessor with randomised decisions raises an error, because it decides the same row differently. Its scores
+    are the probabilities of its decisions: ``eh.wrap(model, threshold=0.5)`` converts them to decisions.
     """
 
     sensitive: tuple[str, ...] | None = None
@@ -325,13 +311,13 @@ class SensitiveModel(EstimatorModel):
             self.classes = getattr(inner, "classes_", None)
 
     def with_sensitive(self, names: Sequence[str]) -> SensitiveModel:
-        """Return this model with the names of the columns that it takes apart from the rows."""
+        """Return this model with the names of the columns that it takes separately."""
         changed = copy.copy(self)
         changed.sensitive = tuple(names)
         return changed
 
     def check_groups(self, space: Space) -> None:
-        """Raise where the model knows none of the groups of the space; warn where some are missing.
+        """Raise if the model knows none of the groups of the space; warn if it does not know some.
 
         fairlearn stores the values of its groups, not their columns, and gives all others the probability 0 silently.
         """
@@ -360,7 +346,7 @@ class SensitiveModel(EstimatorModel):
         )
 
     def labels(self, X: Rows) -> Array:
-        """Return the predictions, or the decisions of the threshold; raise where decisions are randomised."""
+        """Return the predictions, or the decisions of the threshold; raise if decisions are randomised."""
         if self.threshold is not None:
             return self.decide(self.scores(X))
         if self._draws:
@@ -371,7 +357,7 @@ class SensitiveModel(EstimatorModel):
                     f"{self.name} decides {int(random.sum()):,} of {len(random):,} rows at random, so that its "
                     "decisions cannot be compared",
                     float(random.mean()),
-                    ("compare the likelier ones with ", THRESHOLD),
+                    ("compare the more probable ones with ", THRESHOLD),
                 )
         rows, apart = self._parts(X)
         answer: Array = self.source.predict(rows, sensitive_features=apart)
@@ -385,14 +371,14 @@ class SensitiveModel(EstimatorModel):
         return np.asarray(self.source._pmf_predict(rows, sensitive_features=apart), dtype=np.float64)
 
     def unread(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns that the model takes neither in the rows nor apart from them."""
+        """Return the columns that the model takes neither in the rows nor separately."""
         lost = dropped(self.source, names)
         known = self._names
         out = (name for name in names if name in lost or (known is not None and name not in known))
         return tuple(name for name in out if name not in (self.sensitive or ()))
 
     def _parts(self, X: Any) -> tuple[Any, Any]:
-        """Split a frame: what the object was fitted on, and what it takes beside it."""
+        """Split a frame into the columns that the object was fitted on and those that it takes separately."""
         if self.sensitive is None:
             remedy = f'name the columns: eh.wrap(model, {TAKES}="sex")'
             raise ModelError(f"is needed by {self.name}", parameter=TAKES, remedy=remedy)
@@ -409,8 +395,6 @@ class SensitiveModel(EstimatorModel):
 
 def _every_group(space: Space, names: Sequence[str]) -> list[Any]:
     """List the groups that some columns of a space form, as fairlearn writes them: several columns as one text."""
-    import pandas as pd
-
     columns = [space.attributes[space.column(name)] for name in names]
     sizes = [column.present for column in columns]
     if math.prod(sizes) > MOST:

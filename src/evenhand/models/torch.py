@@ -1,4 +1,4 @@
-"""Torch modules: labels, probabilities and gradients of a network that takes a matrix of numbers."""
+"""Torch modules and Keras models: labels, probabilities and gradients of networks that take a matrix of numbers."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ from typing import Any
 import numpy as np
 
 from evenhand.errors import FLIP, KOSEI, SCORE_DIFFERENCES, ModelError, Use, Words
-from evenhand.models.base import Array, Codes, Floats, Input, Model, Rows, package_of
-from evenhand.models.closed_form import Loss, differentiate
-from evenhand.models.outputs import HIDDEN, LINEAR, Kind, as_scores, kind_of, probabilities, slopes
+from evenhand.models.base import Array, Codes, Floats, Input, Model, Rows, is_torch, package_of
+from evenhand.models.client import as_scores
+from evenhand.models.closed_form import Kind, Loss, differentiate, probabilities, slopes
 
+HIDDEN = "hidden"
+"""Stands for an unknown operation."""
+LINEAR = ("addmm", "mm", "linear", "baddbmm", "bmm", "mv", "addmv", "dot", "convolution", "mkldnnlinear")
+"""Operations whose output at the end of a network is logits."""
 LOOKED_AT = 256
-"""Rows that are enough to see what a network returns."""
+"""Number of rows that show what a network returns."""
 _WRAP = "wrap a small module, or a function, that calls it and returns the logits alone, as (rows,) or (rows, classes)"
-
-
-def is_torch(model: Any) -> bool:
-    """Whether a model is a torch module; torch is not imported."""
-    return any(base.__module__.startswith("torch.nn.modules") for base in type(model).__mro__)
 
 
 class TorchModel(Model):
     """A torch module that takes a batch of rows and returns logits, probabilities or labels.
 
-    Which of these it returns is seen in the first call: from the operation that its output comes from (a
-    sigmoid, a softmax), else, for one column per class, from the numbers. A single number that a linear layer made,
-    or that leaves the range from 0 to 1, is a logit; any other could be either, and is refused.
-    Integers and booleans are labels.
+    The first call shows which of these it returns: by the operation that produced the output (a sigmoid, a softmax) or,
+    for one column per class, by the numbers. A single number from a linear layer, or outside the range from 0 to 1, is
+    a logit; any other could be either, and is rejected. Integers and booleans are labels.
 
-    It is always called in evaluation mode; afterwards every part of it is back in the mode that it had.
+    It is always called in evaluation mode; afterwards, all parts return to their previous modes.
 
     It takes a tensor of shape (rows, columns) with the type and on the device of its parameters, and returns one of
     shape (rows,), (rows, 1) or (rows, classes).
@@ -85,7 +83,7 @@ class TorchModel(Model):
         if self._chain is not None and self._weight.is_cpu:
             loss = partial(_chain_slopes, kind=self._scored(X))
             return self._chain.gradients(X, loss, classes).astype(np.float64)
-        # inference_mode(False) turns gradients on, whatever the caller has set.
+        # inference_mode(False) enables gradients, whatever the caller has set.
         with Evaluation(self._parts()), torch.inference_mode(False):
             rows = self._rows(X).requires_grad_()
             # A module may change its input in place; autograd would not let it change the leaf.
@@ -99,7 +97,7 @@ class TorchModel(Model):
         return as_floats(gradients)
 
     def check(self) -> None:
-        """Refuse a frame, and a threshold that cannot be a probability."""
+        """Reject a frame, and a threshold that is not a probability."""
         super().check()
         if self.input == "text":
             raise self._wrong_input(
@@ -141,7 +139,7 @@ class TorchModel(Model):
         return self._remember(kind_of(values, _head(output.grad_fn), self.name, rounding), values)
 
     def _traced(self, X: Rows) -> Any:
-        """Call the module so that, if possible, the operations behind its output are known."""
+        """Call the module so that the operations that produced its output are known, if possible."""
         import torch
 
         rows = self._rows(X)
@@ -151,7 +149,7 @@ class TorchModel(Model):
         except ModelError:
             raise
         except Exception:
-            # Code that leaves torch on the way works only without gradients. Other errors are raised again here.
+            # Code that leaves torch works only without gradients. Other errors are raised again here.
             with torch.inference_mode():
                 return self._output(rows, plain=True)
 
@@ -159,7 +157,7 @@ class TorchModel(Model):
         return self._output(rows.clone().requires_grad_().clone(), plain=True)
 
     def _remember(self, kind: Kind, values: Array | None = None) -> Kind:
-        # No rows, or NaN, do not show it; what is wrong with them is reported by the caller.
+        # Empty output or NaN does not show it; the caller reports such output.
         if values is None or (len(values) and np.isfinite(values).all()):
             self._kind = kind
         return kind
@@ -176,7 +174,7 @@ class TorchModel(Model):
 
         weight = self._weight
         single = weight is None or weight.dtype is torch.float32
-        # A copy in any case, which the module may change and which is never read-only.
+        # Always a copy, which the module may change and which is never read-only.
         rows = torch.from_numpy(np.asarray(X).astype(np.float32 if single else np.float64))
         return rows if weight is None or (single and weight.is_cpu) else rows.to(weight.device, weight.dtype)
 
@@ -193,7 +191,7 @@ class TorchModel(Model):
         """Call the module; return a tensor of one number per row, or of one row per row."""
         import torch
 
-        # A compiled module keeps the module itself, whose operations can be seen, beside the compiled code.
+        # A compiled module also contains the original module, whose operations are visible.
         output = self._call(getattr(self.source, "_orig_mod", self.source) if plain else self.source, rows)
         if not isinstance(output, torch.Tensor) or output.is_complex():
             got = f"a tensor of {output.dtype}" if isinstance(output, torch.Tensor) else f"a {type(output).__name__}"
@@ -232,12 +230,11 @@ def wrong_width(name: str, takes: int, given: int) -> ModelError:
 class Evaluation:
     """Puts modules into evaluation mode for a while.
 
-    Only the flags change. ``eval()`` and ``train()`` can do more in a module that overrides them, and change its
-    weights.
+    Only the flags change, because a module may override ``eval()`` and ``train()``, and change its weights in them.
     """
 
     def __init__(self, modules: Iterable[Any]) -> None:
-        # A module of torch.jit.freeze has no mode.
+        # Modules from torch.jit.freeze have no mode.
         self._training = [module for module in modules if getattr(module, "training", False)]
 
     def __enter__(self) -> None:
@@ -250,7 +247,7 @@ class Evaluation:
 
 
 def parts(module: Any) -> list[Any]:
-    """List a module and all its parts; several times faster than ``modules()``, since every call needs it."""
+    """List a module and all its parts; much faster than ``modules()``, because every call needs it."""
     found, seen = [module], {module}
     for part in found:
         for child in part._modules.values():
@@ -279,25 +276,52 @@ def _first_weight(module: Any, name: str) -> Any:
 
 
 def as_answer(output: Any) -> Array:
-    """Return what a module put out as an array: float64 for floats, else its own type."""
+    """Return the output of a module as an array: float64 for floats, otherwise its own type."""
     answer: Array = as_floats(output) if output.is_floating_point() else output.cpu().numpy()
     return answer
 
 
 def as_floats(tensor: Any) -> Floats:
-    """Return a tensor as an array of float64, which shares no memory with it: the module may go on using its tensor."""
-    # By NumPy, which is faster and always copies.
+    """Return a tensor as an array of float64 that shares no memory with it, because the module may reuse the tensor."""
+    # With NumPy, which is faster and always copies.
     floats: Floats = in_numpy(tensor).astype(np.float64)
     return floats
 
 
 def in_numpy(tensor: Any) -> Array:
-    """Return a tensor as an array of its own type, or of the next that NumPy has."""
+    """Return a tensor as an array of its own type, or of the closest type in NumPy."""
     import torch
 
     tensor = tensor.detach().cpu()
     array: Array = tensor.float().numpy() if tensor.dtype is torch.bfloat16 else tensor.numpy()
     return array
+
+
+def kind_of(values: Floats, head: str | None, name: str, rounding: float = 1e-5) -> Kind:
+    """Infer the meaning of floating output from the operation that produced it and from its values."""
+    bounded = bool(((values >= 0) & (values <= 1)).all())
+    if values.ndim == 1:
+        if head in ("sigmoid", "softmax"):
+            return "probabilities"
+        if head in ("logsigmoid", "logsoftmax"):
+            return "logs"
+        if head is None and (values >= 0).all() and (values == np.rint(values)).all():
+            # Whole numbers without gradients: an argmax or a comparison, cast to floats.
+            return "labels"
+        if head in LINEAR or not bounded:
+            return "logits"
+        raise ModelError(
+            f"{name} returns one number from 0 to 1 per row, which may be a probability or a logit",
+            remedy="return the probabilities of both classes, 1 - p and p, in two columns",
+        )
+    if bounded and np.allclose(values.sum(axis=1), 1, rtol=0, atol=rounding):
+        return "shares"
+    if head == "softmax" and len(values) > 1 and np.allclose(values.sum(axis=0), 1, rtol=0, atol=rounding):
+        raise ModelError(
+            f"the softmax of {name} runs over the rows, so that a prediction depends on the other rows in the batch",
+            remedy="set dim=1 in the softmax",
+        )
+    return "probabilities" if head in ("sigmoid", "softmax") else "logits"
 
 
 def loss_slopes(output: Any, classes: Codes, kind: Kind) -> Any:
@@ -308,23 +332,23 @@ def loss_slopes(output: Any, classes: Codes, kind: Kind) -> Any:
     return torch.from_numpy(found).to(output.device, output.dtype)
 
 
-# Operations that move or pick values, or keep them in a range: what the values mean stays.
+# Operations that move, select or clip values, which does not change their meaning.
 _PASSING = frozenset(
     {"Alias", "Clamp", "Clone", "Expand", "Index", "IndexSelect", "Permute", "Reshape", "ReshapeAlias", "Select"}
     | {"Slice", "Split", "Squeeze", "T", "ToCopy", "Transpose", "Unbind", "UnsafeView", "Unsqueeze", "View"}
 )
-# One node for everything that was compiled.
+# One node for all compiled operations.
 _OPAQUE = ("CompiledFunction", "DifferentiableGraph")
 
 
 def _head(node: Any) -> str | None:
-    """Return the operation that made the values, such as "sigmoid"; None if there is none, HIDDEN if it is unknown."""
+    """Return the operation that produced the values, such as "sigmoid"; None if there is none, HIDDEN if unknown."""
     while node is not None:
         name = _operation(node)
         if name == "Add" and any(
             part is not None and _operation(part).lower() in LINEAR for part, _ in node.next_functions
         ):
-            # A layer that adds its bias by itself.
+            # A layer that adds its bias separately.
             return LINEAR[0]
         if name not in _PASSING:
             return HIDDEN if name.endswith(_OPAQUE) else name.lower()
@@ -337,7 +361,7 @@ def _operation(node: Any) -> str:
 
 
 _ACTIVATIONS = {"ReLU": "relu", "Sigmoid": "logistic", "Tanh": "tanh"}
-# What does nothing to rows of numbers when a network is evaluated.
+# Layers without an effect on rows of numbers in evaluation mode.
 _TRANSPARENT = frozenset({"AlphaDropout", "Dropout", "Flatten", "Identity"})
 
 
@@ -353,15 +377,15 @@ class Chain:
 
     def gradients(self, X: Rows, loss: Loss, classes: Codes) -> Floats:
         """Differentiate the loss of each row's class by the row's columns."""
-        # The weights as they are now: a module may be trained further between two calls.
+        # The current weights, because a module may be trained between two calls.
         layers = [_arrays(layer._parameters) for layer in self.layers]
         rows = np.asarray(X, dtype=layers[0][0].dtype)
-        with np.errstate(all="ignore"):  # what is not finite is reported by the caller
+        with np.errstate(all="ignore"):  # the caller reports values that are not finite
             return differentiate(rows, layers, self.activations, loss, classes)
 
 
 def chain_of(module: Any) -> Chain | None:
-    """Read a module as a chain; None where it is anything else.
+    """Read a module as a chain; None if it is anything else.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
@@ -383,14 +407,14 @@ def chain_of(module: Any) -> Chain | None:
             activations += ["identity"] * (len(layers) > len(activations))
             layers.append(part)
         elif len(activations) == len(layers):
-            return None  # an activation at the beginning, or of another activation
+            return None  # an activation at the beginning, or after another activation
         else:
             activations.append(_ACTIVATIONS[type(part).__name__])
     return Chain(layers, activations) if len(layers) > len(activations) else None
 
 
 def _flat(module: Any) -> list[Any] | None:
-    """List the parts of nested sequences; None where a part is unknown, or does more than its class says."""
+    """List the parts of nested sequences; None if a part is unknown or overrides its class."""
     from torch import nn
 
     if any(getattr(module, f"_{name}_hooks") for name in ("forward", "forward_pre", "backward", "backward_pre")):
@@ -417,3 +441,97 @@ def _chain_slopes(outputs: Floats, classes: Codes, kind: Kind) -> Floats:
     values = outputs.astype(np.float64)
     found = slopes(values[:, 0] if values.shape[1] == 1 else values, classes, kind, np.finfo(outputs.dtype).tiny)
     return found.reshape(outputs.shape).astype(outputs.dtype)
+
+
+class KerasModel(TorchModel):
+    """A Keras model with one input of rows and columns, and one output of logits, probabilities or labels.
+
+    It must be built: either start with ``keras.Input``, or have been called. On the torch backend it is used as a torch
+    module. On other backends it is called with ``predict`` and has no gradients; the activation of its last layer
+    distinguishes probabilities from logits.
+    """
+
+    def __init__(self, model: Any) -> None:
+        import keras
+
+        self._torch = keras.backend.backend() == "torch"
+        self._keras_width = _keras_width(model)
+        self.gradient_source = "autograd" if self._torch else None
+        super().__init__(model)
+
+    def gradients(self, X: Rows, classes: Codes) -> Floats:
+        """Differentiate the loss of each row's class by the row's columns, on the torch backend."""
+        return super().gradients(X, classes) if self._torch else Model.gradients(self, X, classes)
+
+    def _answer(self, X: Rows) -> Array:
+        if self._torch:
+            return super()._answer(X)
+        self._check_width(X)
+        answer: Any = self.source.predict(np.asarray(X), batch_size=max(1, len(X)), verbose=0)
+        if not isinstance(answer, np.ndarray) or answer.ndim not in (1, 2):
+            got = (
+                f"an array of shape {answer.shape}" if isinstance(answer, np.ndarray) else f"a {type(answer).__name__}"
+            )
+            raise ModelError(
+                f"{self.name} returned {got}; one array is needed, (rows,) or (rows, classes)",
+                remedy="wrap a Keras model, or a function, that returns the logits alone",
+            )
+        values: Array = answer[:, 0] if answer.ndim == 2 and answer.shape[1] == 1 else answer
+        return values.astype(np.float64) if values.dtype.kind == "f" else values
+
+    def _recognise(self, X: Rows) -> Kind:
+        if self._torch:
+            return super()._recognise(X)
+        values = self._answer(X[:LOOKED_AT])
+        if values.dtype.kind != "f":
+            return self._remember("labels")
+        return self._remember(kind_of(values, _keras_head(self.source), self.name), values)
+
+    def _find_weight(self) -> Any:
+        return super()._find_weight() if self._torch else None
+
+    def _parts(self) -> list[Any]:
+        # Keras has its own list of layers. One of them may be a torch module, whose mode Keras changes and does not
+        # restore.
+        return [part for layer in self.source._flatten_layers() for part in parts(layer)]
+
+    def _call(self, module: Any, rows: Any) -> Any:
+        return module(rows, training=False)
+
+    def _rows(self, X: Any) -> Any:
+        self._check_width(X)
+        return super()._rows(X)
+
+    def _check_width(self, X: Any) -> None:
+        if self._keras_width is not None and X.shape[1] != self._keras_width:
+            raise wrong_width(self.name, self._keras_width, X.shape[1])
+
+
+def _keras_width(model: Any) -> int | None:
+    """Return how many columns a model takes, if known; raise if its input is anything else."""
+    name = f"the Keras model {model.name!r}"
+    if not model.built:
+        raise ModelError(f"{name} is not built", remedy="start it with keras.Input((columns,)), or call it on a batch")
+    shape = getattr(model, "input_shape", None)
+    if shape is None:
+        return None
+    if len(shape) != 2 or not all(size is None or isinstance(size, int) for size in shape):
+        raise ModelError(
+            f"{name} takes {shape}; one input of shape (None, columns) is needed",
+            remedy="wrap a Keras model, or a function, that converts one array to what this one takes",
+        )
+    width: int | None = shape[1]
+    return width
+
+
+def _keras_head(model: Any) -> str:
+    """Return the activation of a model's output, or HIDDEN."""
+    outputs = getattr(model, "outputs", None)
+    if not outputs:
+        return HIDDEN
+    last = outputs[0]._keras_history.operation
+    activation = getattr(last, "activation", None)
+    if activation is not None:
+        return str(getattr(activation, "__name__", activation)).replace("_", "")
+    kind = type(last).__name__.lower()
+    return kind if kind in ("sigmoid", "softmax", "logsigmoid", "logsoftmax") else HIDDEN

@@ -1,4 +1,4 @@
-"""`wrap` turns what the user has into a `Model`."""
+"""``eh.wrap`` adapts the user's model to `Model`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import Any
 from evenhand import plugins
 from evenhand._validate import check_bool
 from evenhand.errors import EvenhandError, ModelError
-from evenhand.models.base import Array, Floats, Input, Model, Rows, package_of, some
-from evenhand.models.boosters import BOOSTERS, BoosterModel, is_native
-from evenhand.models.client import wrong_kind
-from evenhand.models.keras import KerasModel, is_keras
-from evenhand.models.outputs import as_scores, refuse_labels, to_array
+from evenhand.models.base import Array, Floats, Input, Model, Rows, derives, is_torch, package_of, some
+from evenhand.models.boosters import BOOSTERS, NATIVE, BoosterModel
+from evenhand.models.client import as_scores, refuse_labels, to_array, wrong_kind
+from evenhand.models.endpoint import Endpoint
 from evenhand.models.sklearn import EstimatorModel, SensitiveModel, takes_sensitive
 from evenhand.models.text.module import TextModule
 from evenhand.models.text.transformers import TransformersModel, is_tokenizer, parts_of
-from evenhand.models.torch import TorchModel, is_torch
+from evenhand.models.torch import KerasModel, TorchModel
 
 ALLOWED = (
     "a function on a batch, a fitted scikit-learn estimator or pipeline, an XGBoost, LightGBM or CatBoost "
-    "model, a torch module, a Keras model, a Hugging Face pipeline, the path of an .onnx or .skops file"
+    "model, a torch module, a Keras model, a Hugging Face pipeline, the path of a model file, a URL"
 )
 _METHODS = ("predict", "predict_proba", "decision_function")
 _OWN = {"builtins", "evenhand", "torch", "keras", "transformers", "fairlearn", "sklearn", *BOOSTERS}
@@ -37,6 +36,7 @@ def wrap(
     input: Input | None = None,
     timeout: float | None = None,
     batch_size: int | None = None,
+    chunk: int | None = None,
     name: str | None = None,
     regression: bool = False,
     encode: Callable[[list[str]], Any] | None = None,
@@ -44,43 +44,46 @@ def wrap(
     words: Sequence[str | None] | Mapping[str, int] | None = None,
     sensitive_features: str | Sequence[str] | None = None,
 ) -> Model:
-    """Turn anything that decides about a batch of rows into a model that can be audited.
+    """Wrap anything that decides about a batch of rows as a model that can be audited.
 
     Parameters
     ----------
     model
-        A callable on a batch; a fitted estimator or pipeline; a native XGBoost, LightGBM or CatBoost model;
-        a torch module; a Keras 3 model; a Hugging Face pipeline, or its model and tokenizer as a pair, or the
-        folder that they were saved to; the path of an .onnx or .skops file; "module:attribute"; an object that an
-        installed package adapts (entry points ``evenhand.models``); or a `Model`.
+        A function on a batch; a fitted estimator or pipeline; a native XGBoost, LightGBM or CatBoost model; a torch
+        module; a Keras 3 model; a Hugging Face pipeline, or its model and tokenizer as a pair; the path of a file or
+        folder, a URL, or "module:attribute", as for `load_model`; an object that an installed package adapts (entry
+        points ``evenhand.models``); or a `Model`.
     threshold
-        The decision threshold that is really in use: decide for the second class where its probability, its
-        decision value or the single score is at least this.
+        The decision threshold used in production: decide for the second class if its probability, its decision value or
+        the single score is at least this.
     input
         "frame" for a pandas frame with the space's columns and the user's values, "array" for float64 in the
         space's column order, "text" for a list of texts. By default what the model was fitted on; a frame for a
-        callable, an array for a network without ``encode``, and texts where the space is one of texts.
+        function, an array for a network without ``encode``, and texts if the space has texts.
     timeout
         Seconds that one call may take.
     batch_size
-        The most rows in one call. By default what suits the model, where it is known; otherwise calls grow from 16
-        rows (64, 256 ...) to a whole block as long as one takes less than about half a second.
+        Maximum rows in one call. By default a suitable number, if it is known for the model; otherwise calls grow from
+        16 rows (64, 256 ...) to a whole block, as long as a call takes less than about half a second.
+    chunk
+        Maximum rows of a block of an audit, which is judged and logged as a unit; by default 32,768. The model receives
+        a block in one or more calls.
     name
-        For reports, instead of the name that the model has.
+        A name for reports, instead of the model's own.
     regression
-        The whole numbers that a function, or an object with ``predict``, returns are amounts or scores. Otherwise they
-        are labels, which ``Gap`` refuses. Not needed for floats.
+        Treat the whole numbers that a function, or an object with ``predict``, returns as amounts or scores. Otherwise
+        they are labels, which ``Gap`` rejects. Not needed for floats.
     encode
-        For a torch module that classifies texts: turns a list of strings into the padded token ids that it takes.
+        For a torch module that classifies texts: converts a list of strings to the padded token ids that it takes.
     embedding
-        The name of its embedding layer; by default the only one, or the one that is given the ids.
+        The name of its embedding layer; by default the only one, or the one that receives the ids.
     words
-        The words of the rows of that layer, in order, None where a row is no word; or a mapping from words to rows.
-        By default taken from an attribute ``words``, ``vocab``, ``vocabulary`` or ``word_index`` of ``encode``, or
-        from its ``get_vocab()`` or ``get_vocabulary()``. Similar words are chosen from these.
+        The words of the rows of that layer, in order, with None for rows without a word; or a mapping from words to
+        rows. By default taken from an attribute ``words``, ``vocab``, ``vocabulary`` or ``word_index`` of ``encode``,
+        or from its ``get_vocab()`` or ``get_vocabulary()``. Similar words are chosen from these.
     sensitive_features
-        For a model whose ``predict`` takes ``sensitive_features`` beside the rows, as fairlearn's
-        ThresholdOptimizer: the columns of the space that these are. By default all protected ones.
+        For a model whose ``predict`` takes ``sensitive_features`` in addition to the rows, such as fairlearn's
+        ThresholdOptimizer: the columns of the space to pass. By default all protected ones.
 
     Returns
     -------
@@ -101,16 +104,18 @@ def wrap(
         adapted = _numbers(adapted, threshold)
     if sensitive_features is not None:
         if not isinstance(adapted, SensitiveModel):
-            problem = f"is for models whose predict takes it; {adapted.name} does not"
+            problem = f"is for models whose predict takes it, and that of {adapted.name} does not"
             raise ModelError(problem, parameter="sensitive_features", remedy="leave it out")
         adapted = adapted.with_sensitive(
             [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
         )
-    return adapted.with_options(threshold=threshold, input=input, timeout=timeout, name=name, batch_size=batch_size)
+    return adapted.with_options(
+        threshold=threshold, input=input, timeout=timeout, name=name, batch_size=batch_size, chunk=chunk
+    )
 
 
 def for_space(model: Model, texts: bool) -> Model:
-    """Return a model as one that takes texts, or rows of attributes; raise where that is impossible.
+    """Return a model that takes texts, or one that takes rows of attributes; raise if that is impossible.
 
     >>> for_space(wrap(lambda texts: [len(text) for text in texts]), texts=True).input
     'text'
@@ -119,20 +124,20 @@ def for_space(model: Model, texts: bool) -> Model:
         return model
     if not texts:
         raise wrong_kind(model)
-    if model.columns is None and isinstance(model, CallableModel | EstimatorModel):
+    if model.columns is None and isinstance(model, CallableModel | EstimatorModel | Endpoint):
         return model.with_options(input="text")
     takes = "an array" if model.columns is None else f"the columns {some(list(model.columns))}"
     raise ModelError(
-        f"{model.name} takes {takes}, and the space is one of texts",
-        remedy="wrap a function that turns a list of texts into the input of the model, and calls it",
+        f"{model.name} takes {takes}, but the space has texts",
+        remedy="wrap a function that converts a list of texts to the input of the model, and calls it",
     )
 
 
 class CallableModel(Model):
     """A function that takes a batch and returns labels, one score per row, or one row of scores per row.
 
-    Two dimensions are score rows, of which the highest decides. One dimension is labels where it holds text, whole
-    numbers or booleans, and single scores where it holds floats.
+    Two dimensions are rows of scores, of which the highest decides. One dimension is labels if it contains text, whole
+    numbers or booleans, and single scores if it contains floats.
     """
 
     has_scores = True
@@ -148,7 +153,7 @@ class CallableModel(Model):
         self.check()
 
     def labels(self, X: Rows) -> Array:
-        """Return the function's labels, or decide from the scores that it returned."""
+        """Return the function's labels, or decide from its scores."""
         answer = to_array(self._call(X), self.name)
         if self.threshold is None and (answer.ndim != 2 or answer.shape[1] == 1):
             return answer
@@ -181,7 +186,7 @@ def _numbers(model: Model, threshold: float | None) -> Model:
         return model
     if not isinstance(model, CallableModel) and not (isinstance(model, EstimatorModel) and model.untyped):
         raise ModelError(
-            f"is for a function, or an object with predict, that returns amounts; {model.name} decides",
+            f"is for a function, or an object with predict, that returns amounts, but {model.name} returns decisions",
             parameter="regression",
             value=True,
             remedy="leave it out, or wrap a function that returns the amounts: eh.wrap(f, regression=True)",
@@ -214,7 +219,7 @@ def _adapt(model: Any, input: Input | None) -> Model:
     if isinstance(model, Model):
         return model
     if isinstance(model, (str, Path)):
-        # Files hold objects that come back here, so the two modules need each other.
+        # Loaded objects are wrapped here, so the two modules need each other.
         from evenhand.models.files import load_model
 
         return load_model(model)
@@ -222,16 +227,16 @@ def _adapt(model: Any, input: Input | None) -> Model:
         remedy = f"make an object of {model.__name__}, fit it, then wrap it"
         raise ModelError("must be an object, not a class", parameter="model", value=model, remedy=remedy)
     if hasattr(type(model), "__evenhand_model__"):
-        # An object made from another model knows best which scores, classes and threshold that one has.
+        # An object made from another model knows that model's scores, classes and threshold.
         own: Model = model.__evenhand_model__()
         return own
-    pair = parts_of(model)
-    if pair is not None:
+    whole = model if isinstance(model, (tuple, list)) else [model]
+    if any(derives(part, "transformers.") for part in whole) and (pair := parts_of(model)) is not None:
         return TransformersModel(*pair)
-    if is_native(model):
+    if (package_of(model), type(model).__name__) in NATIVE:
         return BoosterModel(model, input=input)
-    if is_keras(model):
-        # Before torch: on its backend Keras models are modules too.
+    if derives(model, "keras.", "Model"):
+        # Before torch, because Keras models on its backend are also torch modules.
         return KerasModel(model)
     if is_torch(model):
         return TorchModel(model)
@@ -248,7 +253,7 @@ def _adapt(model: Any, input: Input | None) -> Model:
 
 
 def _adapt_by_plugin(model: Any) -> Model | None:
-    """Adapt an object with the package that is installed for it; None where there is none, or it declines."""
+    """Adapt an object with the package installed for it; None if there is none or it declines."""
     package = package_of(model)
     point = None if package in _OWN else plugins.installed(plugins.MODELS).get(package)
     if point is None:
@@ -277,7 +282,7 @@ def _adapt_callable(function: Any, input: Input | None) -> Model:
     owner, method = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if method not in _METHODS or not callable(getattr(owner, "predict", None)):
         return CallableModel(function, input=input or "frame")
-    # A method of an estimator needs what the estimator was fitted on, not the default for functions.
+    # A method of an estimator needs the input that the estimator was fitted on, not the default for functions.
     model = _adapt(owner, input)
     if method == "predict":
         return model

@@ -4,31 +4,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evenhand.repairs.augment import Augment
+    from evenhand.repairs.augment import Augment, Counterfactual, Retrain
     from evenhand.repairs.certified import Certified
+    from evenhand.repairs.consistency import Consistency
     from evenhand.repairs.context import Candidate, Method, RepairContext, Round
-    from evenhand.repairs.counterfactual import Counterfactual
-    from evenhand.repairs.evidence import Evidence
+    from evenhand.repairs.evidence import Calibration, Evidence, Interval
     from evenhand.repairs.marginal import Marginal
-    from evenhand.repairs.metrics import Calibration, Interval
     from evenhand.repairs.repair import METHODS, TEXT_METHODS, RepairOptions
-    from evenhand.repairs.retrain import Retrain
+    from evenhand.repairs.result import Comparison
+    from evenhand.repairs.training import FineTuning
 
 _HOME = {
     "METHODS": "repair",
     "TEXT_METHODS": "repair",
     "Augment": "augment",
-    "Calibration": "metrics",
+    "Calibration": "evidence",
     "Candidate": "context",
     "Certified": "certified",
-    "Counterfactual": "counterfactual",
+    "Comparison": "result",
+    "Consistency": "consistency",
+    "Counterfactual": "augment",
     "Evidence": "evidence",
-    "Interval": "metrics",
+    "FineTuning": "training",
+    "Interval": "evidence",
     "Marginal": "marginal",
     "Method": "context",
     "RepairContext": "context",
     "RepairOptions": "repair",
-    "Retrain": "retrain",
+    "Retrain": "augment",
     "Round": "context",
 }
 """Where each name is imported from when it is first used."""
@@ -40,8 +43,11 @@ __all__ = [
     "Calibration",
     "Candidate",
     "Certified",
+    "Comparison",
+    "Consistency",
     "Counterfactual",
     "Evidence",
+    "FineTuning",
     "Interval",
     "Marginal",
     "Method",

@@ -1,10 +1,10 @@
-"""What a repair method gets, what it may ask for, and what it returns."""
+"""The interface of repair methods: their inputs, the help that they can ask for, and their result."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,46 +13,70 @@ import numpy.typing as npt
 from evenhand._rng import Stream
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Criterion
-from evenhand.engine.probe import ModelProbe
-from evenhand.errors import EvenhandError, ModelError
+from evenhand.engine.judge import ModelProbe
+from evenhand.engine.store import digest_of_answers
+from evenhand.errors import EvenhandError, ModelError, StrategyError
 from evenhand.estimates.estimate import estimate
+from evenhand.models.base import Model
 from evenhand.repairs.data import Labelled, LabelledTexts, judged
-from evenhand.repairs.training import Trainer, Voters, Whose, check_classes
-from evenhand.runs.audit import audit, digest_of_answers
+from evenhand.repairs.training import (
+    FineTuning,
+    Labels,
+    Pairs,
+    Start,
+    Trainer,
+    Voters,
+    check_classes,
+    fine_tune,
+    own_labels,
+    tunable,
+)
+from evenhand.runs.audit import audit
 from evenhand.runs.run import Run
 from evenhand.search import Strategy
+
+LONGEST = 64
+"""Factor by which a search may exceed its budget to find the wanted number of individuals."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """One model that a method trained, and what its decision about it was made of."""
+    """One model that a method trained, and the figures that decided about it."""
 
     number: int
     percent: float
-    """How many rows were wanted, in per cent: of the training rows, or of the findings."""
+    """Wanted number of added rows, as a percentage of the training rows or of the findings."""
     wanted: int
     added: int
+    """Number of findings that were added."""
     current: float
-    """The estimated share of the model that was to be bettered."""
+    """The estimated share of the model to be improved."""
     candidate: float
-    """That of the model trained in this round, on the same individuals."""
+    """The same share for the model trained in this round, on the same individuals."""
     kept: bool
 
 
 @dataclass
 class Candidate:
-    """What a method made: a model, or None where the original stays."""
+    """The result of a method: a model, or None if the original is kept."""
 
     model: Any
     added: int = 0
+    """Number of rows added to the training rows."""
     rounds: list[Round] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     reason: str = "nothing changed"
-    """Why the original stays, where it does."""
+    """Why the original is kept, if it is."""
+    control: Callable[[], Any] | None = None
+    """Trains the same model with nothing added; None if the method trains nothing."""
 
 
 class Method(Protocol):
-    """A repair: a frozen dataclass with one method. Its fields are its settings."""
+    """A repair: a frozen dataclass with one method. Its fields are its settings.
+
+    Optional class attributes: ``search``, the search that finds what it trains with, and ``does``, a clause about it
+    for the words of a comparison, such as "which adds counterparts".
+    """
 
     def apply(self, context: RepairContext) -> Candidate:
         """Make a fairer model of the training rows."""
@@ -68,12 +92,23 @@ def seed_of(seed: int, what: str, number: int = 0) -> int:
     return int(Stream(seed).bits(f"r-{what}", 0, number)[0] >> np.uint64(1))
 
 
+def check_start(method: Any) -> None:
+    """Raise unless a method's ``start`` is one that training knows."""
+    if method.start not in (None, "model", "scratch") and not isinstance(method.start, FineTuning):
+        raise StrategyError(
+            "must be 'model', 'scratch' or a FineTuning",
+            parameter="start",
+            value=method.start,
+            remedy="leave it out for the default of each method",
+        )
+
+
 @dataclass
 class RepairContext:
-    """Training rows, the original model fitted on them, a way to train others, and findings, searched when asked for.
+    """Training rows, the original model fitted on them, a way to train others, and findings, searched on demand.
 
-    Everything random has a seed of its own: the search, the draws of a method, the estimates that it decides by, and,
-    outside of it, the evidence.
+    Everything random has its own seed: the search, the draws of a method, the estimates that it uses and, outside of
+    it, the evidence.
     """
 
     rows: Any
@@ -86,40 +121,64 @@ class RepairContext:
     budget: Budget
     tell: Callable[[str], object]
     used: Any
-
-    @property
-    def counted(self) -> str:
-        """The individuals that ``rate`` gives a share of."""
-        return "valid individuals" if isinstance(self.rows, Labelled) else "the findings to train with"
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """Runs, voters and controls, shared by the methods of one comparison."""
+    searched: bool = False
+    """Whether the method has asked for findings."""
 
     def __post_init__(self) -> None:
         self._answers = self._digest(self.original)
+
+    def with_strategy(self, strategy: Strategy) -> RepairContext:
+        """Return the same context with another search."""
+        other = copy.copy(self)
+        other.strategy, other.searched = strategy, False
+        return other
+
+    @property
+    def counted(self) -> str:
+        """The population of ``rate``."""
+        return "valid individuals" if isinstance(self.rows, Labelled) else "the findings to train with"
 
     @property
     def space(self) -> Any:
         """The space."""
         return self.rows.space
 
-    @cached_property
+    @property
+    def model(self) -> Model:
+        """The original model, wrapped."""
+        return self.trainer.wrap(self.original)
+
+    @property
     def findings(self) -> Run:
-        """What a search finds in the original model."""
-        self.tell(f"searching with {type(self.strategy).__name__.lower()}")
-        run = audit(
-            self.trainer.wrap(self.original),
-            self.space,
-            self.strategy,
-            self.budget,
-            seed_of(self.seed, "search"),
-            self.criterion,
-            self.rows.data,
-        )
-        if run.stop is StopReason.INTERRUPTED:
-            raise KeyboardInterrupt
+        """The findings of a search in the original model, within the budget."""
+        return self.find(0)
+
+    def find(self, wanted: int) -> Run:
+        """Search; if there are too few findings, continue beyond the budget: four times as far, and so on."""
+        key, self.searched = ("run", repr(self.strategy)), True
+        budget: Budget
+        run: Run | None
+        budget, run = self.cache.get(key) or (self.budget, None)
+        while run is None or self._goes_on(run, wanted, budget):
+            if run is not None:
+                budget = _longer(budget, 4)
+            self.tell(f"searching with {type(self.strategy).__name__.lower()}")
+            seed = seed_of(self.seed, "search")
+            run = audit(self.model, self.space, self.strategy, budget, seed, self.criterion, self.rows.data)
+            if run.stop is StopReason.INTERRUPTED:
+                raise KeyboardInterrupt
+            self.cache[key] = budget, run
         return run
+
+    def _goes_on(self, run: Run, wanted: int, budget: Budget) -> bool:
+        spent = run.stop in (StopReason.TESTS, StopReason.ROWS, StopReason.SECONDS)
+        return 0 < run.found < wanted and spent and _longer(self.budget, LONGEST) != budget
 
     @property
     def nothing(self) -> Candidate | None:
-        """What a method that needs findings hands back where there are none."""
+        """Return the result of a method that needs findings, if there are none."""
         run = self.findings
         if run.found:
             return None
@@ -135,41 +194,82 @@ class RepairContext:
         """Draw a number from 0 to 1."""
         return float(Stream(self.seed).unit(f"r-{what}", number, 0)[0])
 
-    def voters(self, given: Sequence[Any]) -> Voters:
-        """Train the voters."""
-        if given or isinstance(self.rows, Labelled):
-            self.tell("training the voters")
-        return Voters(self.rows, given, seed_of(self.seed, "voters"), self.trainer.wrap(self.original))
+    def label(self, people: Any, how: Labels, voters: Sequence[Any], blind: bool) -> npt.NDArray[Any]:
+        """Label individuals."""
+        seed = seed_of(self.seed, "voters")
+        if how != "vote":
+            return own_labels(self.model, self.rows, people, how, seed)
+        key = ("voters", tuple(map(id, voters)), blind)
+        if key not in self.cache:
+            if voters or isinstance(self.rows, Labelled):
+                self.tell("training the voters")
+            self.cache[key] = Voters(self.rows, voters, seed, blind)
+        return np.asarray(self.cache[key].label(people))
 
-    def train_with(self, people: Any, voters: Voters, whose: Whose) -> Any:
-        """Train a model on the training rows and some individuals, labelled by vote."""
-        self.used.add(people)
-        return self.train(self.rows.written(people.rows), voters.label(people, whose))
+    def starts(self, start: Start | FineTuning | None) -> Start | FineTuning:
+        """Resolve what training starts from; None: the model, if it is a network or the function accepts it."""
+        if start == "scratch" or (start is None and not self.trainer.takes_start and not tunable(self.model)):
+            return "scratch"
+        if isinstance(start, FineTuning) or not self.trainer.continues(self.original):
+            if not tunable(self.model):
+                raise ModelError(
+                    f"needs a model that can be trained further, and {self.trainer.name} cannot",
+                    parameter="start",
+                    value=start,
+                    remedy="use start='scratch', or give a function train(X, y, start)",
+                )
+            return start if isinstance(start, FineTuning) else FineTuning()
+        return "model"
 
-    def train(self, added: Any, labels: npt.NDArray[Any]) -> Any:
+    def train(self, added: Any, labels: npt.NDArray[Any], start: Start | FineTuning | None = "scratch") -> Any:
         """Train a model on the training rows and some more."""
-        model = self.trainer(self.rows.plus(added, labels), len(added))
+        return self._checked(self._train(self.rows.plus(added, labels), len(added), self.starts(start)))
+
+    def control(self, start: Start | FineTuning | None) -> Any:
+        """Train on the same rows with nothing added, in another order, and with another seed if none is set."""
+        key = ("control", self.starts(start))
+        if key not in self.cache:
+            self.tell("training the control")
+            order = np.random.default_rng(seed_of(self.seed, "control")).permutation(len(self.rows))
+            self.cache[key] = self._checked(self._train(self.rows.take(order), 0, key[1], 1))
+        return self.cache[key]
+
+    def tune(
+        self, rows: Any, how: FineTuning, pairs: Pairs | None = None, weight: float = 0.0, number: int = 0,
+        model: Any = None,
+    ) -> Any:  # fmt: skip
+        """Fine-tune a network, by default the original, on rows; the answer is wrapped as the original is."""
+        start, seed = self.trainer.wrap(self.original if model is None else model), seed_of(self.seed, "tune", number)
+        tuned = fine_tune(start, rows.asked(start), rows.truth, how, seed % 2**31, pairs, weight)
+        return tuned if isinstance(self.original, Model) else tuned.source
+
+    def _train(self, rows: Any, added: int, start: Start | FineTuning, number: int = 0) -> Any:
+        if isinstance(start, FineTuning):
+            return self.tune(rows, start, number=number)
+        return self.trainer(rows, added, self.original if start == "model" else None, number)
+
+    def _checked(self, model: Any) -> Any:
+        """Raise if training returned, or changed, the original."""
+        new = "make a new model in each call"
         if model is self.original:
-            raise ModelError(f"{self.trainer.name} returned the same model again; make a new model in each call")
+            raise ModelError(f"{self.trainer.name} returned the same model again", remedy=new)
         if not self.intact:
-            raise ModelError(
-                f"{self.trainer.name} changed the model that it had returned before; make a new model in each call"
-            )
-        check_classes(self.trainer.wrap(self.original), self.trainer.wrap(model))
+            raise ModelError(f"{self.trainer.name} changed the model that it had returned before", remedy=new)
+        check_classes(self.model, self.trainer.wrap(model))
         return model
 
     @property
     def intact(self) -> bool:
-        """Whether the original still answers as it did."""
+        """Whether the original still gives the same answers."""
         try:
             return self._digest(self.original) == self._answers
         except EvenhandError:
             return False
 
     def rate(self, model: Any, samples: int, number: int) -> float:
-        """Estimate how common discrimination is, for a method to decide by: never what is reported in the end.
+        """Estimate how common discrimination is, for a method's decisions; the evidence uses other individuals.
 
-        Texts cannot be drawn from nothing: of those it is the share of the findings, or of so many of them.
+        Texts cannot be drawn uniformly: the rate is the share of the findings, or of a sample of them, that remain.
         """
         wrapped = self.trainer.wrap(model)
         if isinstance(self.rows, LabelledTexts):
@@ -182,5 +282,18 @@ class RepairContext:
         return found.rate
 
     def _digest(self, model: Any) -> str:
-        labels, scores = ModelProbe(self.trainer.wrap(model), self.rows.ground, self.criterion).both(self.rows.probes)
+        labels, scores = ModelProbe(self.trainer.wrap(model), self.rows.bound, self.criterion).both(self.rows.probes)
         return digest_of_answers(labels if scores is None else scores)
+
+
+def _longer(budget: Budget, times: int) -> Budget:
+    """Return a budget of several times as much.
+
+    >>> _longer(Budget(tests=10), 4).tests
+    40
+    """
+
+    def more(value: Any) -> Any:
+        return None if value is None else times * value
+
+    return replace(budget, tests=more(budget.tests), rows=more(budget.rows), seconds=more(budget.seconds))

@@ -1,4 +1,4 @@
-"""The content of a report, section by section; a section that cannot be made is a sentence that says why."""
+"""The content of a report, by section; a section that cannot be made is replaced by a sentence that says why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenhand._format import native, plain, visible
 from evenhand._rng import Stream
-from evenhand.errors import EvenhandError, MissingExtra, ModelError
+from evenhand.errors import DataError, EvenhandError, MissingExtra, ModelError
 from evenhand.estimates.coverage import Coverage, Inputs, coverage
 from evenhand.estimates.estimate import estimate
 from evenhand.estimates.groups import Groups, groups
@@ -17,16 +17,15 @@ from evenhand.explanations.examples import Examples, Known, Shrunk, draft, examp
 from evenhand.explanations.quality import quality
 from evenhand.explanations.regions import Regions, regions
 from evenhand.models.wrap import wrap
-from evenhand.reports.cards import Card, card_of, cards_of_examples
-from evenhand.reports.figures import listed, short
-from evenhand.runs.pairs import Pair, select_pairs
+from evenhand.reports.figures import Card, card_of, cards_of_examples, listed, short
+from evenhand.reports.people import Map, Scores, map_of, ranked, scores_of, with_scores
+from evenhand.runs.pair_sentences import NONE, REAL, Pair, select_pairs, swaps
 from evenhand.runs.replay import judge_of
 from evenhand.spaces.base import table
 from evenhand.spaces.individuals import Individuals
-from evenhand.spaces.text.diff import swaps
 
 if TYPE_CHECKING:
-    from evenhand.engine.probe import ModelProbe
+    from evenhand.engine.judge import ModelProbe
     from evenhand.reports.report import ReportInputs
     from evenhand.runs.run import Run
     from evenhand.spaces.tabular import Space
@@ -34,24 +33,26 @@ if TYPE_CHECKING:
 import numpy as np
 
 Made = TypeVar("Made")
+PERSONAL = (ModelError, DataError)
+"""Errors with texts that are not evenhand's own."""
 
 RULES, LEARNT = 3, 4
-"""How many rules are looked for; and the part of the samples that they are learnt from, because learning takes longer
-than asking."""
+"""Maximum number of rules; and the share of the samples to learn them from, because learning takes longer than
+judging."""
 GROWN = 2**21
-"""Individuals times columns that the tree of the coverage is grown from: growing takes longer than asking."""
+"""Maximum number of individuals times columns for the tree of the coverage: growing it takes longer than judging."""
 CHANGED = 1_000
-"""Findings of texts whose quality is measured."""
+"""Maximum number of findings of texts whose quality is measured."""
 REGIONS, SOUGHT, FEW = 3, 20_000, 1_000
-"""Individuals that regions may take, as a multiple of the samples and at least; with fewer samples than the last
-regions are left out."""
+"""Individuals for regions: a multiple of the samples, and a minimum. With fewer samples than the third number, there
+are no regions."""
 SHOWN = 8
-"""Directions that are listed."""
+"""Maximum number of directions to list."""
 TEXTS = 5_000
-"""Findings of texts that are looked at."""
+"""Maximum number of findings of texts to count."""
 TERMS = 20
 DECISIONS = 6
-"""With more different decisions, as a regression has, they are not told apart."""
+"""If there are more different decisions, as in a regression, they are not distinguished."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Direction:
 
 @dataclass(frozen=True)
 class Term:
-    """A term that was swapped, and how often the findings have each decision with it."""
+    """A swapped term, and how often the findings have each decision with it."""
 
     name: str
     counts: tuple[int, ...]
@@ -78,12 +79,12 @@ class Terms:
     """The terms of a text run's findings."""
 
     decisions: tuple[str, ...]
-    """None where there are too many to tell apart: then findings are counted whatever was decided."""
+    """None if there are too many decisions; findings are then counted without them."""
     terms: list[Term]
-    """Those with the most findings first."""
+    """Terms with the most findings first."""
     looked_at: int
     more: int
-    """Terms that are not listed."""
+    """Number of terms that are not listed."""
 
 
 @dataclass
@@ -92,7 +93,8 @@ class Content:
 
     subject: ReportInputs
     title: str
-    show_examples: bool
+    show_examples: str
+    """``"synthetic"``, ``"real"`` or ``"none"``."""
     estimates: dict[str, Estimate] = field(default_factory=dict)
     """By population: ``"data"``, ``"uniform"``."""
     directions: list[Direction] = field(default_factory=list)
@@ -105,11 +107,15 @@ class Content:
     groups: Groups | None = None
     quality: dict[str, float] = field(default_factory=dict)
     edited: int = 0
-    """Findings that the quality is the mean of."""
+    """Number of findings that the quality is averaged over."""
+    influence: list[str] = field(default_factory=list)
+    """The free attributes, those first on which the rate depends most."""
+    map: Map | None = None
+    scores: Scores | None = None
     missing: dict[str, str] = field(default_factory=dict)
-    """Missing sections, and why."""
+    """Missing sections, with the reasons."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Those of them that failed, and the error."""
+    """The sections that failed, with the errors."""
 
     @property
     def run(self) -> Run:
@@ -123,19 +129,26 @@ class Content:
 
     @property
     def others(self) -> Sequence[Run]:
-        """Further runs of the same model and space."""
+        """Other runs of the same model and space."""
         return self.subject.options.others
 
 
 def gather(content: Content) -> Content:
-    """Ask and count everything."""
+    """Query and count everything."""
     subject = content.subject
+    if subject.run.unsteady is not None:
+        # The answers of such a model may not be reproducible.
+        content.missing["common"] = "The rate was not measured: the model is not deterministic."
+        for section in ("terms" if subject.texts else "comparisons", "examples", "regions"):
+            content.missing[section] = "This part is left out: the model is not deterministic."
+        return content
     _shares(content)
     if subject.texts:
         _texts(content)
     elif subject.people:
         _comparisons(content)
-    if content.show_examples:
+        _charts(content)
+    if content.show_examples != NONE:
         _examples(content, subject.options.examples)
     if subject.people:
         _places(content)
@@ -146,24 +159,24 @@ def gather(content: Content) -> Content:
 
 
 def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | None:
-    """Make a part; where that fails say why in its place, so that the rest is not lost by it."""
+    """Make a part; if that fails, record the reason in its place, so that the other parts are not lost."""
     try:
         return make()
     except MissingExtra as error:
-        # Nothing went wrong: a package is optional.
+        # This is no failure: the package is optional.
         content.missing[section] = f"This part is left out: {error}."
         return None
     except (EvenhandError, MemoryError) as error:
-        # What the model raises is a ModelError. An error may contain personal values.
         why = error.reason if isinstance(error, EvenhandError) else str(error)
-        told = visible(why).partition("\n")[0][:400].rstrip(".:") if content.show_examples else ""
-        told = told or type(error).__name__
-        again = told in content.failed.values()
-        content.failed[section] = told
+        reason = visible(why).partition("\n")[0][:400].rstrip(".:") or type(error).__name__
+        again = reason in content.failed.values()
+        content.failed[section] = reason
+        # What a model or a file says may contain personal values: only who runs the report sees it.
+        said = type(error).__name__ if content.show_examples != REAL and isinstance(error, PERSONAL) else reason
         content.missing[section] = (
             "This part could not be made either, for the same reason."
             if again
-            else f"This part could not be made: {told}."
+            else f"This part could not be made: {said}."
         )
         return None
 
@@ -177,13 +190,10 @@ def _shares(content: Content) -> None:
             content.missing["common data"] = subject.no_data
         return
     run = subject.run
-    if run.unsteady is not None:
-        content.missing["common"] = "How common it is was not measured: the model is not deterministic."
-        return
     if run.unaware and not run.found:
-        content.missing["common"] = "How common it is was not measured: the model does not receive what is protected."
+        content.missing["common"] = "The rate was not measured: the model does not receive the protected attributes."
         return
-    model, criterion = probe.model.with_options(timeout=probe.timeout), probe.criterion
+    model, criterion = probe.model, probe.criterion
 
     def measured(population: Any) -> Estimate:
         return estimate(
@@ -221,37 +231,56 @@ def _texts(content: Content) -> None:
 
 
 def _quality(content: Content) -> None:
-    """Compare changed texts with what they were, the swap apart."""
+    """Compare changed texts with the original ones, apart from the swap."""
     found = quality(content.run, at=slice(CHANGED))
     content.edited = int(found.edited.sum())
     if content.edited:
-        # Vectors are there in memory alone, and the report of a run that was read back is the same.
+        # Vectors exist in memory only, and the report of a loaded run must be the same.
         means = found.mean.drop("distance", errors="ignore")
         content.quality = {str(name): float(mean) for name, mean in means.items()}
 
 
+def _charts(content: Content) -> None:
+    """Find the attributes that matter most, map the rate over two of them, and compare the scores of people."""
+    # Real people first; the others only where there are no real ones.
+    e = content.estimates.get("data") or content.estimates.get("uniform")
+    if e is None:
+        return
+    content.influence = _tried(content, "map", lambda: ranked(e)) or []
+    if content.show_examples != NONE:
+        # The ends of its ranges come from people.
+        content.map = _tried(content, "map", lambda: map_of(e, content.influence))
+    content.scores = _tried(content, "scores", lambda: scores_of(content.subject, e))
+
+
 def _examples(content: Content, count: int) -> None:
-    """Show distinct examples beside real people; else findings as they are; else individuals that an estimate met."""
+    """Show distinct examples near real people; otherwise findings; otherwise individuals found by an estimate."""
     subject, run, probe = content.subject, content.run, content.subject.probe
+    real = content.show_examples == REAL
     if probe is not None and subject.data is not None and subject.people:
         judge = judge_of(run, probe, subject.samples * run.space.width)
         known = _tried(content, "examples", lambda: affected(content.estimates.get("data"), run.space, subject.data))
-        found = _tried(
-            content, "examples", lambda: examples_of(run, judge, subject.data, count, subject.options.seed, known)
-        )
+        seed = subject.options.seed
+        found = _tried(content, "examples", lambda: examples_of(run, judge, subject.data, count, seed, known, real))
         if found:
             content.examples = found
-            cards = _tried(
-                content, "examples", lambda: cards_of_examples(found, subject.data, subject.numbered, run.found)
-            )
-            content.cards = cards or []
+            data = subject.data if real else None
+            cards = _tried(content, "examples", lambda: cards_of_examples(found, data, subject.numbered, run.found))
+            _finish(content, cards or [], [example.pair for example in found])
             return
     pairs: Sequence[Pair] | None = None
     if run.found:
-        pairs = _tried(content, "examples", lambda: select_pairs(run, count, subject.data))
+        pairs = _tried(content, "examples", lambda: select_pairs(run, count, subject.data, content.show_examples))
     elif probe is not None and content.estimates and subject.people:
-        pairs = _tried(content, "examples", lambda: pairs_met(run, probe, list(content.estimates.values()), count))
-    content.cards = [card_of(pair) for pair in pairs or []]
+        met = [e for name, e in content.estimates.items() if real or name != "data"]
+        pairs = _tried(content, "examples", lambda: pairs_met(run, probe, met, count))
+    _finish(content, [card_of(pair) for pair in pairs or []], pairs or [])
+
+
+def _finish(content: Content, cards: list[Card], pairs: Sequence[Pair]) -> None:
+    """Put scores on the cards, and the most influential attributes first."""
+    made = _tried(content, "examples", lambda: with_scores(content.subject, cards, pairs))
+    content.cards = [card.ordered(content.influence) for card in made or cards]
 
 
 def _places(content: Content) -> None:
@@ -292,10 +321,10 @@ def _groups(content: Content) -> None:
     subject = content.subject
     if subject.probe is None or subject.data is None:
         return
-    model = subject.probe.model.with_options(timeout=subject.probe.timeout)
+    model = subject.probe.model
     if not subject.decides and not model.regression:
         try:
-            # The run compared the model's numbers, so they may be averaged as well.
+            # The run compared the model's numbers, so they may also be averaged.
             model = wrap(model, regression=True)
         except ModelError:
             content.missing["groups"] = (
@@ -311,7 +340,7 @@ def _groups(content: Content) -> None:
         return
     weights = None
     if subject.part < subject.size:
-        # Rows with weight 0 are not asked.
+        # Rows with weight 0 are skipped.
         drawn = Stream(subject.options.seed).shuffled(np.arange(subject.size), subject.size, "groups")
         weights = drawn < subject.part
     if model.regression and subject.y is not None:
@@ -332,19 +361,19 @@ def _groups(content: Content) -> None:
 
 
 def _grown(run: Run, samples: int) -> int:
-    """How many individuals to grow a tree from: fewer of many columns, and never too few to cross-validate it."""
+    """Number of individuals to grow a tree from: fewer if there are many columns, but enough to cross-validate it."""
     return max(100, min(samples, max(1_000, GROWN // Inputs(run.space).columns)))
 
 
 def individuals(samples: int) -> int:
-    """Return how many individuals regions may take."""
+    """Return the number of individuals for regions."""
     return max(REGIONS * samples, SOUGHT) if samples >= FEW else 0
 
 
 def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:
     """Return which rows of the data the estimate found; None without an estimate.
 
-    How many are affected, and of how many, is the estimate's own count.
+    The estimate itself counts how many are affected.
     """
     if e is None:
         return None
@@ -354,41 +383,34 @@ def affected(e: Estimate | None, space: Space, data: Any) -> Known | None:
 
 
 def pairs_met(run: Run, probe: ModelProbe, estimates: Sequence[Estimate], count: int) -> list[Pair]:
-    """Return some individuals that an estimate found, each with a counterpart, tested again."""
+    """Return some individuals that an estimate found, each with a counterpart, after testing them again."""
     people = next((found[:count] for e in estimates if len(found := _found(e))), None)
     if people is None:
         return []
     families = run.space.families(people, run.identity.seed)
     if families.valid is not None:
-        # Where all were tested, a family may be given by a member that the constraints forbid.
+        # If all were tested, a family may be represented by a member that breaks the constraints.
         people = families.members(np.arange(len(people)), families.valid.argmax(axis=1))
     met = Shrunk(np.full(len(people), -1), people.rows, None, people.rows)
     return [one.example.pair for one in draft(judge_of(run, probe), met, None, None)]
 
 
 def _found(e: Estimate) -> Individuals:
-    """Return the individuals that an estimate found, as far as it kept them."""
+    """Return the individuals that an estimate found and kept."""
     kept, space = e.kept, table(e.space)
     parts = [people[np.flatnonzero(unfair)] for people, unfair in zip(kept.people, kept.unfair, strict=True)]
     return Individuals.join([space.individuals(np.zeros((0, len(space.names)), dtype=np.int32)), *parts, *kept.later])
 
 
 def directions(run: Run, most: int = SHOWN) -> tuple[list[Direction], int]:
-    """Count findings by values and outcomes; return the most common, and how many other directions there are.
-
-    >>> import evenhand as eh
-    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
-    >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
-    >>> directions(run)
-    ([Direction(first='sex F', first_said='True', second='sex M', second_said='False', count=3)], 0)
-    """
+    """Count findings by values and outcomes; return the most common, and how many other directions there are."""
     space, joined = run.space, run.pairs.joined()
     if not run.found or joined["decision"].dtype.kind == "f":
         return [], 0
     columns = space.protected_columns
     one, other = (run.pairs.individuals(side).rows[:, columns] for side in ("individual", "counterpart"))
     said, other_said = (joined[name].astype(np.int64) for name in ("decision", "counterpart_decision"))
-    # A pair is the same seen from either side.
+    # A pair is the same from both sides.
     place = np.argmax(one != other, axis=1)
     here = np.arange(len(one))
     turned = (one[here, place] > other[here, place])[:, None]
@@ -406,20 +428,13 @@ def directions(run: Run, most: int = SHOWN) -> tuple[list[Direction], int]:
         sides = [{n: native(people[n][j]) for n in space.protected} for j in (i, len(order) + i)]
         differing = [n for j, n in enumerate(space.protected) if kinds[kind, j] != kinds[kind, width + j]]
         who = [listed({n: side[n] for n in differing}) for side in sides]
-        told = [short(values[code]) for code in kinds[kind, 2 * width :]]
-        out.append(Direction(who[0], told[0], who[1], told[1], int(counts[kind])))
+        outcomes = [short(values[code]) for code in kinds[kind, 2 * width :]]
+        out.append(Direction(who[0], outcomes[0], who[1], outcomes[1], int(counts[kind])))
     return out, len(kinds) - len(out)
 
 
 def terms(run: Run, most: int = TERMS) -> Terms:
-    """Count the terms that are swapped in the findings of texts.
-
-    >>> import evenhand as eh
-    >>> run = eh.audit(lambda texts: ["Sikh" in t for t in texts], eh.TextSpace("religion"), "text-random",
-    ...                data=["A Sikh."])
-    >>> [term for term in terms(run).terms if term.name == "Sikh"]
-    [Term(name='Sikh', counts=(0, 1))]
-    """
+    """Count the terms that are swapped in the findings of texts."""
     at = slice(min(run.found, TEXTS))
     texts, others = run.pairs.rows("individual", at), run.pairs.rows("counterpart", at)
     said = (
@@ -432,8 +447,8 @@ def terms(run: Run, most: int = TERMS) -> Terms:
         decisions = []
     number = {name: i for i, name in enumerate(decisions)}
     counts: dict[str, list[int]] = {}
-    for pair, *told in zip(swaps(texts, others, run.space.lexicons), *said, strict=True):
-        for name, value in zip(pair, told, strict=True):
+    for pair, *values in zip(swaps(texts, others, run.space.lexicons), *said, strict=True):
+        for name, value in zip(pair, values, strict=True):
             counts.setdefault(name, [0] * max(1, len(decisions)))[number.get(short(value), 0)] += 1
     ranked = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
     listed_terms = [Term(short(name), tuple(found)) for name, found in ranked[:most]]

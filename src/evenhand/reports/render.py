@@ -1,60 +1,59 @@
-"""From what a report says to HTML. Whatever comes from the user is escaped, and shown where it could not be seen."""
+"""Renders a report as HTML. Everything from the user is escaped, and invisible characters are made visible."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from evenhand import __version__
 from evenhand._format import plain, visible
-from evenhand._version import __version__
 from evenhand.reports import charts, figures, wording
-from evenhand.reports.cards import card_of
 from evenhand.reports.content import DECISIONS
 from evenhand.reports.figures import count, listed, say, short, sourced, words
+from evenhand.reports.people import FEW, Map
 from evenhand.reports.wording import Counted
-from evenhand.runs.pairs import select_pairs
-from evenhand.runs.provenance import threshold_of
+from evenhand.runs.replay import threshold_of
+from evenhand.runs.run import sentence_of_shares
 from evenhand.spaces.base import space_digest
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from evenhand.estimates.comparisons import Comparison
+    from evenhand.estimates.favoured import Comparison
     from evenhand.estimates.result import Estimate
     from evenhand.reports.content import Content
     from evenhand.runs.run import Run
 
-PAIRS = 3
-"""Pairs in the short form."""
 COMPARISONS = 8
-"""Comparisons of each kind and population that are listed."""
+"""Maximum number of comparisons to list, for each kind and population."""
 TERMS = 30
-"""Terms that are listed with what is decided of the texts that have them."""
-SINGLE, WITHIN, SEVERAL = "", "Within combinations: ", "Several attributes at once: "
-"""Kinds of comparisons: one attribute; one, with others at given values; several that change together."""
-REMARKS = {"texts that cannot move": "Texts without any word that the search could replace"}
-"""Words for counts of searches that mean nothing to who never ran one."""
+"""Maximum number of terms to list, with the decisions for texts that have them."""
+TITLES = {
+    "Estimate": "How common discrimination is",
+    "Compared": "Two models compared",
+    "Repair": "A repaired model",
+    "Comparison": "Repairs compared",
+}
+"""Headings of reports on other results than runs."""
+SINGLE, WITHIN, SEVERAL = "", "Within combinations", "Several attributes at once"
+"""Kinds of comparisons: one attribute; one attribute, with others at given values; several attributes together."""
+REMARKS = {"texts without a replaceable word": "Texts without a word that the search can replace"}
+"""Descriptions of counts of searches, for readers who did not run the search."""
 
 
 def render(content: Content) -> str:
-    """Make the page.
-
-    >>> import evenhand as eh
-    >>> from evenhand.reports.report import gathered
-    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
-    >>> run = eh.audit(lambda f: f["age"] > 3, space, strategy="themis")
-    >>> render(gathered(run)).splitlines()[0]
-    '<!doctype html>'
-    """
+    """Make the page."""
     from markupsafe import Markup
 
     run, counted = content.run, Counted.of(content.run)
     page = sourced(content)
     found = {name: page.estimates[name] for name in content.estimates}
     template = environment().get_template("report.html")
+    verdict, note = wording.answer(page.run, found.get("data"), found.get("uniform"), content.subject.named)
     return template.render(
         content=page,
         estimates=found,
@@ -62,7 +61,8 @@ def render(content: Content) -> str:
         subject=page.subject,
         texts=content.subject.texts,
         sections=sections(content),
-        verdict=wording.verdict(page.run, found.get("data"), found.get("uniform"), content.subject.named),
+        verdict=verdict or note,
+        note=note if verdict else "",
         protected=wording.protected_of(run),
         counted=counted,
         effect=wording.effect(run),
@@ -76,11 +76,25 @@ def render(content: Content) -> str:
             *wording.slow(page.subject),
         ],
         compared=_compared(found),
-        # What people want is the user's own, and no figure.
+        # The favourable outcome is the user's own value, not a figure.
         said=lambda c, e: wording.shown(c, content, e),
         by_term=_by_term(found.get("data")),
-        # Nothing in these comes from the user without being escaped where it is made.
+        # Everything from the user in these is escaped where it is made.
         curve=Markup(charts.discovery([run, *content.others])),
+        gains=_gains(content, page, counted),
+        where=_where(page.map),
+        noun=wording.score_noun(run),
+        size=""
+        if page.scores is None
+        else Markup(
+            charts.scatter(
+                page.scores, "Scores of the same people with one and the other value", wording.score_noun(run)
+            )
+        ),
+        status=wording.status(run, content.estimates),
+        steps=wording.next_steps(content),
+        strip=wording.strip(content),
+        unaudited=wording.not_audited(run),
         facts=facts(page),
         replay=replay(content),
         version=__version__,
@@ -104,8 +118,8 @@ def environment() -> Environment:
     )
     made.filters |= {"plain": plain, "listed": listed, "short": short, "given": figures.given}
     made.filters |= {name: getattr(figures, name) for name in ("percent", "level", "count", "number", "interval")}
-    made.filters["number_interval"] = figures.number_interval
-    # A line may well end within a long name.
+    made.filters |= {"number_interval": figures.number_interval, "written": figures.written}
+    # Long names may be broken across lines.
     made.filters["breakable"] = lambda text: escape(visible(words(text))).replace("_", Markup("_<wbr>"))
     made.globals |= {"span": lambda *ends: Markup(charts.span(*ends)), "name_of": charts.name_of}
     made.globals["top_of"] = lambda shares: top(list(shares))
@@ -113,66 +127,97 @@ def environment() -> Environment:
     return made
 
 
-def summary(run: Run) -> str:
-    """Make the short form of a report, for notebooks: the verdict, the counts and three pairs. It queries no model.
+def view(value: Any) -> str:
+    """Make what a notebook shows of a result. It queries no model."""
+    from evenhand.reports.views import view_of
 
-    >>> import evenhand as eh
-    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
-    >>> run = eh.audit(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, strategy="themis")
-    >>> "Changing only sex changes this model" in run._repr_html_()
-    True
-    """
-    cards = [card_of(pair) for pair in select_pairs(run, PAIRS)]
-    shown = sourced(run, "run")
-    made = environment().get_template("short.html")
-    return made.render(run=shown, verdict=wording.verdict(shown), cards=sourced(cards, "cards"))
+    return environment().get_template("view.html").render(view=view_of(value))
+
+
+def render_result(value: Any, title: str | None) -> str:
+    """Make the page of an estimate, a comparison or a repair. It queries no model."""
+    from evenhand.reports.views import view_of
+
+    heading = title or TITLES[type(value).__name__]
+    return environment().get_template("page.html").render(view=view_of(value), title=heading, version=__version__)
 
 
 def sections(content: Content) -> dict[str, str]:
-    """Name the parts that the report has, in their order."""
-    if content.subject.texts:
-        parts = {
-            "common": "How common it is",
-            "comparisons": "Which words",
-            "examples": "Examples",
-            "quality": "How natural the texts are" if content.quality or "quality" in content.missing else "",
-        }
-    else:
-        parts = {
-            "common": "How common it is",
-            "comparisons": "Which groups",
-            "examples": "Examples",
-            "regions": "Where it happens",
-        }
-    parts |= {"curve": "How the search went"}
-    if content.coverage is not None or "coverage" in content.missing:
-        parts["coverage"] = "How much of the model was tested"
-    parts |= {"run": "How to check this"}
-    if content.groups is not None or "groups" in content.missing:
-        parts["groups"] = "Group figures"
-    parts |= {"limits": "What this does and does not prove"}
-    if not content.run.found:
+    """List the parts of the report, in order: what most readers need, then the appendix."""
+    texts, run = content.subject.texts, content.run
+    known = {*content.missing}
+    parts = {
+        "comparisons": "Which words" if texts else "Who gains and who loses",
+        "examples": "One text, two decisions" if texts else "One person, two decisions",
+        "regions": "" if texts else "Where it happens",
+        "size": "How large the differences are" if content.scores is not None or "scores" in known else "",
+        "groups": "Group figures" if content.groups is not None or "groups" in known else "",
+        "limits": "What this does and does not prove",
+        "common": "How common it is" if content.estimates else "",
+        "quality": "How natural the texts are" if texts and (content.quality or "quality" in known) else "",
+        "curve": "How the search went",
+        "coverage": "How much of the model was tested" if content.coverage is not None or "coverage" in known else "",
+        "run": "How to check this",
+    }
+    if not run.found:
         if not content.cards:
             parts.pop("examples")
-        told = content.estimates or "common" in content.missing
-        if content.subject.texts:
-            told = _by_term(content.estimates.get("data"))["shown"]
-        if not told:
+        shown = content.estimates or "common" in known
+        if texts:
+            shown = _by_term(content.estimates.get("data"))["shown"]
+        if not shown:
             parts.pop("comparisons")
     return {name: heading for name, heading in parts.items() if heading}
 
 
+def _gains(content: Content, page: Content, counted: Counted) -> charts.Gains | None:
+    """Choose who gains and who loses."""
+    from markupsafe import Markup
+
+    population = "data" if "data" in content.estimates else "uniform"
+    if population not in content.estimates or not content.estimates[population].found:
+        return None
+    made = charts.gains(page.estimates[population], wording.ahead(content.subject, counted))
+    maps = [replace(one, chart=Markup(one.chart)) for one in made.maps]
+    return replace(made, chart=Markup(made.chart), maps=maps)
+
+
+def _where(chart: Map | None) -> charts.Grid | None:
+    """Draw the rate over the two attributes that matter most; cells of few people have no rate."""
+    from markupsafe import Markup
+
+    if chart is None:
+        return None
+    cells = [
+        [
+            None if not cell.people else charts.Cell(cell.rate, cell.people) if cell.people >= FEW
+            else charts.Cell(None, "few")
+            for cell in line
+        ]
+        for line in chart.cells
+    ]  # fmt: skip
+    down, across = list(chart.rows), list(chart.columns)
+    label = f"Treated differently, by {chart.down} and {chart.across}"
+    return charts.Grid("", down, across, cells, Markup(charts.heat(down, across, cells, label)))
+
+
 def failed(content: Content) -> str:
-    """Say which parts failed, and why."""
-    names = sections(content) | {"terms": "Which words"}
+    """Describe which parts failed, and why."""
+    names = sections(content) | {"terms": "Which words", "common": "How common it is", "map": "Where it happens"}
     parts = list(dict.fromkeys(names.get(name, names.get(name.split()[0], name)) for name in content.failed))
     why = "; ".join(dict.fromkeys(content.failed.values()))
     return f"{len(parts)} {'part' if len(parts) == 1 else 'parts'} could not be made ({', '.join(parts)}): {why}"
 
 
 def _findings(run: Run) -> Markup:
-    """Say how many findings there are, and how many of them were confirmed."""
-    parts = [say("{}, {} confirmed by testing again", count(run.found), count(run.confirmed))]
+    """Write how many findings there are, and how many of them were confirmed."""
+    parts = [
+        say("{}, all confirmed by testing again", count(run.found))
+        if run.found and run.confirmed == run.found
+        else say("{}, {} confirmed by testing again", count(run.found), count(run.confirmed))
+        if run.found
+        else count(run.found)
+    ]
     if run.unconfirmed:
         why = "{} not tested again" if run.unsteady is None else "{} not confirmed"
         parts.append(say(why, count(run.unconfirmed)))
@@ -182,10 +227,10 @@ def _findings(run: Run) -> Markup:
 
 
 def facts(content: Content) -> dict[str, Markup]:
-    """List how the run was made."""
+    """List the facts of the run."""
     run, counts = content.run, content.run.counts
     spent = run.budget
-    limits = [(key, getattr(spent, key)) for key in ("tests", "rows", "findings", "seconds") if getattr(spent, key)]
+    limits = [(key, limit) for key in spent.to_dict() if (limit := getattr(spent, key))]
     out = {
         "Model": say("{}", wording.named(run)),
         "Protected": say("{}", ", ".join(map(plain, run.space.protected))),
@@ -196,10 +241,14 @@ def facts(content: Content) -> dict[str, Markup]:
         "Budget": say(", ".join(["{} {}"] * len(limits)), *(part for key, n in limits for part in (count(n), key))),
         "Tests": count(run.tests),
         "Findings": _findings(run),
-        "Model rows": say("{}, and {} more to confirm", count(run.rows), count(run.rows_checked)),
+        "Model rows": say(
+            "{}, and {} more to check the model and to confirm", count(run.rows), count(run.rows_checked)
+        ),
         "Seconds": figures.written(run.seconds, "seconds"),
         "Ended": say("because {}", wording.ended(run)),
     }
+    if run.row_shares:
+        out["Searches"] = figures.linked(sentence_of_shares(run.row_shares))
     moved, lost, untestable = (counts.get(name, 0) for name in ("clipped", "dropped", "untestable"))
     if untestable:
         out["Not testable"] = say(
@@ -216,7 +265,7 @@ def facts(content: Content) -> dict[str, Markup]:
 
 
 def data_of(content: Content) -> Markup:
-    """Say which rows or texts the report speaks of, as far as that is known."""
+    """Describe the rows or texts of the report, if known."""
     subject = content.subject
     if subject.data is None:
         return say("")
@@ -229,11 +278,11 @@ def data_of(content: Content) -> Markup:
 
 
 def replay(content: Content) -> dict[str, Any]:
-    """Say how to make the run and the report again, and by what to recognise them."""
+    """Describe how to repeat the run and the report, and the digests that identify them."""
     run, subject = content.run, content.subject
     place = None if run.directory is None else shlex.quote(str(run.directory))
     identity = run.identity
-    who = "the first texts of the data" if subject.texts else "64 individuals, the same whenever this space is searched"
+    who = "the first texts of the data" if subject.texts else "64 fixed individuals of this space"
     digests = {f"the model's answers to {who}": identity.answers}
     if identity.data:
         digests["the data that the search started from"] = identity.data
@@ -251,8 +300,8 @@ def replay(content: Content) -> dict[str, Any]:
 
 
 def _by_term(e: Estimate | None) -> dict[str, Any]:
-    """Choose the terms to list; with many decisions, which no table holds, none."""
-    terms = () if e is None or not e.terms or len(e.terms[0].shares) > DECISIONS else e.terms
+    """Choose the terms to list; none if there are too many decisions for a table."""
+    terms = [] if e is None or not e.terms or len(e.terms[0].shares) > DECISIONS else wording.in_order(e.terms)
     decisions = [short(value) for value, _ in terms[0].shares] if terms else []
     ends = [abs(end) for term in terms for end in (term.difference_low, term.difference_high) if end is not None]
     return {
@@ -266,7 +315,7 @@ def _by_term(e: Estimate | None) -> dict[str, Any]:
 
 
 def _compared(estimates: Mapping[str, Estimate]) -> list[dict[str, Any]]:
-    """Choose the comparisons to list, of each population those that differ most first."""
+    """Choose the comparisons to list for each population, largest differences first."""
     out = []
     for population, e in estimates.items():
         for kind in (SINGLE, SEVERAL, WITHIN):
@@ -281,7 +330,7 @@ def _compared(estimates: Mapping[str, Estimate]) -> list[dict[str, Any]]:
                 {
                     "estimate": e,
                     "numbers": max(numbers, default=0.0),
-                    "data": population == "data",
+                    "population": population,
                     "kind": kind,
                     "shown": chosen,
                     "more": len(every) > len(chosen),
@@ -294,11 +343,7 @@ def _compared(estimates: Mapping[str, Estimate]) -> list[dict[str, Any]]:
 
 
 def top(shares: Sequence[float]) -> float:
-    """Choose where bars of shares end: beyond the longest, and never beyond 100%.
-
-    >>> top([0.2, 0.5]), top([0.98]), top([])
-    (0.55, 1.0, 0.01)
-    """
+    """Choose the end of the scale for shares: above the largest, and at most 100%."""
     return min(1.0, max(0.01, 1.1 * max(shares, default=0.0)))
 
 

@@ -1,4 +1,4 @@
-"""The report of a run: its arguments, the model and the data that it may ask, and the file that is written."""
+"""``eh.report``: its arguments, the model and data that it can use, and the written file."""
 
 from __future__ import annotations
 
@@ -9,55 +9,61 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from evenhand._files import reason, replacing
 from evenhand._format import plain, visible
 from evenhand._interrupts import watched
-from evenhand._validate import check_bool, check_confidence, check_int, check_seed
-from evenhand._write import reason, replacing
-from evenhand.engine.confirm import holds
-from evenhand.engine.probe import ModelProbe
+from evenhand._validate import check_bool, check_choice, check_confidence, check_int, check_seed
+from evenhand.engine.determinism import holds
+from evenhand.engine.judge import ModelProbe
 from evenhand.errors import DATA, DataError, EvenhandError, ModelError, RunError
 from evenhand.estimates.coverage import Coverage
 from evenhand.estimates.pair_counts import Favour, look_for, normal
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
 from evenhand.reports.content import Content, gather, individuals
-from evenhand.reports.render import failed, render
+from evenhand.reports.render import TITLES, failed, render, render_result
 from evenhand.reports.wording import named
-from evenhand.runs.provenance import Changed, Source, model_of, unchanged
-from evenhand.runs.replay import check_model, check_run, probe_of
+from evenhand.runs.pair_sentences import EXAMPLES, SYNTHETIC
+from evenhand.runs.replay import Changed, Source, check_model, check_run, model_of, probe_of, unchanged
 from evenhand.runs.run import Run
 from evenhand.spaces.frames import columns_of, read_frame
 from evenhand.spaces.text.readers import read_texts, strings_of
 
+if TYPE_CHECKING:
+    from evenhand.estimates.compare import Compared
+    from evenhand.estimates.result import Estimate
+    from evenhand.repairs.result import Comparison as RepairComparison
+    from evenhand.repairs.result import Repair
+
 LEAST = 100
-"""The fewest samples."""
+"""Minimum number of samples."""
 SAMPLES, FEWEST = 20_000, 200
-"""Samples of each estimate, and how few where the model is slow."""
+"""Default samples of each estimate, and the minimum for slow models."""
 SECONDS = 12.0
-"""The seconds that all queries of a report should take at most, judged by the run's own time."""
+"""Maximum seconds that all queries of a report should take, estimated from the run's time."""
 PATIENCE = 5
-"""How many times as long the fewest samples may take."""
+"""Factor by which the minimum number of samples may exceed that time."""
 STARTING = 0.2
-"""Seconds of a run that go by whatever the model."""
+"""Seconds that every run takes, whatever the model."""
 TEXT_SHARE = 2
-"""Of texts one estimate is all; at worst it asks everything twice."""
+"""Reports on texts have one estimate, which queries everything twice at most."""
 CHECKED = 64
-"""Findings of texts by which a model is told from others."""
+"""Number of findings of texts that are queried to recognise a model."""
 LEFT_OUT = ("texts_without_a_term", "texts_without_a_counterpart", "dropped")
 """Counts of texts that a run does not keep."""
-OTHER_KIND = "This part is for runs of people or of texts, and this is one of {}s, so it was left out."
+OTHER_KIND = "This part is for runs on people or texts. It was left out, because this run is on {}s."
 MISSING = {
     "attributes": (
-        "How common it is among real people was not measured: there is no data{}. Use evenhand report RUN "
+        "The rate among real people was not measured: there is no data{}. Use evenhand report RUN "
         "--data FILE, or eh.report(run, data=frame).",
         "there is no data: {}; use --data FILE",
     ),
     "texts": (
-        "How common it is among texts was not measured: there are no texts{}. Use evenhand report RUN "
+        "The rate among texts was not measured: there are no texts{}. Use evenhand report RUN "
         "--texts FILE, or eh.report(run, data=texts).",
         "there are no texts: {}; use --texts FILE",
     ),
@@ -68,26 +74,26 @@ NOT_ASKED = "The model was not queried: this report was made with ask=False."
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What else a report shows: its words, how many examples, and what it is compared with.
+    """Settings of a report: texts, number of examples, and runs to compare with.
 
     Parameters
     ----------
     title
-        Its heading; by default the model's name.
+        The heading; by default the model's name.
     note
         A paragraph about the model, under the heading.
     examples
-        How many examples to show, at most.
+        Maximum number of examples.
     confidence
-        Of all intervals.
+        Confidence level of all intervals.
     seed
         Same seed and same run, same bytes.
     others
-        Further runs of the same model and space, drawn beside the discovery curve.
+        Other runs of the same model and space, drawn in the discovery curve.
     coverage
         A coverage of this run that was measured before.
     ask
-        Whether to ask the model; without, the report has what the run itself holds.
+        Whether to query the model; otherwise the report has only what the run itself contains.
 
     Examples
     --------
@@ -114,17 +120,23 @@ class ReportOptions:
         check_seed(self.seed, RunError)
         check_bool("ask", self.ask, RunError)
         if self.coverage is not None and not isinstance(self.coverage, Coverage):
-            raise RunError("must be what eh.coverage(run) returns", parameter="coverage", value=self.coverage)
+            raise RunError("must be the result of eh.coverage(run)", parameter="coverage", value=self.coverage)
         if isinstance(self.others, Run) or not isinstance(self.others, Sequence):
-            raise RunError(f"others must be a list of runs, got {type(self.others).__name__}; write others=[run]")
+            raise RunError(
+                f"must be a list of runs, got {type(self.others).__name__}",
+                parameter="others",
+                remedy="write others=[run]",
+            )
         for one in self.others:
             if not isinstance(one, Run):
-                raise RunError(f"others must be a list of runs, got one with {one!r}; eh.Run.load(directory) reads one")
+                raise RunError(
+                    "must be a list of runs", parameter="others", value=one, remedy="eh.Run.load(directory) reads one"
+                )
 
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """A run, its model and its data, where they are available."""
+    """A run, with its model and data if they are available."""
 
     run: Run
     probe: ModelProbe | None
@@ -136,100 +148,102 @@ class ReportInputs:
     decides: bool
     """Whether the model makes decisions, and not numbers alone."""
     numbered: bool
-    """Whether places in the data are those that the user knows."""
+    """Whether positions in the data are those that the user knows."""
     favourable: Any
-    """The favourable decision, several or an order; where none was set, one of two."""
+    """The favourable decision, several, or an order; if none was set, one of two decisions."""
     named: bool
-    """Whether the user named it."""
+    """Whether the user named the favourable decision."""
     y: Any
     samples: int
     options: ReportOptions
     data_name: str = ""
-    """What the file of the data is called, where that is known."""
+    """The name of the data file, if known."""
     given: bool = True
-    """Whether the data are as the user gave them, and not as the run's space holds them."""
+    """Whether the data is as the user gave it, not as represented in the space."""
     slow: bool = False
-    """Whether fewer samples are taken than of a fast model, because their number was not set."""
+    """Whether the number of samples was reduced because the model is slow."""
     lost: tuple[str, ...] = ()
-    """What could not be had though it was looked for, and what to do about it."""
+    """What was looked for but not found, and what to do about it."""
 
     @property
     def regression(self) -> bool:
-        """Whether the model's numbers are no scores of decisions."""
+        """Whether the model's numbers are not scores of decisions."""
         return self.probe is not None and self.probe.model.regression
 
     @property
     def size(self) -> int:
-        """How many rows or texts there are."""
+        """Number of rows or texts."""
         if self.data is None:
             return 0
         return len(self.data if self.texts else next(iter(columns_of(self.data).values())))
 
     @property
     def part(self) -> int:
-        """How many rows of the data the group figures use: of a slow model no more than an estimate asks."""
+        """Number of data rows for the group figures: for a slow model, no more than for an estimate."""
         return min(self.size, self.samples) if self.slow else self.size
 
     @property
     def without(self) -> int:
-        """How many texts the run was given and did not keep, because nothing in them can be swapped."""
+        """Number of texts that the run was given but did not keep, because nothing in them can be swapped."""
         return sum(self.run.counts.get(name, 0) for name in LEFT_OUT) if self.texts and not self.given else 0
 
     @property
     def offered(self) -> int:
-        """How many texts the run was given."""
+        """Number of texts that the run was given."""
         return self.size + self.without
 
     @property
     def texts(self) -> bool:
-        """Whether the run is one of texts."""
+        """Whether the run is on texts."""
         return bool(self.run.space.supports("texts"))
 
     @property
     def people(self) -> bool:
-        """Whether the run is one of attributes."""
+        """Whether the run is on attributes."""
         return bool(self.run.space.supports("attributes"))
 
 
 def report(
-    run: Run,
+    run: Run | Estimate | Compared | Repair | RepairComparison,
     path: str | Path | None = "report.html",
     *,
     model: Any = None,
     data: Any = None,
     favourable: Any = None,
     y: Any = None,
-    show_examples: bool = True,
+    show_examples: str = SYNTHETIC,
     samples: int | None = None,
     options: ReportOptions | None = None,
 ) -> Path | Any:
-    """Write the report of a run: one offline HTML file for people who never ran anything.
+    """Write the report of a run: one offline HTML file for readers who did not run the audit.
 
-    It asks the model some more questions, outside all budgets: how common it is, where, and which real people are
-    nearest. Without the model or the data, or where a part fails, the report says so and has the rest;
-    it warns about parts that fail.
+    The model is queried again, outside all budgets, to measure how common discrimination is, where it happens, and
+    which real people are nearest. Parts that need a missing model or missing data, and parts that fail, are replaced by
+    the reason; for parts that fail, there is also a warning.
 
     Parameters
     ----------
     run
-        Any run: from memory, or kept in a directory.
+        Any run: from memory, or kept in a directory. Or what ``eh.estimate``, ``eh.compare`` or ``eh.repair`` returned,
+        whose report queries no model and needs no other argument.
     path
         The file to write; None returns its bytes instead.
     model
-        Anything that ``wrap`` takes. By default the run's own, from memory or from a file noted with the run
-        that runs no code.
+        The model, in any form that ``wrap`` takes. By default the run's own: from memory, or from the file recorded in
+        the run, if loading it runs no code.
     data
-        Real rows, or texts. By default those that the run was given.
+        Real rows, or texts; by default those of the run.
     favourable
-        The decision that people want; a list of such decisions; or ``eh.Order`` of all decisions, worst first. Of
-        numbers ``"higher"`` or ``"lower"``. Without it the report says who gets which decision or who gets more, not
-        who is favoured. Not for texts.
+        The favourable decision; a list of such decisions; or ``eh.Order`` of all decisions, worst first. For numbers,
+        ``"higher"`` or ``"lower"``. Without it, the report says who gets which decision, or who gets more, but not who
+        is favoured. Not for texts.
     y
         The true decisions, or the name of their column in the data, for the accuracy of groups.
     show_examples
-        Whether to show examples; without them no person's values are in the file.
+        ``"synthetic"``: examples differ from every row of the data in more than what is protected; ``"real"``: people
+        of the data come first, as they are, and a banner says so; ``"none"``.
     samples
-        How many individuals the estimates ask; by default 20,000, and fewer where the run shows that the model is slow.
+        Number of individuals for each estimate; by default 20,000, or fewer if the run shows that the model is slow.
     options
         An ``eh.ReportOptions``: title, note, number of examples, confidence, seed, other runs to compare with, a
         coverage measured before, and whether to ask the model at all.
@@ -249,9 +263,12 @@ def report(
     >>> "Changing only sex changes" in text, "<script" in text
     (True, False)
     """
-    check_run(run)
     place = None if path is None else ready(path)
-    content = gathered(run, model, data, favourable, y, show_examples, samples, options)
+    if type(run).__name__ in TITLES:
+        made = render_result(run, None if options is None else options.title)
+        return made.encode() if place is None else write(place, made)
+    check_run(run)
+    content = gathered(cast(Run, run), model, data, favourable, y, show_examples, samples, options)
     page = render(content)
     if place is not None:
         write(place, page)
@@ -267,33 +284,33 @@ def gathered(
     data: Any = None,
     favourable: Any = None,
     y: Any = None,
-    show_examples: bool = True,
+    show_examples: str = SYNTHETIC,
     samples: int | None = None,
     options: ReportOptions | None = None,
     data_name: str = "",
 ) -> Content:
-    """Gather what a report says; the arguments are those of ``report``, and what the file of the data is called."""
+    """Gather the content of a report; the arguments are those of ``report``, and the name of the data file."""
     check_run(run)
     if options is not None and not isinstance(options, ReportOptions):
         raise RunError("must be an eh.ReportOptions", parameter="options", value=options)
     chosen = options or ReportOptions()
-    check_bool("show_examples", show_examples, RunError)
+    check_choice("show_examples", show_examples, EXAMPLES, RunError)
     if samples is not None:
         check_int("samples", samples, RunError, LEAST)
     subject = inputs_of(run, model, data, favourable, y, samples, chosen, data_name)
     check_others(run, chosen.others, subject.probe)
-    heading = chosen.title or f"{named(run)}, by {', '.join(map(plain, run.space.protected))}"
-    return gather(Content(subject, heading, bool(show_examples), coverage=chosen.coverage))
+    heading = chosen.title or f"Model {named(run)}, by {', '.join(map(plain, run.space.protected))}"
+    return gather(Content(subject, heading, show_examples, coverage=chosen.coverage))
 
 
 def ready(path: Any) -> Path:
-    """Return the place for the file; raise where it cannot be written, before anything is asked."""
+    """Return the path of the file; raise before the model is queried if it cannot be written."""
     if not isinstance(path, str | os.PathLike):
-        raise RunError(f"path must be the name of the file to write, got {path!r}")
+        raise RunError("must be the name of the file to write", parameter="path", value=path)
     place = Path(path)
     try:
         with suppress(FileNotFoundError):
-            # A name with a zero byte is a ValueError here.
+            # A name with a zero byte raises a ValueError here.
             place.stat()
             with place.open("ab"):
                 return place
@@ -304,7 +321,7 @@ def ready(path: Any) -> Path:
 
 
 def write(path: Path, text: str) -> Path:
-    """Write the file, and the folder that it is in."""
+    """Write the file, and create its folder."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
@@ -315,18 +332,23 @@ def write(path: Path, text: str) -> Path:
 
 
 def _unwritable(path: Path, error: Exception) -> RunError:
-    return RunError(f"cannot write {path}: {reason(error)}; choose another place for the report")
+    return RunError(f"cannot write {path}: {reason(error)}", remedy="choose another place for the report")
 
 
 def check_others(run: Run, others: Sequence[Run], probe: ModelProbe | None) -> None:
-    """Raise where a run is not one of the same model and the same space, and so no rival."""
+    """Raise if a run has another model or another space, so that it cannot be compared."""
     for other in others:
         if other.space.describe() != run.space.describe():
-            raise RunError("others has a run of another space; give runs of the same model and the same space")
+            raise RunError(
+                "has a run of another space",
+                parameter="others",
+                remedy="give runs of the same model and the same space",
+            )
         if not _same_model(run, other, probe):
             raise RunError(
-                f"others has a run of another model ({other.identity.model}, and this one is of "
-                f"{run.identity.model}); give runs of the same model and the same space"
+                f"has a run of another model ({other.identity.model}, not {run.identity.model})",
+                parameter="others",
+                remedy="give runs of the same model and the same space",
             )
 
 
@@ -340,25 +362,27 @@ def _same_model(run: Run, other: Run, probe: ModelProbe | None) -> bool:
         except ModelError:
             return False
         return True
-    # Scores and decisions, or the answers to other texts, cannot be compared.
+    # Scores cannot be compared with decisions, nor answers to different texts.
     alike_asked = (one.criterion, one.gradient) == (two.criterion, two.gradient)
     known = alike_asked and run.space.supports("attributes")
     return not known and bool(one.model == two.model)
 
 
 def check_texts(run: Run, favourable: Any, y: Any) -> None:
-    """Raise where a report of texts is given what only rows have."""
+    """Raise if a report on texts is given arguments that apply to rows only."""
     if run.space.supports("attributes"):
         return
     for name, value in (("favourable", favourable), ("y", y)):
         if value is not None:
             raise RunError(
-                f"{name}= is for runs of rows: a report of {run.space.noun}s has no part for it; leave it out"
+                f"is for runs of rows: a report on {run.space.noun}s has no such section",
+                parameter=name,
+                remedy="leave it out",
             )
 
 
 def decides(run: Run, probe: ModelProbe) -> bool:
-    """Whether the model of a run makes decisions; by a gap, numbers may be all that it gives."""
+    """Whether the model of a run makes decisions; a run with a gap may have a model that returns numbers only."""
     if probe.model.regression:
         return False
     if probe.criterion.needs_decisions or probe.model.classes is not None:
@@ -366,19 +390,19 @@ def decides(run: Run, probe: ModelProbe) -> bool:
     if probe.model.threshold is not None:
         return True
     try:
-        # One number that no threshold cuts is an amount, also where all of them happen to be whole.
+        # Single numbers without a threshold are amounts, even if all of them are whole.
         return bool(probe.scores(run.space.probes(None).rows).shape[1] > 1)
     except ModelError:
         return False
 
 
 def check_favourable(run: Run, probe: ModelProbe, favourable: Any, deciding: bool) -> None:
-    """Raise where the model has no such decision; one that the run has not met is looked for."""
+    """Raise if the model does not make the favourable decision; if the run lacks it, random individuals are tried."""
     favour = Favour(probe.model, favourable)
     if probe.model.regression or probe.model.classes is not None:
         return
     if not deciding:
-        # One number may be the score of the second of two decisions.
+        # A single number may be the score of the second of two decisions.
         favour.turned(1)
         return
     seen = np.empty(len(run.pairs.coding.values), dtype=object)
@@ -388,7 +412,7 @@ def check_favourable(run: Run, probe: ModelProbe, favourable: Any, deciding: boo
 
 
 def check_truth(y: Any, data: Any) -> None:
-    """Raise where there are no such true decisions."""
+    """Raise if the true decisions are invalid."""
     if data is None:
         raise DataError("needs the rows that it belongs to", parameter="y", value=y, remedy=("give them: ", DATA))
     columns = columns_of(data)
@@ -403,7 +427,11 @@ def check_truth(y: Any, data: Any) -> None:
         return
     rows = len(next(iter(columns.values())))
     if np.shape(y) != (rows,):
-        raise DataError(f"y must be one true decision for each of the {rows:,} rows of the data, got {np.shape(y)}")
+        raise DataError(
+            f"must be one true label for each of the {rows:,} rows of the data, but has the shape {np.shape(y)}",
+            parameter="y",
+            value=y,
+        )
 
 
 def inputs_of(
@@ -416,14 +444,7 @@ def inputs_of(
     options: ReportOptions,
     data_name: str = "",
 ) -> ReportInputs:
-    """Find the model and the data of a run; given ones must fit, missing ones are left out.
-
-    >>> import evenhand as eh
-    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
-    >>> run = eh.audit(lambda f: f["age"] > 3, space, strategy="themis")
-    >>> inputs_of(run, None, None, None, None, None, ReportOptions(ask=False)).no_model
-    'The model was not queried: this report was made with ask=False.'
-    """
+    """Find the model and the data of a run; given ones must fit, missing ones are left out."""
     check_texts(run, favourable, y)
     lost: list[str] = []
     if run.space.supports("texts") or run.space.supports("attributes"):
@@ -472,11 +493,10 @@ def inputs_of(
 
 
 def affordable(run: Run) -> int:
-    """Say how many individuals to ask: as many as a fast model takes, or fewer by what the run's own questions took.
+    """Return the number of individuals for estimates: that for fast models, or fewer if the run's queries were slow.
 
-    So many that all questions of the report take about ``SECONDS``; what else it does comes on top.
-    It depends on what the run has written down alone, so that the same run gives the same report. 0: none, because
-    even the fewest would take many times as long as a report should.
+    With it, all queries of the report take about ``SECONDS``; other work is not included. It depends on recorded times
+    of the run only, so that the same run gives the same report. 0: even the minimum would take far too long.
     """
     each = max(0.0, run.seconds - STARTING) / max(run.rows, 1)
     most = SECONDS / max(each, 1e-9)
@@ -488,22 +508,22 @@ def affordable(run: Run) -> int:
 
 
 def _rows(run: Run, samples: int) -> int:
-    """Return how many rows a report asks at most: estimates, examples, regions, coverage and group figures."""
+    """Return the maximum number of rows of a report: estimates, examples, regions, coverage and group figures."""
     if not run.space.supports("attributes"):
         return int(samples * TEXT_SHARE * run.rows / max(run.tests, 1))
     return int(run.space.width * (3 * samples + individuals(samples)) + 2 * samples)
 
 
 def _data(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool, str]:
-    """Find the rows or texts, or why there are none; whether places in them are the user's; and their file's name."""
+    """Find the rows or texts, or why there are none; whether positions are those of the user; and the file's name."""
     texts = run.space.supports("texts")
     if data is not None:
-        # Whatever is wrong with it is said now, and not in the report; what can be read only once is read once.
+        # Errors in the data are raised now, not in the report; data that can be read only once is read once.
         given = strings_of(data, run.space.column)[0] if texts else data
         if texts:
             run.space.begin(given)
         elif not len(run.space.encode(given).individuals):
-            raise DataError("none of the rows of the data is in the space; give rows of the space, or no data")
+            raise DataError("none of the rows of the data is in the space", remedy="give rows of the space, or no data")
         return given, "", True, ""
     if run.origin is not None and run.origin.data is not None:
         rows = run.origin.data.rows
@@ -525,7 +545,7 @@ def _data(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool, str]:
 
 
 def _probe(run: Run, model: Any, data: Any, ask: bool, lost: list[str]) -> tuple[ModelProbe | None, str]:
-    """Find the model of a run, or say why it is not asked."""
+    """Find the model of a run, or why it is not queried."""
     if not ask:
         return None, NOT_ASKED
     texts = run.space.supports("texts")
@@ -538,43 +558,44 @@ def _probe(run: Run, model: Any, data: Any, ask: bool, lost: list[str]) -> tuple
 
 
 def _own(run: Run, lost: list[str]) -> tuple[Model | None, str]:
-    """Find the model of a run that was read from its directory, or say why it is not available."""
+    """Find the model of a run that was loaded from its directory, or why it is not available."""
     try:
         return model_of(run), ""
     except Changed:
         raise
     except EvenhandError as error:
-        # Its types are to be trusted, or it is to be named.
+        # Either its types must be trusted, or it must be named.
         trust = next((use for use in error.uses if use.setting == "call.trust"), None)
         command, call = "--model MODEL", "model"
         if trust is not None:
             command, call = " ".join(f"--trust {name}" for name in trust.value), trust.python
-        lost.append(f"the model was not available: {_reason(error)}; {command} has it asked")
+        lost.append(f"the model was not available: {_reason(error)}; use {command}")
         return None, (
-            f"This part asks the model, which was not available: {_reason(error)}. To have it: "
+            f"This part queries the model, which was not available: {_reason(error)}. To include it: "
             f"evenhand report RUN {command}, or eh.report(run, model={call})."
         )
 
 
 def _of_texts(run: Run, model: Model, texts: Any) -> ModelProbe:
-    """Return what asks a model about texts; raise unless it answers as the run's own did."""
+    """Return a probe of a model on texts; raise unless it answers as the run's own model did."""
     probe = ModelProbe(model, run.space.begin(texts), run.identity.criterion)
     known = np.arange(min(run.found, CHECKED))
     if not holds(probe, run.pairs, known, len(known) or 1).all():
         raise ModelError(
-            f"{model.name} is not the model that the run was made with ({run.identity.model}): it gives other answers "
-            "to texts that the run found; give the run's own"
+            f"{model.name} is not the run's model ({run.identity.model}): it gives different predictions for the "
+            "run's findings",
+            remedy="give the run's own model",
         )
     return probe
 
 
 def _reason(error: EvenhandError) -> str:
-    """Say why something is not available; what to do about it the report says itself."""
+    """Describe why something is not available, without the remedy, which the report gives."""
     return visible(next(iter(error.reason.splitlines()), type(error).__name__).rstrip(".:"))
 
 
 def _one_of_two(run: Run, probe: ModelProbe | None) -> Any:
-    """Choose the decision to speak of, where there are two: the second, as 1 of 0 and 1."""
+    """Return the second of two decisions, such as 1 of 0 and 1, for the figures."""
     if run.space.supports("texts") or (probe is not None and probe.model.regression):
         return None
     classes = None if probe is None or probe.model.classes is None else probe.model.classes.tolist()

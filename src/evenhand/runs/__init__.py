@@ -1,1 +1,1 @@
-"""Runs: the driver of an audit, its result, and the files it can be written to."""
+"""Runs: the driver of audits, their results, and the files that these can be written to."""

@@ -1,72 +1,68 @@
-"""The driver of an audit: passes questions and answers between a search and the oracle, and returns the run."""
+"""``eh.audit``: the driver passes queries and answers between a search and the oracle, and returns the run."""
 
 from __future__ import annotations
 
-import hashlib
 import platform
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._interrupts import Token, check, settled, watched
+from evenhand import __version__
+from evenhand._format import percent
+from evenhand._interrupts import Token, check, check_cancel, mark_handled, watched
 from evenhand._rng import Stream
-from evenhand._validate import check_int, check_number, check_seed
-from evenhand._version import __version__
+from evenhand._validate import check_int, check_seed
 from evenhand.budget import Budget, StopReason
-from evenhand.criteria import Criterion, Flip
-from evenhand.engine.accounting import Clock, Status, Stop, Stored
-from evenhand.engine.confirm import Checked, check_kept, confirm, otherwise
-from evenhand.engine.judge import CHUNK
-from evenhand.engine.oracle import Oracle
-from evenhand.engine.probe import ModelProbe
-from evenhand.engine.store import (
-    Directory,
-    Log,
-    RunIdentity,
-)
-from evenhand.engine.unused import SCORED, compare_scores, unread
-from evenhand.engine.visited import Origin
+from evenhand.criteria import Criterion, Flip, Pairwise, check_criterion
+from evenhand.engine.determinism import PROBES, Checked, check_kept, confirm, not_reproduced
+from evenhand.engine.judge import CHUNK, SCORED, Exclude, ModelProbe, compare_scores, unread
+from evenhand.engine.oracle import Clock, Oracle, Origin, Status, Stop, Stored
+from evenhand.engine.store import PENDING, About, Directory, Log, RunIdentity, digest_of_answers
 from evenhand.errors import (
     TEXT_SPACE,
     BudgetError,
     EvenhandError,
     FlakyModel,
-    ModelError,
     RunError,
     SpaceError,
     StrategyError,
     search,
 )
+from evenhand.models.base import Model
+from evenhand.models.transport import RequestsSpent
 from evenhand.models.wrap import wrap
-from evenhand.runs.run import COUNTS, EndLost, Run
+from evenhand.runs.run import COUNTS, EndLost, Run, RunEstimate, estimate_of_draws
 from evenhand.search import Problem, Strategy
-from evenhand.spaces.base import AnySpace, Block, Bound, require
+from evenhand.spaces.base import AnySpace, Block, check_space
 from evenhand.strategies import describe, make
 
 DEFAULT_TESTS = 100_000
 UNTESTABLE = 1000
 RETRACED = 2**16
-"""How many tests of a finished run are repeated, to check some of them, before it is returned."""
+"""Maximum number of stored tests to collect, to check some of them before a finished run is returned."""
 
 
 def audit(
     model: Any,
     space: AnySpace,
     strategy: str | Strategy | None = None,
-    budget: Budget | None = None,
+    budget: Budget | int | None = None,
     seed: int = 0,
     criterion: Criterion | None = None,
     data: Any = None,
     directory: str | Path | None = None,
     *,
-    chunk: int = CHUNK,
-    timeout: float | None = None,
-    progress: Callable[[Status], None] | None = None,
+    executor: Executor | int | None = None,
+    progress: Callable[[Status], None] | bool | None = None,
     confirm: int | None = None,
     cancel: Token | None = None,
 ) -> Run:
@@ -75,30 +71,30 @@ def audit(
     Parameters
     ----------
     model
-        Anything that ``wrap`` takes: a callable on a batch, an estimator, a model file.
+        Anything that ``wrap`` takes: a callable on a batch, an estimator, a model file. ``wrap(model, batch_size=,
+        chunk=, timeout=)`` controls how it is called.
     space
         The valid inputs, and which attributes are protected; for texts a ``TextSpace``.
     strategy
-        A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``); by default the one that suits the
-        space, ``"kosei"`` or, for texts, ``"text-random"``.
+        A name (``"kosei"``) or a strategy with settings (``Kosei(samples=500)``); by default ``"auto"``, which
+        estimates how common discrimination is (``run.estimate``) and divides its budget among several searches.
     budget
-        When to stop; by default after 100,000 tests.
+        When to stop: a number of tests, or an ``eh.Budget``; by default after 100,000 tests.
     seed
         Same seed, same findings.
     criterion
         What counts as different; by default a changed decision.
     data
-        Real rows, for strategies that start from them; the texts of a ``TextSpace``.
+        Real rows, for searches that start from them; for a ``TextSpace``, the texts.
     directory
         Where to keep the run. The same call with the same directory continues an unfinished run and returns a finished
         one; a larger budget extends it.
-    chunk
-        Maximum rows of one block, which is judged and logged as a unit. The model sees a block in one or more calls;
-        ``wrap(model, batch_size=)`` fixes their size.
-    timeout
-        Maximum seconds of one model call.
+    executor
+        Where the model is called: a number of processes on this machine, a ``concurrent.futures.Executor``, or a
+        ``dask.distributed.Client``; by default in this process. The run is the same.
     progress
-        Called with a ``Status`` after every block.
+        Called with a ``Status`` after every block. By default a terminal or a notebook shows how far the run is; False:
+        nothing is shown.
     confirm
         Maximum number of findings to query again before the run is returned; by default all. The seed chooses them, and
         ``run.findings`` marks the others as not confirmed.
@@ -116,145 +112,333 @@ def audit(
     >>> run.found, run.tests, run.stop.value
     (3, 9, 'exhausted')
     """
-    return run_search(
-        model,
-        space,
-        strategy,
-        budget,
-        seed,
-        criterion,
-        data,
-        directory,
-        chunk=chunk,
-        timeout=timeout,
-        progress=progress,
-        confirm=confirm,
-        cancel=cancel,
-    )
-
-
-@watched()
-def run_search(
-    model: Any,
-    space: AnySpace,
-    strategy: str | Strategy | None,
-    budget: Budget | None,
-    seed: int,
-    criterion: Criterion | None = None,
-    data: Any = None,
-    directory: str | Path | None = None,
-    *,
-    chunk: int = CHUNK,
-    timeout: float | None = None,
-    progress: Callable[[Status], None] | None = None,
-    exclude: Callable[[Any], npt.NDArray[np.bool_]] | None = None,
-    confirm: int | None = None,
-    cancel: Token | None = None,
-) -> Run:
-    """Run an audit; individuals that ``exclude`` selects are skipped, as if they had been judged before."""
     chosen = strategy_for(space, strategy)
-    seed, chunk = check_arguments(seed, chunk, budget, criterion, timeout, progress)
+    limits, automatic = Budget.of(budget), isinstance(progress, bool | None)
+    seed = check_seed(seed, StrategyError)
+    check_criterion(criterion)
+    if not (automatic or callable(progress)):
+        raise StrategyError("must be a function of an eh.results.Status", parameter="progress", value=progress)
     if confirm is not None:
         confirm = check_int("confirm", confirm, BudgetError, 0, remedy="use None for all findings")
     check_cancel(cancel)
-    budget = budget or Budget(tests=DEFAULT_TESTS)
-    wrapped = wrap(model)
-    start = space.bind(data, wrapped)
-    gradient: Any = getattr(chosen, "gradient", "auto") if getattr(chosen, "uses_gradient", False) else None
-    probe = ModelProbe(wrapped, start.ground, criterion or Flip(), timeout, gradient)
-    fixed = start.ground.probes(start.people)
-    with probe.client.calls.at_once():
-        # One call, because scores can depend slightly on the size of a call.
-        labels, scores = probe.both(fixed.rows)
-    identity = _identity(probe, chosen, seed, chunk, start.people, labels if scores is None else scores)
-    place = None if directory is None else Directory(directory, identity)
-    try:
-        if place is not None:
-            _refuse_unsteady(place)
-        known = None if place is None else _finished(place, budget, confirm)
-        log = (Log if known is None else Stored)(None if place is None else place.answers)
-        oracle = Oracle(probe, budget, seed, chunk, log, Clock(log.times), progress, exclude)
-        oracle.rows_apart += len(fixed) * probe.cost
-        oracle.findings.keep_example(labels)
-        problem = Problem(start.ground, Stream(seed), start.people)
-        problem.counts |= {name: n for name, n in start.counts.items() if n}
-        if known is not None:
-            assert place is not None
-            try:
-                _check_same_model(known, chosen, problem, oracle)
-            except FlakyModel as error:
-                error.partial = _mark_unsteady(place, error)
-                place.finish(error.partial.to_dict())
-                raise
-            known.origin = Origin(probe, chosen, start.people, None)
-            known.pairs.keep_example(labels)
-            return known
-        # Only from here on, so that a cancelled run has a result to return.
-        oracle.cancel = probe.client.calls.cancel = cancel
-        return _drive(chosen, problem, oracle, identity, start, place, confirm)
-    finally:
-        if place is not None:
-            place.close()
+    driver = Driver(wrap(model).on(executor), space, chosen, seed, criterion, data)
+    of: Any = space
+    most = of.tests if of.supports("attributes") and of.countable else None
+    with show_progress(automatic and progress is not False, most) as show:
+        called: Any = show if automatic else progress
+        return driver.run(limits or Budget(tests=DEFAULT_TESTS), directory, called, confirm, cancel)
 
 
-def _drive(
-    strategy: Strategy,
-    problem: Problem,
-    oracle: Oracle,
-    identity: RunIdentity,
-    start: Bound,
-    place: Directory | None,
-    most: int | None,
-) -> Run:
-    """Run the search, check its findings, and store the result."""
-    scored = None
-    checked = Checked(most)
-    try:
-        stop = _search(strategy, problem, oracle)
-        oracle.check_same_model()
-        _check_testable(oracle, problem, stop)
-        oracle.check_rows()
-        checked, rows, unsteady = confirm(oracle.probe, oracle.findings, oracle.seed, oracle.chunk, most)
+class Driver:
+    """Passes queries and answers between one search and the oracle.
+
+    Individuals that ``exclude`` selects are skipped, as if they had been judged before.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        space: AnySpace,
+        strategy: Strategy,
+        seed: int,
+        criterion: Criterion | None = None,
+        data: Any = None,
+        exclude: Exclude | None = None,
+    ) -> None:
+        wrapped = wrap(model)
+        self.strategy, self.seed, self.chunk, self._exclude = strategy, seed, wrapped.chunk or CHUNK, exclude
+        self.start = space.bind(data, wrapped)
+        criterion = criterion or Flip()
+        self.probe = ModelProbe(wrapped, self.start.bound, criterion, gradient_for(strategy, wrapped, criterion))
+        self.problem = Problem(
+            self.start.bound,
+            Stream(seed),
+            self.start.people,
+            offers=offered(self.probe),
+            spent=lambda: self.oracle.rows,
+        )
+        self.problem.counts |= {name: n for name, n in self.start.counts.items() if n}
+        self.place: Directory | None = None
+        self.about = About.now()
+        self._remote = wrapped.remote
+
+    @watched()
+    def run(
+        self,
+        budget: Budget,
+        directory: str | Path | None = None,
+        progress: Callable[[Status], None] | None = None,
+        confirm: int | None = None,
+        cancel: Token | None = None,
+    ) -> Run:
+        """Run the search, or return the run that the directory holds."""
+        probe = self.probe
+        if self._remote is not None:
+            self._remote.start()
+        fixed = self.start.bound.probes(self.start.people)
+        with probe.client.calls.at_once():
+            # One call, because scores can depend slightly on the size of a call.
+            labels, scores = probe.both(fixed.rows)
+        self.identity = self._identity(labels if scores is None else scores)
+        place = self.place = None if directory is None else Directory(directory, self.identity)
+        try:
+            if place is not None:
+                self.about = About.read(place.path)
+                _refuse_unsteady(place)
+            known = None if place is None else _finished(place, budget, confirm)
+            log = (Log if known is None else Stored)(None if place is None else place.answers)
+            oracle = Oracle(probe, budget, self.seed, self.chunk, log, Clock(log.times), progress, self._exclude)
+            oracle.rows_apart += len(fixed) * probe.cost
+            oracle.findings.keep_example(labels)
+            oracle.steadiness.spare = lambda: self.start.bound.probes(self.start.people, PROBES).rows
+            self.oracle, self.problem.memo = oracle, oracle.memo
+            if known is not None:
+                self._check_same_model(known)
+                known.origin = Origin(probe, self.strategy, self.start.people, None)
+                known.pairs.keep_example(labels)
+                return known
+            # Only from here on, so that a cancelled run has a result to return.
+            oracle.cancel = probe.client.calls.cancel = cancel
+            if self._remote is not None and place is not None:
+                self._remote.keep(place.path / PENDING, lambda: log.end)
+            return self._drive(confirm)
+        finally:
+            if self._remote is not None:
+                self._remote.release(ended=False)
+            if place is not None:
+                place.close()
+
+    def _identity(self, answers: npt.NDArray[Any]) -> RunIdentity:
+        """Identify the run; ``answers`` are the model's labels, or its scores, for the fixed individuals."""
+        probe, people, data = self.probe, self.start.people, None
+        if people is not None and getattr(self.strategy, "uses_data", True):
+            data = probe.bound.digest_of(people)
+        if probe.scored and probe.slopes is not None:
+            probe.slopes.check(answers)
+        if probe.scored and probe.word_slopes is not None:
+            probe.word_slopes.check(probe, answers)
+        return RunIdentity(
+            space=probe.bound.describe(),
+            strategy=describe(self.strategy),
+            seed=self.seed,
+            criterion=probe.criterion,
+            chunk=self.chunk,
+            data=data,
+            model=probe.model.name,
+            answers=digest_of_answers(answers),
+            model_sha256=probe.model.sha256,
+            gradient=probe.gradient,
+        )
+
+    def _drive(self, confirm_most: int | None) -> Run:
+        """Run the search, check its findings, and store the result."""
+        oracle, place, scored = self.oracle, self.place, None
+        checked = Checked(confirm_most)
+        try:
+            with oracle.probe.model.same_model():
+                stop = self._search()
+                oracle.check_same_model()
+                self._check_testable(stop)
+                oracle.check_rows()
+                checked, rows, unsteady = confirm(
+                    oracle.probe, oracle.findings, oracle.seed, oracle.chunk, confirm_most
+                )
+                oracle.rows_apart += rows
+                if unsteady is not None:
+                    stored = [at for at in checked.refuted if at < oracle.stored_findings]
+                    if stored:
+                        checked = Checked(confirm_most)
+                        found = np.array(stored)
+                        raise not_reproduced(oracle.probe, oracle.findings, found, place.path if place else None)
+                    raise unsteady
+                scored = self._compare_scores()
+            if self._remote is not None:
+                self._remote.release(ended=True)
+            check()
+        except KeyboardInterrupt:
+            mark_handled()
+            stop = StopReason.INTERRUPTED
+        except EvenhandError as error:
+            kept = place is not None and _kept(oracle.log, place)
+            where = f"kept in {place.path}" if place and kept else "the error's attribute partial is the run so far"
+            error.add_note(f"{oracle.tests:,} tests had been judged; {where}")
+            if isinstance(error, FlakyModel):
+                checked = checked.marked_unsteady(error)
+            error.partial = self._run(StopReason.INTERRUPTED, checked)
+            if place is not None and isinstance(error, FlakyModel):
+                # Readers of the directory must know that its findings are not reliable.
+                place.finish((_mark_unsteady(place, error) if oracle.replayed_rows else error.partial).to_store())
+            raise
+        finally:
+            oracle.log.close()
+        run = self._run(stop, checked)
+        run.scored = scored
+        # A smaller budget than before gives the first stored findings, and does not change the directory.
+        part = oracle.log.upcoming is not None or oracle.cut
+        try:
+            oracle.log.check()
+            if place is not None and (oracle.log.appended or not part):
+                place.finish(run.to_store())
+            if place is not None:
+                place.check()
+        except RunError as error:
+            error.add_note(f"{run.tests:,} tests had been judged; the error's attribute partial is the whole run")
+            error.partial = run
+            raise
+        return run
+
+    def _search(self) -> StopReason:
+        """Pass queries and answers between the search and the oracle until one of them stops."""
+        oracle, search = self.oracle, self.strategy.search(self.problem)
+        # The clock may also end a run between two calls of one block.
+        oracle.probe.client.calls.between = oracle.check_clock
+        if self._remote is not None:
+            self._remote.allow(oracle.budget.requests)
+        try:
+            answer: Any = None
+            while True:
+                answer = oracle.answer(search.send(answer))
+        except StopIteration:
+            return StopReason.FINISHED
+        except Stop as end:
+            return end.reason
+        except RequestsSpent:
+            return StopReason.REQUESTS
+        finally:
+            if self._remote is not None:
+                self._remote.allow(None)
+            oracle.probe.client.calls.between = None
+            oracle.clock.stop()
+            search.close()
+
+    def _check_same_model(self, known: Run) -> None:
+        """Raise if the model of a finished run has changed: query findings again first, then other tests."""
+        oracle, place = self.oracle, self.place
+        assert place is not None
+        try:
+            check_kept(oracle.probe, known.pairs, oracle.chunk, known.directory)
+            # The log does not contain the individuals: the search produces them again.
+            oracle.budget = Budget(tests=min(known.tests, RETRACED)) if known.tests else Budget(tests=1)
+            self._search()
+            oracle.check_same_model()
+        except FlakyModel as error:
+            error.partial = _mark_unsteady(place, error)
+            place.finish(error.partial.to_store())
+            raise
+
+    def _compare_scores(self) -> tuple[int, int] | None:
+        """If nothing was found, compare the scores of counterparts, outside all budgets."""
+        oracle, bound = self.oracle, self.problem.bound
+        if oracle.findings.count or not oracle.tests:
+            return None
+        some = bound.probes(self.start.people, SCORED)
+        scored, rows = compare_scores(oracle.probe, bound.families(some, oracle.seed))
         oracle.rows_apart += rows
-        if unsteady is not None:
-            stored = [at for at in checked.refuted if at < oracle.stored_findings]
-            if stored:
-                checked = Checked(most)
-                raise otherwise(oracle.probe, oracle.findings, np.array(stored), place.path if place else None)
-            raise unsteady
-        scored = _compare_scores(oracle, problem, start)
-        check()
-    except KeyboardInterrupt:
-        settled()
-        stop = StopReason.INTERRUPTED
-    except EvenhandError as error:
-        kept = place is not None and _kept(oracle.log, place)
-        where = f"kept in {place.path}" if place and kept else "the error's attribute partial is the run so far"
-        error.add_note(f"{oracle.tests:,} tests had been judged; {where}")
-        if isinstance(error, FlakyModel):
-            checked = checked.accused(error)
-        error.partial = _run(oracle, problem, StopReason.INTERRUPTED, identity, start, place, strategy, checked)
-        if place is not None and isinstance(error, FlakyModel):
-            # Readers of the directory must know what is wrong with its findings.
-            place.finish((_mark_unsteady(place, error) if oracle.replayed_rows else error.partial).to_dict())
-        raise
-    finally:
-        oracle.log.close()
-    run = _run(oracle, problem, stop, identity, start, place, strategy, checked)
-    run.scored = scored
-    # A smaller budget than before gives the first findings of what is stored, and leaves that as it is.
-    part = oracle.log.upcoming is not None or oracle.cut
-    try:
-        oracle.log.check()
-        if place is not None and (oracle.log.appended or not part):
-            place.finish(run.to_dict())
-        if place is not None:
-            place.check()
-    except RunError as error:
-        error.add_note(f"{run.tests:,} tests had been judged; the error's attribute partial is the whole run")
-        error.partial = run
-        raise
-    return run
+        return scored
+
+    def _check_testable(self, stop: StopReason) -> None:
+        """Raise if the constraints leave no individual to compare; a few unlucky draws prove nothing."""
+        oracle, problem = self.oracle, self.problem
+        if oracle.tests or not oracle.untestable:
+            return
+        over = problem.exhausted or (problem.data is not None and stop is StopReason.FINISHED)
+        if oracle.untestable >= UNTESTABLE or over:
+            raise nothing_to_compare(problem.bound.space, oracle.untestable)
+
+    def _run(self, stop: StopReason, checked: Checked) -> Run:
+        """Make the run of what has been asked so far."""
+        oracle, start = self.oracle, self.start
+        counted = (
+            oracle.repeats, oracle.untestable, start.clipped, start.dropped, oracle.checked, oracle.replayed_rows
+        )  # fmt: skip
+        counts = dict(zip(COUNTS, counted, strict=True))
+        for name, n in self.problem.counts.items():
+            counts[name] = counts.get(name, 0) + n
+        if self._remote is not None:
+            counts["requests"] = self._remote.spent
+        last = (oracle.tests, oracle.rows, oracle.findings.count)
+        points = oracle.curve if oracle.curve and oracle.curve[-1] == last else [*oracle.curve, last]
+        checked.apply(oracle.findings, oracle.seed)
+        return Run(
+            oracle.bound.space,
+            self.identity,
+            oracle.budget,
+            stop,
+            oracle.tests,
+            dict(oracle.asked),
+            oracle.clock.seconds,
+            counts,
+            oracle.findings,
+            checked.counted(points),
+            dict(_versions()),
+            None if self.place is None else self.place.path,
+            Origin(oracle.probe, self.strategy, start.people, oracle.judged),
+            unread(oracle.probe),
+            checked=checked,
+            arms=self.problem.arms,
+            estimate=self._estimate(stop),
+            about=self.about,
+        )
+
+    def _estimate(self, stop: StopReason) -> dict[str, RunEstimate]:
+        """Estimate from the independent draws of the search, if it makes any.
+
+        There is none if the verdict depends on the individual and not only on its family, as repeats share one verdict.
+        """
+        probe, bound = self.probe, self.problem.bound
+        if not isinstance(probe.criterion, Pairwise):
+            return {}
+        share, tests, seed = float(getattr(self.strategy, "share", 0.0)), self.oracle.budget.tests, self.oracle.seed
+        plan = first = int(share * (tests or 0))
+        kept = {} if self.place is None else (self.place.result or {}).get("estimate", {})
+        for one in kept.values():
+            # An extended run keeps its first plan; a second one would double the error probability.
+            first = one.get("plan", 0)
+
+        def testable(block: Block) -> npt.NDArray[np.bool_] | None:
+            return bound.families(block, seed).testable
+
+        verdicts = self.problem.draws.verdicts(self.oracle.memo, testable, first)
+        at_plan = stop is StopReason.TESTS and plan == first
+        out = {name: estimate_of_draws(name, *one, first, at_plan) for name, one in verdicts.items()}
+        if "uniform" in out and stop is StopReason.EXHAUSTED and not bound.space.sampled:
+            out["uniform"] = RunEstimate("uniform", self.oracle.findings.count, self.oracle.tests, exact=True)
+        return out
+
+
+def gradient_for(strategy: Strategy, model: Model, criterion: Criterion) -> Any:
+    """Return the source of gradients that a search asks for; None for a search without.
+
+    An optional search gets them only if they cost no second call per test: from the model itself, or from known scores
+    that decide.
+    """
+    uses: Any = getattr(strategy, "uses_gradient", False)
+    if not uses:
+        return None
+    if uses != "optional":
+        return getattr(strategy, "gradient", "auto")
+    able = model.has_scores and model.decides and not model.regression and criterion.needs_decisions
+    known = model.classes is not None or model.gradient_source is not None or model.has_words
+    return "auto" if able and known else None
+
+
+def offered(probe: ModelProbe) -> frozenset[str]:
+    """Return the queries besides tests that a model can answer."""
+    out = set[str]()
+    if probe.criterion.needs_decisions and not probe.model.regression:
+        out.add("label")
+    if probe.contrasts:
+        out.add("gradient")
+        out |= {"word-gradient"} if probe.model.has_words else set()
+    return frozenset(out)
+
+
+def nothing_to_compare(space: Any, tried: int) -> SpaceError:
+    """Return the error for a space whose constraints leave no individual with a counterpart."""
+    return SpaceError(
+        f"none of {tried:,} individuals has two valid counterparts, so nothing can be compared",
+        remedy=f"loosen the constraints on {', '.join(map(repr, space.protected))}",
+    )
 
 
 def _kept(log: Log, place: Directory) -> bool:
@@ -268,99 +452,10 @@ def _kept(log: Log, place: Directory) -> bool:
     return place.answers.exists()
 
 
-def _search(strategy: Strategy, problem: Problem, oracle: Oracle) -> StopReason:
-    """Pass queries and answers between the search and the oracle until one of them stops."""
-    search = strategy.search(problem)
-    # The clock may also end a run between two calls of one block.
-    oracle.probe.client.calls.between = oracle.check_clock
-    try:
-        answer: Any = None
-        while True:
-            answer = oracle.answer(search.send(answer))
-    except StopIteration:
-        return StopReason.FINISHED
-    except Stop as end:
-        return end.reason
-    finally:
-        oracle.probe.client.calls.between = None
-        oracle.clock.stop()
-        search.close()
-
-
-def _check_same_model(known: Run, strategy: Strategy, problem: Problem, oracle: Oracle) -> None:
-    """Raise if the model of a finished run has changed: query findings again first, then other tests."""
-    check_kept(oracle.probe, known.pairs, oracle.chunk, known.directory)
-    # The log does not contain the individuals: the search produces them again.
-    oracle.budget = Budget(tests=min(known.tests, RETRACED)) if known.tests else Budget(tests=1)
-    _search(strategy, problem, oracle)
-    oracle.check_same_model()
-
-
-def _compare_scores(oracle: Oracle, problem: Problem, start: Bound) -> tuple[int, int] | None:
-    """If nothing was found, compare the scores of counterparts, outside all budgets."""
-    probe = oracle.probe
-    if oracle.findings.count or not oracle.tests:
-        return None
-    some = problem.ground.probes(start.people, SCORED)
-    scored, rows = compare_scores(probe, problem.ground.families(some, oracle.seed))
-    oracle.rows_apart += rows
-    return scored
-
-
-def _check_testable(oracle: Oracle, problem: Problem, stop: StopReason) -> None:
-    """Raise if the constraints leave no individual to compare; a few unlucky draws prove nothing."""
-    if oracle.tests or not oracle.untestable:
-        return
-    over = problem.exhausted or (problem.data is not None and stop is StopReason.FINISHED)
-    if oracle.untestable >= UNTESTABLE or over:
-        raise SpaceError(
-            f"none of {oracle.untestable:,} individuals has two counterparts that the constraints allow, so nothing "
-            "can be compared",
-            remedy=f"loosen the constraints on {', '.join(map(repr, problem.ground.space.protected))}",
-        )
-
-
-def _run(
-    oracle: Oracle,
-    problem: Problem,
-    stop: StopReason,
-    identity: RunIdentity,
-    start: Bound,
-    place: Directory | None,
-    strategy: Strategy,
-    checked: Checked,
-) -> Run:
-    counted = (oracle.repeats, oracle.untestable, start.clipped, start.dropped, oracle.checked, oracle.replayed_rows)
-    counts = dict(zip(COUNTS, counted, strict=True))
-    for name, n in problem.counts.items():
-        counts[name] = counts.get(name, 0) + n
-    last = (oracle.tests, oracle.rows, oracle.findings.count)
-    points = oracle.curve if oracle.curve and oracle.curve[-1] == last else [*oracle.curve, last]
-    checked.settle(oracle.findings, oracle.seed)
-    ground = oracle.ground
-    return Run(
-        ground.space,
-        identity,
-        oracle.budget,
-        stop,
-        oracle.tests,
-        dict(oracle.asked),
-        oracle.clock.seconds,
-        counts,
-        oracle.findings,
-        checked.counted(points),
-        versions(),
-        None if place is None else place.path,
-        Origin(oracle.probe, strategy, start.people, oracle.judged),
-        unread(oracle.probe),
-        checked=checked,
-    )
-
-
 def _finished(place: Directory, budget: Budget, confirm: int | None) -> Run | None:
     """Return the stored run, if it ended with this budget and at least as many findings are confirmed."""
     result = place.result
-    if result is None or result.get("stop") == StopReason.INTERRUPTED.value or result.get("budget") != vars(budget):
+    if result is None or result.get("stop") == StopReason.INTERRUPTED.value or result.get("budget") != budget.to_dict():
         return None
     asked, found = result.get("checked", {}).get("asked_again", 0), result.get("findings", 0) + result.get("refuted", 0)
     if asked < (found if confirm is None else min(confirm, found)):
@@ -389,101 +484,158 @@ def _refuse_unsteady(place: Directory) -> None:
 def _mark_unsteady(place: Directory, error: FlakyModel) -> Run:
     """Return the stored run, with the reason why none of its findings is confirmed."""
     known = Run.load(place.path)
-    known.checked = known.checked.accused(error)
+    known.checked = known.checked.marked_unsteady(error)
     known.pairs.confirmed = None
     return known
 
 
-def _identity(
-    probe: ModelProbe, strategy: Strategy, seed: int, chunk: int, people: Block | None, answers: npt.NDArray[Any]
-) -> RunIdentity:
-    """Identify a run; ``answers`` are the model's labels, or its scores, for the fixed individuals."""
-    data = None
-    if people is not None and getattr(strategy, "uses_data", True):
-        data = probe.ground.digest_of(people)
-    if probe.scored and probe.slopes is not None:
-        probe.slopes.check(answers)
-    if probe.scored and probe.word_slopes is not None:
-        probe.word_slopes.check(probe, answers)
-    return RunIdentity(
-        space=probe.ground.describe(),
-        strategy=describe(strategy),
-        seed=seed,
-        criterion=probe.criterion,
-        chunk=chunk,
-        data=data,
-        model=probe.model.name,
-        answers=digest_of_answers(answers),
-        model_sha256=probe.model.sha256,
-        gradient=probe.gradient,
-    )
-
-
-def digest_of_answers(answers: npt.NDArray[Any]) -> str:
-    """Identify a model by its labels, or its rows of scores, for the fixed individuals."""
-    values = [str(v) for v in answers] if answers.ndim == 1 else np.round(answers, 6).tolist()
-    return hashlib.sha256(repr(values).encode()).hexdigest()
-
-
 def strategy_for(space: Any, strategy: str | Strategy | None) -> Strategy:
     """Return a search that fits the space, by default the space's own."""
-    if not isinstance(space, AnySpace):
-        require(space, "attributes")
+    check_space(space)
     chosen = make(space.default_strategy if strategy is None else strategy)
     check_kind(space, chosen)
     return chosen
 
 
 def check_kind(space: Any, strategy: Strategy) -> None:
-    """Raise if a search needs another kind of space.
-
-    >>> from evenhand.strategies import TextRandom
-    >>> from evenhand.spaces.text.space import TextSpace
-    >>> check_kind(TextSpace("religion"), TextRandom())
-    """
+    """Raise if a search needs another kind of space."""
     needs, name = needs_of(strategy), describe(strategy)["strategy"]
+    if needs == "any":
+        needs = "texts" if space.supports("texts") else "attributes"
     if not space.supports(needs):
         kind = "attributes" if space.supports("attributes") else f"{space.noun}s"
         other = ("use ", TEXT_SPACE, ", or ") if needs == "texts" else ("use ",)
         raise StrategyError(
-            f"{name} searches {needs}, and the space is one of {kind}",
+            f"{name} searches {needs}, but the space is one of {kind}",
             remedy=(*other, search(space.default_strategy), f" (a search of your own sets needs = {needs!r})"),
         )
 
 
 def needs_of(strategy: Any) -> str:
-    """Return the feature of a space that a search needs, by default attributes."""
+    """Return the feature of a space that a search needs, by default attributes; "any": attributes or texts."""
     return str(getattr(strategy, "needs", "attributes"))
 
 
-def check_arguments(seed: Any, chunk: Any, budget: Any, criterion: Any, timeout: Any, progress: Any) -> tuple[int, int]:
-    """Check the arguments that several functions share; return seed and chunk as Python integers."""
-    seed, chunk = check_seed(seed, StrategyError), check_int("chunk", chunk, StrategyError, 2)
-    if budget is not None and not isinstance(budget, Budget):
-        raise BudgetError("must be an eh.Budget", parameter="budget", value=budget, remedy="use eh.Budget(tests=1000)")
-    if criterion is not None and not isinstance(criterion, Criterion):
-        raise StrategyError("must be eh.Flip(), eh.Gap(gamma) or made of them", parameter="criterion", value=criterion)
-    if timeout is not None:
-        check_number("timeout", timeout, ModelError, above=0, remedy="give seconds, or None for no limit")
-    if progress is not None and not callable(progress):
-        raise StrategyError("must be a function of an eh.results.Status", parameter="progress", value=progress)
-    return seed, chunk
-
-
-def check_cancel(cancel: Any) -> None:
-    """Raise unless this is a token that can end a run."""
-    if cancel is not None and not callable(getattr(cancel, "is_set", None)):
-        raise RunError(
-            "must be an object with is_set()", parameter="cancel", value=cancel, remedy="use a threading.Event"
-        )
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of evenhand, Python and the main packages."""
-    return {"evenhand": __version__, "python": platform.python_version(), **_packages()}
-
-
 @cache
-def _packages() -> dict[str, str]:
-    """Look up versions once: reading them takes as long as a small audit."""
-    return {package: metadata.version(package) for package in ("numpy", "pandas", "scipy", "scikit-learn")}
+def _versions() -> dict[str, str]:
+    """Return the versions of evenhand, Python and the main packages; reading them takes as long as a small audit."""
+    packages = {package: metadata.version(package) for package in ("numpy", "pandas", "scipy", "scikit-learn")}
+    return {"evenhand": __version__, "python": platform.python_version(), **packages}
+
+
+# Progress: a bar in a terminal, a line in a notebook, and nothing elsewhere.
+
+FIRST, PAUSE = 0.5, 0.1
+"""Seconds before the first and between two updates: what is over at once shows nothing."""
+SMALLEST_SHARE = 1e-6
+"""With a smaller share of the work done, the time left is not shown."""
+
+
+@contextmanager
+def show_progress(wanted: bool = True, tests: int | None = None) -> Iterator[Callable[[Status], None] | None]:
+    """Show how far a run is; yield what ``audit`` calls, or None if it would not be seen.
+
+    ``tests`` is how many tests the space has, if they can end the run.
+    """
+    if not wanted or not (_in_notebook() or sys.stderr.isatty()):
+        yield None
+        return
+    shown: Any = None
+    last = time.monotonic() + FIRST - PAUSE
+
+    def show(status: Status) -> None:
+        nonlocal shown, last
+        now = time.monotonic()
+        if now - last >= PAUSE:
+            last = now
+            shown = shown or (NotebookLine() if _in_notebook() else TerminalBar())
+            shown.update(done(status, tests), line(status, tests))
+
+    try:
+        yield show
+    finally:
+        if shown is not None:
+            shown.close()
+
+
+class TerminalBar:
+    """A bar on the error stream, which disappears at the end."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        text = TextColumn("{task.fields[text]}", markup=False)
+        console = Console(stderr=True, highlight=False)
+        self.bar = Progress(BarColumn(bar_width=24), text, console=console, transient=True)
+        self.task = self.bar.add_task("", total=1.0, text="")
+        self.bar.start()
+
+    def update(self, share: float, text: str) -> None:
+        """Show how much is done."""
+        self.bar.update(self.task, completed=share, text=text)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self.bar.stop()
+
+
+class NotebookLine:
+    """A line below a cell, which is replaced as the run goes on."""
+
+    def __init__(self) -> None:
+        self.handle = import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)
+
+    def update(self, share: float, text: str) -> None:
+        """Show how much is done."""
+        self.handle.update({"text/plain": f"{percent(share)}: {text}"}, raw=True)
+
+    def close(self) -> None:
+        """Empty the line."""
+        self.handle.update({"text/plain": ""}, raw=True)
+
+
+def _in_notebook() -> bool:
+    """Whether this process runs the cells of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def done(status: Status, tests: int | None = None) -> float:
+    """Return the share that is used of the limit closest to being reached.
+
+    >>> from evenhand.budget import Budget
+    >>> from evenhand.engine.oracle import Status
+    >>> done(Status(tests=50, findings=5, rows=100, seconds=1.0, budget=Budget(tests=100, findings=50)))
+    0.5
+    """
+    limits = vars(status.budget)
+    shares = [getattr(status, name) / limit for name, limit in limits.items() if limit is not None]
+    if tests is not None:
+        shares.append(status.tests / tests)
+    return min(1.0, max(shares, default=0.0))
+
+
+def line(status: Status, tests: int | None = None) -> str:
+    """Describe the progress of a run.
+
+    >>> from evenhand.budget import Budget
+    >>> from evenhand.engine.oracle import Status
+    >>> line(Status(tests=50, findings=5, rows=100, seconds=2.0, budget=Budget(tests=100)))
+    '50 tests, 25/s, 5 found (10% of tests), 2 s left'
+    """
+    seconds = max(status.seconds, 1e-9)
+    share = done(status, tests)
+    left = f", {_duration(seconds * (1 - share) / share)} left" if share > SMALLEST_SHARE else ""
+    rate = status.findings / status.tests if status.tests else 0.0
+    return (
+        f"{status.tests:,} tests, {status.tests / seconds:,.0f}/s, "
+        f"{status.findings:,} found ({percent(rate)} of tests){left}"
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"

@@ -17,20 +17,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from evenhand import __version__
 from evenhand._files import check_limit, open_archive, open_file, parse_json, read_bytes, size_of
 from evenhand._format import plain
-from evenhand._validate import check_bool
-from evenhand._version import __version__
-from evenhand.engine.store import ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES, as_path
+from evenhand._validate import check_bool, check_path
+from evenhand.engine.store import ABOUT, ANSWERS, COVERAGE, IDENTITY, RESULT, SOURCE, TIMES
 from evenhand.errors import DIRECTORY, ConfigError, EvenhandError, RunError, Use
-from evenhand.runs.exports import write, write_csv
-from evenhand.runs.provenance import Source, unchanged
+from evenhand.runs.exports import NOTICE, write, write_csv
+from evenhand.runs.replay import Source, unchanged
 from evenhand.runs.run import Run
 from evenhand.spaces.base import space_digest
 from evenhand.spaces.toml import dumps
 
 MANIFEST, FINDINGS, SPACE, SPACE_JSON = "manifest.json", "findings.csv", "space.toml", "space.json"
-RUN_FILES = (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE)
+RUN_FILES = (IDENTITY, RESULT, ANSWERS, TIMES, COVERAGE, SOURCE, ABOUT)
 """Files of a run's directory that are bundled, if they exist."""
 Part = bytes | Path
 _MOMENT = (1980, 1, 1, 0, 0, 0)
@@ -43,7 +43,7 @@ class BundleCheck:
     """The result of checking a bundle, part by part."""
 
     digest: str
-    """SHA-256 of the archive: compare it with the digest that ``bundle`` returned."""
+    """The SHA-256 of the archive; compare it with the digest that ``bundle`` returned."""
     problems: dict[str, str]
     """Problems by part; "archive" is the zip file itself."""
     manifest: dict[str, Any] = field(repr=False)
@@ -107,10 +107,10 @@ def bundle(
     directory = run.directory if isinstance(run, Run) else run
     if directory is None:
         raise RunError("must be stored in a directory", parameter="run", remedy=("audit with ", DIRECTORY))
-    # Read from its files, so that all parts agree. Links are refused: they could bring any file of this machine into
-    # the archive.
+    # Read from its files, so that all parts agree. Links are refused, because they could add any file of this machine
+    # to the archive.
     run = Run.load(directory)
-    source, path = Source.read(run), as_path(path, "path")
+    source, path = Source.read(run), check_path("path", path, RunError)
     parts = _run_parts(run)
     model_part = _file("model", model, source.model, source.model_sha256)
     data_part = _file("data", data, source.data, source.data_sha256)
@@ -151,7 +151,7 @@ def _space(space: Any) -> dict[str, Part]:
 def _file(what: str, given: str | Path | None, recorded: str | None, known: str | None) -> dict[str, Part]:
     """Return the file of the model or of the data, if the run has one."""
     if given is not None:
-        file = as_path(given, what)
+        file = check_path(what, given, RunError)
         if not file.is_file():
             raise RunError("must be an existing file", parameter=what, value=str(given))
     elif recorded is not None and known is not None:
@@ -162,16 +162,13 @@ def _file(what: str, given: str | Path | None, recorded: str | None, known: str 
 
 
 def member(name: str) -> str:
-    """Return a name that is valid on every system and in every zip program.
-
-    >>> member("my model.onnx")
-    'my_model.onnx'
-    """
+    """Return a name that is valid on every system and in every zip program."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)
 
 
 def _manifest_of(run: Run, parts: dict[str, Part], left_out: dict[str, Part]) -> dict[str, Any]:
     return {
+        "notice": NOTICE,
         "format": "evenhand-bundle",
         "version": VERSION,
         "evenhand": __version__,
@@ -199,7 +196,10 @@ def facts(run: Run) -> dict[str, Any]:
 
 
 def _json(value: dict[str, Any]) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+    # A notice is for readers, who begin at the top.
+    notice = {name: value[name] for name in ("notice",) if name in value}
+    ordered = json.loads(json.dumps(value, sort_keys=True))
+    return (json.dumps(notice | ordered, indent=1) + "\n").encode()
 
 
 def _entry(part: Part) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def opened(bundle: str | Path) -> Iterator[tuple[BundleCheck, Path]]:
 
     Extracted files have numbers as names; names in the archive are never used as paths.
     """
-    path = as_path(bundle, "bundle")
+    path = check_path("bundle", bundle, RunError)
     check_limit("bundle_bytes", size_of(path, RunError, "name a bundle that 'evenhand bundle' wrote"), path)
     with open_file(path, RunError) as file:
         # An archive that claims more than its size is refused before it is read.
@@ -270,13 +270,7 @@ def bundled_model(checked: BundleCheck, folder: Path) -> tuple[str, Path]:
 
 @contextmanager
 def known_as(name: str, path: Path) -> Iterator[None]:
-    """Rename the temporary path of a part in errors to its name in the bundle.
-
-    >>> with known_as("model/loans.skops", Path("/tmp/3.skops")):
-    ...     raise RunError("/tmp/3.skops: the file is empty")
-    Traceback (most recent call last):
-    evenhand.errors.RunError: model/loans.skops: the file is empty
-    """
+    """Rename the temporary path of a part in errors to its name in the bundle."""
     try:
         yield
     except EvenhandError as error:
@@ -305,7 +299,7 @@ def _laid_out(path: Path, folder: Path) -> tuple[dict[str, Part], dict[str, str]
             read: dict[str, Part] = {}
             for number, name in enumerate(sorted(set(names))):
                 if names.count(name) > 1:
-                    problems[name] = "it is there more than once"
+                    problems[name] = "it occurs more than once"
                 entry = entries[names.index(name)]
                 target = folder / f"{number}{Path(name).suffix}"
                 if reason := _copy(archive, entry, target):
@@ -345,7 +339,8 @@ def _manifest(path: Path, parts: dict[str, Part], problems: dict[str, str]) -> d
         return {"members": {}, "left_out": {}}
     if manifest.get("version") != VERSION:
         raise RunError(
-            f"{path} is a bundle of version {manifest.get('version')!r}", remedy="read it with a later evenhand"
+            f"{path} is a bundle of version {manifest.get('version')!r}",
+            remedy="read it with a newer version of evenhand",
         )
     return dict(manifest)
 
@@ -402,20 +397,12 @@ def _check_readable_parts(
 
 
 def pack(file: IO[bytes], parts: Mapping[str, Part]) -> None:
-    """Write uncompressed parts in the order of their names and with one date, so that bytes depend on parts alone.
-
-    >>> import io
-    >>> files = [io.BytesIO(), io.BytesIO()]
-    >>> pack(files[0], {"a": b"1", "b": b"2"}), pack(files[1], {"b": b"2", "a": b"1"})
-    (None, None)
-    >>> files[0].getvalue() == files[1].getvalue()
-    True
-    """
+    """Write uncompressed parts in the order of their names and with one date, so that bytes depend on parts alone."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(parts):
             part = parts[name]
             entry = zipfile.ZipInfo(name, _MOMENT)
-            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            entry.create_system, entry.external_attr = 3, 0o600 << 16
             entry.file_size = len(part) if isinstance(part, bytes) else part.stat().st_size
             with archive.open(entry, "w") as target:
                 if isinstance(part, bytes):
@@ -426,11 +413,7 @@ def pack(file: IO[bytes], parts: Mapping[str, Part]) -> None:
 
 
 def digest(part: Part) -> tuple[str, int]:
-    """Return the SHA-256 and the size of a part.
-
-    >>> digest(b"")[0][:8], digest(b"")[1]
-    ('e3b0c442', 0)
-    """
+    """Return the SHA-256 and the size of a part."""
     if isinstance(part, bytes):
         return hashlib.sha256(part).hexdigest(), len(part)
     with part.open("rb") as file:

@@ -1,32 +1,36 @@
-"""Exports: a run's findings as tables, and the run for other programs and for a pull request."""
+"""Exports of runs: findings as tables, and files for other programs, pull requests (Markdown) and CI (JUnit, SARIF)."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from html import escape
 from importlib import resources
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from evenhand import __version__
+from evenhand._files import advice, reason, replacing
 from evenhand._format import outcome, plain, to_plain, visible, visible_json
-from evenhand._validate import check_int
-from evenhand._write import advice, reason, replacing
-from evenhand.engine.store import as_path
+from evenhand._validate import check_choice, check_int, check_path
+from evenhand.budget import StopReason
+from evenhand.engine.store import RESULT
 from evenhand.errors import MissingExtra, RunError, Use
-from evenhand.runs.ci_formats import to_junit, to_sarif
-from evenhand.runs.pairs import Pair, select_pairs
+from evenhand.runs.pair_sentences import EXAMPLES, REAL, SYNTHETIC, Pair, pairs_at, select_pairs, shown_pairs
 from evenhand.runs.replay import check_run
+from evenhand.spaces.frames import pd
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from evenhand.runs.run import Run
 
 FORMATS = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "junit": ".xml", "sarif": ".sarif", "markdown": ".md"}
@@ -36,15 +40,21 @@ MOST = 1_000
 VERSION = 1
 """Version of the JSON schema; it grows when a key is removed or changes its meaning, not when one is added."""
 PAIRS_IN_JSON, PAIRS_IN_MARKDOWN = 10, 3
+NOTICE = (
+    "This file has all values of the individuals that were found: replaying the run needs them. Some may be rows "
+    "of the data: keep the file as you keep the data."
+)
+"""What findings files and bundles say of themselves, where their format has a place for it."""
 BLOCK = 100_000
-"""Findings that are written to CSV at once."""
+"""Number of findings that are written to CSV at a time."""
 RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "'")
-"""Text that begins with one of these gets an apostrophe in front, because spreadsheets may take it for a formula (also
-with the wide forms of the four signs); with one for an apostrophe, text can be restored."""
+"""A text that starts with one of these (also with the wide forms of the four signs) gets a leading apostrophe, because
+spreadsheets may treat it as a formula. A text that starts with an apostrophe also gets one, so that the original can be
+restored."""
 _WITHIN = re.compile(r"""([;,\t\r\n]"*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20'])""")
-"""Where a cell may begin for a reader that splits at another character than the comma."""
+"""Where a cell may begin for a program that splits at a character other than the comma."""
 LINES = "\t\r\n"
-"""Invisible characters that stay as they are, because cells are quoted."""
+"""Invisible characters that stay unchanged, because cells are quoted."""
 Writer = Callable[[IO[bytes]], object]
 
 
@@ -56,13 +66,14 @@ def export(
     max_findings: int = MOST,
     raw: bool = False,
     artifact: str | None = None,
+    show_examples: str = SYNTHETIC,
 ) -> Path:
     """Write a run, or its findings, for other programs to read.
 
     Parameters
     ----------
     run
-        What ``audit`` returned, or ``Run.load`` read.
+        A run, as returned by ``audit`` or ``Run.load``.
     path
         The file to write; its extension determines the format.
     format
@@ -74,6 +85,9 @@ def export(
         For CSV: do not escape formulas and invisible characters.
     artifact
         For SARIF: the file in the repository at which results are shown.
+    show_examples
+        For JUnit, SARIF and Markdown: ``"synthetic"``, of rows of the data only what is protected; ``"real"``, all
+        values of them too; or ``"none"``. The other formats have all values, because replaying a run needs them.
 
     Returns
     -------
@@ -92,8 +106,9 @@ def export(
     <BLANKLINE>
     """
     check_run(run)
-    path = as_path(path, "path")
+    path = check_path("path", path, RunError)
     check_int("max_findings", max_findings, RunError, 1)
+    check_choice("show_examples", show_examples, EXAMPLES, RunError)
     check_format(format)
     kind = format or format_of(path)
     tables: dict[str, Writer] = {
@@ -102,9 +117,9 @@ def export(
     }
     texts: dict[str, Callable[[], str]] = {
         "json": lambda: to_json(run),
-        "junit": lambda: to_junit(run, max_findings),
-        "sarif": lambda: to_sarif(run, max_findings, artifact),
-        "markdown": lambda: to_markdown(run),
+        "junit": lambda: to_junit(run, max_findings, show_examples),
+        "sarif": lambda: to_sarif(run, max_findings, artifact, show_examples),
+        "markdown": lambda: to_markdown(run, show_examples),
     }
     if kind in texts:
         text = texts[kind]().encode("utf-8")
@@ -115,11 +130,7 @@ def export(
 
 
 def format_of(path: Path) -> str:
-    """Return the format of a file by its extension.
-
-    >>> format_of(Path("out/audit.sarif"))
-    'sarif'
-    """
+    """Return the format of a file by its extension."""
     for name, ending in FORMATS.items():
         if path.name.lower().endswith(ending):
             return name
@@ -129,10 +140,7 @@ def format_of(path: Path) -> str:
 
 
 def check_format(format: str | None) -> None:
-    """Raise unless this is a known format or None.
-
-    >>> check_format("sarif")
-    """
+    """Raise unless this is a known format or None."""
     if format is not None and format not in FORMATS:
         raise RunError(f"must be one of {', '.join(FORMATS)}", parameter="format", value=format)
 
@@ -163,46 +171,29 @@ def write_frame(frame: pd.DataFrame, file: IO[str], header: bool = True, raw: bo
     """Write one frame."""
     frame = flat(frame)
     safe = frame if raw else neutral(frame)
-    # RFC 4180's line ends. Every text is quoted: also where semicolons and tabs separate, one stays one cell.
+    # Line ends of RFC 4180. Every text is quoted, so that it stays one cell even if semicolons or tabs separate cells.
     safe.to_csv(file, index=False, header=header, lineterminator="\r\n", quoting=csv.QUOTE_NONNUMERIC)
 
 
 def flat(frame: pd.DataFrame) -> pd.DataFrame:
-    """Write lists, such as the words that were replaced in a text, as JSON: a cell holds one value.
-
-    >>> import pandas as pd
-    >>> flat(pd.DataFrame({"changed": [[(1, "nice", "kind")]]})).iloc[0, 0]
-    '[[1, "nice", "kind"]]'
-    """
-    import pandas as pd
-
+    """Write lists, such as the words that were replaced in a text, as JSON: a cell holds one value."""
     lists = [name for name, column in frame.items() if len(column) and isinstance(column.iloc[0], list)]
     texts = {str(name): [_json(value) for value in frame[name]] for name in lists}
-    # As objects: pandas' string type cannot hold lone surrogates.
+    # As objects, because the string type of pandas cannot hold lone surrogates.
     return frame.assign(**{name: pd.Series(column, frame.index, dtype=object) for name, column in texts.items()})
 
 
 def neutral(frame: pd.DataFrame) -> pd.DataFrame:
-    """Make names and texts such that a spreadsheet calculates none and everything in them is seen; numbers stay.
-
-    >>> import pandas as pd
-    >>> neutral(pd.DataFrame({"=a": ["=1+1", "b"], "n": [-1, 2]})).to_dict("list")
-    {"'=a": ["'=1+1", 'b'], 'n': [-1, 2]}
-    """
-    import pandas as pd
-
+    """Change names and texts so that none is a formula for a spreadsheet and all is visible; numbers stay."""
     columns = [_safe(column) if _texts(column) else column.array for _, column in frame.items()]
-    # Two names may now read alike; each keeps its column.
+    # Two names may now look the same; each keeps its column.
     return pd.DataFrame(dict(enumerate(columns)), copy=False).set_axis([cell(name) for name in frame.columns], axis=1)
 
 
 def cell(value: Any) -> Any:
-    r"""Make one text harmless: an apostrophe before a formula, and what is not seen written out.
+    r"""Make one text harmless: add an apostrophe before a formula, and write out invisible characters.
 
-    Also before one that begins after a semicolon, comma, tab or line: there a spreadsheet may split the text.
-
-    >>> cell("@SUM(A1)"), cell("it's"), cell(-1), cell("a" + chr(0x202E)), cell("a;=1+1")
-    ("'@SUM(A1)", "it's", -1, 'a\\u202e', "a;'=1+1")
+    Also before a formula after a semicolon, comma, tab or line break, where a spreadsheet may split the text.
     """
     if not isinstance(value, str):
         return value
@@ -215,8 +206,6 @@ def _json(value: Any) -> str:
 
 
 def _safe(column: Any) -> pd.Series[Any]:
-    import pandas as pd
-
     return pd.Series([cell(value) for value in column], dtype=object)
 
 
@@ -236,6 +225,8 @@ def write_parquet(run: Run, file: IO[bytes]) -> None:
         elif str in kinds or str(frame[name].dtype) in ("str", "string"):
             frame[name] = frame[name].map(_encodable)
     frame.columns = [_encodable(name) for name in frame.columns]
+    # pandas writes this into the metadata of the file.
+    frame.attrs = {"notice": NOTICE}
     frame.to_parquet(file, engine="pyarrow", index=False)
 
 
@@ -255,13 +246,7 @@ def _encodable(value: Any) -> Any:
 
 
 def to_json(run: Run) -> str:
-    """Return a run and all its findings as JSON in ASCII; other characters are escaped.
-
-    >>> import evenhand as eh
-    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
-    >>> json.loads(to_json(eh.audit(lambda f: f["member"], space, strategy="themis")))["findings"]["rows"][0]
-    [6, False, True, False, True, 1.0, True]
-    """
+    """Return a run and all its findings as JSON in ASCII; other characters are escaped."""
     return json.dumps(document(run), allow_nan=False) + "\n"
 
 
@@ -270,11 +255,13 @@ def document(run: Run) -> dict[str, Any]:
     values = run.to_dict()
     del values["findings"]
     return {
+        "notice": NOTICE,
         "format": "evenhand-run",
         "version": VERSION,
         **to_plain(values),
+        "about": run.about.to_dict(),
         "found": run.found,
-        "pairs": [pair.to_dict() for pair in select_pairs(run, PAIRS_IN_JSON)],
+        "pairs": [pair.to_dict() for pair in select_pairs(run, PAIRS_IN_JSON, show=REAL)],
         "findings": table(run),
     }
 
@@ -306,16 +293,11 @@ def _values(column: Any) -> list[Any]:
     return [to_plain(value) for value in column.astype(object).where(column.notna(), None).tolist()]
 
 
-def to_markdown(run: Run) -> str:
+def to_markdown(run: Run, show: str = SYNTHETIC) -> str:
     """Return a run's verdict, counts and a few pairs as Markdown.
 
     User text is escaped within blocks of HTML, where Markdown has no effect, and within ``<code>``, where services do
     not create links or mentions.
-
-    >>> import evenhand as eh
-    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
-    >>> print(to_markdown(eh.audit(lambda f: f["age"] > 3, space, strategy="themis")).splitlines()[0])
-    ### evenhand: no individual was found to be treated differently
     """
     facts = {
         "model": run.identity.model,
@@ -323,27 +305,29 @@ def to_markdown(run: Run) -> str:
         "search": f"{run.identity.search}, seed {run.identity.seed}, {run.identity.criterion}",
         "tests": f"{run.tests:,}",
         "findings": confirmation(run),
-        "ended": f"because {run.stop.words}",
+        "ended": f"because {run.ended}",
     }
     if run.note is not None:
         facts["note"] = run.note
     parts = [f"### evenhand: {_head(run)}"]
     if run.found:
         how = ": `evenhand estimate` measures that" if run.space.supports("attributes") else ""
-        parts.append(f"Findings per test say how well a search aims, not how common this is{how}.")
+        parts.append(f"Findings per test measure the search, not how common discrimination is{how}.")
     parts.append(_table([[name, plain(value)] for name, value in facts.items()]))
-    parts += [_pair(pair) for pair in select_pairs(run, PAIRS_IN_MARKDOWN)]
+    parts += [_pair(pair) for pair in select_pairs(run, PAIRS_IN_MARKDOWN, show=show)]
     return "\n\n".join(parts) + "\n"
 
 
 def _head(run: Run) -> str:
     """State what was found, and that findings are not real people."""
     noun = run.space.noun
+    if run.unsteady is not None:
+        return UNKNOWN
     if not run.found:
         return f"no {noun} was found to be treated differently"
     found = "1 finding" if run.found == 1 else f"{run.found:,} findings"
     one = f"a{'n' * (noun[0] in 'aeiou')} {noun}" if run.found == 1 else f"{noun}s"
-    who = f"{one} that the search made up"
+    who = f"{one} that the search generated"
     if run.identity.data:
         # Searches that start from data also test some of its rows unchanged.
         who += ", or took from the data"
@@ -351,19 +335,11 @@ def _head(run: Run) -> str:
 
 
 def confirmation(run: Run) -> str:
-    """State how many findings there are, and how many of them are confirmed.
-
-    >>> import evenhand as eh
-    >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Boolean("member")], protected="member")
-    >>> confirmation(eh.audit(lambda f: f["member"], space, strategy="themis"))
-    '9, all confirmed by asking again'
-    >>> confirmation(eh.audit(lambda f: f["member"], space, strategy="themis", confirm=2))
-    '9, of which 2 confirmed by asking again; 7 of 9 findings were not queried again, so not confirmed'
-    """
+    """State how many findings there are, and how many of them are confirmed."""
     if not run.doubts:
-        return f"{run.found:,}, all confirmed by asking again" if run.found else "0"
+        return f"{run.found:,}, all confirmed by querying again" if run.found else "0"
     which = "all" if run.confirmed == run.found else f"of which {run.confirmed:,}"
-    return "; ".join([f"{run.found:,}, {which} confirmed by asking again" if run.found else "0", *run.doubts])
+    return "; ".join([f"{run.found:,}, {which} confirmed by querying again" if run.found else "0", *run.doubts])
 
 
 def _pair(pair: Pair) -> str:
@@ -373,7 +349,7 @@ def _pair(pair: Pair) -> str:
 
 
 def _table(rows: list[list[str]], strong: set[str] | None = None) -> str:
-    # No empty line inside: it would end the block of HTML.
+    # No empty lines, because they would end the block of HTML.
     lines = []
     for name, *values in rows:
         cells = [f"<code>{escape(value)}</code>" for value in values]
@@ -382,3 +358,174 @@ def _table(rows: list[list[str]], strong: set[str] | None = None) -> str:
         label = escape(name) if strong is None or not name else f"<code>{escape(name)}</code>"
         lines.append(f"<tr><th>{label}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return "\n".join(["<table>", *lines, "</table>"])
+
+
+MEANING = (
+    "The model's decision changes if only the protected attribute changes. Whether that is unlawful or justified is a "
+    "human decision."
+)
+
+
+UNKNOWN = "the model's answers are not reproducible, so it is unknown whether it treats people differently"
+
+
+def to_junit(run: Run, max_findings: int, show: str = SYNTHETIC) -> str:
+    """Return a run as a test suite: one failed case for each of the first findings, or one passed case.
+
+    A model whose answers are not reproducible is an error, and a run that was interrupted without findings is skipped.
+    """
+    name = plain(f"{run.identity.model} by {', '.join(run.space.protected)}")
+    pairs = shown_pairs(run, np.arange(min(run.found, max_findings)), show)
+    cases, errors = [_case(number, pair, name) for number, pair in enumerate(pairs, 1)], int(run.unsteady is not None)
+    if errors:
+        cases.append(_unsteady(run, name))
+    elif not cases:
+        cases.append(_passed(run, name))
+    facts = {
+        "strategy": run.identity.search,
+        "seed": run.identity.seed,
+        "criterion": run.identity.criterion,
+        "tests judged": run.tests,
+        "findings": run.found,
+        "findings confirmed": run.confirmed,
+        "findings refuted": run.refuted,
+        "findings listed": len(pairs),
+        "evenhand": run.versions.get("evenhand", ""),
+    }
+    if run.note is not None:
+        facts["note"] = run.note
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        "<testsuites>",
+        f'<testsuite name={quoteattr(name)} package="evenhand" id="0" timestamp="{_when(run)}" hostname="localhost" '
+        f'tests="{len(cases)}" failures="{len(pairs)}" errors="{errors}" time="{run.seconds:.3f}">',
+        "<properties>",
+        *(f"<property name={quoteattr(key)} value={quoteattr(plain(value))}/>" for key, value in facts.items()),
+        "</properties>",
+        *cases,
+        f"<system-out>{escape(plain(_summary(run, len(pairs))), quote=False)}</system-out>",
+        "<system-err/>",
+        "</testsuite>",
+        "</testsuites>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _case(number: int, pair: Pair, suite: str) -> str:
+    text = visible(pair.sentence)
+    title = f"finding {number}: {pair.swapped} must not matter"
+    return (
+        f'<testcase name={quoteattr(title)} classname={quoteattr(suite)} time="0">'
+        f'<failure type="unequal treatment" message={quoteattr(text)}>{escape(text, quote=False)}</failure></testcase>'
+    )
+
+
+def _unsteady(run: Run, suite: str) -> str:
+    why = quoteattr(visible(run.unsteady or ""))
+    return (
+        f'<testcase name="answers are reproducible" classname={quoteattr(suite)} time="{run.seconds:.3f}">'
+        f'<error type="FlakyModel" message={why}>{escape(UNKNOWN, quote=False)}</error></testcase>'
+    )
+
+
+def _passed(run: Run, suite: str) -> str:
+    title = f"no difference found in {run.tests:,} tests"
+    skipped = '<skipped message="interrupted"/>' if run.stop is StopReason.INTERRUPTED else ""
+    return f'<testcase name="{title}" classname={quoteattr(suite)} time="{run.seconds:.3f}">{skipped}</testcase>'
+
+
+def _summary(run: Run, listed: int) -> str:
+    return f"{run!r}. {listed:,} of {run.found:,} findings are listed here."
+
+
+def _when(run: Run) -> str:
+    """When the run began; for runs of earlier versions, which do not say it, when they ended or now."""
+    try:
+        moment = datetime.fromisoformat(run.about.started or "")
+    except ValueError:
+        try:
+            assert run.directory is not None
+            moment = datetime.fromtimestamp((run.directory / RESULT).stat().st_mtime, UTC)
+        except (AssertionError, OSError):
+            moment = datetime.now(UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def to_sarif(run: Run, max_findings: int, artifact: str | None = None, show: str = SYNTHETIC) -> str:
+    """Return a run as a SARIF log in ASCII, with its first findings and the number of all."""
+    at = np.arange(min(run.found, max_findings))
+    pairs = shown_pairs(run, at, show)
+    broken = [f"unequal-treatment/{pair.broken}" for pair in pairs]
+    rules = sorted(set(broken))
+    place = None if artifact is None else {"artifactLocation": {"uri": _uri(artifact)}, "region": {"startLine": 1}}
+    log = {
+        "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {"name": "evenhand", "version": __version__, "rules": [_described(r) for r in rules]}
+                },
+                "invocations": [_invocation(run, len(pairs))],
+                "results": [
+                    _result(*it, rules, place)
+                    for it in zip(pairs, map(_fingerprint, pairs_at(run.pairs, at)), broken, strict=True)
+                ],
+                "properties": {
+                    "findings": run.found,
+                    "confirmed": run.confirmed,
+                    "refuted": run.refuted,
+                    "listed": len(pairs),
+                    "tests": run.tests,
+                },
+            }
+        ],
+    }
+    return json.dumps(log, allow_nan=False) + "\n"
+
+
+def _described(rule: str) -> dict[str, Any]:
+    names = rule.partition("/")[2]
+    return {
+        "id": rule,
+        "name": "UnequalTreatment",
+        "shortDescription": {"text": f"A change of {names} alone changes the decision"},
+        "fullDescription": {"text": MEANING},
+        "defaultConfiguration": {"level": "warning"},
+    }
+
+
+def _fingerprint(pair: Pair) -> str:
+    return hashlib.sha256(json.dumps(pair.shared).encode()).hexdigest()[:32]
+
+
+def _result(pair: Pair, fingerprint: str, rule: str, rules: list[str], place: dict[str, Any] | None) -> dict[str, Any]:
+    location: dict[str, Any] = {
+        "logicalLocations": [{"name": "individual", "fullyQualifiedName": visible(pair.who), "kind": "object"}]
+    }
+    if place is not None:
+        location["physicalLocation"] = place
+    return {
+        "ruleId": rule,
+        "ruleIndex": rules.index(rule),
+        "level": "warning",
+        "message": {"text": visible(pair.sentence)},
+        "locations": [location],
+        "partialFingerprints": {"individual/v1": fingerprint},
+        "properties": {key: value for key, value in pair.to_dict().items() if key != "sentence"},
+    }
+
+
+def _invocation(run: Run, listed: int) -> dict[str, Any]:
+    steady = run.unsteady is None
+    note = {"level": "note" if steady else "error", "message": {"text": plain(_summary(run, listed))}}
+    return {"executionSuccessful": steady, "toolExecutionNotifications": [note]}
+
+
+def _uri(artifact: str) -> str:
+    path = PurePath(artifact)
+    if path.is_absolute() or ".." in path.parts or "\\" in artifact or not path.parts:
+        raise RunError(
+            "must be a path within the repository", parameter="artifact", value=artifact, remedy="use 'evenhand.toml'"
+        )
+    return quote(path.as_posix(), errors="surrogatepass")

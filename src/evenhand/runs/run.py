@@ -1,57 +1,188 @@
-"""The result of an audit, and reading it back from its directory."""
+"""The result of an audit, with the estimate of its independent draws; and reading it back from its directory."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand import plugins
-from evenhand._format import percent
-from evenhand._validate import ANY, COUNT, FLAG, TEXT, Maybe, check_fields, one_of
+from evenhand._format import Figure, Sentence, Viewed, estimated, percent
+from evenhand._intervals import planned
+from evenhand._validate import ANY, COUNT, FLAG, TEXT, Maybe, check_fields, check_int, check_path, one_of
 from evenhand.budget import Budget, StopReason
-from evenhand.engine.accounting import QUESTIONS, check_answer
-from evenhand.engine.confirm import Checked
+from evenhand.engine.determinism import Checked
+from evenhand.engine.judge import is_unaware, statement
+from evenhand.engine.oracle import QUESTIONS, Origin, check_answer
 from evenhand.engine.store import (
     ANSWERS,
     IDENTITY,
+    RESTORE,
     RESULT,
+    About,
     RunIdentity,
-    as_path,
     frames,
     read_identity,
     read_result,
     refuse_links,
 )
-from evenhand.engine.unused import is_unaware, statement
-from evenhand.engine.visited import Origin
-from evenhand.errors import (
-    EvenhandError,
-    RunError,
-    SpaceError,
-)
+from evenhand.errors import EvenhandError, RunError, SpaceError
 from evenhand.spaces.attributes import KINDS, suggest
 from evenhand.spaces.base import AnySpace
 from evenhand.spaces.findings import Decisions, Findings
+from evenhand.spaces.frames import pd
 from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import BORROWED, SAMPLED, TextSpace
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-REMARKS = {BORROWED: "similar words are only among words of the texts (give words= or similar=)"}
-"""Longer descriptions of some counts."""
+REMARKS = {
+    BORROWED: "similar words are only among words of the texts (give words= or similar=)",
+    "texts_that_cannot_move": "texts without a replaceable word",
+}
+"""Descriptions of some counts."""
+BLOCK = 2**20
+"""Findings that are compared with the data at once."""
 COUNTS = ("repeats", "untestable", "clipped", "dropped", "rows_checked", "rows_from_log")
+SPACE_FIELDS = {
+    "attributes": [{"kind": one_of(list(KINDS)), "name": TEXT, "dtype?": Maybe(TEXT)}],
+    "protected": [TEXT],
+    "constraints": [TEXT],
+    "links": {str: {str: [(ANY, [(ANY, ANY)])]}},
+    "max_family_size": COUNT,
+}
+TEXT_FIELDS = {
+    "lexicons": [
+        {
+            "name": TEXT,
+            "forms": [(TEXT, TEXT, TEXT)],
+            "identities": [TEXT],
+            "cells": [[[TEXT]]],
+            "ambiguous": [TEXT],
+            "phrases": [TEXT],
+            "capital": FLAG,
+        }
+    ]
+}
+"""Required fields of descriptions of spaces; constructors check the rest."""
+POPULATIONS = {"data": "the rows of the data", "uniform": "random valid individuals"}
+"""Descriptions of the populations."""
+MOST = 10**9
+"""Maximum number of samples that is recommended."""
+
+
+@dataclass(frozen=True)
+class RunEstimate:
+    """How common discrimination is in one population, from the independent draws of a run.
+
+    The estimate is unbiased, and its interval is valid whenever the run is inspected or stopped. It is narrower at the
+    end of the first budget of tests: at most 1.25 times as wide as an interval that is valid at that moment only. The
+    estimate is then that of the planned draws; the few more that were made count when the run is extended.
+
+    >>> estimate = RunEstimate("data", 30, 1000, 1000, 30)
+    >>> estimate.rate, str(estimate)
+    (0.03, 'data: 3% (1.83% to 4.51%), 30 of 1,000 independent draws')
+    """
+
+    population: str
+    """``"data"``: the rows of the data, drawn with replacement. ``"uniform"``: all valid individuals."""
+    found: int
+    """Number of draws that are treated differently; repeats count each time."""
+    samples: int
+    """Number of independent draws."""
+    planned: int = 0
+    """Number of these draws that were planned by the first budget of tests; 0 until all planned ones were made."""
+    planned_found: int = 0
+    """Number of planned draws that were treated differently."""
+    exact: bool = False
+    """Whether every individual was judged, so that the rate is exact; ``samples`` is then their number."""
+    confidence: float = 0.95
+    plan: int = 0
+    """Number of draws from all populations together that the first budget planned."""
+
+    @property
+    def about(self) -> str:
+        """What the rate describes; draws from the data are about its rows, not about a population behind them."""
+        return POPULATIONS[self.population]
+
+    @property
+    def rate(self) -> float:
+        """The estimated share of the population that is treated differently."""
+        return self.found / self.samples if self.samples else 0.0
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return self._interval[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return self._interval[1]
+
+    @cached_property
+    def _interval(self) -> tuple[float, float]:
+        if self.exact or not self.samples:
+            return (self.rate, self.rate) if self.exact else (0.0, 1.0)
+        plan = (self.planned_found, self.planned) if self.planned else None
+        return planned(self.found, self.samples, plan, self.confidence)
+
+    def verdict(self, limit: float) -> bool | None:
+        """Return whether the rate is at most a limit; None if the interval does not decide.
+
+        >>> RunEstimate("data", 30, 1000).verdict(0.1), RunEstimate("data", 30, 1000).verdict(0.03)
+        (True, None)
+        """
+        return True if self.high <= limit else False if self.low > limit else None
+
+    def needed(self, limit: float) -> int:
+        """Return about how many more samples are needed to decide about a limit, if the rate stays the same.
+
+        >>> RunEstimate("data", 30, 1000).needed(0.1), RunEstimate("data", 0, 300).needed(0.01)
+        (0, 70)
+        """
+        if self.verdict(limit) is not None:
+            return 0
+        # A rate equal to the limit would never be decided; the smallest difference considered is a tenth.
+        rate = self.rate if abs(self.rate - limit) > limit / 10 else (0.9 if self.rate <= limit else 1.1) * limit
+
+        def decides(samples: int) -> bool:
+            low, high = planned(round(rate * samples), samples, None, self.confidence)
+            return high <= limit or low > limit
+
+        few, many = self.samples, max(2 * self.samples, 16)
+        while many < MOST and not decides(many):
+            few, many = many, 2 * many
+        while many - few > many / 100:
+            middle = (few + many) // 2
+            few, many = (few, middle) if decides(middle) else (middle, many)
+        return many - self.samples
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as plain values."""
+        return {**asdict(self), "rate": self.rate, "low": self.low, "high": self.high}
+
+    def __str__(self) -> str:
+        interval = estimated(self.rate, self.low, self.high)
+        draws = "individuals" if self.exact else "independent draws"
+        return f"{self.population}: {interval}, {self.found:,} of {self.samples:,} {draws}"
+
+
+def estimate_of_draws(
+    population: str, unfair: npt.NDArray[np.bool_], planned: int, plan: int, at_plan: bool
+) -> RunEstimate:
+    """Make an estimate from the verdicts of draws, of which the first were planned; at the plan, only from these."""
+    then = int(unfair[:planned].sum())
+    counted = unfair[:planned] if at_plan and planned else unfair
+    return RunEstimate(population, int(counted.sum()), len(counted), planned, then, plan=plan)
 
 
 @dataclass
-class Run:
+class Run(Viewed):
     """The result of an audit: findings, costs, and everything needed to repeat it."""
 
     space: Any
@@ -79,6 +210,15 @@ class Run:
     """If nothing was found: the number of families whose scores were compared, and of those with a changed score."""
     checked: Checked = field(default_factory=Checked)
     """The result of querying the findings again."""
+    estimate: dict[str, RunEstimate] = field(default_factory=dict)
+    """How common discrimination is, by population, from the independent draws of the search; empty if it makes none."""
+    arms: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What each search of ``Auto`` asked and found: turns, rows, findings, regions of the space in which it found
+    something first, realistic findings, and regions in which it found a realistic one first."""
+    marked: str | None = field(default=None, repr=False, compare=False)
+    """The stored form of ``from_data``."""
+    about: About = field(default_factory=About, compare=False)
+    """When it began, and what ``annotate`` says of it."""
 
     @cached_property
     def findings(self) -> pd.DataFrame:
@@ -88,6 +228,54 @@ class Run:
         left out.
         """
         return self.pairs.frame()
+
+    def page(self, start: int, n: int = 100) -> pd.DataFrame:
+        """Return ``n`` findings from a position on, as in ``findings``; all may be more than fit into memory.
+
+        >>> import evenhand as eh
+        >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+        >>> run = eh.audit(lambda frame: (frame["age"] < 4) & (frame["sex"] == "F"), space, strategy="themis")
+        >>> len(run.page(0, 2)), len(run.page(2, 2))
+        (2, 1)
+        """
+        start = check_int("start", start, RunError, 0)
+        return self.pairs.frame(slice(start, start + check_int("n", n, RunError, 1))).reset_index(drop=True)
+
+    def annotate(
+        self, auditor: str | None = None, purpose: str | None = None, data_description: str | None = None
+    ) -> Run:
+        """Say who ran the audit, what for, and what the data are: reports show it. It is stored with a kept run.
+
+        >>> import evenhand as eh
+        >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+        >>> run = eh.audit(lambda frame: frame["age"] < 4, space, strategy="themis")
+        >>> run.annotate(auditor="Model risk", purpose="Yearly review").about.auditor
+        'Model risk'
+        """
+        self.about = self.about.with_(auditor=auditor, purpose=purpose, data_description=data_description)
+        if self.directory is not None:
+            self.about.keep(self.directory)
+        return self
+
+    @cached_property
+    def from_data(self) -> npt.NDArray[np.bool_]:
+        """Which findings are rows of the data in everything but what is protected, or texts without a replaced word.
+
+        Where that is not known, because a search that starts from data was killed, all of them.
+        """
+        if self.marked is not None:
+            return np.unpackbits(_bits(self.marked), count=self.found).astype(bool)
+        if self.found and self.space.supports("texts"):
+            return np.array([not record[3] for record in self.pairs.records()])  # type: ignore[attr-defined]
+        if self.origin is None or not self.space.supports("attributes"):
+            return np.full(self.found, self.identity.data is not None)
+        out = np.zeros(self.found, dtype=bool)
+        if self.origin.data is not None:
+            known = np.unique(self.origin.data.keys)
+            for start in range(0, self.found, BLOCK):
+                block = slice(start, start + BLOCK)
+                out[block] = np.isin(self.pairs.individuals("individual", block).keys, known)
+        return out
 
     @property
     def found(self) -> int:
@@ -109,13 +297,20 @@ class Run:
 
     @property
     def refuted(self) -> int:
-        """Number of findings that got another answer when queried again; they are not reported."""
+        """Number of findings that got a different answer when queried again; they are not reported."""
         return len(self.checked.refuted)
 
     @property
     def unsteady(self) -> str | None:
         """Why the model's answers are not reproducible, if the run ended because of that; otherwise None."""
         return self.checked.unsteady
+
+    @property
+    def ended(self) -> str:
+        """Why the run ended, in words that follow "because"."""
+        if self.unsteady is not None and self.stop is StopReason.INTERRUPTED:
+            return "a check of the model stopped it"
+        return self.stop.words
 
     @property
     def doubts(self) -> list[str]:
@@ -126,6 +321,18 @@ class Run:
         if self.refuted:
             out.append(f"{self.refuted:,} more were refuted when queried again, and left out")
         return out
+
+    @property
+    def shares(self) -> str:
+        """The share of the model rows that each search of ``Auto`` used, and why; empty for other searches."""
+        return str(sentence_of_shares(self.row_shares)) if self.row_shares else ""
+
+    @property
+    def row_shares(self) -> dict[str, float]:
+        """The share of the model rows that each search of ``Auto`` used, in hundredths, the largest first."""
+        rows = {name: arm["rows"] for name, arm in self.arms.items() if arm.get("rows")}
+        largest_first = sorted(rows.items(), key=lambda arm: -arm[1])
+        return {name: round(used / sum(rows.values()), 2) for name, used in largest_first}
 
     @property
     def rows(self) -> int:
@@ -175,7 +382,7 @@ class Run:
     def note(self) -> str | None:
         """A sentence on attributes that the model does not use; None if there are none."""
         if self.unsteady is not None:
-            # Nothing is known of a model whose answers are not reproducible.
+            # If answers are not reproducible, nothing is known about the model.
             return None
         sentence = statement(self.space, self.unused, self.found, self.tests, self.scored, self.complete)
         return None if sentence is None else str(sentence)
@@ -183,15 +390,13 @@ class Run:
     @property
     def curve(self) -> pd.DataFrame:
         """Findings over time: tests, rows, findings."""
-        import pandas as pd
-
         return pd.DataFrame(self.points, columns=["tests", "rows", "findings"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run as plain values, without its findings."""
         return {
             "identity": self.identity.to_dict(),
-            "budget": vars(self.budget),
+            "budget": self.budget.to_dict(),
             "stop": self.stop.value,
             "tests": self.tests,
             "findings": self.found,
@@ -210,8 +415,15 @@ class Run:
             "unused": list(self.unused),
             "scored": None if self.scored is None else list(self.scored),
             "note": self.note,
+            **({"estimate": {name: one.to_dict() for name, one in self.estimate.items()}} if self.estimate else {}),
+            **({"arms": self.arms} if self.arms else {}),
             **({} if self.found else {"example": self.pairs.example}),
         }
+
+    def to_store(self) -> dict[str, Any]:
+        """Return what a directory keeps of how the run ended: that, and which findings are rows of the data."""
+        marked = base64.b64encode(np.packbits(self.from_data).tobytes()).decode()
+        return self.to_dict() | ({"from_data": marked} if self.space.supports("attributes") else {})
 
     def __repr__(self) -> str:
         return (
@@ -219,16 +431,12 @@ class Run:
             f"{self.identity.search}"
             + (f" by {self.gradient}" if self.gradient else "")
             + f", {self.rows:,} model rows, {self.seconds:.1f} s; "
-            f"{self.stop.words}"
+            f"{self.ended}"
             + (f", each against a sample of {self.space.max_family_size:,} counterparts" if self.space.sampled else "")
             + "".join(f", {words}: {n:,}" for words, n in self.remarks)
             + (f"; {self.note}" if self.note else "")
             + "".join(f"; {doubt}" for doubt in self.doubts)
         )
-
-    def _repr_html_(self) -> str:
-        # Imported by name, because reports are a layer above runs.
-        return str(import_module("evenhand.reports").summary(self))
 
     @classmethod
     def load(cls, directory: str | Path) -> Run:
@@ -236,7 +444,7 @@ class Run:
 
         The run is as it was when it last ended; a killed run is read up to its last stored answer.
         """
-        return load(as_path(directory, "directory"))
+        return load(check_path("directory", directory, RunError))
 
 
 def load(path: Path) -> Run:
@@ -248,14 +456,17 @@ def load(path: Path) -> Run:
     if result is None:
         return _killed(space, identity, pairs, counted, path)
     checked = _check_result(path / RESULT, result, unfair)
-    # A run that its budget ended inside a block has stored a few more.
+    # A run whose budget ended inside a block has stored a few more.
     pairs.cut(result["findings"] + len(checked.refuted))
-    checked.settle(pairs, identity.seed)
+    checked.apply(pairs, identity.seed)
     pairs.example = result.get("example")
+    marked = result.get("from_data")
+    if marked is not None and len(_bits(marked)) != -(-pairs.count // 8):
+        raise RunError(f"{path / RESULT} is damaged: from_data does not fit its findings", remedy=RESTORE)
     return Run(
         space,
         identity,
-        Budget(**{limit: result["budget"][limit] for limit in vars(Budget())}),
+        Budget(**{limit: result["budget"].get(limit) for limit in vars(Budget())}),
         StopReason(result["stop"]),
         result["tests"],
         result["asked"],
@@ -268,15 +479,35 @@ def load(path: Path) -> Run:
         unused=tuple(result.get("unused", ())),
         scored=None if result.get("scored") is None else (result["scored"][0], result["scored"][1]),
         checked=checked,
+        estimate=_estimate(path / RESULT, result),
+        arms=result.get("arms", {}),
+        about=About.read(path),
+        marked=marked,
     )
 
 
-class EndLost(RunError):
-    """The log has fewer tests than the result counts; the run can continue from there.
+def _bits(marked: str) -> npt.NDArray[np.uint8]:
+    try:
+        return np.frombuffer(base64.b64decode(marked, validate=True), dtype=np.uint8)
+    except ValueError:
+        return np.zeros(0, dtype=np.uint8)
 
-    >>> issubclass(EndLost, RunError)
-    True
-    """
+
+def _estimate(path: Path, result: dict[str, Any]) -> dict[str, RunEstimate]:
+    """Read the estimates; raise if they contradict themselves."""
+    out = {}
+    for name, one in result.get("estimate", {}).items():
+        found, samples, first, then = (one[part] for part in ("found", "samples", "planned", "planned_found"))
+        if not (then <= found <= samples and then <= first <= samples and name in POPULATIONS):
+            raise RunError(
+                f"{path} is damaged: its estimate counts {found} of {samples}", remedy="restore it from a copy"
+            )
+        out[name] = RunEstimate(name, found, samples, first, then, bool(one["exact"]), plan=one.get("plan", 0))
+    return out
+
+
+class EndLost(RunError):
+    """The log has fewer tests than the result counts; the run can continue from there."""
 
 
 def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.bool_]) -> Checked:
@@ -290,7 +521,7 @@ def _check_result(path: Path, result: dict[str, Any], unfair: npt.NDArray[np.boo
     findings = result["findings"] + len(checked.refuted)
     # A run that reached a limit, or was interrupted, may have stored more answers than count.
     cut = {StopReason.TESTS: tests == budget["tests"], StopReason.FINDINGS: findings == budget["findings"]}
-    early = cut.get(stop, stop in (StopReason.ROWS, StopReason.SECONDS, StopReason.INTERRUPTED))
+    early = cut.get(stop, stop in (StopReason.ROWS, StopReason.SECONDS, StopReason.REQUESTS, StopReason.INTERRUPTED))
     if (
         findings != there
         or not checked.fits(there)
@@ -312,32 +543,9 @@ def _killed(space: AnySpace, identity: RunIdentity, pairs: Findings, counted: di
     asked = {question: counted.get(question, 0) for question in QUESTIONS}
     points = [(counted["tests"], sum(asked.values()), pairs.count)]
     counts = dict.fromkeys(COUNTS, 0)
-    return Run(
-        space, identity, Budget(), StopReason.INTERRUPTED, counted["tests"], asked, 0.0, counts, pairs, points, {}, path
-    )
-
-
-SPACE_FIELDS = {
-    "attributes": [{"kind": one_of(list(KINDS)), "name": TEXT, "dtype?": Maybe(TEXT)}],
-    "protected": [TEXT],
-    "constraints": [TEXT],
-    "links": {str: {str: [(ANY, [(ANY, ANY)])]}},
-    "max_family_size": COUNT,
-}
-TEXT_FIELDS = {
-    "lexicons": [
-        {
-            "name": TEXT,
-            "forms": [(TEXT, TEXT, TEXT)],
-            "identities": [TEXT],
-            "cells": [[[TEXT]]],
-            "ambiguous": [TEXT],
-            "phrases": [TEXT],
-            "capital": FLAG,
-        }
-    ],
-}
-"""Required fields of descriptions of spaces; constructors check the rest."""
+    tests, stop = counted["tests"], StopReason.INTERRUPTED
+    about = About.read(path)
+    return Run(space, identity, Budget(), stop, tests, asked, 0.0, counts, pairs, points, {}, path, about=about)
 
 
 def space_from(described: dict[str, Any], path: Path) -> AnySpace:
@@ -389,9 +597,14 @@ def _installed(described: dict[str, Any]) -> AnySpace:
     except EvenhandError:
         raise
     except Exception as error:
-        raise RunError(f"{kinds[kind].value} cannot read the space ({plugins.reason(error)})") from error
+        raise RunError(
+            f"{kinds[kind].value} cannot read the space ({plugins.reason(error)})",
+            remedy="correct the plugin, or audit again with it",
+        ) from error
     if not isinstance(space, AnySpace):
-        raise RunError(f"{kinds[kind].value} returned a {type(space).__name__}, which is not a space")
+        raise RunError(
+            f"{kinds[kind].value} returned a {type(space).__name__}, which is not a space", remedy="correct the plugin"
+        )
     return space
 
 
@@ -411,3 +624,14 @@ def _pairs(space: AnySpace, answers: Path) -> tuple[Findings, dict[str, int], np
         question = "score" if frame.kind == "contrast" else frame.kind
         counted[question] = counted.get(question, 0) + frame.header.get("rows", 0)
     return pairs, counted, np.concatenate(unfair)
+
+
+def sentence_of_shares(shares: Mapping[str, float]) -> Sentence:
+    """Say which share of the model rows each search used, and why.
+
+    >>> str(sentence_of_shares({"kosei": 0.8, "independent": 0.2}))[:47]
+    'kosei 80%, independent 20% of the model rows; a'
+    """
+    parts = [part for name in shares for part in (name, Figure(shares[name], "percent"))]
+    why = " of the model rows; apart from independent draws, most go to the searches that find most"
+    return Sentence(", ".join(["{} {}"] * len(shares)) + why, tuple(parts))

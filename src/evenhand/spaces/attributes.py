@@ -1,7 +1,7 @@
-"""The kinds of attribute: a finite, indexed domain of the user's own values.
+"""The kinds of attributes: finite, indexed domains of the user's own values.
 
 Every attribute maps its values to codes ``0 .. size - 1``; searches work on codes, users see values. A missing value,
-where it is valid, is the last code.
+if it is valid, is the last code.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ import numpy.typing as npt
 
 from evenhand._format import native
 from evenhand.errors import DataError, SpaceError, Words
+from evenhand.spaces.frames import pd
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Missing: TypeAlias = bool | Literal["drop"]
-"""True: a missing value is valid. "drop": rows without a value are left out. False: such rows of a protected attribute
-raise."""
+"""True: a missing value is valid. "drop": rows without a value are left out. False: rows without a value of a protected
+attribute raise an error."""
 LARGEST = 2**31 - 1
-"""The most values of an attribute."""
+"""Maximum number of values of an attribute."""
 EXACT = 2**53
-"""Whole numbers up to this are exact as floats, which is how they are encoded."""
+"""Whole numbers up to this are exact as floats, in which they are encoded."""
 
 
 @dataclass(frozen=True)
 class Attribute(ABC):
-    """What every kind has: a name, codes, and how codes become values and back."""
+    """Base of all kinds: a name, and the translation of codes to values and back."""
 
     name: str
     dtype: str | None = field(default=None, kw_only=True)
-    """The pandas dtype of the column that a model receives; None for the natural one of the values."""
+    """The pandas dtype of the column that a model receives; None for the natural dtype of the values."""
 
     kind: ClassVar[str] = ""
     ordered: ClassVar[bool] = True
@@ -46,7 +47,7 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def present(self) -> int:
-        """How many values there are, without the missing one."""
+        """Number of values, without the missing one."""
 
     @property
     def has_missing(self) -> bool:
@@ -55,30 +56,24 @@ class Attribute(ABC):
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """Number of codes."""
         return self.present + self.has_missing
 
     @abstractmethod
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Turn codes into the user's values."""
+        """Convert codes to the user's values."""
 
     def column(self, codes: npt.NDArray[Any]) -> Any:
-        """Turn codes into a frame's column: the values, in the dtype that the user's frame had."""
-        import pandas as pd
-
+        """Convert codes to a column of a frame: the values, in the dtype of the user's frame."""
         values = self.decode(codes)
         return values if self.dtype is None else pd.Series(values, dtype=self.dtype).array
 
     @abstractmethod
     def encode(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], Mask]:
-        """Turn values into codes: the codes (-1: no such value), and which were clipped into the bounds."""
+        """Convert values to codes (-1: invalid); return also which were clipped to the bounds."""
 
     def code(self, value: object) -> int:
-        """Return the code of one value.
-
-        >>> Integer("age", 18, 90).code(20)
-        2
-        """
+        """Return the code of one value."""
         column = np.empty(1, dtype=object)
         column[0] = value
         codes, clipped = self.encode(column)
@@ -89,14 +84,16 @@ class Attribute(ABC):
 
     @abstractmethod
     def allowed(self) -> str:
-        """Describe the valid values in a few words."""
+        """Describe the valid values."""
+
+    def check_comparable(self, remedy: Words) -> None:
+        """Raise if a protected attribute has a single value."""
+        if self.size < 2:
+            problem = f"{self.name!r} is protected and has a single value ({self.allowed()})"
+            raise SpaceError(problem, value=self.name, remedy=remedy)
 
     def changed(self, **fields: Any) -> Self:
-        """Return this attribute with some fields changed.
-
-        >>> Boolean("member").changed(missing=True).size
-        3
-        """
+        """Return this attribute with some fields changed."""
         return type(self)(**{key: value for key, value in self.describe().items() if key != "kind"} | fields)
 
     def describe(self) -> dict[str, Any]:
@@ -124,20 +121,14 @@ class _Grid(Attribute):
     def _check(self) -> None:
         self._set(missing=_missing(self.name, self.missing))
         if self.high < self.low:
-            raise SpaceError(
-                f"of {self.name!r} must be at most high, which is {self.high:g}", parameter="low", value=self.low
-            )
+            problem = f"of {self.name!r} must be at most high, which is {self.high:g}"
+            raise SpaceError(problem, parameter="low", value=self.low, remedy="swap the bounds")
         if self.present > LARGEST:
-            raise SpaceError(
-                f"{self.name!r} has {self.present:,} values, more than {LARGEST:,}", remedy="use a larger step"
-            )
+            problem = f"{self.name!r} has {self.present:,} values, more than {LARGEST:,}"
+            raise SpaceError(problem, value=self.present, remedy="use a larger step")
 
     def numbers(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Read values as numbers, inside the bounds or not; NaN for anything else.
-
-        >>> Integer("age", 18, 90).numbers(np.array([95, "x"], dtype=object))
-        array([95., nan])
-        """
+        """Read values as numbers; NaN for anything else."""
         if values.dtype.kind in "iufb":
             return values.astype(np.float64)
         numbers = np.full(len(values), np.nan)
@@ -177,21 +168,22 @@ class Integer(_Grid):
     def __post_init__(self) -> None:
         self._set(**{key: _whole(self.name, key, getattr(self, key)) for key in ("low", "high", "step")})
         if self.step < 1:
-            raise SpaceError(f"of {self.name!r} must be at least 1", parameter="step", value=self.step)
+            remedy = "leave it out for steps of 1"
+            raise SpaceError(f"of {self.name!r} must be at least 1", parameter="step", value=self.step, remedy=remedy)
         self._check()
 
     @property
     def present(self) -> int:
-        """How many values there are, without the missing one."""
+        """Number of values, without the missing one."""
         return (self.high - self.low) // self.step + 1
 
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Turn codes into whole numbers (floats with NaN where a missing value is valid)."""
+        """Convert codes to whole numbers (floats with NaN if a missing value is valid)."""
         values = codes.astype(np.int64) * self.step + self.low
         return np.where(codes == self.present, np.nan, values) if self.has_missing else values
 
     def allowed(self) -> str:
-        """Describe the valid values in a few words."""
+        """Describe the valid values."""
         return f"whole numbers {self.low} to {self.high}" + (f" by {self.step}" if self.step > 1 else "")
 
 
@@ -209,66 +201,61 @@ class Real(_Grid):
         low, high = (_number(self.name, key, getattr(self, key)) for key in ("low", "high"))
         step = (high - low) / 100 or 1.0 if self.step is None else _number(self.name, "step", self.step)
         if high >= low and (step <= 0 or not math.isfinite((high - low) / step)):
-            raise SpaceError(
-                f"of {self.name!r} must be a positive number that fits the range", parameter="step", value=self.step
-            )
+            problem = f"of {self.name!r} must be a positive number that fits the range"
+            raise SpaceError(problem, parameter="step", value=self.step, remedy="leave it out for 100 steps")
         self._set(low=low, high=high, step=step)
         self._check()
 
     @property
     def present(self) -> int:
-        """How many values there are, without the missing one."""
+        """Number of values, without the missing one."""
         assert self.step is not None
         return math.floor((self.high - self.low) / self.step + 1e-9) + 1
 
     @cached_property
     def _decimals(self) -> int | None:
-        """Decimals that write low and step exactly, so that 3 steps of 0.1 read 0.3 and not 0.30000000000000004."""
+        """Decimals that represent low and step exactly, so that 3 steps of 0.1 are 0.3, not 0.30000000000000004."""
         exact = (d for d in range(16) if all(round(x or 0, d) == x for x in (self.low, self.step)))
         return next(exact, None)
 
     def decode(self, codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Turn codes into numbers, NaN for the missing one."""
+        """Convert codes to numbers, with NaN for the missing value."""
         values = self.low + codes * self.step
         if self._decimals is not None:
             values = np.round(values, self._decimals)
         return np.where(codes == self.present, np.nan, values) if self.has_missing else values
 
     def allowed(self) -> str:
-        """Describe the valid values in a few words."""
+        """Describe the valid values."""
         return f"numbers {self.low:g} to {self.high:g} by {self.step:g}"
 
 
 @dataclass(frozen=True)
 class _Listed(Attribute):
-    """Values given one by one."""
+    """Listed values."""
 
     values: tuple[Any, ...] = ()
     missing: Missing = False
 
     def __init__(self, name: str, values: Iterable[Any], missing: Missing = False, *, dtype: str | None = None) -> None:
         if isinstance(values, str) or not isinstance(values, Iterable):
-            raise SpaceError(f"of {name!r} must be a list", parameter="values", value=values)
+            raise _wrong_values(name, "must be a list", values, "write them in a list")
         self._set(name=name, dtype=dtype, values=tuple(map(native, values)), missing=_missing(name, missing))
         if not self.values:
-            raise SpaceError(f"of {name!r} must have at least one value", parameter="values", value=[])
+            raise _wrong_values(name, "must have at least one value", [], "list the values of the column")
         for value in self.values:
             if not isinstance(value, Hashable):
-                raise SpaceError(f"of {name!r} must be texts, numbers or truth values", parameter="values", value=value)
+                raise _wrong_values(name, "must be texts, numbers or truth values", value, "convert them")
             if value is None or value != value:
-                remedy = "leave it out, and use missing=True"
-                raise SpaceError(f"of {name!r} must not be missing", parameter="values", value=value, remedy=remedy)
+                raise _wrong_values(name, "must not be missing", value, "leave it out, and use missing=True")
             if dtype != "object":
                 check_unicode(f"the value {value!r} of {name!r}", value, 'use dtype="object"')
         if len(self._index) != len(self.values):
-            twice = ", ".join(repeated(self.values))[:200]
-            raise SpaceError(
-                f"of {name!r} list {twice} more than once", parameter="values", remedy="list each value once"
-            )
+            raise _wrong_values(name, "must differ", repeated(self.values), "list each value once")
 
     @property
     def present(self) -> int:
-        """How many values there are, without the missing one."""
+        """Number of values, without the missing one."""
         return len(self.values)
 
     @cached_property
@@ -294,24 +281,20 @@ class _Listed(Attribute):
 
     @cached_property
     def _pandas_table(self) -> Any:
-        import pandas as pd
-
         if self.dtype == "category":
             codes = [*range(self.present)] + [-1] * self.has_missing
             return pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(self.values), self.ordered))
         if self.dtype == "object":
-            # pandas would look into a bare array of objects and make it an array of texts.
+            # pandas would convert a plain array of objects to an array of texts.
             return pd.Index(self._table, dtype=object)
         return pd.Series(self._table, dtype=self.dtype).array
 
     def column(self, codes: npt.NDArray[Any]) -> Any:
-        """Turn codes into a frame's column by one gather from a table of the values."""
+        """Convert codes to a column of a frame, by one lookup in a table of the values."""
         return self._pandas_table.take(codes)
 
     def encode(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], Mask]:
-        """Look values up; a value that is not listed becomes -1."""
-        import pandas as pd
-
+        """Look up values; a value that is not listed becomes -1."""
         inverse, uniques = pd.factorize(values)
         table = np.array([self._index.get(native(v), -1) for v in uniques] + [-1], dtype=np.int64)
         codes = table[inverse]
@@ -319,7 +302,7 @@ class _Listed(Attribute):
         return codes, np.zeros(len(values), dtype=bool)
 
     def allowed(self) -> str:
-        """Describe the valid values in a few words."""
+        """Describe the valid values."""
         shown = ", ".join(repr(v) for v in self.values[:8])
         return shown + (f" and {self.present - 8} more" if self.present > 8 else "")
 
@@ -379,81 +362,43 @@ def missing_mask(values: npt.NDArray[Any]) -> Mask:
         return np.asarray(np.isnan(values), dtype=bool)
     if values.dtype.kind in "iub":
         return np.zeros(len(values), dtype=bool)
-    import pandas as pd
-
     return np.asarray(pd.isna(values), dtype=bool)
 
 
 def no_value(counts: Mapping[str, int], rows: int, remedy: Words) -> DataError:
-    """Make the error for rows without a protected value.
-
-    >>> print(no_value({"sex": 12}, 300, "leave such rows out"))
-    'sex' is protected, and 12 of 300 rows have no value of it; leave such rows out
-    """
+    """Return the error for rows without a protected value."""
     each = (f"{name!r} is protected, and {n:,} of {rows:,} rows have no value of it" for name, n in counts.items())
-    return DataError(", and ".join(each), remedy=remedy)
-
-
-def check_names(names: Iterable[Any], where: str = "") -> None:
-    """Raise unless the columns have names that are texts and differ.
-
-    >>> check_names(["age", "work"])
-    """
-    seen: set[str] = set()
-    for name in names:
-        if not isinstance(name, str):
-            got = f"{where}column names must be texts, got {name!r} ({type(name).__name__})"
-            raise DataError(got, remedy="rename the columns: frame.columns = [...]")
-        if name in seen:
-            raise DataError(f"{where}two columns are called {name!r}", remedy="rename or drop one")
-        seen.add(name)
+    return DataError(", and ".join(each), value=list(counts), remedy=remedy)
 
 
 def check_unicode(what: str, text: Any, remedy: str) -> None:
-    """Raise where a text has half of a character, which pandas' own texts cannot hold.
-
-    >>> check_unicode("the name 'age'", "age", "rename it")
-    """
+    """Raise if a text has a lone surrogate, which texts in pandas cannot contain."""
     try:
         if isinstance(text, str):
             text.encode()
     except UnicodeEncodeError:
-        lost = "has half of a character (a lone surrogate), which pandas' texts cannot hold"
-        raise SpaceError(f"{what} {lost}", remedy=f"write the whole one, or {remedy}") from None
+        lost = "has a lone surrogate, which texts in pandas cannot contain"
+        raise SpaceError(f"{what} {lost}", value=text, remedy=f"write the complete character, or {remedy}") from None
 
 
 def repeated(values: Iterable[Any]) -> list[str]:
-    """Return what comes more than once, in order.
-
-    >>> repeated(["b", "a", "b"])
-    ['b']
-    """
+    """Return the values that occur more than once, sorted, as texts."""
     return sorted(str(value) for value, times in Counter(values).items() if times > 1)
 
 
 _LONG, _MANY = 100, 5_000
-"""Characters of a name, and names, that are compared to find what someone may have meant."""
+"""Maximum characters of a name, and names, to compare for suggestions."""
 
 
 def close(name: str, names: Iterable[str]) -> list[str]:
-    """Find the names that are most like ``name``, best first; case does not matter.
-
-    >>> close("Agee", ["age", "work"])
-    ['age']
-    """
-    # Comparing takes time with the square of the length, for each name.
+    """Return the names most similar to ``name``, ignoring case, best first."""
+    # The time to compare grows with the square of the length, for each name.
     by_lower = {known.lower(): known for known in itertools.islice(names, _MANY) if len(known) <= _LONG}
     return [by_lower[found] for found in difflib.get_close_matches(name.lower()[:_LONG], by_lower, n=3)]
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
-    """Suggest the nearest names, or list them.
-
-    >>> suggest("agee", ["age", "work"])
-    "did you mean 'age'?"
-    >>> suggest("x", ["age", "work"])
-    "there are 'age', 'work'"
-    """
+    """Write a remedy that suggests similar names, or lists the first names."""
     names = list(names)
     if near := close(str(name), names):
         return f"did you mean {', '.join(f'{name!r:.{_LONG}}' for name in near)}?"
@@ -461,9 +406,14 @@ def suggest(name: str, names: Iterable[str]) -> str:
     return f"there are {', '.join(f'{name!r:.{_LONG}}' for name in names[:8])}{rest}"
 
 
+def _wrong_values(name: str, must: str, value: Any, remedy: str) -> SpaceError:
+    return SpaceError(f"of {name!r} {must}", parameter="values", value=value, remedy=remedy)
+
+
 def _missing(name: str, value: Any) -> Missing:
     if isinstance(value, str) and value != "drop":
-        raise SpaceError(f'of {name!r} must be True, False or "drop"', parameter="missing", value=value)
+        remedy = "leave it out where no value is missing"
+        raise SpaceError(f'of {name!r} must be True, False or "drop"', parameter="missing", value=value, remedy=remedy)
     return "drop" if isinstance(value, str) else bool(value)
 
 
@@ -473,11 +423,13 @@ def _number(name: str, key: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool | str) or not math.isfinite(number):
-        raise SpaceError(f"of {name!r} must be a finite number", parameter=key, value=value)
+        remedy = "write it as a number"
+        raise SpaceError(f"of {name!r} must be a finite number", parameter=key, value=value, remedy=remedy)
     return number
 
 
 def _whole(name: str, key: str, value: Any) -> int:
     if isinstance(value, bool) or not (number := _number(name, key, value)).is_integer() or abs(number) > EXACT:
-        raise SpaceError(f"of {name!r} must be a whole number from -2**53 to 2**53", parameter=key, value=value)
+        problem = f"of {name!r} must be a whole number from -2**53 to 2**53"
+        raise SpaceError(problem, parameter=key, value=value, remedy="round it, or use Real")
     return int(value)

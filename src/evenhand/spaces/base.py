@@ -1,6 +1,6 @@
-"""The two protocols that everything above the spaces needs, whatever the individuals are.
+"""The protocols of spaces, on which all higher packages depend.
 
-``AnySpace`` is what a user makes: the attributes of a table, or the terms of texts. ``bind`` makes it a ``BoundSpace``,
+Users create an ``AnySpace``: the attributes of a table, or the terms of texts. ``bind`` turns it into a ``BoundSpace``,
 with the data and the model of a run. A ``Space`` of attributes is its own bound space; a ``TextSpace`` becomes a
 ``BoundTextSpace``.
 """
@@ -29,31 +29,31 @@ class Block(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, which: Any) -> Self:
-        """Return some of them, by mask, positions or slice."""
+        """Select some of them, by mask, positions or slice."""
 
     @property
     def keys(self) -> Keys:
-        """What identifies each one's test."""
+        """The key of each individual's test."""
 
     @property
     def ids(self) -> Ids:
-        """One integer each; only where the bound space has ids."""
+        """One integer each; only if the bound space has ids."""
 
     @property
     def rows(self) -> Any:
-        """What a model is asked: an array with a row for each, or a list of texts."""
+        """The model's inputs: an array with a row for each, or a list of texts."""
 
     @property
     def stored(self) -> npt.NDArray[Any]:
-        """What identifies each one, as it is digested for the log."""
+        """Identifies each individual in the log and in findings."""
 
 
 class Families(Protocol):
-    """A block of families: individuals with their counterparts, in places."""
+    """A block of families. A family has places for an individual and its counterparts."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, which: npt.NDArray[Any]) -> Self:
-        """Return some of the families."""
+        """Select some of the families."""
 
     @property
     def individuals(self) -> Any:
@@ -65,7 +65,7 @@ class Families(Protocol):
 
     @property
     def valid(self) -> npt.NDArray[np.bool_] | None:
-        """Which places are asked (None: all)."""
+        """Which places are queried (None: all)."""
 
     @property
     def testable(self) -> npt.NDArray[np.bool_] | None:
@@ -73,14 +73,14 @@ class Families(Protocol):
 
     @property
     def places(self) -> npt.NDArray[np.int64]:
-        """How many rows each family asks."""
+        """Number of rows that each family uses."""
 
     @property
     def asked(self) -> Any:
-        """What a model is asked, family after family."""
+        """The model's inputs, family after family."""
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Line answers up as (family, place, ...); a place that was not asked repeats the individual's own answer."""
+        """Arrange answers as (family, place, ...); a place that was not queried repeats the individual's own answer."""
 
     def most_different(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Name one member of each family so that ``BoundSpace.most_different`` can rebuild it."""
@@ -91,13 +91,33 @@ class BoundSpace(Protocol):
 
     @property
     def space(self) -> Any:
-        """The space as the user named it."""
+        """The space as the user made it."""
+
+    @property
+    def constraints(self) -> Sequence[Any]:
+        """Constraints, which may leave an individual without counterparts."""
+
+    @property
+    def countable(self) -> bool:
+        """Whether ``tests`` is the number of tests that can be judged."""
+
+    @property
+    def tests(self) -> int:
+        """The number of tests, where they are countable."""
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether individuals have ids."""
+
+    @property
+    def width(self) -> int:
+        """Maximum rows of a family: an individual and its counterparts."""
 
     def supports(self, feature: str) -> bool:
-        """Whether searches and results that need a feature work here."""
+        """Whether searches and results that need a feature work with this space."""
 
     def family_inputs(self, families: Any, kind: str, columns: Sequence[str] | None = None) -> Any:
-        """Build what a model takes of whole families."""
+        """Build the model's inputs for whole families."""
 
     def probes(self, people: Any, count: int = 64) -> Any:
         """Return the fixed individuals whose answers identify a model."""
@@ -108,44 +128,24 @@ class BoundSpace(Protocol):
     def findings(self) -> Findings:
         """Return an empty table of findings."""
 
-    @property
-    def constraints(self) -> Sequence[Any]:
-        """What may leave an individual without counterparts."""
-
-    @property
-    def countable(self) -> bool:
-        """Whether ``tests`` is the number of tests that can be judged."""
-
-    @property
-    def tests(self) -> int:
-        """How many tests there are, where they are countable."""
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether individuals have ids."""
-
-    @property
-    def width(self) -> int:
-        """The most rows of a family: an individual and its counterparts."""
-
     def families(self, individuals: Any, seed: int) -> Families:
-        """Build the individuals with their counterparts, which differ in what is protected only."""
+        """Build the individuals with their counterparts."""
 
     def batch_size_for(self, individuals: Any, positions: npt.NDArray[np.int64], rows: int) -> int:
-        """Return how many of the individuals at some positions fit one call of so many rows with their families."""
+        """Return how many of the individuals at ``positions`` fit a call of ``rows`` rows with their families."""
 
     def most_different(self, individuals: Any, stored: npt.NDArray[Any]) -> Any:
-        """Rebuild counterparts of individuals from what ``Families.most_different`` named."""
+        """Rebuild counterparts of individuals from what ``Families.most_different`` returned."""
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that makes this space, in plain values."""
+        """Return everything that defines this space, as plain values."""
 
 
 @dataclass(frozen=True)
-class Bound:
-    """A space bound to the data and the model of a run."""
+class Binding:
+    """A space bound to the data and the model of a run, and counts of the data."""
 
-    ground: BoundSpace
+    bound: BoundSpace
     people: Any = None
     """The data as individuals, or None."""
     clipped: int = 0
@@ -153,25 +153,25 @@ class Bound:
     dropped: int = 0
     """Rows left out: outside the space, or without a text."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What else there is to say about the data, by name."""
+    """Other counts of the data, by name."""
     untestable: int = 0
-    """Rows known to have no counterpart, which are left out too."""
+    """Rows known to have no counterpart, which are also left out."""
     positions: npt.NDArray[np.int64] | None = None
-    """Where each individual stands in the user's data; None: all are there, in order."""
+    """The row of each individual in the user's data (None: all rows, in order)."""
 
 
 @runtime_checkable
 class AnySpace(Protocol):
-    """The inputs that may be asked, and which part of them must not matter."""
+    """The valid inputs of a model, and the parts that must not matter."""
 
     noun: str
-    """What one input is called: "individual", "text"."""
+    """The noun for one input: "individual", "text"."""
     input: str
-    """What models take: "text", or "rows" for frames and arrays."""
+    """The kind of inputs: "text", or "rows" for frames and arrays."""
     default_strategy: str
-    """The search that suits it, as ``eh.audit`` takes it."""
+    """The default search, as ``eh.audit`` takes it."""
     protected: tuple[str, ...]
-    """What must not matter, by names."""
+    """The names of the protected attributes or lexicons."""
 
     @property
     def sampled(self) -> bool:
@@ -179,54 +179,50 @@ class AnySpace(Protocol):
 
     @property
     def space(self) -> Any:
-        """The space itself: findings that are kept can be asked again without data."""
+        """The space itself; stored findings can be queried again without data."""
 
     def supports(self, feature: str) -> bool:
         """Whether searches and results that need a feature work: "attributes", "texts", or one of its own."""
 
-    def bind(self, data: Any, model: Any) -> Bound:
+    def bind(self, data: Any, model: Any) -> Binding:
         """Bind the space to the data and the model of a run."""
 
     def inputs(self, rows: Any, kind: str, columns: Sequence[str] | None = None) -> Any:
-        """Build what a model takes: a frame, an array, or a list of texts."""
+        """Build the model's inputs: a frame, an array, or a list of texts."""
 
     def findings(self) -> Findings:
         """Return an empty table of findings."""
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that makes this space, in plain values; ``kind`` tells one kind of space from another."""
+        """Return everything that defines this space, in plain values; ``kind`` names the kind of space."""
 
 
 def space_digest(space: AnySpace) -> str:
-    """Identify a space, vectors apart: equal digests, equal spaces."""
+    """Identify a space without its word vectors: equal spaces have equal digests."""
     return hashlib.sha256(json.dumps(space.describe(), sort_keys=True, default=repr).encode()).hexdigest()
 
 
-def require(space: Any, feature: str, call: str = "this", instead: str = "use eh.audit") -> None:
-    """Raise where a space does not support what a call needs.
-
-    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
-    >>> require(Space([Integer("age", 1, 9), Boolean("member")], protected="member"), "attributes", "eh.regions")
-    """
+def check_space(space: Any) -> None:
+    """Raise unless an object is a space."""
     if not isinstance(space, AnySpace):
         remedy = "eh.Space.infer(frame, ...) makes one"
         raise SpaceError("must be an eh.Space", parameter="space", value=type(space).__name__, remedy=remedy)
+
+
+def require(space: Any, feature: str, call: str = "this", instead: str = "use eh.audit") -> None:
+    """Raise if a space does not support what a call needs."""
+    check_space(space)
     if not space.supports(feature):
-        raise SpaceError(f"{call} is for {feature}, and this is a space of {space.noun}s", remedy=instead)
+        problem = f"{call} is for {feature}, but this is a space of {space.noun}s"
+        raise SpaceError(problem, value=space.noun, remedy=instead)
 
 
-def table(ground: Any) -> Space:
-    """Return a bound space as one of attributes; raise where it is of another kind.
-
-    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
-    >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
-    >>> table(space) is space
-    True
-    """
-    space: Space = ground
-    if not ground.supports("attributes"):
+def table(bound: Any) -> Space:
+    """Return a bound space as a space of attributes; raise if it is of another kind."""
+    space: Space = bound
+    if not bound.supports("attributes"):
         raise StrategyError(
-            f"this needs a space of attributes, and the space is one of {ground.space.noun}s",
-            remedy=("use another search, such as ", search(ground.space.default_strategy)),
+            f"this needs a space of attributes, but this is a space of {bound.space.noun}s",
+            remedy=("use another search, such as ", search(bound.space.default_strategy)),
         )
     return space

@@ -1,15 +1,16 @@
-"""Frames in: columns of any frame as NumPy arrays, and files as frames."""
+"""Data frames: reads columns of any frame as NumPy arrays, and files as frames; pandas, imported when it is used."""
 
 from __future__ import annotations
 
 import codecs
+import importlib
 import importlib.util
 import io
 import itertools
 import json
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,67 +29,171 @@ from evenhand._files import (
     unpacked,
 )
 from evenhand._sandbox import attempt
-from evenhand.errors import DataError, LimitExceeded, MissingExtra
-from evenhand.spaces.attributes import check_names
+from evenhand.errors import DataError, LimitExceeded, MissingExtra, Words
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pandas
 
+    pd = pandas
+else:
+
+    class _Pandas:
+        """The package, imported by its first use: starting ``evenhand`` and reading its settings do without it."""
+
+        def __getattr__(self, name: str) -> Any:
+            value = getattr(importlib.import_module("pandas"), name)
+            setattr(self, name, value)
+            return value
+
+    pd = _Pandas()
 
 _SNIFFED = 2**16
+_COMPARED = 20
+"""Lines that show what separates columns."""
 PIECE = 2**20
-"""Bytes of a file that are looked at a time."""
+"""Bytes of a file to read at a time."""
 _FREE_CELLS = 10_000_000
-"""Cells that a table may have, however few bytes it is packed into."""
+"""Number of cells that a table may have, however small its file is."""
 _CELLS_PER_BYTE = 20
 _BYTES_PER_VALUE = 4
-"""Bytes of JSON that a value takes, also where values are short: what has more values is empty lists and the like."""
+"""Minimum bytes of JSON per value; a file with more values has mostly empty lists and objects."""
 _LINE = re.compile(rb"[\r\n]")
+_QUOTED = re.compile(rb'"[^"]*"')
 _SAMPLE = "give a sample of the rows"
 
 
+def file_error(path: Path, problem: str, remedy: Words = "") -> DataError:
+    """Return the error for an unusable file."""
+    return DataError(f"{path}: {problem}", value=str(path), remedy=remedy)
+
+
 def split_name(path: Path, *plain: str) -> tuple[str, str]:
-    """Split a file's name into what it holds (a table, or one of ``plain``) and how it is packed."""
+    """Split the endings of a file name into its format (of a table, or one of ``plain``) and its packing."""
     endings = [ending.lower() for ending in path.suffixes]
     packed = endings.pop() if endings and endings[-1] in PACKINGS else ""
     ending, packable = endings[-1] if endings else "", (".csv", ".tsv", *plain)
     if ending not in (*READERS, *plain) or (packed and ending not in packable):
         formats = f"{', '.join(packable)} (also {', '.join(PACKINGS)}), .parquet, .json, .jsonl"
-        raise DataError(f"{path}: a file of this kind cannot be read", remedy=f"allowed: {formats}")
+        raise file_error(path, "a file of this kind cannot be read", f"allowed: {formats}")
     return ending, packed
 
 
 def check_file(path: Path, needs: str = "column names and rows") -> None:
-    """Raise unless there is a file with something in it, and not too much."""
+    """Raise unless the file exists, is not empty and is not too large."""
     size = size_of(path, DataError, "it is a directory or a device, not a file; name a file")
     if size == 0:
-        raise DataError(f"{path}: the file is empty", remedy=f"it needs {needs}")
+        raise file_error(path, "the file is empty", f"it needs {needs}")
     check_limit("data_bytes", size, path, _SAMPLE)
 
 
 def open_packed(path: Path, packed: str) -> io.BufferedReader:
-    """Open a file of data, unpacked as it is read."""
+    """Open a data file that is unpacked while it is read."""
     return unpacked(path, packed, "data_bytes", DataError)
 
 
-def hollow(piece: bytes) -> bool:
-    """Whether a piece is all zeros: a sparse file, which is small on the disk and large in memory."""
+_BINARY = "it contains binary data, not UTF-8 or other text", "save it as text, a table as CSV, in UTF-8"
+_SEQUENCE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}")
+"""A letter in UTF-8 that is not ASCII."""
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+
+
+def encoding_of(path: Path, packed: str) -> str:
+    r"""Return the encoding of a text file: UTF-8, UTF-16, or Latin-1 as Windows extends it, if it is neither of them.
+
+    Spreadsheets write all of these. A file with control characters, or with some letters in UTF-8 and some not, is
+    damaged: it counts as UTF-8, so that reading it fails.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "people.csv"
+    >>> for encoding in ("utf-8", "utf-16", "latin-1"):
+    ...     _ = path.write_text("city;age\nKöln;34\n", encoding)
+    ...     print(encoding_of(path, ""))
+    utf-8-sig
+    utf-16
+    cp1252
+    """
+    decoder, valid, others, marks = codecs.getincrementaldecoder("utf-8")(), True, False, False
+    with open_packed(path, packed) as stream:
+        while piece := stream.read(PIECE):
+            if is_all_zeros(piece):
+                raise file_error(path, *_BINARY)
+            if not others and not marks and valid and (wide := _utf_16(piece[:_SNIFFED])):
+                return wide
+            others = others or _CONTROLS.search(piece) is not None
+            if piece.isascii() and not decoder.getstate()[0]:
+                continue
+            marks = marks or _SEQUENCE.search(piece) is not None
+            try:
+                decoder.decode(piece)
+            except UnicodeDecodeError:
+                valid = False
+                decoder.reset()
+    valid = valid and not decoder.getstate()[0]
+    return "utf-8-sig" if valid or others or marks else "cp1252"
+
+
+def _utf_16(beginning: bytes) -> str:
+    """Return which UTF-16 a file is in, by its mark or by the zeros between Latin letters; empty if in none."""
+    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    for start, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        zeros, letters = beginning[start::2], beginning[1 - start :: 2]
+        if len(letters) > 1 and zeros.count(0) > 0.9 * len(zeros) and not letters.count(0):
+            return name
+    return ""
+
+
+class _Recoded(io.RawIOBase):
+    """A stream of text in some encoding, as UTF-8."""
+
+    def __init__(self, stream: io.BufferedReader, encoding: str) -> None:
+        self._stream, self._left = stream, b""
+        # Bytes without a letter in the table of Windows are control characters, which nothing shows.
+        errors = "replace" if encoding == "cp1252" else "strict"
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            piece = self._stream.read(PIECE)
+            self._left = self._decoder.decode(piece, final=not piece).encode()
+            if not piece:
+                break
+        count = min(len(buffer), len(self._left))
+        buffer[:count], self._left = self._left[:count], self._left[count:]
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def open_text(path: Path, packed: str, encoding: str) -> io.BufferedReader:
+    """Open a data file as UTF-8, whatever its encoding."""
+    stream = open_packed(path, packed)
+    if encoding == "utf-8-sig":
+        mark = stream.peek(len(codecs.BOM_UTF8))[: len(codecs.BOM_UTF8)]
+        stream.read(len(mark) if mark == codecs.BOM_UTF8 else 0)
+        return stream
+    return io.BufferedReader(_Recoded(stream, encoding), PIECE)
+
+
+def is_all_zeros(piece: bytes) -> bool:
+    """Whether a piece is all zeros, as in a sparse file, which is small on disk but large in memory."""
     return len(piece) == PIECE and not any(piece)
 
 
 def line_ends(text: bytes | str) -> int:
-    r"""Count the ends of lines as pandas does: "\n", "\r" or both.
-
-    >>> line_ends("a\nb\rc\r\n")
-    3
-    """
+    r"""Count the ends of lines as pandas does: "\n", "\r" or both."""
     if isinstance(text, str):
         return text.count("\n") + text.count("\r") - text.count("\r\n")
     return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
 
 
 def check_cells(path: Path, rows: int, columns: int, cells: int | None = None) -> None:
-    """Raise where a table is too large, for its file or at all."""
+    """Raise if a table is too large, in relation to its file or absolutely."""
     check_limit("table_rows", rows, path, _SAMPLE)
     check_limit("table_columns", columns, path, "leave columns out")
     size = path.stat().st_size
@@ -96,50 +201,91 @@ def check_cells(path: Path, rows: int, columns: int, cells: int | None = None) -
     check_limit("table_cells", rows * columns if cells is None else cells, path, _SAMPLE, most)
 
 
-def check_table(path: Path, packed: str, separator: str) -> None:
-    """Raise where a table of text holds binary data or has too many columns, rows or cells, by its bytes."""
+def check_table(path: Path, packed: str, separator: str, encoding: str = "utf-8-sig") -> None:
+    """Raise if a CSV contains binary data or has too many columns, rows or cells; the file is not parsed."""
     mark, rows, cells, columns, beginning = separator.encode(), 0, 0, 0, True
-    with open_packed(path, packed) as stream:
+    with open_text(path, packed, encoding) as stream:
         while piece := stream.read(PIECE):
-            if hollow(piece) or (beginning and b"\0" in piece[:_SNIFFED]):
-                raise DataError(
-                    f"{path}: it holds binary data, not UTF-8 text", remedy="save the table as CSV in UTF-8"
-                )
+            if is_all_zeros(piece) or (beginning and b"\0" in piece[:_SNIFFED]):
+                raise file_error(path, *_BINARY)
             if beginning:
-                # Column names in quotes may have line ends; then the limit of cells holds.
+                # Quoted column names may have line ends; the limit of cells then applies.
                 header = _LINE.split(piece, 1)[0]
                 columns += header.count(mark)
                 beginning = len(header) == len(piece)
             rows, cells = rows + line_ends(piece), cells + piece.count(mark)
-            # Rows that are shorter than the header become as long.
+            # Rows shorter than the header are padded.
             check_cells(path, rows, columns, rows + max(cells, rows * columns))
 
 
-def _read_table(path: Path, packed: str, separator: str) -> pd.DataFrame:
-    import pandas as pd
+def separator_of(path: Path, packed: str, encoding: str = "utf-8-sig") -> str:
+    r"""Return what separates the columns of a CSV file: what each of its first lines has equally often.
 
-    check_table(path, packed, separator)
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "people.csv"
+    >>> _ = path.write_text('age;"a, b"\n20;nurse\n')
+    >>> separator_of(path, "")
+    ';'
+    """
+    lines = _first_lines(path, packed, encoding)
+    counts = {mark: [line.count(mark.encode()) for line in lines] for mark in (",", ";", "\t", "|")}
+    even = [mark for mark, found in counts.items() if found and min(found) == max(found) > 0]
+    if even:
+        return max(even, key=lambda mark: counts[mark][0])
+    header = {mark: found[0] if found else 0 for mark, found in counts.items()}
+    return "," if header[","] else max(header, key=lambda mark: header[mark])
+
+
+def decimal_of(path: Path, packed: str, separator: str, encoding: str) -> str:
+    """Return the decimal mark of a CSV file: a comma where numbers have one, and none has a point."""
+    if separator == ",":
+        return "."
+    mark = re.escape(separator).encode()
+    lines = _first_lines(path, packed, encoding)[1:]
+    found = {}
+    for point in ",.":
+        cell = re.compile(rb"(?:^|%b)-?\d+%b\d+(?=%b|$)" % (mark, re.escape(point).encode(), mark))
+        found[point] = any(cell.search(line) for line in lines)
+    return "," if found[","] and not found["."] else "."
+
+
+def _first_lines(path: Path, packed: str, encoding: str) -> list[bytes]:
+    """Return the first lines that are whole, or the only one, without what is quoted."""
+    with open_text(path, packed, encoding) as stream:
+        beginning = stream.read(PIECE)
+        whole = len(beginning) < PIECE
+    lines = [line for line in _LINE.split(_QUOTED.sub(b"", beginning)) if line.strip()]
+    return (lines if whole or len(lines) == 1 else lines[:-1])[:_COMPARED]
+
+
+def _read_table(path: Path, packed: str, separator: str | None = None) -> pd.DataFrame:
     with open_packed(path, packed) as stream:
+        encoding = _utf_16(stream.read(_SNIFFED)) or "utf-8-sig"
+    separator = separator or separator_of(path, packed, encoding)
+    # Before the whole file is read for its encoding; separators and line ends are the same in UTF-8 and Latin-1.
+    check_table(path, packed, separator, encoding)
+    encoding = encoding_of(path, packed)
+    with open_text(path, packed, encoding) as stream:
         if not stream.read(_SNIFFED).strip():
-            raise DataError(f"{path}: the file is empty", remedy="it needs column names and rows")
-    with open_packed(path, packed) as stream:
-        # pandas renames a second column "a" to "a.1"; the raw header shows what the file says.
+            raise file_error(path, "the file is empty", "it needs column names and rows")
+    with open_text(path, packed, encoding) as stream:
+        # pandas renames a second column "a" to "a.1"; the raw header has the original names.
         header = pd.read_csv(stream, sep=separator, header=None, nrows=1, dtype=str, na_filter=False)
     check_names([name for name in header.iloc[0] if name], f"{path}: ")
-    with open_packed(path, packed) as stream:
-        # index_col=False: rows that are longer than the header must not become an index in silence.
-        return pd.read_csv(stream, sep=separator, index_col=False, low_memory=False)
+    decimal = decimal_of(path, packed, separator, encoding)
+    with open_text(path, packed, encoding) as stream:
+        # index_col=False: rows longer than the header must not silently become an index.
+        return pd.read_csv(stream, sep=separator, decimal=decimal, index_col=False, low_memory=False)
 
 
 def prepare() -> None:
-    """Import what reads Parquet, before a trial's limits count."""
+    """Import the Parquet reader before a trial's limits apply."""
     import pandas as pd  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
 
 def parquet(path: Path) -> pd.DataFrame:
     """Read a Parquet file whose metadata is within limits."""
-    import pandas as pd
     import pyarrow.parquet
 
     facts = pyarrow.parquet.read_metadata(path)
@@ -150,31 +296,27 @@ def parquet(path: Path) -> pd.DataFrame:
 def _read_parquet(path: Path, _: str) -> pd.DataFrame:
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingExtra("pyarrow", "parquet", "reading Parquet files")
-    # A page of a few bytes can stand for gigabytes, and pyarrow has no limit.
+    # A page of a few bytes can expand to gigabytes, and pyarrow has no limit.
     attempt("evenhand.spaces.frames:parquet", path, path.stat().st_size)
     return parquet(path)
 
 
 def _read_json(path: Path, _: str) -> pd.DataFrame:
-    import pandas as pd
-
-    # pandas' own reader turns texts such as "007" and columns such as "date" into something else.
+    # The reader of pandas converts texts such as "007" and columns such as "date".
     text = read_bytes(path, "json_bytes", DataError, _SAMPLE)
     content = parse_json(text, path, _most_values(path, 2 * _BYTES_PER_VALUE))
     if isinstance(content, list) and all(isinstance(row, dict) for row in content):
-        # Rows with other names each make a column for every row.
+        # Rows with different names would each add columns to all rows.
         check_cells(path, len(content), len(set().union(*content)))
         return pd.DataFrame(content)
     if isinstance(content, dict) and content and all(isinstance(column, list | dict) for column in content.values()):
         named = set().union(*(column for column in content.values() if isinstance(column, dict)))
         check_cells(path, max(len(named), *map(len, content.values())), len(content))
         return pd.DataFrame(content).reset_index(drop=True)
-    raise DataError(f"{path}: a JSON file must hold a list of rows [{{...}}, ...] or columns {{name: [...], ...}}")
+    raise file_error(path, "it must hold a list of rows [{...}, ...] or columns {name: [...], ...}", "convert it")
 
 
 def _read_jsonl(path: Path, _: str) -> pd.DataFrame:
-    import pandas as pd
-
     rows: list[dict[str, object]] = []
     values, longest = 0, limit("json_bytes")
     most = _most_values(path, _BYTES_PER_VALUE)
@@ -198,10 +340,11 @@ def _read_jsonl(path: Path, _: str) -> pd.DataFrame:
             except UnicodeDecodeError:
                 raise
             except (ValueError, RecursionError) as error:
-                raise DataError(f"{path}: line {number} is not JSON ({error})", remedy="write one row a line") from None
+                raise file_error(path, f"line {number} is not JSON ({error})", "write one row per line") from None
             if not isinstance(row, dict):
                 got = line.decode("utf-8", "replace").strip()[:60]
-                raise DataError(f"{path}: line {number} must be a row {{name: value, ...}}, got {got}")
+                problem = f"line {number} must be a row {{name: value, ...}}, got {got}"
+                raise file_error(path, problem, "write one row per line")
             rows.append(row)
     check_cells(path, len(rows), len(set().union(*rows)))
     return pd.DataFrame(rows)
@@ -212,7 +355,7 @@ def _most_values(path: Path, bytes_per_value: int) -> int:
 
 
 def _values(line: bytes, path: Path, number: int) -> int:
-    """Count the values of a line of JSON within limits; roughly where they are few: a look at each text takes time."""
+    """Count the values in a line of JSON by its commas and brackets, and exactly only if there are many."""
     brackets = line.count(b"[") + line.count(b"{")
     values = 1 + brackets + line.count(b",")
     if brackets <= limit("nesting") and values <= len(line) // _BYTES_PER_VALUE:
@@ -221,7 +364,7 @@ def _values(line: bytes, path: Path, number: int) -> int:
 
 
 READERS: dict[str, Callable[[Path, str], pd.DataFrame]] = {
-    ".csv": lambda path, packed: _read_table(path, packed, ","),
+    ".csv": _read_table,
     ".tsv": lambda path, packed: _read_table(path, packed, "\t"),
     ".parquet": _read_parquet,
     ".json": _read_json,
@@ -241,8 +384,6 @@ def columns_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
     >>> columns_of({"age": [20, None], "work": ["nurse", None]})
     {'age': array([20., nan]), 'work': array(['nurse', None], dtype=object)}
     """
-    import pandas as pd
-
     if isinstance(frame, Mapping):
         frame = _from_mapping(frame)
     if isinstance(frame, pd.DataFrame):
@@ -252,13 +393,7 @@ def columns_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
-    """Return a pandas frame as it is, and any other frame as one of pandas.
-
-    >>> as_pandas({"age": [20, 30]}).shape
-    (2, 1)
-    """
-    import pandas as pd
-
+    """Return a pandas frame unchanged, and any other frame converted to pandas."""
     if isinstance(frame, Mapping):
         frame = _from_mapping(frame)
     if isinstance(frame, pd.DataFrame):
@@ -270,9 +405,10 @@ def as_pandas(frame: Any) -> pd.DataFrame:
 def read_frame(path: str | Path) -> pd.DataFrame:
     r"""Read a file of data rows.
 
-    A .csv or .tsv file in UTF-8 has a header line (also packed, .csv.gz or .csv.xz), and texts that pandas takes for
-    missing values ("", "NA", "null", ...) are missing. A .parquet file needs pyarrow. A .json file is a list of rows,
-    or columns by name; a .jsonl file has one row a line.
+    A .csv or .tsv file, which may be packed (.csv.gz, .csv.xz), has a header line. Its encoding (UTF-8, UTF-16 or
+    Latin-1), what separates its columns and its decimal mark are detected. Texts that pandas treats as missing ("",
+    "NA", "null", ...) are missing values. A .parquet file needs pyarrow. A .json file is a list of rows, or columns by
+    name; a .jsonl file has one row per line.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "people.csv"
@@ -280,46 +416,52 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     >>> read_frame(path)["age"].tolist()
     [20]
     """
-    import pandas as pd
-
     path = Path(path)
     ending, packed = split_name(path)
     check_file(path)
     try:
         with warnings.catch_warnings():
-            # pandas only warns when it cuts columns off.
+            # pandas only warns if it drops columns.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = READERS[ending](path, packed)
     except (DataError, LimitExceeded, MissingExtra):
         raise
     except UnicodeDecodeError:
-        raise DataError(f"{path}: it is not UTF-8 text", remedy="save it as UTF-8") from None
-    # Parsers raise any exception on damaged files.
+        raise file_error(path, "it is not UTF-8, UTF-16 or Latin-1 text", "save it as UTF-8") from None
+    # Parsers may raise any exception for damaged files.
     except Exception as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        problem = f"{path}: it cannot be read as {ending[1:]} ({reason})"
-        raise DataError(problem, remedy="check or save it again") from error
+        raise file_error(path, f"it cannot be read as {ending[1:]} ({reason})", "check or save it again") from error
     check_names(frame.columns, f"{path}: ")
     if frame.empty:
-        raise DataError(f"{path}: it has no rows", remedy="give at least one row below the column names")
+        raise file_error(path, "it has no rows", "give at least one row below the column names")
     return frame
 
 
-def _from_mapping(columns: Mapping[Any, Any]) -> pd.DataFrame:
-    import pandas as pd
+def check_names(names: Iterable[Any], where: str = "") -> None:
+    """Raise unless the columns have different names, all of them texts."""
+    seen: set[str] = set()
+    for name in names:
+        if not isinstance(name, str):
+            problem = f"{where}column names must be texts, got {name!r} ({type(name).__name__})"
+            raise DataError(problem, value=name, remedy="rename the columns: frame.columns = [...]")
+        if name in seen:
+            raise DataError(f"{where}two columns are called {name!r}", value=name, remedy="rename or drop one")
+        seen.add(name)
 
+
+def _from_mapping(columns: Mapping[Any, Any]) -> pd.DataFrame:
     try:
         return pd.DataFrame(dict(columns))
     except ValueError as error:
-        raise DataError(f"a mapping must have lists of one length by column name ({error})", value=columns) from None
+        problem = f"a mapping must have lists of equal length by column name ({error})"
+        raise DataError(problem, value=list(columns), remedy="pad or shorten the lists") from None
 
 
 def _pandas_column(series: pd.Series[Any]) -> npt.NDArray[Any]:
-    import pandas as pd
-
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        # astype(object) leaves NaN where a category is missing.
+        # astype(object) leaves NaN for missing categories.
         return _objects(series.astype(object))
     if pd.api.types.is_bool_dtype(dtype) and not series.hasnans:
         return series.to_numpy(dtype=bool)
@@ -329,8 +471,6 @@ def _pandas_column(series: pd.Series[Any]) -> npt.NDArray[Any]:
 
 
 def _numbers(series: pd.Series[Any]) -> npt.NDArray[Any]:
-    import pandas as pd
-
     if series.hasnans and series.dtype.kind != "c":
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     dtype = series.dtype
@@ -340,9 +480,7 @@ def _numbers(series: pd.Series[Any]) -> npt.NDArray[Any]:
 
 
 def _objects(series: pd.Series[Any]) -> npt.NDArray[Any]:
-    """Return objects, None for missing; columns of numbers or truth values alone become those."""
-    import pandas as pd
-
+    """Return objects with None for missing values; columns of only numbers, or only booleans, are converted."""
     values = np.array(series, dtype=object)
     absent = np.asarray(pd.isna(values), dtype=bool)
     content = pd.api.types.infer_dtype(values, skipna=True)
@@ -368,23 +506,23 @@ def _other_columns(frame: Any) -> dict[str, npt.NDArray[Any]]:
             "must be a frame (pandas, polars, pyarrow) or a mapping of names to lists",
             parameter="data",
             value=f"{type(frame).__module__}.{type(frame).__name__}",
-            remedy="collect a lazy frame; give an array's columns names",
+            remedy="collect a lazy frame; name the columns of an array",
         ) from None
     except Exception as error:
-        raise DataError(f"the frame cannot be read: {error}") from None
+        problem = f"the frame cannot be read: {error}"
+        raise DataError(problem, value=type(frame).__name__, remedy="convert it to pandas") from None
     check_names(wrapped.columns)
     return {name: _narwhals_column(wrapped[name]) for name in wrapped.columns}
 
 
 def _narwhals_column(series: Any) -> npt.NDArray[Any]:
     import narwhals as nw
-    import pandas as pd
 
     absent = bool(series.is_null().any())
     if isinstance(series.dtype, nw.Decimal):
         series = series.cast(nw.Float64)
     if series.dtype.is_numeric():
-        # Not every library has NaN for missing numbers in its own to_numpy.
+        # Not every library uses NaN for missing numbers in to_numpy.
         series = series.cast(nw.Float64) if absent else series
         return np.array(series.fill_null(float("nan")) if absent else series.to_numpy())
     if series.dtype == nw.Boolean and not absent:

@@ -1,11 +1,12 @@
-"""From a frame to attributes: the kind, bounds and values of each column, and why."""
+"""Infers attributes from a frame: the kind, bounds and values of each column, with reasons."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +28,16 @@ from evenhand.spaces.attributes import (
     no_value,
     suggest,
 )
-from evenhand.spaces.frames import as_pandas, columns_of
+from evenhand.spaces.frames import as_pandas, columns_of, pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+SHOWN = 4
+"""Columns that an error describes."""
 MAX_NOMINAL = 1_000
 MAX_STEPS = 10_000
+SURE, NEARLY = 100, 0.95
+"""A text column with a different value in nearly each of this many rows is an identifier, too."""
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
+"""A date, or a date and a time, as ISO 8601 writes them: texts in the order of time."""
 _DATES = ("datetime", "datetime64", "date", "time", "timedelta", "timedelta64", "period")
 
 Make: TypeAlias = Callable[..., Attribute]
@@ -42,7 +46,7 @@ Make: TypeAlias = Callable[..., Attribute]
 
 @dataclass(frozen=True)
 class Note:
-    """What a column was taken for, and why."""
+    """The kind of a column, and the reason for it."""
 
     name: str
     kind: str
@@ -58,7 +62,8 @@ class _Column:
     max_nominal: int
 
     def error(self, got: str, remedy: Words = "") -> DataError:
-        return DataError(f"column {self.name!r} {got}", remedy=remedy or ("leave it out: ", exclude(self.name)))
+        remedy = remedy or ("leave it out: ", exclude(self.name))
+        return DataError(f"column {self.name!r} {got}", value=self.name, remedy=remedy)
 
 
 def infer(
@@ -73,7 +78,8 @@ def infer(
 ) -> tuple[list[Attribute], list[Note]]:
     """Infer the attributes of a frame's columns, with a note on each; ``Space.infer`` has the parameters.
 
-    A text column with more than ``max_nominal`` values, most of them unique, is taken for an identifier and refused.
+    A text column with more than ``max_nominal`` values, most of them unique, or with a different value in nearly every
+    row, is treated as an identifier and rejected. Dates in texts are ordered.
 
     >>> attributes, notes = infer({"age": [20, 34], "ratio": [0.5, 0.25], "sex": ["F", "M"]}, "sex")
     >>> for attribute, note in zip(attributes, notes):
@@ -84,8 +90,8 @@ def infer(
     """
     table = as_pandas(frame)
     if table.empty:
-        size = f"{len(table):,} rows and {len(table.columns)} columns"
-        raise DataError(f"a space cannot be inferred from {size}", remedy="give at least one row and one column")
+        problem = f"a space cannot be inferred from {len(table):,} rows and {len(table.columns)} columns"
+        raise DataError(problem, value=table.shape, remedy="give at least one row and one column")
     guarded = [protected] if isinstance(protected, str) else list(protected)
     left_out = ([exclude] if isinstance(exclude, str) else list(exclude)) + ([] if target is None else [target])
     given = dict(overrides or {})
@@ -95,28 +101,47 @@ def infer(
     kept = [name for name in table.columns if name not in left_out]
     columns = columns_of(table[[name for name in kept if name not in given]])
     attributes, notes = [], []
+    made: dict[str, tuple[Attribute, str]] = {}
+    problems: dict[str, DataError] = {}
+    for name, values in columns.items():
+        try:
+            made[name] = _attribute(table[name], values, max_nominal, lost.get(name, 0))
+        except DataError as error:
+            problems[name] = error
+    _raise(problems)
     for name in kept:
         if name in given:
             attribute, reason = given[name], "given"
         else:
-            attribute, reason = _attribute(table[name], columns[name], max_nominal, lost.get(name, 0))
+            attribute, reason = made[name]
             if name in guarded and missing == "drop":
-                # Also of data that comes later.
+                # This also applies to later data.
                 attribute = attribute.changed(missing="drop")
         attributes.append(attribute)
         notes.append(Note(name, attribute.kind, reason))
-        if name in guarded and attribute.size < 2:
-            raise SpaceError(
-                f"{name!r} is protected and has a single value ({attribute.allowed()}), so nothing can be compared",
-                remedy=("give data with both groups, or name the values: ", OVERRIDES),
-            )
+        if name in guarded:
+            attribute.check_comparable(("give data with both groups, or name the values: ", OVERRIDES))
     return attributes, notes
+
+
+def _raise(problems: Mapping[str, DataError]) -> None:
+    """Raise the problem of a column or, of several, one error that leaves all these columns out."""
+    if len(problems) == 1:
+        raise next(iter(problems.values()))
+    if problems:
+        some = [error.reason for error in list(problems.values())[:SHOWN]]
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise DataError(
+            f"{len(problems)} columns cannot be attributes: {'; '.join(some)}{more}",
+            value=list(problems),
+            remedy=("leave them out together: ", exclude(*problems)),
+        )
 
 
 def _with_values(
     table: pd.DataFrame, guarded: list[str], missing: Literal["group", "drop"] | None
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Drop rows without a protected value if wanted; return how many lack a value, by column."""
+    """Drop rows without a protected value if requested; return how many lack a value, by column."""
     absent = {name: rows for name in guarded if (rows := _without_value(table[name])).any()}
     counts = {name: int(rows.sum()) for name, rows in absent.items()}
     if counts and missing is None:
@@ -126,9 +151,9 @@ def _with_values(
         return table, {}
     table = table[~np.any(list(absent.values()), axis=0)]
     if table.empty:
-        names = ", ".join(map(repr, absent))
-        raise DataError(f"every row lacks a protected value ({names})", remedy="give rows that have them")
-    # Categories may have the empty text among them.
+        problem = f"every row lacks a protected value ({', '.join(map(repr, absent))})"
+        raise DataError(problem, value=list(absent), remedy="give rows that have them")
+    # Categories may include the empty text.
     return table.assign(**{
         name: table[name].cat.remove_categories([v for v in table[name].cat.categories if _blank(v)])
         for name in absent if hasattr(table[name], "cat")
@@ -136,7 +161,7 @@ def _with_values(
 
 
 def _without_value(column: pd.Series[Any]) -> Mask:
-    """Return which rows have no value, or a text of nothing but spaces, as files write it."""
+    """Return which rows have no value, or a blank text."""
     absent = np.asarray(column.isna(), dtype=bool)
     values = column[~absent].unique()
     blank = [value for value in values if _blank(value)]
@@ -162,10 +187,10 @@ def _check_names(table: pd.DataFrame, protected: list[str], left_out: list[str],
                 f"must map {name!r} to an attribute of that name",
                 parameter="overrides",
                 value=attribute,
-                remedy=f"write for example: overrides={{{name!r}: Integer({name!r}, 0, 9)}}",
+                remedy=f"use for example: overrides={{{name!r}: Integer({name!r}, 0, 9)}}",
             )
     if set(names) <= set(left_out):
-        raise DataError("no column is left", remedy="name fewer columns in target and exclude")
+        raise DataError("no column is left", value=left_out, remedy="name fewer columns in target and exclude")
 
 
 def _attribute(
@@ -183,13 +208,11 @@ def _attribute(
     if absent.any():
         reason += f", {int(absent.sum()):,} missing"
     if lost:
-        reason += f", {lost:,} rows without a value left out"
+        reason += f", {lost:,} row{'s' * (lost != 1)} without a value left out"
     return attribute, reason
 
 
 def _kind(column: _Column) -> tuple[Make, str]:
-    import pandas as pd
-
     if isinstance(column.series.dtype, pd.CategoricalDtype):
         return _category(column, column.series.dtype)
     kind = column.present.dtype.kind
@@ -205,8 +228,6 @@ def _kind(column: _Column) -> tuple[Make, str]:
 
 
 def _category(column: _Column, dtype: pd.CategoricalDtype) -> tuple[Make, str]:
-    import pandas as pd
-
     values = dtype.categories.tolist()
     if pd.api.types.infer_dtype(values) in _DATES:
         raise _date_error(column)
@@ -221,7 +242,7 @@ def _integers(column: _Column) -> tuple[Make, str]:
     low, high = int(column.present.min()), int(column.present.max())
     if not _fits(low, high):
         raise column.error(
-            f"holds whole numbers from {low} to {high}, too many to number",
+            f"holds whole numbers from {low} to {high}, too many for one attribute",
             ("leave it out if it is an identifier, ", exclude(column.name), ", or give it a step: ",
              override(column.name, f"Integer({column.name!r}, low, high, step=...)")),
         )  # fmt: skip
@@ -229,13 +250,11 @@ def _integers(column: _Column) -> tuple[Make, str]:
 
 
 def _fits(low: float, high: float) -> bool:
-    """Whether whole numbers between the bounds can be numbered, and floats hold them exactly."""
+    """Whether whole numbers between the bounds can be indexed, and are exact as floats."""
     return high - low < LARGEST and max(abs(low), abs(high)) <= EXACT
 
 
 def _floats(column: _Column) -> tuple[Make, str]:
-    import pandas as pd
-
     values = column.present
     if not np.isfinite(values).all():
         count = int((~np.isfinite(values)).sum())
@@ -260,8 +279,8 @@ def _floats(column: _Column) -> tuple[Make, str]:
 
 
 def _decimals(values: npt.NDArray[Any], low: float, high: float) -> int | None:
-    """Find how many decimals write all values, if the grid they lie on is small enough."""
-    # A single-precision 0.1 is another number than 0.1, but the same after rounding to single precision.
+    """Return the number of decimals that represents all values exactly; None if the grid would be too large."""
+    # A single-precision 0.1 differs from 0.1, but is equal after rounding to single precision.
     wide = values.astype(np.float64)
     for decimals in range(1, 16):
         if (high - low) * 10.0**decimals > MAX_STEPS + 0.5:
@@ -274,8 +293,6 @@ def _decimals(values: npt.NDArray[Any], low: float, high: float) -> int | None:
 
 
 def _objects(column: _Column, content: str) -> tuple[Make, str]:
-    import pandas as pd
-
     if content in _DATES:
         raise _date_error(column)
     if content == "boolean":
@@ -285,7 +302,18 @@ def _objects(column: _Column, content: str) -> tuple[Make, str]:
     except TypeError:
         kinds = sorted({type(value).__name__ for value in column.present})
         raise column.error(f"holds values that cannot be compared ({', '.join(kinds)})") from None
-    if len(values) > max(column.max_nominal, len(column.present) / 2):
+    dates = content == "string" and all(_DAY.fullmatch(value) for value in values)
+    if dates and len(values) <= column.max_nominal:
+        values.sort()
+        reason = f"{_count(len(values), 'date')}, in order"
+        return partial(Ordinal, column.name, values, column.missing), reason
+    many = len(column.present)
+    identifier = (
+        content == "string" and column.max_nominal <= MAX_NOMINAL and len(values) > NEARLY * many >= NEARLY * SURE
+    )
+    if dates:
+        raise _date_error(column)
+    if identifier or len(values) > max(column.max_nominal, many / 2):
         raise column.error(
             f"looks like an identifier: {len(values):,} different values in {len(column.present):,} rows",
             ("leave it out, ", exclude(column.name), ", or list its values: ",
@@ -314,7 +342,7 @@ def _date_error(column: _Column) -> DataError:
 
 
 def _with_dtype(make: Make, series: pd.Series[Any]) -> Attribute:
-    """Make the attribute, with the frame's dtype where its natural one differs."""
+    """Make the attribute, with the frame's dtype if the natural one differs."""
     natural = make()
     if _dtype(natural) == series.dtype:
         return natural
@@ -322,13 +350,11 @@ def _with_dtype(make: Make, series: pd.Series[Any]) -> Attribute:
     try:
         _dtype(kept)
     except (TypeError, ValueError, ImportError):
-        # Sparse and other rare dtypes cannot be made from their name; values are what counts.
+        # Sparse and other rare dtypes cannot be made from their names; only the values matter.
         return natural
     return kept
 
 
 def _dtype(attribute: Attribute) -> Any:
-    import pandas as pd
-
     # The missing value is the last code, and it may change the dtype.
     return pd.Series(attribute.column(np.array([0, attribute.size - 1]))).dtype

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import count, native, visible
+from evenhand._format import Viewed, count, native, visible
 from evenhand._rng import Stream
 from evenhand._validate import check_int
-from evenhand.errors import FRAME, PROTECTED, DataError, SpaceError
+from evenhand.errors import DATA, FRAME, PROTECTED, DataError, SpaceError
 from evenhand.spaces.attributes import (
     Attribute,
     Integer,
@@ -27,33 +26,46 @@ from evenhand.spaces.attributes import (
     repeated,
     suggest,
 )
-from evenhand.spaces.base import Bound
+from evenhand.spaces.base import Binding
 from evenhand.spaces.constraints import Constraint, parse_all
-from evenhand.spaces.individuals import Coding, Individuals, Keys, Rows, complex_keys, hashed
-from evenhand.spaces.neighbours import Links, Moves, TabularFamilies, families, link_tables, neighbours
-from evenhand.spaces.sampler import Sampler
+from evenhand.spaces.findings import Findings
+from evenhand.spaces.frames import pd
+from evenhand.spaces.individuals import (
+    LARGEST,
+    Coding,
+    Individuals,
+    Keys,
+    Links,
+    Moves,
+    Numbers,
+    Rows,
+    Sampler,
+    TabularFamilies,
+    complex_keys,
+    families,
+    hashed,
+    link_tables,
+    neighbours,
+)
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from evenhand.spaces.findings import Findings
     from evenhand.spaces.infer import Note
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Data rows as individuals, with what had to be done to them."""
+    """Data rows as individuals."""
 
     individuals: Individuals
     positions: npt.NDArray[np.int64]
-    """Where each individual stands in the user's data."""
+    """The row of each individual in the user's data."""
     clipped: int
     """Rows with a value outside the bounds, moved to the nearest bound."""
     dropped: int
     """Rows left out: a value that the space does not have, or a broken constraint."""
 
 
-class Space:
+class Space(Viewed):
     """All valid inputs of a model, and which attributes are protected.
 
     Parameters
@@ -66,11 +78,10 @@ class Space:
         Conditions that every individual meets, as text: ``"hours <= 60 or age >= 3"``.
     links
         Attributes that follow a protected one: ``{"sex": {"relationship": {"Female": {"Husband": "Wife"}, "Male":
-        {"Wife": "Husband"}}}}`` reads "when sex becomes Female, relationship Husband becomes Wife", and back. Where a
-        link has no way back (only women have pregnancies), a family depends on the individual that it is built from,
-        and families of different individuals are different tests.
+        {"Wife": "Husband"}}}}`` reads "when sex becomes Female, relationship Husband becomes Wife", and back. If a link
+        has no way back (only women have pregnancies), a family depends on the individual it is built from.
     max_family_size
-        The most counterparts that one individual is compared with; beyond it a sample of them, stated in the run.
+        Maximum number of counterparts of an individual; if there are more, a sample is used and the run says so.
 
     Examples
     --------
@@ -91,6 +102,9 @@ class Space:
         sensitive_features: str | Sequence[str] | None = None,
         notes: Sequence[Note] = (),
     ) -> None:
+        if not isinstance(attributes, Iterable):
+            remedy = "write them in a list"
+            raise SpaceError("must be a list of attributes", parameter="attributes", value=attributes, remedy=remedy)
         self.attributes: tuple[Attribute, ...] = tuple(attributes)
         self._check_attributes()
         self.names = tuple(a.name for a in self.attributes)
@@ -108,48 +122,47 @@ class Space:
         self.has_ids = self.coding.fits
         self.free = tuple(self.names[j] for j in self.free_columns)
         self.combinations = self.coding.combinations
-        """How many combinations of protected values there are."""
+        """Number of combinations of protected values."""
         self.tests = self.coding.total // self.combinations
-        """How many combinations of free values there are, before constraints."""
+        """Number of combinations of free values, before constraints."""
         self.width = min(self.combinations, self.max_family_size)
-        """The most rows of a family: an individual and its counterparts."""
+        """Maximum rows of a family: an individual and its counterparts."""
         self.sampled = self.combinations > self.max_family_size
         """Whether individuals are compared with a sample of their counterparts."""
         texts = [constraints] if isinstance(constraints, str) else constraints
-        self.constraints: tuple[Constraint, ...] = parse_all(texts, self.attributes)
+        self.constraints: tuple[Constraint, ...] = parse_all(texts, self.attributes) if len(texts) else ()
         self.countable = not (self.constraints or self.links)
         """Whether ``tests`` is the number of tests that can be judged."""
         self.link_tables = link_tables(self)
         self.sampler = Sampler(self)
 
-    noun, input, default_strategy = "individual", "rows", "kosei"
+    noun, input, default_strategy = "individual", "rows", "auto"
 
     def supports(self, feature: str) -> bool:
-        """Whether searches and results that need a feature work.
-
-        >>> from evenhand.spaces.attributes import Boolean
-        >>> Space([Boolean("member"), Boolean("sex")], protected="sex").supports("texts")
-        False
-        """
+        """Whether searches and results that need a feature work with this space."""
         return feature == "attributes"
 
     @property
     def space(self) -> Self:
-        """The space itself: one of attributes is bound as it is."""
+        """The space itself: it is its own bound space."""
         return self
 
-    def bind(self, data: Any, model: Any) -> Bound:
+    def bind(self, data: Any, model: Any) -> Binding:
         """Bind the space to the data of a run."""
         del model
         if data is None:
-            return Bound(self)
+            return Binding(self)
         encoded = self.encode(data)
-        return Bound(self, encoded.individuals, encoded.clipped, encoded.dropped, positions=encoded.positions)
+        if not len(encoded.individuals):
+            raise DataError(
+                f"has {encoded.dropped:,} rows, none of them in the space" if encoded.dropped else "has no rows",
+                parameter="data",
+                remedy=("give rows of the space, widen it, or leave out ", DATA, " to start from random individuals"),
+            )
+        return Binding(self, encoded.individuals, encoded.clipped, encoded.dropped, positions=encoded.positions)
 
     def findings(self) -> Findings:
         """Return an empty table of findings."""
-        from evenhand.spaces.findings import Findings
-
         return Findings(self)
 
     def inputs(self, rows: Any, kind: str, columns: Sequence[str] | None = None) -> Any:
@@ -164,7 +177,7 @@ class Space:
         return families.array() if kind == "array" else self.inputs(families.asked, kind, columns)
 
     def probes(self, people: Any, count: int = 64) -> Any:
-        """Return random individuals, the same for a space always; the first of the data where none can be drawn."""
+        """Return random individuals, always the same for a space; or the first of the data if none can be drawn."""
         try:
             return self.sampler.draw(Stream(0), 0, count)[0]
         except SpaceError:
@@ -177,12 +190,7 @@ class Space:
         return hashlib.sha256(people.rows.tobytes()).hexdigest()
 
     def column(self, name: str) -> int:
-        """Return the position of an attribute, or raise with the nearest names.
-
-        >>> from evenhand.spaces.attributes import Boolean
-        >>> Space([Boolean("member"), Boolean("sex")], protected="sex").column("sex")
-        1
-        """
+        """Return the position of an attribute, or raise with the nearest names."""
         try:
             return self._places[name]
         except (KeyError, TypeError):
@@ -204,7 +212,7 @@ class Space:
         links: Links | None = None,
         max_family_size: int = 1000,
     ) -> Space:
-        """Infer a space from a frame: kinds, bounds and values of its columns; ``print`` shows them, with reasons.
+        """Infer a space from a frame: kinds, bounds and values of its columns; ``print`` shows them with reasons.
 
         Parameters
         ----------
@@ -213,12 +221,12 @@ class Space:
         target
             The column that the model predicts; it is not an attribute.
         overrides
-            Attributes to take instead of the inferred ones, by name.
+            Attributes to use instead of the inferred ones, by name.
         exclude
-            Columns that the model does not get.
+            Columns that the model does not receive.
         missing
-            What to do about rows without a protected value, or with an empty text for it: ``"group"`` makes them a
-            group of their own; ``"drop"`` leaves such rows out, also of later data. Without it they raise.
+            How to treat rows whose protected value is missing or an empty text: ``"group"`` makes them a separate
+            group; ``"drop"`` leaves them out, also in later data. By default they raise an error.
         protected, constraints, links, max_family_size
             As for ``Space``.
 
@@ -231,9 +239,7 @@ class Space:
         """
         from evenhand.spaces.infer import infer
 
-        names = _one_of_two(protected, sensitive_features)
-        if names is None:
-            raise SpaceError("no protected attribute", remedy=("name at least one: ", PROTECTED))
+        names = _names(_one_of_two(protected, sensitive_features))
         attributes, notes = infer(frame, names, target, overrides=overrides, exclude=exclude, missing=missing)
         return cls(attributes, names, constraints, links, max_family_size, notes=notes)
 
@@ -251,7 +257,7 @@ class Space:
         return load(path)
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that makes this space, in plain values."""
+        """Return everything that defines this space, as plain values."""
         return {
             "attributes": [a.describe() for a in self.attributes],
             "protected": list(self.protected),
@@ -261,16 +267,11 @@ class Space:
             "max_family_size": self.max_family_size,
         }  # fmt: skip
 
-    @cached_property
-    def digest(self) -> str:
-        """Identify the space: equal digests, equal spaces."""
-        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True, default=repr).encode()).hexdigest()
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self.describe() == other.describe()
 
     def __hash__(self) -> int:
-        return hash(self.digest)
+        return hash((self.names, self.protected))
 
     def __repr__(self) -> str:
         counterparts = f"{count(self.combinations)} counterparts each"
@@ -293,34 +294,35 @@ class Space:
         return "\n".join(map(visible, lines))
 
     def individuals(self, rows: npt.ArrayLike) -> Individuals:
-        """Take rows of codes as individuals; raise if one is outside the space."""
+        """Return individuals from rows of codes; raise if one is outside the space."""
         codes = np.asarray(rows)
         if codes.ndim != 2 or codes.shape[1] != len(self.names) or codes.dtype.kind not in "iu":
             got = f"{codes.dtype} {codes.shape}"
-            raise DataError(f"rows must be integer codes of shape (n, {len(self.names)}), got {got}", value=rows)
+            problem = f"must be integer codes of shape (n, {len(self.names)})"
+            raise DataError(problem, parameter="rows", value=got, remedy="space.encode(frame) makes them")
         outside = (codes < 0) | (codes >= self.sizes)
         if outside.any():
             i, j = (int(v) for v in np.argwhere(outside)[0])
             attribute = self.attributes[j]
-            raise DataError(
-                f"individual {i} is outside the space: {attribute.name!r} has code {codes[i, j]}",
-                remedy=f"allowed: 0 to {attribute.size - 1} ({attribute.allowed()})",
-            )
+            problem = f"individual {i} is outside the space: {attribute.name!r} has code {codes[i, j]}"
+            remedy = f"allowed: 0 to {attribute.size - 1} ({attribute.allowed()})"
+            raise DataError(problem, value=int(codes[i, j]), remedy=remedy)
         return Individuals(self, rows=np.ascontiguousarray(codes, dtype=np.int32))
 
     def encode(self, frame: Any, *, strict: bool = False) -> Encoded:
-        """Turn a frame of the user's values into individuals.
+        """Convert a frame of the user's values to individuals.
 
-        Values outside the bounds are clipped and counted. Rows with an unknown category, a missing value where none is
-        valid, or a broken constraint are dropped and counted; ``strict`` raises instead. A missing protected value
-        raises too, unless its attribute has ``missing`` set.
+        Values outside the bounds are clipped and counted. Rows with an unknown category, an invalid missing value or a
+        broken constraint are dropped and counted; ``strict`` raises instead. A missing protected value also raises,
+        unless its attribute has ``missing`` set.
         """
         from evenhand.spaces.frames import columns_of
 
         columns = columns_of(frame)
         if absent := [name for name in self.names if name not in columns]:
-            has = ", ".join(list(columns)[:20])
-            raise DataError(f"the data lacks {', '.join(map(repr, absent))}", remedy=f"it has {has}")
+            problem = f"the data lacks {', '.join(map(repr, absent))}"
+            there = f"it has {', '.join(map(repr, list(columns)[:20])) or 'no columns'}"
+            raise DataError(f"{problem}; {there}", value=absent, remedy="name its columns like the attributes")
         n = len(columns[self.names[0]])
         if not strict:
             self._check_protected(columns, n)
@@ -332,10 +334,9 @@ class Space:
             wrong = (rows[:, j] < 0) | outside
             if strict and wrong.any():
                 i = int(np.flatnonzero(wrong)[0])
-                raise DataError(
-                    f"individual {i} is outside the space: {attribute.name} = {native(values[i])!r}",
-                    remedy=f"allowed: {attribute.allowed()}",
-                )
+                value = native(values[i])
+                problem = f"individual {i} is outside the space: {attribute.name} = {value!r}"
+                raise DataError(problem, value=value, remedy=f"allowed: {attribute.allowed()}")
             clipped |= outside
             bad |= rows[:, j] < 0
         kept = np.flatnonzero(~bad)
@@ -344,37 +345,30 @@ class Space:
         if strict and not valid.all():
             i = int(np.flatnonzero(~valid)[0])
             broken = [c.text for c in self.constraints if not c.holds(self.values(codes[i : i + 1], c.names))[0]]
-            remedy = "change its values or the constraint"
-            raise DataError(f"individual {i} breaks the constraint {broken[0]!r}", remedy=remedy)
+            problem = f"individual {i} breaks the constraint {broken[0]!r}"
+            raise DataError(problem, value=broken[0], remedy="change its values or the constraint")
         kept = kept[valid]
         people = Individuals(self, rows=np.ascontiguousarray(codes[valid]))
         return Encoded(people, kept, clipped=int(clipped[kept].sum()), dropped=n - len(kept))
 
     def _check_protected(self, columns: Mapping[str, npt.NDArray[Any]], rows: int) -> None:
-        """Raise where protected values are missing and ``missing`` is not set."""
+        """Raise if protected values are missing and ``missing`` is not set."""
         unset = [a.name for a in self.attributes if a.name in self.protected and not getattr(a, "missing", False)]
         counts = {name: int(missing_mask(columns[name]).sum()) for name in unset}
         if counts := {name: count for name, count in counts.items() if count}:
-            remedy = (
-                'leave such rows out, or set missing="drop" on the attribute to have them left out, or missing=True to '
-                "make no value a group of its own"
-            )
-            raise no_value(counts, rows, remedy)
+            dropped = 'leave such rows out, or set missing="drop" on the attribute to have them left out'
+            raise no_value(counts, rows, f"{dropped}, or missing=True to make missing values a group")
 
     def values(self, rows: Rows, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
         """Decode some columns."""
         return {name: self.attributes[j].decode(rows[:, j]) for name in names for j in [self.column(name)]}
 
     def frame(self, rows: Rows) -> pd.DataFrame:
-        """Turn rows of codes into a frame with the user's own values and dtypes."""
-        import pandas as pd
-
-        return pd.DataFrame(
-            {a.name: a.column(rows[:, j]) for j, a in enumerate(self.attributes)}, copy=False, columns=list(self.names)
-        )
+        """Convert rows of codes to a frame with the user's values and dtypes."""
+        return pd.DataFrame({a.name: a.column(rows[:, j]) for j, a in enumerate(self.attributes)}, copy=False)
 
     def array(self, rows: Rows) -> npt.NDArray[np.float64]:
-        """Turn rows of codes into a float array of the user's numbers, in the space's column order."""
+        """Convert rows of codes to a float array of the user's numbers, in the space's column order."""
         offset, scale, tables = self._affine
         out = rows.astype(np.float64)
         if (scale != 1).any():
@@ -386,6 +380,12 @@ class Space:
         return out
 
     @cached_property
+    def numbers(self) -> Numbers | None:
+        """What turns ids into numbers; None if the space has no ids, or attributes with very many values."""
+        few = max(self.coding.sizes[j] for j in self.free_columns) <= LARGEST and self.combinations <= LARGEST
+        return Numbers(self) if self.has_ids and few else None
+
+    @cached_property
     def protected_numbers(self) -> npt.NDArray[np.float64]:
         """The numbers of every combination of protected values; free columns have their first value."""
         first = self.individuals(np.zeros((1, len(self.names)), dtype=np.int32))
@@ -394,7 +394,7 @@ class Space:
 
     @cached_property
     def _affine(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], dict[int, npt.NDArray[np.float64]]]:
-        """Columns as offset + scale * code where that is exact, as tables of values otherwise."""
+        """Columns as offset + scale * code if that is exact, otherwise as tables of values."""
         offset, scale = np.zeros(len(self.names)), np.ones(len(self.names))
         tables: dict[int, npt.NDArray[np.float64]] = {}
         for j, attribute in enumerate(self.attributes):
@@ -404,11 +404,9 @@ class Space:
             try:
                 tables[j] = attribute.decode(np.arange(attribute.size)).astype(np.float64)
             except (TypeError, ValueError):
-                raise SpaceError(
-                    f"the model takes an array of numbers, but {attribute.name!r} has values such as "
-                    f"{attribute.allowed()}",
-                    remedy=("if it takes a frame: ", FRAME, "; otherwise code the column as numbers"),
-                ) from None
+                problem = f"the model takes an array of numbers, but {attribute.name!r} has values such as "
+                remedy = ("if it takes a frame: ", FRAME, "; otherwise code the column as numbers")
+                raise SpaceError(problem + attribute.allowed(), value=attribute.name, remedy=remedy) from None
         return offset, scale, tables
 
     def valid(self, rows: Rows) -> Mask:
@@ -427,17 +425,12 @@ class Space:
         return hashed(individuals.rows[:, self.free_columns])
 
     def _family_keys(self, individuals: Individuals) -> Keys:
-        """With links a test is the set of its family's members, whichever of them it was built from."""
+        """With links, a test is the set of its family's members."""
         plain = Individuals(self, rows=individuals.rows, keys=hashed(individuals.rows[:, self.unlinked_columns]))
         family = families(self, plain, seed=0)
-        parts = (
-            hashed(family.rows.reshape(-1, len(self.names)))
-            .view(np.float64)
-            .astype(np.uint64)
-            .reshape(len(individuals), family.width, 2)
-        )
-        total = parts.sum(axis=1)
-        # The halves have 53 bits; shift the sums up so that packing keeps their lowest bits.
+        halves = hashed(family.rows.reshape(-1, len(self.names))).view(np.float64).astype(np.uint64)
+        total = halves.reshape(len(individuals), family.width, 2).sum(axis=1)
+        # The halves have 53 bits; the sums are shifted so that packing keeps their lowest bits.
         return complex_keys(total[:, 0] << np.uint64(11), total[:, 1] << np.uint64(11))
 
     @cached_property
@@ -448,7 +441,7 @@ class Space:
 
     @cached_property
     def move_table(self) -> Moves:
-        """All moves of the free attributes."""
+        """Every move of the free attributes."""
         return Moves(self)
 
     def families(self, individuals: Individuals, seed: int) -> TabularFamilies:
@@ -456,7 +449,7 @@ class Space:
         return families(self, individuals, seed)
 
     def batch_size_for(self, individuals: Individuals, positions: npt.NDArray[np.int64], rows: int) -> int:
-        """Return how many individuals fit one call of so many rows with their families; all families have one size."""
+        """Return how many individuals fit one call of ``rows`` rows with their families; all families have one size."""
         del individuals, positions
         return max(1, rows // self.width)
 
@@ -475,42 +468,52 @@ class Space:
 
     def _check_attributes(self) -> None:
         if not self.attributes:
-            raise SpaceError("must have at least one attribute", parameter="attributes", value=[])
+            raise SpaceError("must have at least one", parameter="attributes", value=[], remedy="name the columns")
         for attribute in self.attributes:
             if not isinstance(attribute, Attribute):
                 kinds = "must be Integer, Ordinal, Nominal, Boolean or Real"
-                raise SpaceError(kinds, parameter="attributes", value=attribute)
-            if not isinstance(attribute.name, str) or not attribute.name:
-                raise SpaceError(
-                    "of an attribute must be a text that is not empty", parameter="name", value=attribute.name
-                )
-            check_unicode(f"the name {attribute.name!r}", attribute.name, "leave it out")
+                remedy = "eh.Space.infer makes them from a frame"
+                raise SpaceError(kinds, parameter="attributes", value=attribute, remedy=remedy)
+            name = attribute.name
+            if not isinstance(name, str) or not name:
+                problem = "of an attribute must be a text that is not empty"
+                raise SpaceError(problem, parameter="name", value=name, remedy="name it like its column")
+            check_unicode(f"the name {name!r}", name, "leave it out")
         if twice := repeated(attribute.name for attribute in self.attributes):
-            names = ", ".join(twice)[:200]
-            raise SpaceError(f"must have different names; twice: {names}", parameter="attributes", remedy="rename them")
+            problem = "must have different names"
+            raise SpaceError(problem, parameter="attributes", value=twice, remedy="rename the attributes")
 
     def _protected_names(self, protected: str | Sequence[str] | None) -> tuple[str, ...]:
-        if protected is not None and not isinstance(protected, Iterable):
-            raise SpaceError("must be a name or a list of names", parameter="protected", value=protected)
-        names = (protected,) if isinstance(protected, str) else tuple(protected or ())
-        if not names:
-            raise SpaceError("no protected attribute", remedy=("name at least one: ", PROTECTED))
+        names = _names(protected)
         for name in names:
-            attribute = self.attributes[self.column(name)]
-            if attribute.size < 2:
-                raise SpaceError(
-                    f"{name!r} is protected and has a single value ({attribute.allowed()}), so nothing can be compared",
-                    remedy="give it at least two values or protect another attribute",
-                )
+            self.attributes[self.column(name)].check_comparable("give it two values or protect another attribute")
         if len(set(names)) < len(names):
-            raise SpaceError("must name each attribute once", parameter="protected", value=list(names))
-        if len(names) == len(self.names):
-            remedy = "leave at least one attribute free"
-            raise SpaceError("must not name every attribute", parameter="protected", value=list(names), remedy=remedy)
-        return names
+            problem, remedy = "must name each attribute once", "remove repeated names"
+        elif len(names) == len(self.names):
+            problem, remedy = "must not name every attribute", "leave at least one attribute free"
+        else:
+            return names
+        raise SpaceError(problem, parameter="protected", value=list(names), remedy=remedy)
+
+
+def _names(protected: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the protected names; raise if there are none."""
+    if protected is not None and not isinstance(protected, Iterable):
+        remedy = ("write ", PROTECTED)
+        raise SpaceError("must be a name or a list of names", parameter="protected", value=protected, remedy=remedy)
+    names = (protected,) if isinstance(protected, str) else tuple(protected or ())
+    if not names:
+        raise unprotected()
+    return names
+
+
+def unprotected() -> SpaceError:
+    """Return the error for a space without protected attributes."""
+    return SpaceError("no attribute is protected", value=(), remedy=("name at least one: ", PROTECTED))
 
 
 def _one_of_two(protected: Any, sensitive_features: Any) -> Any:
     if protected is not None and sensitive_features is not None:
-        raise SpaceError("protected and sensitive_features are two names of one setting", remedy="use one of them")
+        problem = "protected and sensitive_features are two names for one setting"
+        raise SpaceError(problem, value=sensitive_features, remedy="use one of them")
     return sensitive_features if protected is None else protected

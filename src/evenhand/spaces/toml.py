@@ -1,4 +1,4 @@
-"""Spaces as TOML files, to be read, edited and kept under version control.
+"""Spaces as TOML files, for editing and version control.
 
 The format::
 
@@ -23,8 +23,8 @@ The format::
     Husband = "Wife"
 
 TOML has no missing value and only text for keys. In links, ``"<missing>"`` is the missing value, and keys
-are the values as text (``30``, ``"0.5"``, ``True``); where two of an attribute's values read alike, the later one
-is marked by an equals sign in front, ``"=1"``.
+are the values as text (``30``, ``"0.5"``, ``True``); if two values of an attribute have the same text, the later one is
+marked with a leading equals sign, ``"=1"``.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand._files import check_limit, parse_toml, read_toml
+from evenhand._files import SHARED, check_limit, parse_toml, read_toml, replacing
 from evenhand._format import visible, visible_toml
-from evenhand._write import SHARED, replacing
+from evenhand._validate import check_path
 from evenhand.errors import ConfigError, SpaceError
 from evenhand.spaces.attributes import KINDS, Attribute, Boolean, Integer, Nominal, Ordinal, Real, suggest
+from evenhand.spaces.frames import pd
 
 if TYPE_CHECKING:
     from evenhand.spaces.tabular import Space
@@ -55,21 +56,12 @@ _FIELDS = {
 }
 _COMMON = ("name", "kind", "missing", "dtype")
 _WIDEST = 8
-"""Bytes of one value of a column; a dtype of fixed texts may claim any number."""
+"""Maximum bytes of one value of a column; a dtype of fixed texts may claim any number."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def save(space: Space, path: str | Path) -> None:
-    """Write a space to a file.
-
-    >>> import tempfile
-    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
-    >>> space = Space([Integer("age", 1, 9), Boolean("sex")], protected="sex")
-    >>> path = Path(tempfile.mkdtemp()) / "space.toml"
-    >>> save(space, path)
-    >>> load(path) == space
-    True
-    """
+    """Write a space to a file."""
     text = dumps(space)
     try:
         with replacing(Path(path), SHARED) as file:
@@ -83,11 +75,11 @@ def save(space: Space, path: str | Path) -> None:
 
 def load(path: str | Path) -> Space:
     """Read a space from a file; ``save`` shows an example."""
-    return loads(read_toml(Path(path), ConfigError), str(path))
+    return loads(read_toml(check_path("path", path, ConfigError), ConfigError), str(path))
 
 
 def dumps(space: Space) -> str:
-    """Write a space as text; equal spaces give equal texts, comments on what was inferred apart.
+    """Write a space as text; equal spaces give equal texts, except for comments about inference.
 
     >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
     >>> print(dumps(Space([Integer("age", 1, 9), Boolean("sex")], protected="sex", constraints=["age > 1"])))
@@ -126,13 +118,7 @@ def dumps(space: Space) -> str:
 
 
 def loads(text: str, source: str = "<text>") -> Space:
-    r"""Read a space from text; ``source`` names it in errors.
-
-    >>> sex = '[[attribute]]\nname = "sex"\nkind = "boolean"\n'
-    >>> age = '[[attribute]]\nname = "age"\nkind = "integer"\nlow = 1\nhigh = 9\n'
-    >>> loads('protected = ["sex"]\n' + sex + age).names
-    ('sex', 'age')
-    """
+    """Read a space from text; ``source`` names it in errors."""
     from evenhand.spaces.tabular import Space
 
     content = parse_toml(text, source, ConfigError)
@@ -158,7 +144,7 @@ def loads(text: str, source: str = "<text>") -> Space:
 
 
 class _Reader:
-    """Turns a parsed file into the parts of a space; every error names the file and the key."""
+    """Converts a parsed file to the parts of a space; every error names the file and the key."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -219,12 +205,11 @@ class _Reader:
         return made
 
     def _check_dtype(self, attribute: Attribute, where: str) -> None:
-        """Raise unless pandas can give values in the attribute's dtype, in little memory: some are tried."""
+        """Raise unless pandas can store values in the attribute's dtype in little memory: some are tried."""
         dtype = attribute.dtype
         if dtype is None:
             return
         import numpy as np
-        import pandas as pd
 
         try:
             found = pd.api.types.pandas_dtype(dtype)
@@ -244,7 +229,7 @@ class _Reader:
                     return  # pandas takes a hundred times longer.
         try:
             attribute.column(codes)
-        # What pandas raises differs for each kind of dtype.
+        # pandas raises different exceptions for different dtypes.
         except Exception as error:
             reason = " ".join(str(error).split())[:150]
             problem = f"'dtype' in {where} cannot hold its values ({reason}), got {dtype!r:.60}"
@@ -277,7 +262,7 @@ class _Reader:
         return value
 
     def _value(self, attribute: Attribute, key: str, where: str) -> Any:
-        """Return the value that a key stands for."""
+        """Return the value of a key."""
         if isinstance(attribute, Integer | Real):
             if key == MISSING:
                 return None
@@ -346,7 +331,7 @@ def _link_lines(space: Space) -> Iterator[str]:
 
 
 def _keys(attribute: Attribute) -> dict[str, Any]:
-    """Return the values of a listed attribute by the texts that stand for them as keys, the missing one last."""
+    """Return the values of a listed attribute by the texts of their keys, the missing value last."""
     assert isinstance(attribute, Boolean | Nominal | Ordinal)
     keys: dict[str, Any] = {}
     for value in [*attribute.values, *[None] * attribute.has_missing]:
@@ -370,8 +355,6 @@ def _missing_key(attribute: Attribute) -> str | None:
 
 
 def _is_missing(value: Any) -> bool:
-    import pandas as pd
-
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 

@@ -14,19 +14,23 @@ from evenhand.search import Strategy
 from evenhand.spaces.attributes import suggest
 from evenhand.strategies.adf import Adf
 from evenhand.strategies.aequitas import Aequitas
+from evenhand.strategies.archive import Archive
+from evenhand.strategies.auto import Auto
+from evenhand.strategies.boundary import Boundary
 from evenhand.strategies.kosei import Kosei
 from evenhand.strategies.symbolic import Symbolic
-from evenhand.strategies.text_adf import TextAdf
-from evenhand.strategies.text_importance import TextImportance
-from evenhand.strategies.text_random import TextRandom
+from evenhand.strategies.text import TextAdf, TextImportance, TextRandom
 from evenhand.strategies.themis import Themis
 
 STRATEGIES: dict[str, type[Any]] = {
+    "auto": Auto,
     "themis": Themis,
     "aequitas": Aequitas,
     "kosei": Kosei,
     "symbolic": Symbolic,
     "adf": Adf,
+    "archive": Archive,
+    "boundary": Boundary,
     "text-random": TextRandom,
     "text-adf": TextAdf,
     "text-importance": TextImportance,
@@ -36,6 +40,9 @@ __all__ = [
     "STRATEGIES",
     "Adf",
     "Aequitas",
+    "Archive",
+    "Auto",
+    "Boundary",
     "Kosei",
     "Symbolic",
     "TextAdf",
@@ -52,12 +59,11 @@ __all__ = [
 
 def names() -> Iterator[str]:
     """Give the names of all searches: evenhand's own, then those of installed packages."""
-    yield from STRATEGIES
-    yield from (name for name in plugins.installed(plugins.STRATEGIES) if name not in STRATEGIES)
+    yield from dict.fromkeys((*STRATEGIES, *plugins.installed(plugins.STRATEGIES)))
 
 
 def known(name: str) -> type[Any] | None:
-    """Find a search by name, one of evenhand's own or of an installed package; None where there is none.
+    """Find a search by name, one of evenhand's own or of an installed package; None if there is none.
 
     >>> known("kosei").__name__, known("os:system")
     ('Kosei', None)
@@ -69,7 +75,7 @@ def known(name: str) -> type[Any] | None:
 
 
 def kind_of(name: str) -> type[Any]:
-    """Find a search by name or by ``module:Class``; raise where there is none.
+    """Find a search by name or by ``module:Class``; raise if there is none.
 
     >>> kind_of("koseii")
     Traceback (most recent call last):
@@ -113,7 +119,7 @@ def make(strategy: str | Strategy, **settings: Any) -> Strategy:
 def describe(strategy: Strategy) -> dict[str, Any]:
     """Give a strategy's name and settings in plain values, which can be written to JSON.
 
-    >>> describe(Themis())["strategy"]
+    >>> describe(make("themis"))["strategy"]
     'themis'
     """
     values = {field.name: getattr(strategy, field.name) for field in dataclasses.fields(strategy)}  # type: ignore[arg-type]

@@ -9,16 +9,26 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evenhand._validate import check_settings
 from evenhand.errors import StrategyError
-from evenhand.search import Problem, Query, Search, Verdicts, contrast, gradient
-from evenhand.spaces.individuals import Individuals, Rows
-from evenhand.spaces.neighbours import jumps
+from evenhand.search import (
+    PRINTED,
+    PROGRAM,
+    Problem,
+    Query,
+    Search,
+    Verdicts,
+    cluster_seeds,
+    contrast,
+    count_rounds,
+    gradient,
+    random_seeds,
+)
+from evenhand.spaces.individuals import Individuals, Rows, jumps
 from evenhand.spaces.tabular import Space
-from evenhand.strategies._seeds import cluster_seeds, count_rounds, random_seeds
-from evenhand.strategies._settings import check_settings
 
 EPSILON = 1e-6
-"""What a slope of zero counts as, relative to the individual's largest."""
+"""The value of a slope of zero, relative to the individual's largest."""
 MOST_STEPS = 1_000_000
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
@@ -26,42 +36,52 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Adf:
-    """Move seeds along agreeing gradients until they are discriminatory; walks around those find more.
+    """Move seeds along agreeing gradients until they are discriminatory, then walk around them.
 
     Zhang, Wang, Sun and others, "White-box fairness testing through adversarial sampling", ICSE 2020. In the global
     phase seeds from K-means clusters and their most different counterparts move together, on every free attribute where
-    the signs of the two gradients agree; where none does, or the move changes nothing or breaks a constraint, one
-    attribute drawn uniformly moves a step. In the local phase attributes that matter little to both are moved most. All
-    seeds advance together; the path of one does not depend on the others. A nominal attribute steps to a drawn other
-    value. The paper's walks leave the region that they should explore; with ``stray=0`` they never do, and find several
-    times as many.
+    the signs of the two gradients agree; if none agree, or the move changes nothing or breaks a constraint, one
+    uniformly drawn attribute moves one step. In the local phase attributes that matter little to both are moved most.
+    All seeds advance together; the path of one does not depend on the others. A nominal attribute moves to another
+    value drawn at random.
 
-    The paper ends with the last walk of its seeds (``rounds=1``). Here the next seeds follow until the budget ends:
-    the other rows of the data, then random individuals.
+    A step of a walk to a place without discrimination is taken back. The paper's walks continue from there, leave the
+    region that they should explore, and find far fewer. Its tables need ``stray=Adf.PROGRAM`` (0.368), which is how the
+    authors' program walks, or ``stray=Adf.PRINTED`` (1), which is their Algorithm 3.
 
-    >>> Adf(seeds=100, phase="global").max_iter
+    The paper asks for new gradients at every trial of a walk (``refresh=1``). Here 20 trials share them, as in EIDIG
+    (Zhang, Zhang and Zhang, "Efficient white-box fairness testing through gradient search", ISSTA 2021): they hardly
+    change between neighbours and cost as much as a test. The paper ends with the last walk of its seeds
+    (``rounds=1``). Here the next seeds follow until the budget ends: the other rows of the data, then random
+    individuals.
+
+    >>> Adf(seeds=1000, stray=Adf.PROGRAM, refresh=1, rounds=1).max_iter
     10
     """
 
     clusters: int = 4
-    """K-means clusters from which the seeds are taken in turn."""
+    """Number of K-means clusters, which provide one seed in turn."""
     seeds: int = 1000
-    """Individuals that the global phase of a round starts from."""
+    """Number of individuals that the global phase of a round starts from."""
     max_iter: int = 10
-    """Judgements of each seed in the global phase."""
+    """Maximum judgements of each seed in the global phase."""
     trials: int = 1000
     """Steps of each walk of the local phase."""
+    refresh: int = 20
+    """Number of trials of the local phase that share gradients; 1: new gradients at every trial."""
     step: float = 1.0
-    """How many of the space's steps a move takes."""
-    stray: float = 1.0
-    """The chance that a walk goes on from where it is not discriminatory; else that step is taken back."""
+    """Number of the space's steps in one move."""
+    stray: float = 0.0
+    """Probability that a walk continues from a place that is not discriminatory; otherwise it takes the step back."""
     phase: Literal["both", "global", "local"] = "both"
-    """``local`` walks from those seeds that are discriminatory to begin with."""
+    """``local`` walks only from seeds that are discriminatory themselves."""
     gradient: Literal["auto", "model", "scores"] = "auto"
-    """The model's own gradients, or differences of its scores; ``auto``: the former where there are any."""
+    """``model``: the model's gradients; ``scores``: differences of its scores; ``auto``: the former if available."""
     rounds: int | None = None
-    """How often to take seeds; None: until the budget or the space ends, and once for a single phase."""
+    """Number of rounds; None: until the budget or the space ends, and one for a single phase."""
 
+    PRINTED: ClassVar[float] = PRINTED
+    PROGRAM: ClassVar[float] = PROGRAM
     uses_gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -71,7 +91,7 @@ class Adf:
             raise StrategyError("must be a whole number", parameter="step", value=self.step, remedy=remedy)
 
     def search(self, problem: Problem) -> Search:
-        """Lead every seed to discrimination, then walk around those found; again with the next seeds."""
+        """Move every seed towards discrimination, then walk around the findings; repeat with the next seeds."""
         people = yield from cluster_seeds(problem, self.clusters, self.seeds)
         led = 0
         for _ in count_rounds(self.rounds if self.phase == "both" else self.rounds or 1):
@@ -109,20 +129,24 @@ class Adf:
     def _local_phase(self, problem: Problem, walk: Walk) -> Search:
         """Move one attribute at a time, chosen by the reciprocal of how much it matters to both.
 
-        A walker that has not moved, clipped at a border or taken back, is not asked about again.
+        Slopes are refreshed now and then, and only those of walkers that moved since: one that was clipped at a border
+        or taken back is not asked about again.
         """
         space, stream = problem.space, problem.stream
         free = np.array(space.free_columns)
         can_move = space.sizes[free, None] > 1
         # Attributes by walkers: NumPy is slow at many short sums.
         matter = np.zeros((len(free), len(walk.walkers)))
-        moved = everyone = np.arange(len(walk.walkers))
+        everyone = np.arange(len(walk.walkers))
+        stale = np.ones(len(everyone), dtype=bool)
         for trial in range(self.trials):
             targets = jumps(space, walk.rows, stream, walk.walkers, trial)
-            # Slopes towards drawn values are new at every trial.
-            asked = moved if targets is None else everyone
-            own, other = yield from walk[asked].slopes(problem, None if targets is None else targets[asked])
-            matter[:, asked] = (np.abs(own) + np.abs(other)).T[free]
+            if trial % self.refresh == 0:
+                # Slopes towards drawn values are new at every trial.
+                asked = np.flatnonzero(stale) if targets is None else everyone
+                own, other = yield from walk[asked].slopes(problem, None if targets is None else targets[asked])
+                matter[:, asked] = (np.abs(own) + np.abs(other)).T[free]
+                stale[:] = False
             columns = free[_choose(can_move * _reciprocal(matter), stream.unit("choice", walk.walkers, trial))]
             rows = self._one_step(problem, walk, columns, targets, trial)
             moved = np.flatnonzero(rows[everyone, columns] != walk.rows[everyone, columns])
@@ -131,6 +155,7 @@ class Adf:
                 stays = verdicts.unfair | (stream.unit("stray", there.walkers, trial) < self.stray)
                 moved, there = moved[stays], there[stays]
             walk.put(moved, there)
+            stale[moved] = True
 
     def _along(self, space: Space, rows: Rows, direction: Rows, targets: Rows | None) -> Rows:
         """Move every free attribute in its direction, clipped; a nominal one jumps where that raises the loss."""
@@ -196,7 +221,7 @@ def _judged(problem: Problem, walkers: Numbers, rows: Rows) -> Generator[Query, 
 
 
 def _reciprocal(slopes: Floats) -> Floats:
-    """Weight attributes, one a row, by the reciprocal of their slopes; all alike where none has any."""
+    """Weight attributes, one a row, by the reciprocal of their slopes; equally where none has any."""
     largest = slopes.max(axis=0)
     # Relative to the largest, because slopes of a confident model are all very small.
     weights: Floats = 1 / (slopes / np.where(largest > 0, largest, 1) + EPSILON)

@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Stream
-from evenhand.search import Problem, Search, judge
-from evenhand.spaces.individuals import Individuals, Rows
-from evenhand.spaces.neighbours import step
+from evenhand._validate import check_settings
+from evenhand.search import PRINTED, PROGRAM, Problem, Search, count_rounds, judge, round_size
+from evenhand.spaces.individuals import Individuals, Rows, step
 from evenhand.spaces.tabular import Space
-from evenhand.strategies._seeds import count_rounds, round_size
-from evenhand.strategies._settings import check_settings
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -31,7 +29,10 @@ class Aequitas:
     of the step, and their updates are summed; ``width=1`` is the paper's schedule. A nominal attribute moves to a
     random other value.
 
-    The paper samples once, typically 1000 individuals, and ends with the last walk: ``Aequitas(samples=1000,
+    A step to a place without discrimination still updates the probabilities, and is then taken back. The paper's
+    algorithm keeps every step (``stray=Aequitas.PRINTED``, 1), and its program about one in three of these
+    (``stray=Aequitas.PROGRAM``, 0.368); both leave the discriminatory region and find fewer. The paper samples once,
+    typically 1000 individuals, and ends with the last walk: ``Aequitas(samples=1000, stray=Aequitas.PROGRAM,
     rounds=1)``. Here both alternate until the budget ends: each round draws twice as many individuals as the one
     before and walks from the seeds among them.
 
@@ -45,21 +46,25 @@ class Aequitas:
     steps: int = 1000
     """Steps of each walk."""
     width: int = 256
-    """Walks that advance together."""
+    """Number of walks that advance together."""
     direction_rate: float = 0.001
-    """What one step changes in a direction's probability (the paper's delta_v)."""
+    """The change of a direction's probability by one step (the paper's delta_v)."""
     choice_rate: float = 0.001
-    """What one step changes in an attribute's probability (the paper's delta_pr)."""
+    """The change of an attribute's probability by one step (the paper's delta_pr)."""
+    stray: float = 0.0
+    """Probability that a walk continues from a place that is not discriminatory; otherwise it takes the step back."""
     rounds: int | None = None
-    """How often to sample and walk; None: until the budget or the space ends."""
+    """Number of rounds of sampling and walking; None: until the budget or the space ends."""
 
+    PRINTED: ClassVar[float] = PRINTED
+    PROGRAM: ClassVar[float] = PROGRAM
     uses_data: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, stray=(0, 1))
 
     def search(self, problem: Problem) -> Search:
-        """Global search for seeds, then a local walk from every seed found; again and again."""
+        """Search globally for seeds, then walk locally from every seed; repeat."""
         chances, walked = Chances(problem.space), 0
         for number in count_rounds(self.rounds):
             sample = problem.sample(round_size(self.samples, number))
@@ -81,9 +86,13 @@ class Aequitas:
         for number in range(self.steps):
             attribute, down = chances.draw(stream, walkers, number)
             moved = step(space, rows, columns[attribute], down, stream.bits("jump", walkers, number))
-            rows = np.where(space.valid(moved)[:, None], moved, rows) if space.constraints else moved
-            verdicts = yield from judge(Individuals(space, rows=rows))
+            there = np.where(space.valid(moved)[:, None], moved, rows) if space.constraints else moved
+            verdicts = yield from judge(Individuals(space, rows=there))
             chances.learn(self, attribute, down, verdicts.unfair)
+            if self.stray < 1:
+                stays = verdicts.unfair | (stream.unit("stray", walkers, number) < self.stray)
+                there = np.where(stays[:, None], there, rows)
+            rows = there
 
 
 class Chances:

@@ -1,4 +1,4 @@
-"""KOSEI: a worklist over the neighbours of everything found."""
+"""KOSEI: a worklist of the neighbours of all findings."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from evenhand.search import Problem, Query, Search, judge
+from evenhand._validate import check_settings
+from evenhand.search import Problem, Query, Search, count_rounds, judge, round_size
 from evenhand.spaces.individuals import Individuals
-from evenhand.strategies._seeds import count_rounds, round_size
-from evenhand.strategies._settings import check_settings
 
 NEIGHBOURS, CODES = 2**20, 2**25
-"""The most individuals that one wave proposes, and their codes where the space is too large for ids."""
+"""Maximum number of individuals that one wave proposes, and of their codes if the space is too large for ids."""
 LOCAL = 8
-"""Local tests for each draw of a round, before the next round samples again."""
+"""Number of local tests per draw of a round, before the next round samples again."""
 
 
 @dataclass(frozen=True)
 class Kosei:
     """AEQUITAS's global search, then breadth-first through the neighbours of all findings.
 
-    Sano, Kitamura and Takada, "An efficient discrimination discovery method for fairness testing", SEKE 2022. A
-    breadth-first worklist may be judged in waves: the findings and their order are those of the sequential program.
+    Sano, Kitamura and Takada, "An efficient discrimination discovery method for fairness testing", SEKE 2022. The
+    breadth-first worklist is judged in waves, with the same findings in the same order as in the sequential program.
 
     The paper samples once and then empties the worklist (``rounds=1``). Here both alternate: each round draws twice as
     many individuals as the one before, then continues the worklist for eight local tests per draw. So the first
@@ -40,13 +39,13 @@ class Kosei:
     samples: int = 64
     """Random individuals of the first round; every later round draws twice as many."""
     per_seed: int | None = None
-    """The most local tests for each seed that sampling found."""
+    """Maximum number of local tests per seed found by sampling."""
     pops: int | None = None
-    """The most individuals taken from the worklist."""
+    """Maximum number of individuals taken from the worklist."""
     wave: int = 8192
-    """How many individuals are taken from the worklist at a time; it changes speed and memory, not findings."""
+    """Number of individuals taken from the worklist at a time; affects speed and memory, not findings."""
     rounds: int | None = None
-    """How often to sample; the last round empties the worklist. None: until the budget or the space ends."""
+    """Number of rounds; the last one empties the worklist. None: until the budget or the space ends."""
 
     uses_data: ClassVar[bool] = False
 
@@ -54,7 +53,7 @@ class Kosei:
         check_settings(self)
 
     def search(self, problem: Problem) -> Search:
-        """Sample, then judge the neighbours of what was found; again and again."""
+        """Sample, then judge the neighbours of findings; repeat."""
         worklist = Worklist(problem, self.wave, self.pops)
         seeds = tests = 0
         for number in count_rounds(self.rounds):
@@ -81,7 +80,11 @@ class Worklist:
         self._wave = max(1, min(wave, most // space.move_table.count))
         self._space, self._blocks = space, deque[Individuals]()
         self._proposed: Individuals | None = None
-        """Neighbours of those popped last, as far as they are not judged yet."""
+        """Neighbours of the last popped individuals that are not judged yet."""
+
+    def __len__(self) -> int:
+        """Number of waiting individuals, without those whose neighbours are being judged."""
+        return sum(map(len, self._blocks))
 
     def append(self, block: Individuals) -> None:
         """Put a block at the end, in the form that takes least memory."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from evenhand._validate import check_settings
 from evenhand.search import Problem, Search, judge
-from evenhand.strategies._settings import check_settings
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Themis:
     """
 
     samples: int | None = None
-    """The most individuals to draw; None: until the budget or the space ends."""
+    """Maximum number of individuals to draw; None: until the budget or the space ends."""
     block: int = 32_768
-    """How many are drawn at a time."""
+    """Number of individuals drawn at a time."""
 
     uses_data: ClassVar[bool] = False
 

@@ -115,7 +115,7 @@ def test_an_answer_does_not_depend_on_the_texts_beside_it(kind, texts, seed):
         (Net("transformer", dtype=torch.float32), encode, True),
     ],
 )
-def test_texts_of_different_lengths_come_together_where_padding_is_ignored(net, encode, together):
+def test_texts_share_batches_if_padding_is_ignored(net, encode, together):
     seen = []
     net.register_forward_pre_hook(lambda *given: seen.append(given), with_kwargs=True)
     model = wrap(net, encode=encode)
@@ -139,7 +139,7 @@ class Loudest(Net):
         return torch.cat([e.amax(dim=1), e[:, 0, :1]], dim=1)
 
 
-def test_padding_that_happens_not_to_matter_is_not_trusted():
+def test_padding_without_visible_effect_is_not_trusted():
     net = Loudest("cnn")
     with torch.no_grad():
         net.embedding.weight[0] = -100.0

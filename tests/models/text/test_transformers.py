@@ -50,7 +50,8 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def model():
-    return make(id2label={0: "fine", 1: "rude"})
+    # Made anew, it is in training mode, in which its answers are random.
+    return make(id2label={0: "fine", 1: "rude"}).eval()
 
 
 def alone(model, tokenizer, text):
@@ -126,7 +127,7 @@ def test_a_folder(model, tokenizer, tmp_path):
     for loaded in (wrap(tmp_path / "mine"), load_model(str(tmp_path / "mine"))):
         assert np.allclose(loaded.scores(TEXTS), wrap((model, tokenizer)).scores(TEXTS), atol=1e-5)
         assert loaded.classes.tolist() == ["fine", "rude"]
-    with pytest.raises(ModelError, match="the folder of a Hugging Face model"):
+    with pytest.raises(ModelError, match="the folder of a Hugging Face or MLflow model"):
         wrap(tmp_path)
     (tmp_path / "mine" / "config.json").write_text("{}")
     with pytest.raises(ModelError, match="cannot be read as a Hugging Face classifier"):

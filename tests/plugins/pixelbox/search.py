@@ -41,7 +41,7 @@ class Flips:
 
     def search(self, problem: Problem) -> Search:
         """Sample, and change what was found, in turns."""
-        space: Any = problem.ground
+        space: Any = problem.bound
         if problem.data is not None:
             yield from judge(problem.data)
         number = 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand._rng import Stream
 from evenhand.errors import DataError, SpaceError
-from evenhand.spaces.base import Bound
+from evenhand.spaces.base import Binding
 from evenhand.spaces.findings import Findings, array_of, decision_column
 from evenhand.spaces.individuals import hashed
 
@@ -72,10 +72,10 @@ class PixelSpace:
         rows[:, self.inside] = self.fillings[stream.below(len(self.fillings), "filling", here, number)][:, None]
         return self.images(rows)
 
-    def bind(self, data: Any, model: Any) -> Bound:
+    def bind(self, data: Any, model: Any) -> Binding:
         """Take images as individuals; those whose patch is not filled as it should be are left out and counted."""
         if data is None:
-            return Bound(self)
+            return Binding(self)
         rows = np.asarray(data, dtype=float).reshape(len(data), -1)
         if rows.shape[1] != self.side**2:
             raise DataError(f"images of {self.side**2} pixels are wanted, got some of {rows.shape[1]}")
@@ -83,7 +83,7 @@ class PixelSpace:
         filled = (levels[:, self.inside] == levels[:, self.inside[:1]]).all(axis=1)
         filled &= np.isin(levels[:, self.inside[0]], self.fillings)
         clipped = int((levels != rows).any(axis=1)[filled].sum())
-        return Bound(self, self.images(levels[filled]), clipped, int((~filled).sum()))
+        return Binding(self, self.images(levels[filled]), clipped, int((~filled).sum()))
 
     def probes(self, people: Any, count: int = 64) -> Images:
         return self.random(Stream(0), 0, count)

@@ -1,4 +1,4 @@
-"""A corpus and word vectors as they are in the world, in the folder that EVENHAND_TEXT_DATA names."""
+"""A real corpus and real word vectors, in the folder named by EVENHAND_TEXT_DATA."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from benchmarks import round_trip
 
 from evenhand.spaces.text.lexicon import NAMES, load
+from evenhand.spaces.text.matcher import Swaps
 from evenhand.spaces.text.similar import Similar
-from evenhand.spaces.text.swaps import Swaps
 from evenhand.spaces.text.tokens import Texts
 
 FOLDER = Path(os.environ.get("EVENHAND_TEXT_DATA", ""))
@@ -34,7 +34,7 @@ def test_random_strings_come_back():
     assert Texts.of(drawn).strings() == drawn
 
 
-def test_the_benchmark_counts_what_does_not_come_back(tmp_path, monkeypatch):
+def test_the_benchmark_counts_lost_answers(tmp_path, monkeypatch):
     table, out = tmp_path / "texts.csv", tmp_path / "out.json"
     pd.DataFrame({"text": ["a b", "", "c"]}).to_csv(table, index=False)
     round_trip.main(["--strings", "50", "--texts", str(table), "--out", str(out)])

@@ -8,7 +8,7 @@ import pytest
 
 import evenhand as eh
 from evenhand._format import visible
-from evenhand.runs.pairs import TextPair, pairs_at, select_pairs
+from evenhand.runs.pair_sentences import TextPair, pairs_at, select_pairs
 
 WHO, WHAT, WHERE = ("Sikh", "Jewish", "Muslim", "Hindu"), ("cook", "poet"), ("park", "mill")
 TEXTS = [f"The {who} {what} near the {where}." for who in WHO for what in WHAT for where in WHERE]
@@ -25,17 +25,17 @@ def run() -> eh.Run:
 
 
 def test_pairs_are_findings_of_different_swaps_and_texts(run: eh.Run) -> None:
-    pairs = select_pairs(run)
+    pairs = select_pairs(run, show="real")
     assert len(pairs) == 3
     for pair in pairs:
         assert isinstance(pair, TextPair)
         assert classify([pair.text, pair.counterpart_text]) == [pair.decision, pair.counterpart_decision]
         assert pair.changed == []
     assert len({pair.seed for pair in pairs}) == 3
-    assert [p.sentence for p in pairs] == [p.sentence for p in select_pairs(run)]
+    assert [p.sentence for p in pairs] == [p.sentence for p in select_pairs(run, show="real")]
 
 
-def test_every_finding_shows_what_was_swapped_and_changed(run: eh.Run) -> None:
+def test_every_finding_shows_swaps_and_changes(run: eh.Run) -> None:
     everything = pairs_at(run.pairs, np.arange(run.found))
     assert any(pair.changed for pair in everything)
     for pair in everything:
@@ -51,7 +51,7 @@ def test_every_finding_shows_what_was_swapped_and_changed(run: eh.Run) -> None:
         json.dumps(pair.to_dict())
 
 
-def test_gaps_are_told() -> None:
+def test_gaps_are_shown() -> None:
     def score(texts: list[str]) -> Any:
         return [len(text) / 100 + 0.3 * ("Sikh" in text) for text in texts]
 

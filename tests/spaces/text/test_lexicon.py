@@ -1,4 +1,4 @@
-"""Lexicons: ours are sound, users' are read, and what is wrong is said."""
+"""Lexicons: built-in ones are sound, users' own are read, and errors are described."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ WRONG = [
     ({"team": ["reds", ""]}, "the line \\[''\\] has no term; remove it"),
     ({"team": ["reds", "!"]}, "a term must be a text that begins and ends with a word, got '!'"),
     ({"team": ["reds", " blues"]}, "a term must be a text that begins and ends with a word, got ' blues'"),
-    ({"team": ["reds", "Reds"]}, "'Reds' stands for 'reds' and 'Reds'; give a form of a term one identity"),
+    ({"team": ["reds", "Reds"]}, "'Reds' is a term of both 'reds' and 'Reds'; give a form of a term one identity"),
     ({"team": ["reds", ["blues", "greens"]]}, "a line of terms must be a list of at most 1"),
     ({"team": {"term": ["reds"]}}, "unknown key 'term'; did you mean 'terms'?"),
     (
@@ -115,7 +115,7 @@ WRONG = [
         {"team": {"terms": [["a", "b"]], "forms": [{"name": "x"}, {"name": "x"}]}},
         "names of forms must differ, got \\['x', 'x'\\]",
     ),
-    ({"team": ["New York", "new-york"]}, "'new-york' stands for 'New York' and 'new-york'"),
+    ({"team": ["New York", "new-york"]}, "'new-york' is a term of both 'New York' and 'new-york'"),
     ({"team": {"identities": ["m", "m"], "forms": [{"terms": [["he", "she"]]}]}}, "names of identities must differ"),
     ({"team": {"identities": ["a"], "terms": ["a"]}}, "terms belong below \\[\\[forms\\]\\]"),
     ({"team": {"identities": ["a", "b"], "forms": [{"terms": [["x", "y", "z"]]}]}}, "at most 2 \\(identities\\)"),
@@ -167,11 +167,25 @@ def test_unknown_forms_are_refused():
     assert isinstance(load("race"), Lexicon)
 
 
-def test_a_lexicon_of_more_cells_than_the_limit_is_refused_before_they_are_made(monkeypatch):
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lexicon_by_spelling_recognises_the_same_terms_in_the_same_forms(name):
+    lexicon = load(name)
+    spelled = lexicon.by_spelling()
+    assert {(form, term) for _, form, term in spelled.spellings()} == {
+        (form, term) for _, form, term in lexicon.spellings()
+    }
+    assert all(len(cell) <= 1 for row in spelled.cells for cell in row)
+    assert len(set(spelled.identities)) == len(spelled.identities)
+    for j in range(len(lexicon.forms)):
+        terms = [term for row in lexicon.cells for term in row[j]]
+        assert [term for row in spelled.cells for term in row[j]] == terms
+
+
+def test_a_lexicon_over_the_limit_is_refused_early(monkeypatch):
     monkeypatch.setenv("EVENHAND_LIMIT_LEXICON_CELLS", "5")
     by_identity = {"forms": [{"name": "a"}, {"name": "b"}], "terms": [["r"], ["s"], ["t"]]}
     by_form = {"identities": ["x", "y", "z"], "forms": [{"terms": [["r"], ["s"]]}]}
     for content in (by_identity, by_form):
-        with pytest.raises(LimitExceeded, match="lexicon_cells: 6"):
+        with pytest.raises(LimitExceeded, match="lexicon_cells of .*got 6"):
             load({"team": content})
     assert load({"team": by_identity | {"terms": [["r"], ["s"]]}}).terms("a") == ["r", "s"]

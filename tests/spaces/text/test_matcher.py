@@ -1,4 +1,4 @@
-"""Free changes leave the reading of a text as it is, so what a test is depends on the text alone."""
+"""Free changes do not change how terms are read, so a test depends on the text alone."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ written = st.lists(st.sampled_from(FREE + TERMS), min_size=3, max_size=7).map(la
 @settings(max_examples=20, deadline=None)
 @given(st.lists(written, min_size=4, max_size=12), st.sampled_from(sorted(LEXICONS)), st.booleans())
 def test_free_changes_keep_the_terms(strings, lexicon, avoid):
-    ground = small_space(lexicon, avoid=avoid).begin([*strings, LEXICONS[lexicon]])
-    people = ground.seeds
+    bound = small_space(lexicon, avoid=avoid).begin([*strings, LEXICONS[lexicon]])
+    people = bound.seeds
     for step in range(6):
-        _, people = replace_random_word(ground, people, Stream(step), "walk", np.arange(len(people)), step)
-        fresh, known = ground.swaps.find(Texts.of(people.rows)), ground.found.of(people.seeds)
+        _, people = replace_random_word(bound, people, Stream(step), "walk", np.arange(len(people)), step)
+        fresh, known = bound.swaps.find(Texts.of(people.rows)), bound.found.of(people.seeds)
         for field in ("text", "start", "stop", "form", "identity", "casing"):
             assert getattr(fresh, field).tolist() == getattr(known, field).tolist(), people.rows
     if len(people):
@@ -88,8 +88,8 @@ def test_seeds_that_become_equal_are_judged_once():
 def test_words_that_decide_a_term_are_not_free(lexicon, text, free):
     words = [word.strip(".,") for word in text.split()]
     vectors = np.random.default_rng(0).normal(size=(len(words) + 1, 3))
-    ground = eh.TextSpace(lexicon, ([word.lower() for word in words] + ["other"], vectors)).begin([text])
-    assert [words[at] for at in np.flatnonzero(ground.movable(ground.seeds))] == free.split()
+    bound = eh.TextSpace(lexicon, ([word.lower() for word in words] + ["other"], vectors)).begin([text])
+    assert [words[at] for at in np.flatnonzero(bound.movable(bound.seeds))] == free.split()
 
 
 def test_training_texts_are_excluded_exactly():

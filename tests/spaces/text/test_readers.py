@@ -1,4 +1,4 @@
-"""Files of texts: what is written comes back, and what cannot be read says why."""
+"""Files of texts: written texts are read back, and unreadable files are described."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def test_an_encoding_can_be_named(tmp_path):
     path = tmp_path / "texts.csv"
     path.write_bytes("text\ncafé\n".encode("latin-1"))
     assert read_texts(path, encoding="latin-1") == ["café"]
+    assert read_texts(path) == ["café"]
     with pytest.raises(DataError, match=r"texts\.csv: it is not written in utf-8.*encoding='latin-1'"):
-        read_texts(path)
+        read_texts(path, encoding="utf-8")
     with pytest.raises(DataError, match="there is no encoding 'latin-99'"):
         read_texts(path, encoding="latin-99")
     path.write_bytes(b"\xef\xbb\xbftext\nx\n")
@@ -67,12 +68,13 @@ def test_an_encoding_can_be_named(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
 @pytest.mark.parametrize("name", ["texts.csv", "texts.txt", "texts.csv.gz"])
-def test_the_encoding_utf_16_is_suggested(tmp_path, name, encoding):
+def test_the_encoding_utf_16_is_found_or_suggested(tmp_path, name, encoding):
     content = ("\ufeff" if encoding.endswith("be") else "") + "text\ncafé\n"
     pack = gzip.compress if name.endswith("gz") else bytes
     (tmp_path / name).write_bytes(pack(content.encode(encoding)))
     with pytest.raises(DataError, match="name its encoding: encoding='utf-16'"):
-        read_texts(tmp_path / name)
+        read_texts(tmp_path / name, encoding="utf-8")
+    assert read_texts(tmp_path / name)[-1] == "café"
     assert read_texts(tmp_path / name, encoding="utf-16")[-1] == "café"
 
 
@@ -109,7 +111,7 @@ def test_the_only_column_need_not_be_named(tmp_path):
         ("a.txt", "x\n", "text", "plain lines have no column 'text'"),
         ("a.jsonl", '{"text": 5}\n', None, r"row 0 of 'text' must be a text, got 5"),
         ("a.jsonl", "{", None, "line 1 is not JSON"),
-        ("a.json", "{", None, "it is not JSON"),
+        ("a.json", "{", None, "cannot be read"),
         ("a.docx", "x", None, "a file of this kind cannot be read; allowed: .csv"),
         ("a.jsonl.xz", "x", None, "a file of this kind cannot be read"),
         ("a.csv.xz", "text\nx\n", None, "cannot be read"),
@@ -125,7 +127,7 @@ def test_wrong_ids_are_refused(tmp_path, name, content, column, says):
     assert str(caught.value).count("\n") < 3
 
 
-def test_nothing_is_a_missing_text_but_not_where_it_has_a_label(tmp_path):
+def test_empty_texts_are_missing_unless_labelled(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "reds", "toxic": 0}\n{"text": null, "toxic": 1}\n{"toxic": 0}\n')
     assert read_texts(path) == ["reds", None, None]

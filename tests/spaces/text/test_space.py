@@ -29,17 +29,17 @@ TEXTS = ["The reds won.", "We won.", "Blues and reds lost.", "reds"]
     ],
     ids=lambda data: type(data).__module__ + type(data).__name__,
 )
-def test_texts_from_what_users_have(data: Any) -> None:
-    ground = team_space().begin(data)
-    assert ground.seeds.rows == [TEXTS[0], TEXTS[2], TEXTS[3]]
-    assert ground.positions.tolist() == [0, 2, 3]
-    assert (ground.without, ground.alone, ground.missing) == (1, 0, 0)
+def test_texts_from_various_containers(data: Any) -> None:
+    bound = team_space().begin(data)
+    assert bound.seeds.rows == [TEXTS[0], TEXTS[2], TEXTS[3]]
+    assert bound.positions.tolist() == [0, 2, 3]
+    assert (bound.without, bound.alone, bound.missing) == (1, 0, 0)
 
 
 def test_missing_texts_are_dropped_and_counted() -> None:
     for nothing in (None, float("nan"), np.nan, pd.NA, pd.NaT):
-        ground = team_space().begin([nothing, "The reds won."])
-        assert (ground.positions.tolist(), ground.missing) == ([1], 1)
+        bound = team_space().begin([nothing, "The reds won."])
+        assert (bound.positions.tolist(), bound.missing) == ([1], 1)
     frame = pd.DataFrame({"body": ["The reds won.", None]})
     assert team_space(column="body").begin(frame).missing == 1
 
@@ -125,7 +125,7 @@ def test_protected_terms_are_not_similar_words_by_default() -> None:
     assert {"Muslim", "reds", "cat"} == set(wild.similar.of("dog"))
 
 
-def test_what_is_described_tells_vectors_apart() -> None:
+def test_descriptions_distinguish_vectors() -> None:
     texts = team_texts(0, 3)
     one, other = team_space().begin(texts).describe(), team_space(k=4).begin(texts).describe()
     assert one["similar"] != other["similar"]

@@ -1,4 +1,4 @@
-"""Tokens: any text comes back exactly, and words are where people see them."""
+"""Tokens: any text is restored exactly, and words are recognised."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_the_article_follows_a_word(text, at, word, expected):
     assert agree(texts, np.array([2 + at]), texts.vocabulary.ids([word])).strings() == ["before a", expected]
 
 
-def test_what_is_shouted_has_a_shouted_article():
+def test_terms_in_capitals_have_articles_in_capitals():
     texts = Texts.of(["A MAN, a MAN, An IMAM"])
     words = texts.vocabulary.ids(["IMAM", "IMAM", "MAN"])
     assert agree(texts, np.array([1, 3, 5]), words, shouted=np.ones(3, bool)).strings() == ["AN MAN, an MAN, A IMAM"]

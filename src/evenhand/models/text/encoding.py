@@ -1,36 +1,39 @@
-"""Texts as ids: each encoded as if alone, and batches of these that do not change predictions."""
+"""Texts as token ids for a network: safe batches, which ids belong to which word, and which words it knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.errors import EvenhandError, ModelError
+from evenhand.errors import TEXT_IMPORTANCE, EvenhandError, ModelError
 from evenhand.models.base import Array
+from evenhand.spaces.text.tokens import Texts, ranges
 
 Ints = npt.NDArray[np.int64]
 
 KEPT = 2**22
-"""Ids of texts that are remembered, since a text often needs scores first and then gradients."""
+"""Number of texts whose ids are cached, because a text often needs scores first and then gradients."""
 TOGETHER = 1024
-"""Texts that are encoded at once."""
+"""Number of texts that are encoded at once."""
 FEW = 32
-"""A batch of fewer texts takes about as long as one of so many."""
+"""Smaller batches take about as long as one with this many texts."""
 ALIKE = 0.8
-"""The shortest text of a larger batch has at least this share of the longest one's ids."""
+"""In a larger batch, the shortest text has at least this share of the ids of the longest."""
 
 
 class Row(NamedTuple):
-    """A text as the net takes it."""
+    """A text as input of the network."""
 
     fields: tuple[Array, ...]
-    """The ids, in one dimension; then what goes with them: as many values (a mask), or one (a length)."""
+    """The ids, in one dimension; then accompanying fields: as many values (a mask), or one (a length)."""
     spans: Array | None = None
-    """Where the characters of each id begin and end, where that is known."""
+    """The start and end of the characters of each id, if known."""
 
 
 def sizes(rows: Sequence[Row]) -> Ints:
@@ -39,19 +42,19 @@ def sizes(rows: Sequence[Row]) -> Ints:
 
 
 class Padding(NamedTuple):
-    """How texts of different lengths become rows of one width."""
+    """How texts of different lengths are padded to rows of one width."""
 
     left: bool
     values: tuple[Any, ...]
-    """What each field is padded with."""
+    """The padding value of each field."""
 
 
 class Encoder:
-    """Calls the user's ``encode``, and remembers the ids of each text alone.
+    """Calls the user's ``encode``, and caches the ids of each text.
 
-    Alone a text is not padded, or padded in the one way that its encoder has, so its ids cannot depend on the other
-    texts. Where the padding is known, and the net ignores it, many texts are encoded at once and the padding is removed
-    again; of each such batch one text is also encoded alone, and where that differs, all are.
+    A text encoded alone has no padding, or the padding of its encoder, so its ids cannot depend on other texts. If the
+    padding is known and the network ignores it, many texts are encoded at once and the padding is removed again. One
+    text of each such batch is also encoded alone, and if it differs, all are.
 
     >>> encoder = Encoder(lambda texts: [[len(word) for word in text.split()] for text in texts])
     >>> encoder.rows(["to be or not"])[0].fields
@@ -61,13 +64,13 @@ class Encoder:
     def __init__(self, encode: Callable[[list[str]], Any]) -> None:
         self.encode = encode
         self.keys: tuple[str, ...] | None = None
-        """The names of the fields, where ``encode`` gives them names; the ids are the first."""
+        """The names of the fields, if ``encode`` names them; the ids come first."""
         self._rows: dict[str, Row] = {}
         self._kept = 0
         self._uneven = False
 
     def rows(self, texts: Sequence[str], padding: Padding | None = None) -> list[Row]:
-        """Encode texts, each as if it were alone; with a padding that the net ignores, many at once."""
+        """Encode texts, each as if it were alone; many at once if the network ignores their padding."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self._rows]
         encoded = self._alone(fresh) if padding is None or self._uneven else self._together(fresh, padding)
         new = dict(zip(fresh, encoded, strict=True))
@@ -81,27 +84,27 @@ class Encoder:
         return rows
 
     def ids_alone(self, text: str) -> Ints:
-        """Return the ids of a text; none where the encoder refuses it, as many refuse spaces alone."""
+        """Return the ids of a text; none if the encoder rejects it, as many reject spaces alone."""
         try:
             ids: Ints = self.rows([text])[0].fields[0]
             return ids
-        except Exception:  # each in its own way
+        except Exception:  # encoders raise different exceptions
             return np.empty(0, dtype=np.int64)
 
     def _alone(self, texts: list[str]) -> list[Row]:
         return [Row(tuple(field[0] for field in self.fields([text]))) for text in texts]
 
     def _together(self, texts: list[str], padding: Padding) -> list[Row]:
-        """Encode many texts at once, or each alone where that fails."""
+        """Encode many texts at once, or each alone if that fails."""
         try:
             rows = self._in_batches(texts, padding)
-        except Exception:  # Whatever it is, it is raised again for the text alone if a text causes it.
+        except Exception:  # Any exception caused by a text is raised again when that text is encoded alone.
             rows = None
         self._uneven = rows is None
         return self._alone(texts) if rows is None else rows
 
     def _in_batches(self, texts: list[str], padding: Padding) -> list[Row] | None:
-        """Encode texts of about equal length at once, and remove the padding; None where that changes a text."""
+        """Encode texts of about equal length at once, and remove the padding; None if that changes a text."""
         out: list[Row] = [Row(())] * len(texts)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for begin in range(0, len(order), TOGETHER):
@@ -117,7 +120,7 @@ class Encoder:
         return out
 
     def fields(self, texts: list[str]) -> tuple[Array, ...]:
-        """Call ``encode`` on a batch: the ids, a row for each text, and what goes with them."""
+        """Call ``encode`` on a batch: the ids, a row for each text, and the accompanying fields."""
         answer = self.encode(texts)
         if isinstance(answer, Mapping):
             names = sorted(answer, key=lambda name: name != "input_ids")
@@ -148,12 +151,12 @@ class Encoder:
         return ids.astype(np.int64, copy=False), *fields[1:]
 
     def padding(self, texts: list[str]) -> Padding | None:
-        """Find out how ``encode`` pads the first texts beside the last one; None where it does not or cannot."""
+        """Find out how ``encode`` pads the first texts together with the last one; None if it does not or cannot."""
         try:
             together, alone = self.fields(texts), self.rows(texts)
         except EvenhandError:
             return None
-        except Exception:  # Whatever a user's function raises; one that cannot pad is called with single texts only.
+        except Exception:  # A user's function may raise anything. If it cannot pad, it gets single texts only.
             return None
         found: set[Padding] = set()
         for number, row in enumerate(alone[:-1]):
@@ -176,7 +179,7 @@ def _array(values: Any) -> Array:
 
 
 def _unpadded(fields: tuple[Array, ...], padding: Padding) -> Ints:
-    """Return how many ids each text of a batch has without padding; 0 where that is not certain."""
+    """Return how many ids each text of a batch has without padding; 0 if that is uncertain."""
     filler = np.ones(fields[0].shape, dtype=bool)
     for field, value in zip(fields, padding.values, strict=True):
         if field.ndim == 2:
@@ -185,13 +188,13 @@ def _unpadded(fields: tuple[Array, ...], padding: Padding) -> Ints:
     lengths: Ints = np.where(real.any(axis=1), real.shape[1] - real.argmax(axis=1), 0)
     for field in fields:
         if field.ndim == 1:
-            # A length, if it is one, must be that of what is left.
+            # A field with lengths must have the length of the remaining ids.
             lengths[field != lengths] = 0
     return lengths
 
 
 def _cut(fields: tuple[Array, ...], lengths: Ints, left: bool) -> list[Row]:
-    """Make rows of a batch, each of so many ids."""
+    """Make rows of a batch, each with ``length`` ids."""
     width = fields[0].shape[1]
     parts = [slice(width - length, None) if left else slice(length) for length in lengths.tolist()]
     columns = (
@@ -243,9 +246,9 @@ class Batch:
 
 
 def batches(rows: Sequence[Row], padding: Padding | None, most: int) -> Iterator[Batch]:
-    """Put texts of like length together, the longest first; without a padding, texts of equal length only.
+    """Group texts of similar length, longest first; without padding, texts of equal length only.
 
-    ``most`` is the number of ids that a batch may have, where it has more than one text.
+    ``most`` is the maximum number of ids of a batch with more than one text.
 
     >>> rows = [Row((np.arange(n),)) for n in (1, 3, 1)]
     >>> [batch.fields[0].tolist() for batch in batches(rows, None, 100)]
@@ -286,3 +289,276 @@ def _padded(rows: list[Row], which: Ints, widths: Ints, padding: Padding | None)
             full[at, column] = np.concatenate(parts)
             fields.append(full)
     return Batch(which, tuple(fields), (at, column))
+
+
+_CHUNK = re.compile(r"\s*\S+|\s+")
+
+
+class Alignment(NamedTuple):
+    """Texts consist of pieces with consecutive numbers; the ids of one piece are consecutive."""
+
+    ids: Ints
+    """The piece that each id belongs to, text by text; -1 for padding and similar ids."""
+    words: Ints
+    """The piece that each word belongs to: its own, or one shared with adjacent characters."""
+    pieces: int
+    """How many there are."""
+
+
+class _Cut(NamedTuple):
+    """Texts in pieces that can be encoded one by one."""
+
+    pieces: Ints
+    """The numbers of the pieces in the table of pieces, text by text."""
+    lengths: Ints
+    """How many pieces each text has."""
+    words: Ints
+    """The place of each word among the pieces."""
+
+
+class Pieces:
+    """The ids of words, gaps and chunks, each encoded alone once, and texts put together of them.
+
+    If the concatenated ids of a text's pieces are the ids of the text, each id belongs to its piece. This is tried with
+    words and gaps, then with the parts between white space, for encoders that combine a word and its comma into one
+    token. Ids that even an empty text has are ignored on both sides.
+
+    >>> encoder = Encoder(lambda texts: [[len(word) for word in text.split()] for text in texts])
+    >>> pieces = Pieces(encoder)
+    >>> texts = Texts.of(["to be or"])
+    >>> pieces.align(texts, encoder.rows(texts.strings()))
+    Alignment(ids=array([1, 3, 5]), words=array([1, 3, 5]), pieces=7)
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._numbers: dict[str, int] = {}
+        self._ids = _Ragged()
+
+    @cached_property
+    def _special(self) -> Ints:
+        return self._encoder.ids_alone("")
+
+    def of(self, words: Sequence[str]) -> tuple[Ints, Ints]:
+        """Return the ids of words, one word after the other, and how many each has."""
+        return self._ids.take(np.array([self._number(word) for word in words], dtype=np.int64))
+
+    def align(self, texts: Texts, rows: Sequence[Row]) -> Alignment:
+        """Find the piece of every id and word; raise ModelError about the first text that cannot be aligned."""
+        cut = self._words(texts)
+        ids, failed = self._match(cut, rows)
+        if not failed.any():
+            return Alignment(ids, cut.words, len(cut.pieces))
+        again = self._chunks(texts[failed])
+        other, still = self._match(again, [rows[i] for i in np.flatnonzero(failed).tolist()])
+        if still.any():
+            text = texts[np.flatnonzero(failed)[still][:1]].strings()[0]
+            raise ModelError(
+                f"the ids that encode gives for {text!r:.60} are not those of its words one by one, so gradients "
+                "cannot be assigned to words",
+                remedy=("encode word by word, or use ", TEXT_IMPORTANCE),
+            )
+        # New pieces get the next numbers.
+        ids[np.repeat(failed, sizes(rows))] = np.where(other >= 0, other + len(cut.pieces), -1)
+        words = cut.words.copy()
+        words[failed[texts.rows]] = again.words + len(cut.pieces)
+        return Alignment(ids, words, len(cut.pieces) + len(again.pieces))
+
+    def _number(self, piece: str) -> int:
+        number = self._numbers.get(piece)
+        if number is None:
+            number = self._numbers[piece] = len(self._numbers)
+            ids = self._encoder.ids_alone(piece)
+            self._ids.append(ids[~np.isin(ids, self._special)])
+        return number
+
+    def _words(self, texts: Texts) -> _Cut:
+        """Cut texts into lead, word, gap, word, gap."""
+        number = texts.vocabulary.column(self._number, np.int64)
+        lengths = 2 * texts.lengths + 1
+        places = np.arange(len(texts.words)) * 2 + texts.rows + 1
+        pieces = np.empty(int(lengths.sum()), dtype=np.int64)
+        pieces[2 * texts.starts[:-1] + np.arange(len(texts))] = number[texts.leads]
+        pieces[places], pieces[places + 1] = number[texts.words], number[texts.gaps]
+        return _Cut(pieces, lengths, places)
+
+    def _chunks(self, texts: Texts) -> _Cut:
+        """Cut texts before white space."""
+        found = [_CHUNK.findall(string) for string in texts.strings()]
+        flat = [chunk for chunks in found for chunk in chunks]
+        lengths = np.array([len(chunks) for chunks in found], dtype=np.int64)
+        # Words and chunks cover the same characters of all concatenated texts.
+        ends = np.cumsum([len(chunk) for chunk in flat])
+        places = np.searchsorted(ends, _begins(texts), side="right")
+        return _Cut(np.array([self._number(chunk) for chunk in flat], dtype=np.int64), lengths, places)
+
+    def _match(self, cut: _Cut, rows: Sequence[Row]) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Return the piece of each id, and which texts cannot be assembled from their pieces."""
+        ids = np.concatenate([np.empty(0, dtype=np.int64), *(row.fields[0] for row in rows)])
+        text = np.repeat(np.arange(len(rows)), sizes(rows))
+        real = ~np.isin(ids, self._special)
+        got = np.bincount(text[real], minlength=len(rows))
+        expected, per_piece = self._ids.take(cut.pieces)
+        owner = np.repeat(np.arange(len(cut.pieces)), per_piece)
+        of_text = np.repeat(np.arange(len(rows)), cut.lengths)
+        wanted = np.bincount(of_text, weights=per_piece, minlength=len(rows)).astype(np.int64)
+        begin = np.cumsum(wanted) - wanted
+        out, todo = np.full(len(ids), -1), got <= wanted
+        # An encoder that truncates drops the end or the beginning.
+        for skipped in (np.zeros_like(wanted), wanted - got):
+            mine = np.flatnonzero(real & todo[text])
+            at = ranges(begin + skipped, np.where(todo, got, 0))
+            wrong = np.bincount(text[mine], weights=expected[at] != ids[mine], minlength=len(rows)) > 0
+            fits = ~wrong[text[mine]]
+            out[mine[fits]] = owner[at[fits]]
+            todo &= wrong
+        return out, todo | (got > wanted)
+
+
+class _Ragged:
+    """Arrays of different lengths, one after the other; grows."""
+
+    def __init__(self) -> None:
+        self._parts: list[Ints] = []
+        self._flat, self._lengths = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+
+    def append(self, values: npt.NDArray[np.integer]) -> None:
+        self._parts.append(values.astype(np.int64))
+
+    def take(self, which: Ints) -> tuple[Ints, Ints]:
+        """Return the members of some arrays, and how many each has."""
+        if self._parts:
+            self._flat = np.concatenate([self._flat, *self._parts])
+            self._lengths = np.concatenate([self._lengths, [len(part) for part in self._parts]]).astype(np.int64)
+            self._parts = []
+        begins, lengths = np.cumsum(self._lengths) - self._lengths, self._lengths[which]
+        return self._flat[ranges(begins[which], lengths)], lengths
+
+
+def by_spans(texts: Texts, rows: Sequence[Row]) -> Alignment:
+    """Align by the characters of ids: an id belongs to the word of its last character, otherwise of its first.
+
+    >>> texts, spans = Texts.of(["to be"]), np.array([[0, 0], [0, 1], [1, 2], [2, 5]])
+    >>> by_spans(texts, [Row((np.zeros(4, int),), spans)]).ids.tolist()
+    [-1, 0, 0, 1]
+    """
+    spans = np.concatenate([np.empty((0, 2), dtype=np.int64), *(row.spans for row in rows if row.spans is not None)])
+    begins = _begins(texts)
+    lengths = texts.vocabulary.column(len, np.int64)
+    ends = begins + lengths[texts.words]
+    tokens = np.bincount(texts.rows, weights=lengths[texts.words] + lengths[texts.gaps], minlength=len(texts))
+    characters = lengths[texts.leads] + tokens.astype(np.int64)
+    offsets = np.repeat(np.cumsum(characters) - characters, sizes(rows))
+    ids = np.full(len(spans), -1)
+    for place in (spans[:, 0], spans[:, 1] - 1):
+        character = offsets + place
+        word = np.searchsorted(begins, character, side="right") - 1
+        inside = (word >= 0) & (spans[:, 1] > spans[:, 0])
+        inside[inside] = character[inside] < ends[word[inside]]
+        ids[inside] = word[inside]
+    return Alignment(ids, np.arange(len(texts.words)), len(texts.words))
+
+
+def _begins(texts: Texts) -> Ints:
+    """Return the position of the first character of each word in all concatenated texts."""
+    lengths = texts.vocabulary.column(len, np.int64)
+    tokens = lengths[texts.words] + lengths[texts.gaps]
+    before = np.cumsum(tokens) - tokens
+    leads = np.cumsum(lengths[texts.leads])
+    out: Ints = before + leads[texts.rows]
+    return out
+
+
+Words: TypeAlias = tuple[list[str], Ints]
+"""Words and their numbers."""
+ATTRIBUTES = ("words", "vocab", "vocabulary", "word_index", "get_vocab", "get_vocabulary")
+"""Attributes and methods of encoders that may hold their words."""
+AT_ONCE = 4096
+"""Words that are encoded at once."""
+NO_WORD = "qzxjvwkq"
+"""A word that no vocabulary has: its id is that of all unknown words."""
+
+
+def words_of(encode: Any) -> Words | None:
+    """Return the words of an encoder and their numbers, from an attribute of it or of its object; or None."""
+    for owner in (encode, getattr(encode, "__self__", None)):
+        for name in ATTRIBUTES:
+            try:
+                got = getattr(owner, name, None)
+                found = numbered(got() if callable(got) else got)
+            except Exception:  # If a user's object raises anything, it is not a vocabulary.
+                continue
+            if found is not None and found[0]:
+                return found
+    return None
+
+
+def check_words(words: Any) -> Words:
+    """Return the words that a user gives, and their numbers."""
+    found = numbered(words)
+    if found is None or not found[0]:
+        raise ModelError(
+            "must be the words of the rows of the embedding, or a mapping from words to rows",
+            parameter="words",
+            value=words,
+            remedy="give them in order, None for rows without a word",
+        )
+    return found
+
+
+def numbered(given: Any) -> Words | None:
+    """Read words in order, or a mapping from words to numbers; None for anything else."""
+    if isinstance(given, Mapping):
+        pairs: Iterable[tuple[Any, Any]] = given.items()
+    elif isinstance(given, Sequence | np.ndarray) and not isinstance(given, str | bytes):
+        pairs = ((word, n) for n, word in enumerate(given))
+    else:
+        return None
+    kept = [(str(word), n) for word, n in pairs if isinstance(word, str)]
+    return [word for word, _ in kept], np.array([n for _, n in kept], dtype=np.int64).reshape(len(kept))
+
+
+def known(words: list[str], numbers: Ints, ids: Ints) -> dict[str, int]:
+    """Return the words whose id is their number plus a common shift, because other ids may come before words.
+
+    >>> known(["good", "bad", "rare"], np.array([1, 2, 3]), np.array([4, 5, -1]))
+    {'good': 4, 'bad': 5}
+    """
+    single = ids >= 0
+    shifts, counts = np.unique((ids - numbers)[single], return_counts=True)
+    if not len(shifts):
+        return {}
+    # Among equally common shifts, the smallest is the most likely.
+    shift = shifts[np.lexsort((abs(shifts), -counts))[0]]
+    return {words[i]: int(ids[i]) for i in np.flatnonzero(single & (ids - numbers == shift)).tolist()}
+
+
+def single_ids(encoder: Encoder, words: list[str]) -> Ints:
+    """Return the id of each word that is encoded as a single id; -1 for others."""
+    if not words:
+        return np.empty(0, dtype=np.int64)
+    padding = encoder.padding([words[0], " ".join(4 * words[:1])])
+    fillers = [*encoder.ids_alone(""), *([] if padding is None else padding.values[:1])]
+    found = [_single_ids(encoder, words[i : i + AT_ONCE], fillers) for i in range(0, len(words), AT_ONCE)]
+    ids = np.concatenate(found)
+    (unknown,) = _single_id([encoder.ids_alone(NO_WORD)], fillers)
+    ids[ids == unknown] = -1
+    return ids
+
+
+def _single_ids(encoder: Encoder, words: list[str], fillers: list[int]) -> Ints:
+    """Encode words at once, or one by one if that fails or gives other ids."""
+    try:
+        together = _single_id(encoder.fields(words)[0], fillers)
+        if together[0] == _single_id([encoder.ids_alone(words[0])], fillers)[0]:
+            return together
+    except Exception:  # Whatever it is, it is raised again for the word alone if a word causes it.
+        pass
+    return np.array([_single_id([encoder.ids_alone(word)], fillers)[0] for word in words], dtype=np.int64)
+
+
+def _single_id(ids: Any, fillers: list[int]) -> Ints:
+    """Return for each row the only id that is not padding; -1 if there are several or none."""
+    ids = np.asarray(ids, dtype=np.int64)
+    real = ~np.isin(ids, fillers)
+    return np.where(real.sum(axis=1) == 1, (ids * real).sum(axis=1), -1)

@@ -1,4 +1,4 @@
-"""Torch modules that classify texts: ids in, through an embedding layer, logits or probabilities out."""
+"""Torch modules that classify texts: token ids, an embedding layer, and logits or probabilities."""
 
 from __future__ import annotations
 
@@ -11,10 +11,23 @@ import numpy as np
 
 from evenhand.errors import FOR_TEXTS, TEXT_IMPORTANCE, TEXT_RANDOM, ModelError
 from evenhand.models.base import Array, Codes, Floats, Input, Model, some
-from evenhand.models.outputs import Kind
-from evenhand.models.text.alignment import Alignment, Pieces
-from evenhand.models.text.encoding import Batch, Encoder, Ints, Padding, Row, batches, sizes
-from evenhand.models.text.vocabulary import Words, check_words, known, single_ids, words_of
+from evenhand.models.closed_form import Kind
+from evenhand.models.text.encoding import (
+    Alignment,
+    Batch,
+    Encoder,
+    Ints,
+    Padding,
+    Pieces,
+    Row,
+    Words,
+    batches,
+    check_words,
+    known,
+    single_ids,
+    sizes,
+    words_of,
+)
 from evenhand.models.torch import LOOKED_AT, Evaluation, TorchModel, as_answer, as_floats, in_numpy, loss_slopes
 from evenhand.spaces.text.tokens import Texts, ranges
 
@@ -29,27 +42,27 @@ ROUNDING = 256
 
 
 class TextModule(TorchModel):
-    """A torch module that takes token ids, as ``encode`` makes them of texts.
+    """A torch module that takes token ids, which ``encode`` makes from texts.
 
-    A text gets the answer that the module gives to it alone. Texts of different lengths are put into one batch only
-    where the module was seen to ignore padding: the prediction of a text must not depend on the other texts in the
-    batch. Other modules get texts of equal length together.
+    A text gets the answer that the module gives to it alone. Texts of different lengths are put into one batch only if
+    a test showed that the module ignores padding, because a prediction must not depend on the other texts in the batch.
+    Other modules get batches of equal length.
 
-    The kind of output is recognised as for `TorchModel`; of an object with ``logits`` these are used.
+    The kind of output is recognised as for `TorchModel`; if the output has ``logits``, these are used.
 
     Parameters
     ----------
     module
-        Takes ids of shape (texts, length) and what else ``encode`` returns.
+        Takes ids of shape (texts, length), and anything else that ``encode`` returns.
     encode
         Turns a list of strings into ids of shape (texts, length): a tensor, an array or lists; a tuple of
         these and lengths or a mask; or a mapping of the module's arguments, with the ids as ``input_ids`` or first.
     embedding
-        The name of the embedding layer; by default the one ``nn.Embedding``, or the one that is given the ids of
+        The name of the embedding layer; by default the only ``nn.Embedding``, or the one that receives the ids of
         ``encode``.
     words
-        The words of the rows of the embedding, in order, None where a row is no word; or a mapping from words to rows.
-        By default those of ``encode``. Words that ``encode`` gives another id are left out.
+        The words of the rows of the embedding, in order, None for rows without a word; or a mapping from words to rows.
+        By default those of ``encode``. Words that ``encode`` gives a different id are left out.
     """
 
     input: Input = "text"
@@ -78,12 +91,12 @@ class TextModule(TorchModel):
 
     @cached_property
     def words(self) -> list[str] | None:  # type: ignore[override]
-        """The words that the module knows and ``encode`` gives one id; None where they are unknown."""
+        """The words that the module knows and ``encode`` gives a single id; None if they are unknown."""
         return list(self._known) or None
 
     @cached_property
     def _known(self) -> dict[str, int]:
-        """The row of each word; verified on first use, since that encodes them all."""
+        """The row of each word; verified on first use, because that encodes all words."""
         listed = self._given or self._listed()
         if self._embedding is None or listed is None:
             return {}
@@ -95,9 +108,9 @@ class TextModule(TorchModel):
                 f"must be the words of the rows of the embedding: encode gives {len(found)} of {len(listed[0]):,} "
                 "words the id of its row",
                 parameter="words",
-                remedy="give them in order, None where a row is no word",
+                remedy="give them in order, None for rows without a word",
             )
-        # An attribute may have one of the names and be no vocabulary: then few of its words fit.
+        # An attribute with one of these names may not be a vocabulary; then few of its words fit.
         return found if self._given or len(found) > FITTING * len(listed[0]) else {}
 
     def _listed(self) -> Words | None:
@@ -146,7 +159,7 @@ class TextModule(TorchModel):
         return out
 
     def gradients(self, X: Any, classes: Codes) -> Floats:
-        """Refuse: a text has gradients by its words, not by columns."""
+        """Raise, because a text has gradients by words, not by columns."""
         return Model.gradients(self, X, classes)
 
     def check(self) -> None:
@@ -191,7 +204,7 @@ class TextModule(TorchModel):
 
         ids = batch.fields[0]
         if len(ids) > 1 and ids.shape == ids.T.shape and (ids == ids.T).all():
-            # Whether the module transposes such ids could not be seen.
+            # It would be undetectable whether the module transposes such ids.
             parts = [(batch.part(half), classes[half]) for half in (slice(1), slice(1, None))]
             return np.concatenate([self._differentiate(half, own, kind) for half, own in parts])
         leaves = Leaves()
@@ -215,7 +228,7 @@ class TextModule(TorchModel):
             return self._output(batch, plain=True)
 
     def _look(self, texts: Sequence[str]) -> Padding | None:
-        """Find out on first use whether texts of different lengths may be put together, and how."""
+        """Find out on first use whether and how texts of different lengths may be batched."""
         if self._probed or not texts:
             return self._padding
         self._settle(texts)
@@ -229,13 +242,13 @@ class TextModule(TorchModel):
         return self._padding
 
     def _settle(self, texts: Sequence[str]) -> None:
-        """Find out which of several embedding layers is that of the words: the one that is given their ids."""
+        """Find out which of several embedding layers is that of the words: the one that receives their ids."""
         import torch
 
         word = next((word for text in texts[:LOOKED_AT] for word in text.split()), None)
         if len(self._embeddings) < 2 or word is None:
             return
-        # One word twice has the same id at two places; a text has other ids than the types or parts of it.
+        # A repeated word has the same id twice, unlike the token types or positions of a text.
         rows = self._encoder.rows([f"{word} {word}", max(texts[:LOOKED_AT], key=len)])
         left = list(self._embeddings)
         with Evaluation(self._parts()), torch.inference_mode():
@@ -246,7 +259,7 @@ class TextModule(TorchModel):
                         for layer in left:
                             stack.enter_context(replaced(layer, partial(_note, seen[layer])))
                         output = self._output(batch, plain=True)
-                except Exception:  # Anything; it is raised again when the module is called.
+                except Exception:  # Any exception is raised again when the module is called.
                     return
                 ids = torch.from_numpy(batch.fields[0]).to(output.device)
                 left = [layer for layer in left if any(_layout(own, ids) for own in seen[layer])]
@@ -263,7 +276,7 @@ class TextModule(TorchModel):
         return ModelError(problem, remedy="use the vocabulary that the module was trained with")
 
     def _ignores(self, padding: Padding, texts: list[str]) -> bool:
-        """Whether texts get the same answers alone, padded, and with noise in the place of the padding."""
+        """Whether texts get the same answers alone, with padding, and with noise instead of the padding."""
         import torch
 
         rows = self._encoder.rows(texts)
@@ -276,7 +289,7 @@ class TextModule(TorchModel):
                 if not alone.is_floating_point():
                     return False
                 padded = self._output(batch), self._with(noise(real.to(alone.device), LOUD), batch)
-        except Exception:  # Anything; what is wrong with the module itself is raised again.
+        except Exception:  # Any exception of the module itself is raised again.
             return False
         eps = torch.finfo(alone.dtype).eps
         return all(torch.allclose(alone, other, rtol=ROUNDING * eps, atol=ROUNDING * eps) for other in padded)
@@ -292,7 +305,7 @@ class TextModule(TorchModel):
         import torch
 
         device = "cpu" if self._weight is None else self._weight.device
-        # Lengths stay on the CPU: packing needs them there.
+        # Lengths stay on the CPU, where packing needs them.
         tensors = [torch.from_numpy(f).to(device) if f.ndim == 2 else torch.from_numpy(f) for f in rows.fields]
         keys = self._encoder.keys
         try:
@@ -306,13 +319,7 @@ class TextModule(TorchModel):
 
 
 def find_embeddings(module: Any, wanted: str | None, name: str) -> list[Any]:
-    """Return the wanted embedding layer, or that of a Hugging Face model; else all, the largest first.
-
-    >>> import torch
-    >>> net = torch.nn.ModuleDict({"places": torch.nn.Embedding(8, 2), "words": torch.nn.Embedding(100, 2)})
-    >>> [layer.num_embeddings for layer in find_embeddings(net, None, "net")]
-    [100, 8]
-    """
+    """Return the wanted embedding layer, or that of a Hugging Face model; otherwise all, largest first."""
     from torch import nn
 
     found = {path: part for path, part in module.named_modules() if isinstance(part, nn.Embedding)}
@@ -331,7 +338,7 @@ def find_embeddings(module: Any, wanted: str | None, name: str) -> list[Any]:
 
 @contextmanager
 def replaced(embedding: Any, change: Callable[[Any, Any], Any]) -> Iterator[None]:
-    """For a while, replace the layer's output by what ``change`` returns for its ids and its output, unless None."""
+    """Within this context, replace the layer's output by ``change(ids, output)``, unless that is None."""
 
     def hook(_: Any, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
         return change(args[0] if args else named["input"], output)
@@ -361,7 +368,7 @@ def noise(real: Any, loudness: float) -> Callable[[Any, Any], Any]:
 
 
 class Leaves:
-    """Makes the layer's output the place where gradients end.
+    """Makes the layer's output the leaf for gradients.
 
     The layer may be called several times, with the ids transposed or cut off; their gradients come back in the shape of
     the batch.
@@ -372,11 +379,11 @@ class Leaves:
         self.outputs: list[Any] = []
 
     def __call__(self, ids: Any, output: Any) -> Any:
-        """Put the layer's output where gradients can be computed."""
+        """Detach the layer's output, so that gradients can be computed for it."""
         leaf = output.detach().requires_grad_()
         self.ids.append(ids)
         self.outputs.append(leaf)
-        # A module may change it in place; autograd would not let it change the leaf.
+        # A copy, because a module may change it in place, which autograd forbids for a leaf.
         return leaf.clone()
 
     def gathered(self, slopes: list[Any], ids: Any, name: str) -> Any:
@@ -403,7 +410,7 @@ class Leaves:
 
 
 def _layout(seen: Any, ids: Any) -> str | None:
-    """Return how a layer was given the ids of a batch, of shape (texts, length); None if it was not."""
+    """Return how a layer received the ids of a batch, of shape (texts, length); None if it did not."""
     if seen.ndim != 2:
         return None
     for layout, own in (("same", ids), ("transposed", ids.T), ("cut", ids[:, : seen.shape[1]])):
@@ -413,10 +420,6 @@ def _layout(seen: Any, ids: Any) -> str | None:
 
 
 def _run_sums(owner: Ints, values: Array) -> tuple[Ints, Array]:
-    """Sum the values of each owner, which follow each other.
-
-    >>> _run_sums(np.array([4, 4, 2]), np.array([[1.0], [2.0], [3.0]]))
-    (array([4, 2]), array([[3.], [3.]]))
-    """
+    """Sum the consecutive values of each owner."""
     first = np.flatnonzero(np.diff(owner, prepend=-1))
     return owner[first], values if len(first) == len(owner) else np.add.reduceat(values, first)

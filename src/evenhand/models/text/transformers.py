@@ -11,10 +11,9 @@ import numpy as np
 from evenhand._files import check_limit, parse_json, read_bytes, size_of
 from evenhand._sandbox import attempt
 from evenhand.errors import LimitExceeded, MissingExtra, ModelError
-from evenhand.models.text.alignment import Alignment, by_spans
-from evenhand.models.text.encoding import Encoder, Ints, Padding, Row
+from evenhand.models.base import derives
+from evenhand.models.text.encoding import Alignment, Encoder, Ints, Padding, Row, Words, by_spans
 from evenhand.models.text.module import TextModule
-from evenhand.models.text.vocabulary import Words
 from evenhand.plugins import reason
 from evenhand.spaces.text.tokens import Texts, split
 
@@ -22,24 +21,28 @@ TOKENIZER = ("tokenizer*", "vocab*", "*.model")
 """Names of the files of tokenizers."""
 SPACE = "\u0120\u2581"
 """The characters of tokenizers for a space before a word."""
+_LIBRARY = "transformers."
 UNLIMITED = 10**6
-"""A tokenizer without a limit has a number far beyond this one."""
+"""A tokenizer without a limit has a much larger number than this."""
 
 
 def is_tokenizer(thing: Any) -> bool:
-    """Whether an object is a Hugging Face tokenizer; transformers is not imported."""
-    return _is(thing, "PreTrainedTokenizerBase")
+    """Whether an object is a Hugging Face tokenizer."""
+    return derives(thing, _LIBRARY, "PreTrainedTokenizerBase")
 
 
 def parts_of(thing: Any) -> tuple[Any, Any] | None:
     """Return the model and the tokenizer of a pipeline or a pair; None for anything else."""
-    if _is(thing, "Pipeline"):
+    if derives(thing, _LIBRARY, "Pipeline"):
         if thing.task != "text-classification":
             problem = f"cannot be a pipeline for {thing.task!r}"
             raise ModelError(problem, parameter="model", remedy='use one for "text-classification"')
         return thing.model, thing.tokenizer
     things = thing if isinstance(thing, (tuple, list)) else (thing,)
-    kinds = ["model" if _is(one, "PreTrainedModel") else "tokenizer" if is_tokenizer(one) else "" for one in things]
+    kinds = [
+        "model" if derives(one, _LIBRARY, "PreTrainedModel") else "tokenizer" if is_tokenizer(one) else ""
+        for one in things
+    ]
     if kinds == ["model", "tokenizer"]:
         return things[0], things[1]
     if "model" in kinds or "tokenizer" in kinds:
@@ -53,11 +56,7 @@ def parts_of(thing: Any) -> tuple[Any, Any] | None:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path is the folder of a saved model.
-
-    >>> is_folder(Path("nowhere"))
-    False
-    """
+    """Whether a path is the folder of a saved model."""
     try:
         return (path / "config.json").is_file()
     except (OSError, ValueError):  # the name is too long, or no name
@@ -70,12 +69,12 @@ def load_folder(path: Path) -> TransformersModel:
         prepare()
     except ImportError as error:
         raise MissingExtra("transformers", "transformers", f"reading the folder {path.name}") from error
-    # Without its files a tokenizer would be created that knows no word.
+    # Without these files, a tokenizer that knows no words would be created.
     if not any(found for pattern in TOKENIZER for found in path.glob(pattern)):
         remedy = "add the model's: tokenizer.save_pretrained(path)"
         raise ModelError(f"{path}: there is no tokenizer in it", remedy=remedy)
     try:
-        # Memory of the configured sizes is allocated before they are compared with what is stored.
+        # Memory is allocated for the configured sizes before they are compared with the stored weights.
         attempt("evenhand.models.text.transformers:read_folder", path, _check_folder(path))
         model, tokenizer = read_folder(path)
     except (LimitExceeded, ModelError):
@@ -93,12 +92,12 @@ def prepare() -> None:
     import transformers.modeling_utils
     import transformers.tokenization_utils_base
 
-    # transformers imports its parts when they are named.
+    # transformers imports its parts on access.
     transformers.AutoModelForSequenceClassification, transformers.AutoTokenizer  # noqa: B018
 
 
 def read_folder(path: Path) -> tuple[Any, Any]:
-    """Read the two parts of a classifier: weights of safetensors alone, and no code of the folder's own."""
+    """Read both parts of a classifier, with weights in safetensors only, and no code from the folder."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -107,7 +106,7 @@ def read_folder(path: Path) -> tuple[Any, Any]:
 
 
 def _check_folder(path: Path) -> int:
-    """Return how large a folder's files are; raise where one is no file, is too large, or runs code."""
+    """Return the size of a folder's files; raise if one is not a regular file, is too large, or runs code."""
     files = [file for file in path.iterdir() if not file.is_dir()]
     size = sum(size_of(file, ModelError) for file in files)
     check_limit("model_bytes", size, path, "load the model yourself and wrap it")
@@ -121,7 +120,7 @@ def _check_folder(path: Path) -> int:
                 ) from None
             if isinstance(found, dict) and "auto_map" in found:
                 raise ModelError(
-                    f"{path}: {file.name} would run code of its own (auto_map), which is never run from a file",
+                    f"{path}: {file.name} would run its own code (auto_map), which evenhand never does",
                     remedy="if you trust it, load the model and the tokenizer yourself: eh.wrap((model, tokenizer))",
                 )
     if not any(file.suffix == ".safetensors" for file in files):
@@ -135,8 +134,7 @@ def _check_folder(path: Path) -> int:
 class TransformersModel(TextModule):
     """A sequence classifier with its tokenizer. Its decisions are the names of its labels.
 
-    Texts longer than the model reads are cut off by the tokenizer. Gradients are assigned to words by the characters of
-    the tokens.
+    The tokenizer truncates texts that are too long. Gradients are assigned to words by the characters of the tokens.
     """
 
     def __init__(self, model: Any, tokenizer: Any, embedding: str | None = None, words: Any = None) -> None:
@@ -206,13 +204,9 @@ class _Tokens(Encoder):
 
 
 def _longest(tokenizer: Any, config: Any) -> int | None:
-    """Return how many tokens the model reads; None for any number."""
+    """Return the maximum number of tokens of the model; None for any number."""
     if tokenizer.model_max_length < UNLIMITED:
         return int(tokenizer.model_max_length)
     places = getattr(config, "max_position_embeddings", None)
     # RoBERTa counts positions from the id of the padding on.
     return places if places is None or "roberta" not in config.model_type else places - 2
-
-
-def _is(thing: Any, kind: str) -> bool:
-    return any(base.__name__ == kind and base.__module__.startswith("transformers.") for base in type(thing).__mro__)

@@ -1,23 +1,158 @@
-"""A block of texts that were made from the seeds of a run by replacing free words."""
+"""Blocks of texts that were made from the texts of a run by replacing words; their keys and their families.
+
+A key is two 64-bit sums of hashes, one of each word at its place, without the term that is swapped. A sum does not
+depend on the order in which words were replaced. Where a text has a single term, the term is left out and the words
+behind it move up, so that a whole family has one key. Words are hashed as they are written and not by numbers of a
+vocabulary, which depend on the texts before.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._rng import mix
+from evenhand._rng import Bits, mix
 from evenhand.spaces.attributes import Mask
-from evenhand.spaces.text.matcher import Occurrences
-from evenhand.spaces.text.swaps import Counterparts, Options
-from evenhand.spaces.text.tokens import Ids, Positions, Texts
+from evenhand.spaces.individuals import complex_keys
+from evenhand.spaces.text.matcher import Casing, Counterparts, Occurrences, Options, Swaps
+from evenhand.spaces.text.tokens import WRITTEN, Case, Ids, Positions, Texts, Vocabulary, articles, ranges, vowel
 
 if TYPE_CHECKING:
     from evenhand.spaces.text.space import BoundTextSpace
+
+
+_WORD, _GAP, _TERM, _ARTICLE, _LEAD = range(5)
+_SALTS = (0x243F6A8885A308D3, 0x13198A2E03707344)
+
+
+def _digest(word: str, lane: bytes) -> int:
+    data = word.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8, person=lane).digest(), "little")
+
+
+_LEFT, _RIGHT = partial(_digest, lane=b"left"), partial(_digest, lane=b"right")
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """What the seeds of a run contribute to the keys of texts that are made from them.
+
+    >>> from evenhand.spaces.text.lexicon import load
+    >>> texts = Texts.of(["A Sikh, you know!", "An atheist, you know!", "A Sikh, you say!"])
+    >>> swaps = Swaps([load("religion")], texts.vocabulary)
+    >>> keys = Keys.of(texts, swaps.find(texts), swaps).of_texts(np.arange(3), texts)
+    >>> bool(keys[0] == keys[1]), bool(keys[0] == keys[2])
+    (True, False)
+    """
+
+    starts: Positions
+    masked: Mask
+    """For each word of the seeds, whether it belongs to the term, and so is not part of the key."""
+    places: tuple[Bits, Bits]
+    """For each word of the seeds, a hash of its place."""
+    base: tuple[Bits, Bits]
+    """For each seed, what never changes: the gaps, and the places and forms of its terms."""
+
+    @classmethod
+    def of(cls, texts: Texts, found: Occurrences, swaps: Swaps, *, together: bool = False) -> Keys:
+        """Prepare the keys of what is made from texts, each of which has terms."""
+        alone = found[_alone(texts, found, swaps, together)[found.text]]
+        masked, inner, flat = alone.covered(texts), np.zeros(len(texts.words), dtype=bool), _flat(texts, alone)
+        inner[ranges(flat + 1, alone.stop - alone.start - 1)] = True
+        slots = np.cumsum(~inner) - 1
+        slots -= slots[texts.starts[texts.rows]]
+        # A gap inside a term stands before an inner word.
+        outer = ~np.append(inner[1:], False)
+        article = flat[articles(texts, flat)] - 1
+        small = texts.vocabulary.cases[texts.words[article]] == Case.LOWER
+        marks = alone.form * len(Casing) + alone.casing
+        lanes = []
+        for salt, digests in zip(_SALTS, _digests(texts.vocabulary), strict=True):
+            gaps = np.where(outer, _hash(digests[texts.gaps], _place(slots, _GAP, salt)), np.uint64(0))
+            base = _hash(digests[texts.leads], _place(np.zeros(len(texts), dtype=np.int64), _LEAD, salt))
+            base += np.add.reduceat(gaps, texts.starts[:-1])
+            np.add.at(base, alone.text, _hash(marks.astype(np.uint64), _place(slots[flat], _TERM, salt)))
+            np.add.at(base, texts.rows[article], _hash(small.astype(np.uint64), _place(slots[article], _ARTICLE, salt)))
+            lanes.append((_place(slots, _WORD, salt), base))
+        (left, base), (right, other) = lanes
+        return cls(texts.starts, masked, (left, right), (base, other))
+
+    def of_texts(self, seeds: Positions, texts: Texts) -> npt.NDArray[np.complex128]:
+        """Return the keys of texts that were made from seeds; their lowest bit is free."""
+        return complex_keys(*self._lanes(seeds, texts, masked=True))
+
+    def exact(self, seeds: Positions, texts: Texts) -> tuple[Bits, Bits]:
+        """Return two hashes of each text as it stands, terms included."""
+        return self._lanes(seeds, texts, masked=False)
+
+    def _lanes(self, seeds: Positions, texts: Texts, masked: bool) -> tuple[Bits, Bits]:
+        flat, lanes = ranges(self.starts[seeds], texts.lengths), []
+        for digests, places, base in zip(_digests(texts.vocabulary), self.places, self.base, strict=True):
+            hashes = _hash(digests[texts.words], places[flat])
+            if masked:
+                hashes[self.masked[flat]] = 0
+            lanes.append(base[seeds] + np.add.reduceat(hashes, texts.starts[:-1]) if len(seeds) else base[seeds])
+        return lanes[0], lanes[1]
+
+
+def _flat(texts: Texts, found: Occurrences) -> Positions:
+    out: Positions = texts.starts[found.text] + found.start
+    return out
+
+
+def _digests(vocabulary: Vocabulary) -> tuple[Bits, Bits]:
+    return vocabulary.column(_LEFT, np.uint64), vocabulary.column(_RIGHT, np.uint64)
+
+
+def _place(slots: Positions, kind: int, salt: int) -> Bits:
+    return mix((slots * 8 + kind).astype(np.uint64) ^ np.uint64(salt))
+
+
+def _hash(digests: Bits, places: Bits) -> Bits:
+    return mix(digests ^ places)
+
+
+def _alone(texts: Texts, found: Occurrences, swaps: Swaps, together: bool) -> Mask:
+    """Return which texts have a single term, written as a swap would write it."""
+    units = np.unique(np.stack([found.text, found.identity if together else found.start]), axis=1)[0]
+    odd: Positions = np.bincount(found.text[~_regular(texts, found, swaps)], minlength=len(texts))
+    alone: Mask = (np.bincount(units, minlength=len(texts)) == 1) & (odd == 0)
+    return alone
+
+
+def _regular(texts: Texts, found: Occurrences, swaps: Swaps) -> Mask:
+    """Return which terms are spelled as a swap writes them, with the right article."""
+    piece = swaps.table[found.form, found.identity] * len(Casing) + found.casing
+    length, flat = found.stop - found.start, _flat(texts, found)
+    fits = swaps.pieces.lengths[piece] == length
+    here, there = ranges(flat[fits], length[fits]), ranges(swaps.pieces.starts[piece[fits]], length[fits])
+    ends = np.cumsum(length[fits])
+    same = texts.gaps[here] == swaps.pieces.gaps[there]
+    same[ends - 1] = True
+    same &= texts.words[here] == swaps.pieces.words[there]
+    out: Mask = fits.copy()
+    if len(ends):
+        out[fits] = np.logical_and.reduceat(same, ends - length[fits])
+    has = articles(texts, flat)
+    out[has] &= _well_written(texts, flat[has], found.casing[has])
+    return out
+
+
+def _well_written(texts: Texts, flat: Positions, casing: Positions) -> Mask:
+    """Return which articles before terms are written as a swap writes them."""
+    vocabulary, article = texts.vocabulary, texts.words[flat - 1]
+    sounds, cases = vocabulary.column(vowel, bool)[texts.words[flat]], vocabulary.cases
+    upper = casing == Casing.UPPER
+    case = np.where(cases[article] == Case.LOWER, Case.LOWER, np.where(upper, Case.UPPER, Case.TITLE))
+    written = np.array([vocabulary.ids(WRITTEN[Case(kind)]) for kind in range(3)])
+    right: Mask = article == written[case, sounds.astype(np.intp)]
+    return right
 
 
 class TextIndividuals:
@@ -26,16 +161,12 @@ class TextIndividuals:
     A free change replaces one word by one word, so the words of a text stand where those of its seed do.
     """
 
-    __slots__ = ("_keys", "ground", "seeds", "texts")
+    __slots__ = ("_keys", "bound", "seeds", "texts")
 
     def __init__(
-        self,
-        ground: BoundTextSpace,
-        seeds: Positions,
-        texts: Texts,
-        keys: npt.NDArray[np.complex128] | None = None,
+        self, bound: BoundTextSpace, seeds: Positions, texts: Texts, keys: npt.NDArray[np.complex128] | None = None
     ) -> None:
-        self.ground, self.seeds, self.texts, self._keys = ground, seeds, texts, keys
+        self.bound, self.seeds, self.texts, self._keys = bound, seeds, texts, keys
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -43,19 +174,19 @@ class TextIndividuals:
     def __getitem__(self, which: Any) -> TextIndividuals:
         """Return some of them, by mask, positions or slice."""
         keys = None if self._keys is None else self._keys[which]
-        return TextIndividuals(self.ground, self.seeds[which], self.texts[which], keys)
+        return TextIndividuals(self.bound, self.seeds[which], self.texts[which], keys)
 
     @property
     def keys(self) -> npt.NDArray[np.complex128]:
         """What identifies each one's test: its words, without a single term."""
         if self._keys is None:
-            self._keys = self.ground.keys.of_texts(self.seeds, self.texts)
+            self._keys = self.bound.keys.of_texts(self.seeds, self.texts)
         return self._keys
 
     @property
     def ids(self) -> npt.NDArray[np.int64]:
         """A hash of each text as it stands."""
-        left, right = self.ground.keys.exact(self.seeds, self.texts)
+        left, right = self.bound.keys.exact(self.seeds, self.texts)
         return (mix(left ^ mix(right)) >> np.uint64(1)).view(np.int64)
 
     @property
@@ -66,25 +197,25 @@ class TextIndividuals:
     @property
     def stored(self) -> npt.NDArray[np.uint64]:
         """The position of each seed in the data, and a hash of the text as it stands."""
-        positions = self.ground.positions[self.seeds].astype(np.uint64)
-        return np.stack([positions, *self.ground.keys.exact(self.seeds, self.texts)], axis=1)
+        positions = self.bound.positions[self.seeds].astype(np.uint64)
+        return np.stack([positions, *self.bound.keys.exact(self.seeds, self.texts)], axis=1)
 
     def put(self, flat: npt.NDArray[np.integer[Any]], words: Ids) -> TextIndividuals:
         """Return the texts with other words at some places of ``texts.words``."""
-        return TextIndividuals(self.ground, self.seeds, self.texts.put(flat, words))
+        return TextIndividuals(self.bound, self.seeds, self.texts.put(flat, words))
 
     def changes(self) -> tuple[Positions, Positions, Ids, Ids]:
         """Return every free edit: of which text, at which word, the seed's word, the new word."""
-        flat = self.ground.flat(self)
-        at = np.flatnonzero(self.ground.texts.words[flat] != self.texts.words)
+        flat = self.bound.flat(self)
+        at = np.flatnonzero(self.bound.texts.words[flat] != self.texts.words)
         row = self.texts.rows[at]
-        return row, at - self.texts.starts[row], self.ground.texts.words[flat[at]], self.texts.words[at]
+        return row, at - self.texts.starts[row], self.bound.texts.words[flat[at]], self.texts.words[at]
 
     @staticmethod
     def join(parts: Sequence[TextIndividuals]) -> TextIndividuals:
         """Put blocks one after the other."""
         return TextIndividuals(
-            parts[0].ground,
+            parts[0].bound,
             np.concatenate([part.seeds for part in parts]),
             Texts.join([part.texts for part in parts]),
             np.concatenate([part.keys for part in parts]),
@@ -111,7 +242,7 @@ class TextFamilies:
 
     def __getitem__(self, which: npt.NDArray[Any]) -> TextFamilies:
         """Return some of the families."""
-        return self.individuals.ground.families(self.individuals[which], self._seed)
+        return self.individuals.bound.families(self.individuals[which], self._seed)
 
     @cached_property
     def valid(self) -> Mask:
@@ -140,7 +271,7 @@ class TextFamilies:
     def most_different(self, places: npt.NDArray[np.int64]) -> Positions:
         """Name one member of each family."""
         codes = np.full(int(self.places.sum()), -1)
-        codes[self._others] = self.individuals.ground.codes(self._found, self._options)
+        codes[self._others] = self.individuals.bound.codes(self._found, self._options)
         return codes[self.at(np.arange(len(self)), places)]
 
     def at(self, which: Positions, places: Positions) -> Positions:
@@ -191,7 +322,7 @@ class TextFamilies:
     def _windows(self) -> tuple[Texts, Positions]:
         options, (low, high) = self._options, self._bounds
         windows = self.individuals.texts.cut(options.source, low, high)
-        return self.individuals.ground.swaps.swapped(windows, self._found, options, np.arange(len(options)), low)
+        return self.individuals.bound.swaps.swapped(windows, self._found, options, np.arange(len(options)), low)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +331,7 @@ class TextPairs:
 
     individuals: TextIndividuals
     most_different: Counterparts | None
-    """None where a search uses the texts alone."""
+    """None if a search uses the texts alone."""
     classes: npt.NDArray[np.int64]
     """The decisions, as columns of the scores."""
 

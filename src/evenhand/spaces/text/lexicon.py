@@ -1,14 +1,14 @@
 """Lexicons: the protected terms of an attribute, by identity and form.
 
 A lexicon is a table. Its rows are identities (Christian, Muslim), its columns are forms (adjective, person, people,
-faith), and a cell has the ways to spell the term, the one that is written first. A swap stays in its column, so it
-stays grammatical.
+faith), and a cell has the spellings of the term, of which the first is used for writing. A swap stays in its column, so
+the text stays grammatical.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -26,7 +26,7 @@ Spellings = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Form:
-    """A column of a lexicon: terms that can stand for each other in a sentence."""
+    """A column of a lexicon: terms that can replace each other in a sentence."""
 
     name: str
     speech: str = "noun"
@@ -45,7 +45,7 @@ class Lexicon:
     forms: tuple[Form, ...]
     identities: tuple[str, ...]
     cells: tuple[tuple[Spellings, ...], ...]
-    """The spellings of each identity (row) in each form (column); none where it has no such form."""
+    """The spellings of each identity (row) in each form (column); none if it has no such form."""
     ambiguous: frozenset[str] = frozenset()
     phrases: tuple[str, ...] = ()
     capital: bool = False
@@ -59,7 +59,7 @@ class Lexicon:
         return [row[names.index(form)][0] for row in self.cells if row[names.index(form)]]
 
     def spellings(self) -> Iterator[tuple[int, int, str]]:
-        """Go through (identity, form, spelling) of all terms that are recognised.
+        """Yield (identity, form, spelling) of all terms that are recognised.
 
         "black person" and "black people" are only written: in a text, "black" is the term.
         """
@@ -71,15 +71,21 @@ class Lexicon:
                     if end not in ("person", "people") or start not in known:
                         yield i, j, spelling
 
+    def by_spelling(self) -> Lexicon:
+        """Return the same terms with each spelling as an identity of its own, so that spellings swap too.
+
+        >>> lexicon = Lexicon("orientation", (Form("adjective"),), ("gay",), ((("gay", "homosexual"),),))
+        >>> lexicon.by_spelling().cells
+        ((('gay',),), (('homosexual',),))
+        """
+        ranks = [(name, row, rank) for name, row in zip(self.identities, self.cells, strict=True)
+                 for rank in range(max(map(len, row)))]  # fmt: skip
+        names = tuple(f"{name} {rank + 1}" if rank else name for name, _, rank in ranks)
+        return replace(self, identities=names, cells=tuple(tuple(c[r : r + 1] for c in row) for _, row, r in ranks))
+
 
 def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
-    """Return a lexicon: a built-in one by its name, a TOML file by its path, or a dict of one name with its terms.
-
-    >>> load("race").identities[:3]
-    ('Native American', 'Asian', 'black')
-    >>> load({"team": ["reds", "blues"]}).terms("term")
-    ['reds', 'blues']
-    """
+    """Return a lexicon: a built-in one by its name, a TOML file by its path, or a dict of one name with its terms."""
     if isinstance(given, Lexicon):
         return given
     if isinstance(given, Mapping):
@@ -92,16 +98,12 @@ def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
         return _ours(str(given))
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".toml")):
         return read_lexicon(given)
-    remedy = f"{suggest(str(given), NAMES)}; or give a .toml file or {{name: [terms]}}"
+    remedy = f"{suggest(str(given), NAMES)} (or give a .toml file, or {{name: [terms]}})"
     raise SpaceError("must name a lexicon", parameter="protected", value=given, remedy=remedy)
 
 
 def load_all(given: Any) -> tuple[Lexicon, ...]:
-    """Return lexicons from one argument of ``load``, or from a list of them.
-
-    >>> [lexicon.name for lexicon in load_all(["race", {"team": ["reds", "blues"]}])]
-    ['race', 'team']
-    """
+    """Return lexicons from one argument of ``load``, or from a list of them."""
     if isinstance(given, Mapping):
         found = [load({name: terms}) for name, terms in given.items()]
     elif isinstance(given, str | Path | Lexicon):
@@ -118,11 +120,7 @@ def load_all(given: Any) -> tuple[Lexicon, ...]:
 
 @lru_cache(maxsize=8)
 def protected_words(more: tuple[Lexicon, ...] = ()) -> frozenset[str]:
-    """Return every term of the built-in lexicons, and of more, in lower case; phrases also with hyphens.
-
-    >>> {"muslims", "african-american", "she"} <= protected_words()
-    True
-    """
+    """Return every term of the built-in lexicons, and of more, in lower case; phrases also with hyphens."""
     spellings = {s.lower() for lexicon in (*map(load, NAMES), *more) for _, _, s in lexicon.spellings()}
     return frozenset(spellings | {spelling.replace(" ", "-") for spelling in spellings})
 
@@ -144,21 +142,13 @@ def read_lexicon(path: str | Path) -> Lexicon:
 
 
 def parse_lexicon(text: str, name: str, source: str = "") -> Lexicon:
-    """Read a lexicon from text.
-
-    >>> parse_lexicon('terms = ["reds", "blues"]', "team").identities
-    ('reds', 'blues')
-    """
+    """Read a lexicon from text."""
     content = parse_toml(text, source or name, ConfigError)
     return build_lexicon(content, name, source)
 
 
 def build_lexicon(content: Mapping[str, Any], name: str, source: str = "") -> Lexicon:
-    """Make a lexicon from parsed TOML.
-
-    >>> build_lexicon({"identities": ["m", "f"], "forms": [{"terms": [["he", "she"]]}]}, "gender").terms("he/she")
-    ['he', 'she']
-    """
+    """Make a lexicon from parsed TOML."""
     return _Reader(name, source or f"the lexicon {name!r}").lexicon(content)
 
 
@@ -235,7 +225,7 @@ class _Reader:
         return Form(**table)
 
     def row(self, row: Any, width: int, of: str) -> list[Spellings]:
-        """Read a line: a term is a text, several spellings, or an empty text where there is none."""
+        """Read a line: a term is a text, several spellings, or an empty text if there is none."""
         if not isinstance(row, Sequence) or isinstance(row, str) or not 0 < len(row) <= width:
             raise self.error(f"a line of terms must be a list of at most {width} ({of}), got {row!r:.60}")
         cells = [tuple(cell) if isinstance(cell, list | tuple) else (cell,) if cell != "" else () for cell in row]
@@ -271,11 +261,11 @@ class _Reader:
             raise self.error("no form has two terms, so nothing can be swapped", "add terms")
         owners: dict[tuple[int, str], int] = {}
         for i, j, spelling in made.spellings():
-            # As it is looked for: without capitals, and with a hyphen as good as a space.
+            # Normalised for lookup: in lower case, with hyphens as spaces.
             words = " ".join(split(spelling.lower())[1::2])
             if owners.setdefault((j, words), i) != i:
                 both = f"{made.identities[owners[j, words]]!r} and {made.identities[i]!r}"
-                raise self.error(f"{spelling!r} stands for {both}", "give a form of a term one identity")
+                raise self.error(f"{spelling!r} is a term of both {both}", "give a form of a term one identity")
         unknown = made.ambiguous - {spelling.lower() for _, _, spelling in made.spellings()}
         if unknown:
             raise self.error(f"'ambiguous' names {sorted(unknown)[0]!r}, which is not a term", "list it in 'terms' too")

@@ -1,4 +1,7 @@
-"""Finding protected terms in texts: the longest first, at word boundaries, in the form that fits the context."""
+"""Protected terms in texts: finding them, and replacing them by each other term that fits there.
+
+The longest term is found first, at word boundaries, in the form that fits the context.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +20,19 @@ from evenhand._validate import check_choice
 from evenhand.errors import SpaceError
 from evenhand.spaces.attributes import Mask
 from evenhand.spaces.text.lexicon import Form, Lexicon
-from evenhand.spaces.text.tokens import Case, Positions, Texts, articles, plain, ranges, split
+from evenhand.spaces.text.tokens import (
+    Case,
+    Positions,
+    Texts,
+    Vocabulary,
+    agree,
+    articles,
+    is_article,
+    plain,
+    ranges,
+    splice,
+    split,
+)
 
 
 class Casing(IntEnum):
@@ -30,11 +45,7 @@ class Casing(IntEnum):
 
     @classmethod
     def of(cls, found: str, spelling: str, starts: bool) -> Casing:
-        """Compare a term with its spelling; ``starts`` if a sentence starts with it.
-
-        >>> Casing.of("MUSLIMS", "Muslims", False).name, Casing.of("Muslims", "Muslims", True).name
-        ('UPPER', 'CAPITAL')
-        """
+        """Compare a term with its spelling; ``starts`` if a sentence starts with it."""
         if found == spelling:
             return cls.CAPITAL if starts and found[:1].isupper() else cls.SAME
         if Case.of(found) is Case.UPPER:
@@ -44,11 +55,7 @@ class Casing(IntEnum):
         return cls.CAPITAL if found[:1].isupper() else cls.SAME
 
     def write(self, spelling: str) -> str:
-        """Write another term in this way.
-
-        >>> Casing.CAPITAL.write("the Netherlands"), Casing.LOWER.write("Muslims")
-        ('The Netherlands', 'muslims')
-        """
+        """Write another term in this way."""
         if self is Casing.CAPITAL:
             return spelling[:1].upper() + spelling[1:]
         return spelling.upper() if self is Casing.UPPER else spelling.lower() if self is Casing.LOWER else spelling
@@ -106,7 +113,7 @@ FUNCTION = SINGULAR | PLURAL | DEFINITE | BE | DEGREE | _CLASSES["others"]
 
 @dataclass(frozen=True)
 class Context:
-    """Three words to each side in lower case, nearest first; empty where a gap keeps them apart."""
+    """Three words to each side in lower case, nearest first; empty if a gap keeps them apart."""
 
     before: Sequence[str]
     after: Sequence[str]
@@ -175,15 +182,7 @@ def _adverb(word: str) -> bool:
 
 
 def read(forms: Sequence[Form], context: Context) -> Form | None:
-    """Choose the form that a term has here; None if it has none, as "German" in "speaks German".
-
-    >>> from evenhand.spaces.text.lexicon import Form
-    >>> forms = [Form("adjective", "adjective"), Form("person", "noun", "singular")]
-    >>> read(forms, Context(("a", "", ""), ("school", "", ""))).name
-    'adjective'
-    >>> read(forms, Context(("a", "is", "she"), ("", "", ""))).name
-    'person'
-    """
+    """Choose the form of a term in its context; None if it has none, as "German" in "speaks German"."""
     kinds = {form.number if form.speech == "noun" else form.speech: form for form in forms}
     if "adjective" in kinds and context.before[0] in _CLASSES["language"] and not context.modifies:
         return None
@@ -207,12 +206,7 @@ def read(forms: Sequence[Form], context: Context) -> Form | None:
 
 
 def plausible(form: Form, context: Context, proper: bool) -> bool:
-    """Whether an ambiguous term is one here; ``proper`` if it is spelled with a capital, as names are.
-
-    >>> from evenhand.spaces.text.lexicon import Form
-    >>> plausible(Form("adjective", "adjective"), Context(("", "", ""), ("box", "", "")), proper=False)
-    False
-    """
+    """Whether an ambiguous word is a term in its context; ``proper`` if it is spelled with a capital, as names are."""
     if form.name == "place":
         return context.of_place
     if proper:
@@ -223,7 +217,8 @@ def plausible(form: Form, context: Context, proper: bool) -> bool:
     return context.before[0] in SINGULAR | PLURAL | DEFINITE
 
 
-AMBIGUOUS = ("context", "always", "never")
+Ambiguous = Literal["context", "always", "never"]
+AMBIGUOUS: tuple[Ambiguous, ...] = ("context", "always", "never")
 _HYPHENS = ("-", "\u2010", "\u2011", "/")
 _ENDS = re.compile(r"[.!?:\n]")
 _DOMAINS = frozenset(["com", "org", "net", "edu", "gov", "info", "io"])
@@ -246,12 +241,12 @@ class _Term(NamedTuple):
 
 
 class Finder:
-    """Looks for the terms of lexicons; forms and identities are numbered through all lexicons.
+    """Finds the terms of lexicons; forms and identities are numbered across all lexicons.
 
-    Of several lexicons with one term, the first has it. ``ambiguous`` is as in ``TextSpace``.
+    If several lexicons have a term, it belongs to the first. ``ambiguous`` is as in ``TextSpace``.
 
     >>> from evenhand.spaces.text.lexicon import load
-    >>> found = Finder([load("religion")]).find(Texts.of(["The Jewish and the Sikh community", "Nobody"]))
+    >>> found = Finder([load("religion")]).find(Texts.of(["The Jewish and the Sikh community", "Somebody"]))
     >>> found.text.tolist(), found.start.tolist(), found.identity.tolist()
     ([0, 0], [1, 4], [5, 8])
     """
@@ -265,11 +260,11 @@ class Finder:
             terms.sort(key=lambda term: len(term.words) + term.the, reverse=True)
 
     def find(self, texts: Texts) -> Occurrences:
-        """Find all terms; of those that overlap, the one that begins first, then the longest."""
+        """Find all terms; of overlapping terms, the one that starts first, then the longest."""
         return self.look(texts)[0]
 
     def look(self, texts: Texts) -> tuple[Occurrences, Mask]:
-        """Find all terms, and the words that this depends on.
+        """Find all terms, and the words on which the result depends.
 
         All other words can be replaced by any that is not a ``head`` without a change of the terms.
         """
@@ -347,7 +342,7 @@ def _words(spelling: str) -> tuple[str, ...]:
 
 
 class _Look:
-    """Reads single words of texts and records which."""
+    """Reads single words of texts and records which were read."""
 
     def __init__(self, texts: Texts) -> None:
         self.texts, self.words = texts, texts.vocabulary.words
@@ -417,3 +412,175 @@ def _glued(gap: str) -> bool:
 
 def _near(gap: str) -> bool:
     return gap == "-" or plain(gap)
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """Possible swaps, in the order of the texts."""
+
+    source: Positions
+    """The text of each."""
+    unit: Positions
+    """Which term: the number of the occurrence or, of several together, of the first."""
+    identity: Positions
+    """The identity that is swapped in."""
+    order: Positions
+    """Occurrences, those that are swapped together one after the other."""
+    begin: Positions
+    """Where those of each option begin in the order."""
+    count: Positions
+    """How many are swapped together."""
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, which: Any) -> Options:
+        """Return some of them, by mask or numbers."""
+        return Options(
+            self.source[which], self.unit[which], self.identity[which], self.order, self.begin[which], self.count[which]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Counterparts:
+    """Texts that differ from others in a protected term only, in the order of those."""
+
+    texts: Texts
+    source: Positions
+    """Which text each was made from."""
+    unit: Positions
+    """Which term was swapped: the number of the occurrence or, of several together, of the first."""
+    identity: Positions
+    """What it was swapped for."""
+    origin: Positions
+    """For each word of ``texts``, where it stands in its source; -1 if it belongs to the new term."""
+
+    def __getitem__(self, which: Any) -> Counterparts:
+        """Return some of them, by mask, numbers or slice."""
+        rows = np.arange(len(self.texts))[which]
+        words = ranges(self.texts.starts[rows], self.texts.lengths[rows])
+        return Counterparts(
+            self.texts[rows], self.source[rows], self.unit[rows], self.identity[rows], self.origin[words]
+        )
+
+
+class Swaps:
+    """The terms of lexicons, ready to be found and swapped in texts of one vocabulary.
+
+    Terms are swapped for those of the same lexicon and form. ``ambiguous`` is as in ``TextSpace``.
+
+    >>> from evenhand.spaces.text.lexicon import load
+    >>> texts = Texts.of(["A Christian wrote it.", "Somebody did."])
+    >>> swaps = Swaps([load("religion")], texts.vocabulary)
+    >>> found = swaps.find(texts)
+    >>> len(found), found.without(texts).tolist()
+    (1, [1])
+    >>> swaps.counterparts(texts, found).texts.strings()[-3:]
+    ['A Zoroastrian wrote it.', 'An atheist wrote it.', 'An agnostic wrote it.']
+    """
+
+    def __init__(self, lexicons: Sequence[Lexicon], vocabulary: Vocabulary, ambiguous: str = "context") -> None:
+        self.vocabulary = vocabulary
+        self.finder = Finder(lexicons, ambiguous)
+        self.identities = [name for lexicon in lexicons for name in lexicon.identities]
+        self.table, spellings = _table(lexicons)
+        """The number of what is written for a form (row) of an identity (column); -1 if there is none."""
+        self.pieces = Texts.of([casing.write(text) for text in spellings for casing in Casing], vocabulary)
+
+    def find(self, texts: Texts) -> Occurrences:
+        """Find all terms that can be swapped."""
+        return self.look(texts)[0]
+
+    def look(self, texts: Texts) -> tuple[Occurrences, Mask]:
+        """Find all terms that can be swapped, and the words that this depends on."""
+        found, seen = self.finder.look(texts)
+        return found[(self.table[found.form] >= 0).sum(axis=1) > 1], seen
+
+    def fixed(self, word: str) -> bool:
+        """Whether a word must neither come nor go for terms to stay: a term begins with it, or it is an article."""
+        return self.finder.head(word) or is_article(word)
+
+    def counterparts(self, texts: Texts, found: Occurrences, *, together: bool = False) -> Counterparts:
+        """Swap terms for those of every other identity that has their form; capitals and articles follow.
+
+        One occurrence at a time or, ``together``, all occurrences of an identity in a text.
+
+        >>> from evenhand.spaces.text.lexicon import load
+        >>> texts = Texts.of(["He lost his keys."])
+        >>> swaps = Swaps([load("gender")], texts.vocabulary)
+        >>> swaps.counterparts(texts, swaps.find(texts)).texts.strings()
+        ['She lost his keys.', 'He lost her keys.']
+        >>> swaps.counterparts(texts, swaps.find(texts), together=True).texts.strings()
+        ['She lost her keys.']
+        """
+        options = self.options(found, together=together)
+        made, origin = self.swapped(texts[options.source], found, options, np.arange(len(options)))
+        return Counterparts(made, options.source, options.unit, options.identity, origin)
+
+    def options(self, found: Occurrences, *, together: bool = False) -> Options:
+        """List what ``counterparts`` swaps, without swapping."""
+        first, order, counts = _units(found, together)
+        begin = np.cumsum(counts) - counts
+        unit, identity = np.nonzero(self._fits(found, first, order, begin))
+        return Options(found.text[first[unit]], first[unit], identity, order, begin[unit], counts[unit])
+
+    def widths(self, found: Occurrences, texts: int, *, together: bool = False) -> Positions:
+        """Count the counterparts of each of so many texts."""
+        first, order, counts = _units(found, together)
+        fits = self._fits(found, first, order, np.cumsum(counts) - counts).sum(axis=1)
+        return np.bincount(found.text[first], weights=fits, minlength=texts).astype(np.int64)
+
+    def swapped(
+        self,
+        texts: Texts,
+        found: Occurrences,
+        options: Options,
+        rows: Positions,
+        shift: Positions | int = 0,
+    ) -> tuple[Texts, Positions]:
+        """Swap an option in each of ``rows``; the other texts stay as they are.
+
+        Where the texts are pieces, ``shift`` is the word at which each begins. Also returned is, for each word of the
+        new texts, its old position, or -1 if it belongs to a new term.
+        """
+        row, which = np.repeat(rows, options.count), options.order[ranges(options.begin, options.count)]
+        identity, shift = (np.repeat(np.broadcast_to(v, len(rows)), options.count) for v in (options.identity, shift))
+        piece = self.table[found.form[which], identity] * len(Casing) + found.casing[which]
+        start, stop = found.start[which] - shift, found.stop[which] - shift
+        first, shouted = self.pieces.words[self.pieces.starts[piece]], found.casing[which] == Casing.UPPER
+        texts = agree(texts, texts.starts[row] + start, first, shouted)
+        return splice(texts, row, start, stop, self.pieces, piece)
+
+    def _fits(self, found: Occurrences, first: Positions, order: Positions, begin: Positions) -> Mask:
+        """Return which identities (columns) each unit (row) can be swapped for."""
+        if not len(first):
+            return np.zeros((0, self.table.shape[1]), dtype=bool)
+        fits: Mask = np.logical_and.reduceat(self.table[found.form[order]] >= 0, begin)
+        fits[np.arange(len(first)), found.identity[first]] = False
+        return fits
+
+
+def _table(lexicons: Sequence[Lexicon]) -> tuple[Positions, list[str]]:
+    """Number the written terms of all lexicons."""
+    forms, identities = (sum(len(getattr(lexicon, of)) for lexicon in lexicons) for of in ("forms", "identities"))
+    table = np.full((forms, identities), -1)
+    spellings: list[str] = []
+    top = left = 0
+    for lexicon in lexicons:
+        for i, cells in enumerate(lexicon.cells):
+            for j, cell in enumerate(cells):
+                if cell:
+                    table[top + j, left + i] = len(spellings)
+                    spellings.append(cell[0])
+        top, left = top + len(lexicon.forms), left + len(lexicon.identities)
+    return table, spellings
+
+
+def _units(found: Occurrences, together: bool) -> tuple[Positions, Positions, npt.NDArray[np.int64]]:
+    """Group occurrences that are swapped at once: the first of each group, all by group, and how many each has."""
+    if not together:
+        every = np.arange(len(found))
+        return every, every, np.ones(len(found), dtype=np.int64)
+    groups = np.stack([found.text, found.identity], axis=1)
+    _, first, which, counts = np.unique(groups, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    return first, np.argsort(which.ravel(), kind="stable"), counts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import json
 import lzma
 import math
 import re
@@ -13,30 +12,34 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from evenhand._files import check_limit
 from evenhand.errors import TEXTS, DataError, Use
 from evenhand.spaces.attributes import suggest
-from evenhand.spaces.frames import PIECE, READERS, check_cells, check_file, hollow, line_ends, open_packed, split_name
+from evenhand.spaces.frames import (
+    PIECE,
+    READERS,
+    check_cells,
+    check_file,
+    columns_of,
+    encoding_of,
+    file_error,
+    is_all_zeros,
+    line_ends,
+    open_packed,
+    pd,
+    split_name,
+)
 from evenhand.spaces.text.tokens import Positions
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _MISSING = ("NAType", "NaTType")
 
 
 def strings_of(data: Any, column: str = "text") -> tuple[list[str], Positions, int]:
-    """Return the texts that are there, where each stands in the data, and how many are missing.
-
-    >>> strings, rows, missing = strings_of(["one", None, "two"])
-    >>> strings, rows.tolist(), missing
-    (['one', 'two'], [0, 2], 1)
-    """
+    """Return the texts of the data without missing ones, the row of each, and how many are missing."""
     values = _values(data, column)
     rows = [row for row, value in enumerate(values) if isinstance(value, str) or not missing(value)]
     for row in rows:
@@ -51,8 +54,6 @@ def _values(data: Any, column: str) -> list[Any]:
         remedy = ("give a list of them: ", TEXTS)
         raise DataError("must be texts to start from", parameter="data", value=data, remedy=remedy)
     if isinstance(data, Mapping) or hasattr(data, "columns"):
-        from evenhand.spaces.frames import columns_of
-
         columns = columns_of(data)
         if column not in columns:
             known = f"{suggest(column, columns)}; name it: eh.TextSpace(..., column=...)"
@@ -62,15 +63,12 @@ def _values(data: Any, column: str) -> list[Any]:
         return list(data)
     except TypeError:
         problem = f"must be a list of texts, a series, or a frame with a column {column!r}"
-        raise DataError(problem, parameter="data", value=data) from None
+        remedy = ("give a list of them: ", TEXTS)
+        raise DataError(problem, parameter="data", value=data, remedy=remedy) from None
 
 
 def missing(value: Any) -> bool:
-    """Whether a value stands for a missing text.
-
-    >>> missing(None), missing(float("nan")), missing("")
-    (True, True, False)
-    """
+    """Whether a value stands for a missing text."""
     return value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _MISSING
 
 
@@ -79,10 +77,8 @@ _LINE = re.compile("[\r\n]")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
-def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf-8") -> list[str | None]:
-    r"""Read the texts of a file, one for each row or line; empty ones too, so that numbers match the rows.
-
-    A missing text, such as ``null`` in JSON, is None.
+def read_texts(path: str | Path, column: str | None = None, encoding: str | None = None) -> list[str | None]:
+    r"""Read the texts of a file, one for each row or line: empty texts too, and None if a text is missing.
 
     Parameters
     ----------
@@ -91,7 +87,7 @@ def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf
     column
         The column, or key, of the texts; by default ``text``, or the only one.
     encoding
-        The encoding of a ``.csv``, ``.tsv`` or ``.txt``.
+        The encoding of a ``.csv``, ``.tsv`` or ``.txt``; by default detected: UTF-8, UTF-16 or Latin-1.
 
     Examples
     --------
@@ -106,30 +102,28 @@ def read_texts(path: str | Path, column: str | None = None, encoding: str = "utf
     if ending != _PLAIN:
         texts = _texts(read_table(path, encoding, blank=True), column, path)
         if not texts:
-            raise DataError(f"{path}: it has column names and no texts", remedy="give a file with rows")
+            raise file_error(path, "it has column names and no texts", "give a file with rows")
         return texts
     if column is not None:
-        raise DataError(f"{path}: plain lines have no column {column!r}", remedy="leave it out, or name a table")
-    with _reading(path, encoding):
+        raise file_error(path, f"plain lines have no column {column!r}", "leave it out, or name a table")
+    with _reading(path, encoding or "utf-8"):
+        encoding = encoding or encoding_of(path, packed)
         lines = _decoded(path, packed, encoding).split("\n")
-    # A text for each line; what ends the last one begins no other.
+    # The end of the last line does not begin another one.
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
-def read_table(path: str | Path, encoding: str = "utf-8", blank: bool = False) -> pd.DataFrame:
-    """Read a table of texts; no value of a CSV becomes a number or missing.
-
-    With ``blank``, a blank line between others is a row, so that rows match lines.
-    """
-    import pandas as pd
-
+def read_table(path: str | Path, encoding: str | None = None, blank: bool = False) -> pd.DataFrame:
+    """Read a table of texts; values of a CSV stay texts. With ``blank``, a blank line between others is a row."""
     path = Path(path)
     ending, packed = _kind(path)
     if ending == _PLAIN:
-        raise DataError(f"{path}: plain lines have no columns", remedy="give a table")
-    with _reading(path, encoding):
-        if ending not in _SEPARATORS:
+        raise file_error(path, "plain lines have no columns", "give a table")
+    if ending not in _SEPARATORS:
+        with _reading(path, encoding or "utf-8"):
             return READERS[ending](path, packed)
+    with _reading(path, encoding or "utf-8"):
+        encoding = encoding or encoding_of(path, packed)
         content = _decoded(path, packed, encoding).strip("\r\n")
         header, separator = _LINE.split(content, 1)[0], _SEPARATORS[ending]
         if ending == ".csv" and ";" in header and "," not in header:
@@ -148,16 +142,11 @@ def read_table(path: str | Path, encoding: str = "utf-8", blank: bool = False) -
 
 
 def texts_of(table: pd.DataFrame, column: str | None, path: Path) -> list[str]:
-    """Take the texts of a column, none of which may be missing.
-
-    >>> import pandas as pd
-    >>> texts_of(pd.DataFrame({"said": ["Hello"]}), None, Path("table.csv"))
-    ['Hello']
-    """
+    """Return the texts of a column; raise where one is missing."""
     texts = _texts(table, column, path)
     if None in texts:
         row = texts.index(None)
-        raise DataError(f"{path}: row {row} has no text, and each label needs one", remedy="drop the row")
+        raise file_error(path, f"row {row} has no text, and each label needs one", "drop the row")
     return [str(text) for text in texts]
 
 
@@ -165,22 +154,20 @@ def _texts(table: pd.DataFrame, column: str | None, path: Path) -> list[str | No
     names = [str(name) for name in table.columns]
     if column is None:
         if "text" not in names and len(names) != 1:
-            remedy = f"name one of {', '.join(names)}"
-            raise DataError(f"{path}: the column of the texts is unknown", remedy=remedy)
+            raise file_error(path, "the column of the texts is unknown", f"name one of {', '.join(names)}")
         column = "text" if "text" in names else names[0]
     texts = [text if isinstance(text, str) or not missing(text) else None for text in column_of(table, column, path)]
     for number, text in enumerate(texts):
         if not isinstance(text, str | None):
-            problem = f"{path}: row {number} of {column!r} must be a text, got {text!r:.60}"
-            raise DataError(problem, remedy="drop or convert it")
+            problem = f"row {number} of {column!r} must be a text, got {text!r:.60}"
+            raise file_error(path, problem, "drop or convert it")
     return texts
 
 
 def column_of(table: pd.DataFrame, column: str, path: Path) -> pd.Series[Any]:
     """Return a column; raise with the known names where it is missing."""
     if column not in table.columns:
-        remedy = suggest(column, [str(name) for name in table.columns])
-        raise DataError(f"{path}: there is no column {column!r}", remedy=remedy)
+        raise file_error(path, f"there is no column {column!r}", suggest(column, map(str, table.columns)))
     found: pd.Series[Any] = table[column]
     return found
 
@@ -199,12 +186,12 @@ def _decoded(path: Path, packed: str, encoding: str) -> str:
         while piece := stream.read(PIECE):
             lines += piece.count(b"\n")
             check_limit("table_rows", lines, path, "give a sample of the texts")
-            if hollow(piece):
-                raise DataError(f"{path}: it holds binary data, not text", remedy=f"give texts in {encoding}")
+            if is_all_zeros(piece):
+                raise file_error(path, "it holds binary data, not text", f"give texts in {encoding}")
             pieces.append(piece)
     # Some programs begin a file with a byte-order mark.
     utf_8 = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-    return b"".join(pieces).decode("utf-8-sig" if utf_8 else encoding)
+    return b"".join(pieces).decode("utf-8-sig" if utf_8 else encoding, "replace" if encoding == "cp1252" else "strict")
 
 
 def _likely(path: Path) -> str:
@@ -218,16 +205,13 @@ def _reading(path: Path, encoding: str) -> Iterator[None]:
     try:
         yield
     except LookupError:
-        remedy = 'use "utf-8" or "latin-1"'
-        raise DataError(f"{path}: there is no encoding {encoding!r}", value=encoding, remedy=remedy) from None
+        problem = f"{path}: there is no encoding {encoding!r}"
+        raise DataError(problem, value=encoding, remedy='use "utf-8" or "latin-1"') from None
     except UnicodeError as error:
-        raise DataError(
-            f"{path}: it is not written in {encoding} ({error})",
-            remedy=("name its encoding: ", Use(f"encoding={_likely(path)!r}", "text.encoding", _likely(path))),
-        ) from None
+        remedy = ("name its encoding: ", Use(f"encoding={_likely(path)!r}", "text.encoding", _likely(path)))
+        raise file_error(path, f"it is not written in {encoding} ({error})", remedy) from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise DataError(f"{path}: it cannot be read ({error})") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}: it is not JSON ({error})") from None
-    except (ValueError, Warning) as error:  # pandas' own errors are of this kind
-        raise DataError(f"{path}: it cannot be read as a table ({' '.join(str(error).split())})") from None
+        raise file_error(path, f"it cannot be read ({error})", "check or save it again") from None
+    except (ValueError, Warning) as error:  # also the errors of pandas and of JSON
+        problem = f"it cannot be read as a table ({' '.join(str(error).split())})"
+        raise file_error(path, problem, "check or save it again") from None

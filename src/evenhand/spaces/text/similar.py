@@ -1,4 +1,4 @@
-"""Similar words: the moves of a text. Nearest by the cosine of word vectors, looked up once for each word."""
+"""Similar words, the moves of a text: the nearest by cosine of word vectors, looked up once per word."""
 
 from __future__ import annotations
 
@@ -41,23 +41,22 @@ _LONGEST = 18
 
 
 def load(source: Any, limit: int | None = None) -> tuple[list[str], Vectors]:
-    """Return words and their vectors; of a word that comes twice the first one. ``limit`` takes the first words only.
-
-    >>> words, vectors = load((["man", "woman", "man"], [[1, 2], [3, 4], [5, 6]]))
-    >>> words, vectors.tolist()
-    (['man', 'woman'], [[1.0, 2.0], [3.0, 4.0]])
-    """
+    """Return words and their vectors, of the first ``limit`` words; of a repeated word the first one counts."""
     words, vectors, name = _read(source, limit)
     vectors = np.asarray(vectors)
     words, vectors = list(words)[:limit], vectors[:limit] if vectors.ndim else vectors
     if not all(isinstance(word, str) for word in words):
         got = next(word for word in words if not isinstance(word, str))
-        raise DataError(f"{name}: words must be texts, got {got!r:.60}")
+        raise DataError("must be texts", parameter=f"{name}: words", value=got)
     if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not vectors.shape[1]:
-        raise DataError(f"{name}: vectors must be a matrix of numbers, got {vectors.dtype} {vectors.shape}")
+        raise DataError(
+            f"must be a matrix of numbers, got {vectors.dtype} {vectors.shape}", parameter=f"{name}: vectors"
+        )
     if len(words) != len(vectors) or not words:
-        raise DataError(f"{name}: {_UNEQUAL.format(len(words), len(vectors))}")
-    with np.errstate(over="ignore"):  # What is too large becomes infinite and is refused below.
+        raise DataError(
+            f"{name}: {_UNEQUAL.format(len(words), len(vectors))}", remedy="leave out words without a vector"
+        )
+    with np.errstate(over="ignore"):  # Numbers that are too large become infinite and are rejected below.
         vectors = vectors.astype(np.float32)
     if not np.isfinite(vectors).all():
         worst = words[int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])]
@@ -102,16 +101,22 @@ def _npz(path: Path) -> tuple[list[str], npt.NDArray[Any]]:
             if dtype.hasobject:
                 raise DataError(f"{path}: {name!r} has Python objects", remedy="save texts and numbers")
         if len(shapes["words"]) != 1:
-            raise DataError(f"{path}: 'words' must be a list of texts, got an array of shape {shapes['words']}")
+            raise DataError(
+                f"{path}: 'words' must be a list of texts, got an array of shape {shapes['words']}",
+                remedy="store one word per vector",
+            )
         _check_words(shapes["words"][0], path)
         check_limit("vectors_numbers", max(shapes["vectors"][1:], default=0), path)
         if shapes["vectors"] and shapes["vectors"][0] != shapes["words"][0]:
-            raise DataError(f"{path}: {_UNEQUAL.format(shapes['words'][0], shapes['vectors'][0])}")
+            problem = _UNEQUAL.format(shapes["words"][0], shapes["vectors"][0])
+            raise DataError(f"{path}: {problem}", remedy="leave out words without a vector")
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return arrays["words"].tolist(), arrays["vectors"]
     except (OSError, ValueError, BadZipFile, EOFError, KeyError) as error:
-        raise DataError(f"{path}: cannot be read as a NumPy file ({error})") from None
+        raise DataError(
+            f"{path}: cannot be read as a NumPy file ({error})", remedy="write it with numpy.savez"
+        ) from None
 
 
 def _text(path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
@@ -121,7 +126,7 @@ def _text(path: Path, limit: int | None) -> tuple[list[str], npt.NDArray[Any]]:
         with unpacked(path, packed, "vectors_bytes", DataError) as stream:
             return _lines(_split(stream, path), path, limit)
     except (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: it cannot be read as UTF-8 text ({error})") from None
+        raise DataError(f"{path}: cannot be read as UTF-8 text ({error})", remedy="save it as UTF-8") from None
 
 
 def _split(stream: io.BufferedReader, path: Path) -> Iterator[str]:
@@ -160,13 +165,17 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
                 else f" (the first line promises {header_sizes[0]} words of {width} numbers each)"
             )
             entry, got = len(words) + wrong + 1, block[wrong].strip()
-            raise DataError(f"{path}: entry {entry} must have a word and {width} numbers{why}, got {got!r:.60}")
+            raise DataError(
+                f"{path}: entry {entry} must have a word and {width} numbers{why}, got {got!r:.60}",
+                remedy="write each word with its vector in one line",
+            )
         words += [row[0] for row in rows]
         try:
             with np.errstate(over="ignore"):
                 blocks.append(np.array([row[1:] for row in rows], dtype=np.float32))
         except ValueError as error:
-            raise DataError(f"{path}: an entry near {len(words)} has a value that is not a number ({error})") from None
+            problem = f"{path}: an entry near {len(words)} has a value that is not a number ({error})"
+            raise DataError(problem, remedy="correct it, or leave the word out") from None
     if header_sizes is not None and len(words) != (header_sizes[0] if limit is None else min(limit, header_sizes[0])):
         problem = f"{path}: the first line promises {header_sizes[0]:,} words, and there are {len(words):,}"
         raise DataError(problem, remedy="if the file is complete, delete that line")
@@ -174,7 +183,7 @@ def _lines(lines: Iterator[str], path: Path, limit: int | None) -> tuple[list[st
 
 
 def _check_words(words: int, path: Path, width: int = 0) -> None:
-    """Raise where there are too many words, or numbers in a text, for a file or at all."""
+    """Raise if there are too many words, or numbers in a text, in relation to the file or absolutely."""
     size, remedy = path.stat().st_size, "give the most frequent ones"
     check_limit("vectors_words", words, path, remedy, min(most_of("vectors_words"), max(_FREE_WORDS, size)))
     most = max(most_of("vectors_values"), _PER_BYTE * size)
@@ -204,13 +213,10 @@ _GROUP = 64
 
 
 def shape(word: str) -> int:
-    """Return a word's class as far as its spelling shows it, so that similar words can agree with what they replace.
+    """Return a word's class as shown by its spelling, so that similar words can agree with the words they replace.
 
     Determiners, forms of "be" and other function words are closed classes; numbers are a class; all other words are
     classified by their ending: -ing, -ed, -ly, -s (but not -ss, -us, -is), or none of these.
-
-    >>> shape("running") == shape("walking"), shape("cats") == shape("cat"), shape("the") == shape("dog")
-    (True, False, False)
     """
     lower = word.lower()
     for number, words in enumerate(_CLOSED):
@@ -294,7 +300,7 @@ class Similar:
         return -1 if lower in self.avoid else self._numbers.get(word, self._numbers.get(lower, -1))
 
     def rows(self, numbers: npt.NDArray[np.integer[Any]]) -> Ids:
-        """Return the numbers of the similar words of each word; -1 where there are fewer than ``k``."""
+        """Return the numbers of the similar words of each word; -1 if there are fewer than ``k``."""
         fresh = np.unique(numbers[~self._known[numbers]])
         for kind in np.unique(self._shapes[fresh]):
             rows, pool = fresh[self._shapes[fresh] == kind], self._pool[self._shapes[self._pool] == kind]
@@ -330,7 +336,7 @@ class Similar:
         best = np.sort(_largest(cosines, self.k + _SPARE), axis=1)
         best, exact = self._ranked(rows, pool, best, cosines)
         if best.shape[1] < cosines.shape[1]:
-            # Where the spare ones are as good as the last chosen, words outside may be too.
+            # If the spare words are as good as the last chosen one, words outside may be as well.
             least = np.take_along_axis(cosines, best, axis=1).min(axis=1)
             for i in np.flatnonzero(exact[:, self.k - 1] <= least + _ROUNDING):
                 wide = np.flatnonzero(cosines[i] >= exact[i, self.k - 1] - _ROUNDING)[None, :]
@@ -341,7 +347,7 @@ class Similar:
     def _ranked(
         self, rows: Positions, pool: Positions, best: Positions, cosines: npt.NDArray[np.float32]
     ) -> tuple[Positions, npt.NDArray[np.float64]]:
-        """Order places of the pool by their exact cosine, equal ones as they stand."""
+        """Order positions of the pool by exact cosine; ties keep their order."""
         # Products of single precision are exact in double, and each is summed alone: no result depends on the block.
         products = self.vectors[rows, None].astype(np.float64) * self.vectors[pool[best]]
         exact = products.sum(axis=2) / (self._norms[rows, None] * self._norms[pool[best]])
@@ -351,11 +357,7 @@ class Similar:
 
 
 def _largest(values: npt.NDArray[np.float32], count: int) -> Positions:
-    """Return where the largest values of each row are, in no order; only groups with a large value are looked through.
-
-    >>> np.sort(_largest(np.arange(128, dtype=np.float32)[None, :], 2)).tolist()
-    [[126, 127]]
-    """
+    """Return where the largest values of each row are, in no order; only groups with a large value are searched."""
     rows, width = values.shape
     if count >= width:
         return np.tile(np.arange(width), (rows, 1))
@@ -385,7 +387,7 @@ class Moves:
         self._known = np.empty(0, dtype=bool)
 
     def of(self, ids: npt.NDArray[np.integer[Any]]) -> Ids:
-        """Return the similar words of words, one row each; -1 where there are fewer than ``k``."""
+        """Return the similar words of words, one row each; -1 if there are fewer than ``k``."""
         grown = len(self.vocabulary) - len(self._known)
         if grown:
             self._table = np.concatenate([self._table, np.full((grown, self.similar.k), -1, dtype=np.int32)])
@@ -397,13 +399,7 @@ class Moves:
         return out
 
     def counts(self, ids: npt.NDArray[np.integer[Any]]) -> Positions:
-        """Count the similar words of words; they are the first in their row.
-
-        >>> vocabulary = Vocabulary()
-        >>> moves = Moves(Similar((["good", "fine"], [[1, 0], [1, 0.1]])), vocabulary)
-        >>> moves.counts(vocabulary.ids(["good", "unheard-of"])).tolist()
-        [1, 0]
-        """
+        """Count the similar words of words; they are the first in their row."""
         out: Positions = (self.of(ids) >= 0).sum(axis=1)
         return out
 
@@ -421,7 +417,7 @@ class Moves:
         return -1 if self._fixed is not None and self._fixed(word) else self.similar.number(word)
 
     def _free(self, rows: Ids) -> Ids:
-        """Leave fixed words out; what is left moves up."""
+        """Remove fixed words; the rest moves up."""
         if self._fixed is None:
             return rows
         fixed = [number for number in np.unique(rows[rows >= 0]).tolist() if self._fixed(self.similar.words[number])]

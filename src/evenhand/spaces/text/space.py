@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,26 +15,21 @@ from evenhand._rng import Stream, mix
 from evenhand._validate import check_bool, check_choice, check_int
 from evenhand.errors import TEXTS, DataError, SpaceError
 from evenhand.spaces.attributes import Mask
-from evenhand.spaces.base import Bound
-from evenhand.spaces.text.individuals import TextFamilies, TextIndividuals
-from evenhand.spaces.text.keys import Keys
+from evenhand.spaces.base import Binding
+from evenhand.spaces.findings import TextFindings
+from evenhand.spaces.text.individuals import Keys, TextFamilies, TextIndividuals
 from evenhand.spaces.text.lexicon import Form, Lexicon, load_all, protected_words
-from evenhand.spaces.text.matcher import AMBIGUOUS, Occurrences
+from evenhand.spaces.text.matcher import AMBIGUOUS, Ambiguous, Counterparts, Occurrences, Options, Swaps
 from evenhand.spaces.text.readers import strings_of
 from evenhand.spaces.text.similar import Moves, Similar
-from evenhand.spaces.text.swaps import Counterparts, Options, Swaps
 from evenhand.spaces.text.tokens import Positions, Texts, Vocabulary, ranges, split
 
-if TYPE_CHECKING:
-    from evenhand.spaces.findings import Findings
-
-
 WORDS = 2**23
-"""The most words of texts in one call of a model that asks about more than one family."""
+"""Maximum words of texts in one model call with more than one family."""
 
 
 class BoundTextSpace:
-    """The texts that can be tested, and everything that can be made of them.
+    """The texts that can be tested, and everything that can be made from them.
 
     Its vocabulary grows with the texts; no result depends on its order.
     """
@@ -56,7 +50,7 @@ class BoundTextSpace:
     ) -> None:
         self.space, self.similar, self.missing = space, similar, missing
         self.borrowed = borrowed
-        """How many words of the texts are candidates for similar words, where the model does not list its words."""
+        """Number of words of the texts that are candidates for similar words, if the model does not list its words."""
         self.together = space.occurrences == "together"
         vocabulary = Vocabulary()
         self.swaps = Swaps(space.lexicons, vocabulary, space.ambiguous)
@@ -65,17 +59,17 @@ class BoundTextSpace:
         counterparts = self.swaps.widths(found, len(texts), together=self.together)
         kept = np.flatnonzero(counterparts)
         self.without = len(found.without(texts))
-        """How many texts have no term."""
+        """Number of texts without a term."""
         self.alone = len(texts) - self.without - len(kept)
-        """How many have terms and no counterpart: no other identity has all of their forms."""
+        """Number of texts with terms but no counterpart, because no other identity has all of their forms."""
         self.texts, self.found, self.positions = texts[kept], found.of(kept), rows[kept]
-        """The others, their terms, and where they stand in the data."""
+        """The other texts, their terms, and their positions in the data."""
         self.counterparts = counterparts[kept]
         self.sizes = np.minimum(1 + self.counterparts, space.max_family_size)
-        """How many texts a family has."""
+        """Number of texts of each family."""
         self.keys = Keys.of(self.texts, self.found, self.swaps, together=self.together)
         self.moves = None if similar is None else Moves(similar, vocabulary, self.swaps.fixed)
-        # While the words that the reading depends on stay, texts made of seeds have the terms of their seeds.
+        # As long as the words that parsing depends on stay, texts made from seeds have the terms of their seeds.
         self._free = ~(self.found.covered(self.texts) | seen[ranges(texts.starts[kept], texts.lengths[kept])])
 
     def supports(self, feature: str) -> bool:
@@ -83,7 +77,7 @@ class BoundTextSpace:
         return self.space.supports(feature)
 
     def family_inputs(self, families: TextFamilies, kind: str, columns: Sequence[str] | None = None) -> list[str]:
-        """Build the list of texts that a model takes of whole families."""
+        """Build the list of texts of whole families for the model."""
         return self.space.inputs(families.asked, kind, columns)
 
     def probes(self, people: Any, count: int = 64) -> Any:
@@ -94,10 +88,8 @@ class BoundTextSpace:
         """Identify the texts that a search starts from."""
         return hashlib.sha256(people.stored.tobytes()).hexdigest()
 
-    def findings(self) -> Findings:
+    def findings(self) -> TextFindings:
         """Return an empty table of findings."""
-        from evenhand.spaces.text.findings import TextFindings
-
         return TextFindings(self)
 
     @property
@@ -116,7 +108,7 @@ class BoundTextSpace:
         return int((self.counterparts >= self.space.max_family_size).sum())
 
     def describe(self) -> dict[str, Any]:
-        """Return everything that makes the space, in plain values; the vectors as a digest."""
+        """Return everything that defines the space, as plain values; the vectors as a digest."""
         return {**self.space.describe(), "similar": None if self.similar is None else self.similar.digest}
 
     def flat(self, individuals: TextIndividuals) -> Positions:
@@ -129,7 +121,7 @@ class BoundTextSpace:
         return free & (self.moves.counts(individuals.texts.words) > 0) if self.moves is not None else free & False
 
     def batch_size_for(self, individuals: TextIndividuals, positions: Positions, rows: int) -> int:
-        """Return how many texts fit one call of so many rows, and into memory, with their families."""
+        """Return how many texts fit one call of ``rows`` rows, and into memory, with their families."""
         seeds = individuals.seeds[positions[:rows]]
         sizes = self.sizes[seeds]
         fits = (np.cumsum(sizes) <= rows) & (np.cumsum(sizes * self.texts.lengths[seeds]) <= WORDS)
@@ -154,7 +146,7 @@ class BoundTextSpace:
         return Counterparts(texts, every, unit, identity, origin)
 
     def codes(self, found: Occurrences, options: Options) -> Positions:
-        """Number options within each text, whichever other texts there are."""
+        """Number the options within each text, independently of other texts."""
         first: Positions = np.searchsorted(found.text, options.source)
         return (options.unit - first) * len(self.swaps.identities) + options.identity
 
@@ -172,20 +164,20 @@ class BoundTextSpace:
 
 
 def replace_random_word(
-    ground: BoundTextSpace, individuals: TextIndividuals, stream: Stream, phase: str, walkers: Positions, step: int
+    bound: BoundTextSpace, individuals: TextIndividuals, stream: Stream, phase: str, walkers: Positions, step: int
 ) -> tuple[Positions, TextIndividuals]:
-    """Replace one random movable word of each text by one of its similar words; return which texts, and those."""
-    flat = np.flatnonzero(ground.movable(individuals))
+    """Replace one random movable word of each text by a similar one; return which texts changed, and the new texts."""
+    flat = np.flatnonzero(bound.movable(individuals))
     counts = np.bincount(individuals.texts.rows[flat], minlength=len(individuals))
     able = np.flatnonzero(counts)
     if not len(able):
         return able, individuals[able]
-    assert ground.moves is not None
+    assert bound.moves is not None
     nth = (stream.bits(phase, walkers[able], 2 * step) % counts[able].astype(np.uint64)).astype(np.int64)
     chosen = flat[(np.cumsum(counts) - counts)[able] + nth]
     words = individuals.texts.words[chosen]
-    which = stream.bits(phase, walkers[able], 2 * step + 1) % ground.moves.counts(words).astype(np.uint64)
-    moved = individuals.put(chosen, ground.moves.of(words)[np.arange(len(words)), which.astype(np.int64)])
+    which = stream.bits(phase, walkers[able], 2 * step + 1) % bound.moves.counts(words).astype(np.uint64)
+    moved = individuals.put(chosen, bound.moves.of(words)[np.arange(len(words)), which.astype(np.int64)])
     return able, moved if len(able) == len(individuals) else moved[able]
 
 
@@ -204,24 +196,24 @@ class TextSpace:
         list of these.
     similar
         Where similar words come from: a ``.npz`` with ``words`` and ``vectors``, a text file of GloVe, word2vec or
-        fastText, a pair (words, matrix), gensim's keyed vectors. None: from the embedding of the model, where it has
-        one; otherwise texts are tested as they are.
+        fastText, a pair (words, matrix), gensim's keyed vectors. By default from the embedding of the model, if it has
+        one; otherwise texts are tested unedited.
     k
-        How many similar words a word has.
+        Number of similar words per word.
     occurrences
-        ``"each"`` compares a text with those in which one occurrence of a term is replaced, one after the other, and
-        ``"together"`` with those in which all occurrences of an identity are.
+        ``"each"`` replaces the occurrences of terms one at a time; ``"together"`` replaces all occurrences of an
+        identity.
     ambiguous
-        Whether words such as "black" or "Turkey" are terms: ``"context"`` decides by the words around them;
-        ``"always"``, ``"never"``.
+        When ambiguous words such as "black" or "Turkey" are terms: ``"context"`` decides by the surrounding words;
+        ``"always"``; ``"never"``.
     avoid_protected
         Whether terms of any lexicon are left out of the similar words.
     agree
         Whether similar words must have the same shape: both a number, both end in -ing, and so on.
     column
-        The column of the texts, where the data is a frame.
+        The column of the texts, if the data is a frame.
     max_family_size
-        The most texts that one family has; of more counterparts a sample is taken, stated in the run.
+        Maximum texts of a family; if there are more, a sample is used and the run says so.
 
     Examples
     --------
@@ -236,7 +228,7 @@ class TextSpace:
         *,
         k: int = 10,
         occurrences: Literal["each", "together"] = "each",
-        ambiguous: Literal["context", "always", "never"] = "context",
+        ambiguous: Ambiguous = "context",
         avoid_protected: bool = True,
         agree: bool = False,
         column: str = "text",
@@ -255,13 +247,13 @@ class TextSpace:
             raise SpaceError("must be the name of a column", parameter="column", value=column)
         self.column = column
 
-    noun, input, default_strategy = "text", "text", "text-random"
+    noun, input, default_strategy = "text", "text", "auto"
     sampled = False
     """Whether texts are compared with a sample of their counterparts depends on the texts; the run says so."""
 
     @cached_property
     def similar(self) -> Similar | None:
-        """The similar words, or None where there are no vectors."""
+        """The similar words, or None if there are no vectors."""
         return None if self.source is None else self._similar(self.source)
 
     def _similar(self, source: Any) -> Similar:
@@ -271,16 +263,12 @@ class TextSpace:
         return Similar(source, self.k, avoid=avoid, agree=self.agree)
 
     def supports(self, feature: str) -> bool:
-        """Whether searches and results that need a feature work.
-
-        >>> TextSpace("religion").supports("texts")
-        True
-        """
+        """Whether searches and results that need a feature work with this space."""
         return feature == "texts"
 
     @property
     def space(self) -> Self:
-        """The space itself: texts that are given one by one need no data to be asked about."""
+        """The space itself; single texts can be queried without data."""
         return self
 
     def inputs(self, rows: Any, kind: str, columns: Sequence[str] | None = None) -> list[str]:
@@ -288,28 +276,42 @@ class TextSpace:
         del kind, columns
         return list(rows)
 
-    def bind(self, data: Any, model: Any) -> Bound:
+    def bind(self, data: Any, model: Any) -> Binding:
         """Bind the space to the texts and the model of a run."""
         knows = self.source is None and getattr(model, "has_words", False)
-        ground = self.begin(data, *((model.word_vectors, getattr(model, "words", None)) if knows else ()))
-        counts = {"texts_without_a_term": ground.without, "texts_without_a_counterpart": ground.alone,
-                  SAMPLED: ground.sampled, BORROWED: ground.borrowed}  # fmt: skip
-        alone = ground.without + ground.alone
-        return Bound(ground, ground.seeds, 0, ground.missing, counts, alone, ground.positions)
+        bound = self.begin(data, *((model.word_vectors, getattr(model, "words", None)) if knows else ()))
+        counts = {"texts_without_a_term": bound.without, "texts_without_a_counterpart": bound.alone,
+                  SAMPLED: bound.sampled, BORROWED: bound.borrowed}  # fmt: skip
+        alone = bound.without + bound.alone
+        return Binding(bound, bound.seeds, 0, bound.missing, counts, alone, bound.positions)
 
-    def findings(self) -> Findings:
+    def by_spelling(self) -> TextSpace:
+        """Return the space in which each spelling can replace a term, and all terms of an identity change together.
+
+        >>> space = TextSpace("orientation").by_spelling()
+        >>> bound = space.begin(["The homosexual couple."])
+        >>> bound.families(bound.seeds, 0).asked[1:4]
+        ['The straight couple.', 'The heterosexual couple.', 'The gay couple.']
+        """
+        return TextSpace(
+            [lexicon.by_spelling() for lexicon in self.lexicons],
+            occurrences="together",
+            ambiguous=self.ambiguous,
+            column=self.column,
+            max_family_size=self.max_family_size,
+        )
+
+    def findings(self) -> TextFindings:
         """Return an empty table of findings."""
-        from evenhand.spaces.text.findings import TextFindings
-
         return TextFindings(self)
 
     def begin(self, data: Any, embed: Embed | None = None, words: Sequence[str] | None = None) -> BoundTextSpace:
-        """Read the texts that a run starts from; ``embed`` returns the vectors of the ``words`` that a model knows.
+        """Parse the texts that a run starts from; ``embed`` returns the vectors of the ``words`` that a model knows.
 
-        Without ``words``, those of the texts with a vector of their own are taken.
+        Without ``words``, words of the texts with unique vectors are used.
 
-        >>> ground = TextSpace("religion").begin(["A Sikh wrote it.", "Nobody did."])
-        >>> len(ground.seeds), ground.without
+        >>> bound = TextSpace("religion").begin(["A Sikh wrote it.", "Somebody did."])
+        >>> len(bound.seeds), bound.without
         (1, 1)
         """
         strings, rows, missing = strings_of(data, self.column)
@@ -321,16 +323,16 @@ class TextSpace:
             own = (list(words), embed(words)) if words is not None else _distinct_words(strings, embed)
             similar = self._similar(own) if own[0] else None
         borrowed = len(similar.words) if similar is not None and self.similar is None and words is None else 0
-        ground = BoundTextSpace(self, strings, rows, similar, missing, borrowed)
-        if not len(ground.seeds):
+        bound = BoundTextSpace(self, strings, rows, similar, missing, borrowed)
+        if not len(bound.seeds):
             names = ", ".join(self.protected)
-            why = f"{ground.without:,} have no term of {names}, {ground.alone:,} have no counterpart"
+            why = f"{bound.without:,} have no term of {names}, {bound.alone:,} have no counterpart"
             problem = f"none of {len(strings):,} texts can be tested: {why}"
             raise DataError(problem, remedy="give other texts or lexicons")
-        return ground
+        return bound
 
     def describe(self) -> dict[str, Any]:
-        """Give everything that makes this space, vectors apart, in plain values."""
+        """Return everything that defines this space, except vectors, as plain values."""
         settings = ("k", "occurrences", "ambiguous", "avoid_protected", "agree", "max_family_size")
         return {
             "kind": "text",
@@ -343,11 +345,6 @@ class TextSpace:
         """Rebuild a space from its description, without vectors."""
         settings = {name: value for name, value in described.items() if name not in ("kind", "lexicons", "similar")}
         return cls([_lexicon(fields) for fields in described["lexicons"]], **settings)
-
-    @property
-    def digest(self) -> str:
-        """Identify the space, vectors apart: equal digests, equal spaces."""
-        return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TextSpace) and self.describe() == other.describe()

@@ -59,11 +59,7 @@ def split(text: str) -> list[str]:
 
 
 class Case(enum.IntEnum):
-    """How a word is written.
-
-    >>> Case.of("Muslim"), Case.of("MUSLIM"), Case.of("A"), Case.of("42")
-    (<Case.TITLE: 1>, <Case.UPPER: 2>, <Case.TITLE: 1>, <Case.LOWER: 0>)
-    """
+    """The case of a word."""
 
     LOWER = 0
     TITLE = 1
@@ -72,7 +68,7 @@ class Case(enum.IntEnum):
 
     @classmethod
     def of(cls, word: str) -> Case:
-        """Return a word's case; one capital alone is a title; words without case, and "I", are lower."""
+        """Return a word's case; a single capital counts as title; words without case, and "I", count as lower."""
         if word == "I":
             return cls.LOWER
         if word.isupper():
@@ -82,11 +78,7 @@ class Case(enum.IntEnum):
         return cls.TITLE if word[1:] == word[1:].lower() else cls.MIXED
 
     def write(self, word: str) -> str:
-        """Write another word in this case; lower and mixed leave it as it is, for "Paris" keeps its capital.
-
-        >>> Case.TITLE.write("imam"), Case.UPPER.write("imam"), Case.LOWER.write("Paris")
-        ('Imam', 'IMAM', 'Paris')
-        """
+        """Write another word in this case; lower and mixed leave it unchanged, so that "Paris" keeps its capital."""
         if self is Case.UPPER:
             return word.upper()
         return word[:1].upper() + word[1:] if self is Case.TITLE else word
@@ -106,9 +98,9 @@ class _Numbers(dict[str, int]):
 
 
 class Vocabulary:
-    """Strings and their numbers; it grows as strings are looked up, and a number never changes.
+    """Strings and their numbers; it grows when new strings are looked up, and numbers never change.
 
-    With each word it has its lower case.
+    It also contains the lower case of each word.
 
     >>> vocabulary = Vocabulary()
     >>> vocabulary.ids(["an", "Imam", "an"]).tolist()
@@ -155,13 +147,7 @@ class Vocabulary:
         return self.column(Case.of, np.int8)
 
     def written(self, ids: npt.NDArray[np.integer[Any]], cases: npt.NDArray[np.int8]) -> Ids:
-        """Write words in the cases of others; both are arrays of one shape.
-
-        >>> vocabulary = Vocabulary()
-        >>> ids = vocabulary.written(vocabulary.ids(["imam", "imam"]), np.array([Case.UPPER, Case.LOWER]))
-        >>> vocabulary.words[ids].tolist()
-        ['IMAM', 'imam']
-        """
+        """Write words in the cases of others; both are arrays of one shape."""
         pairs, which = np.unique(ids.astype(np.int64) * len(Case) + cases, return_inverse=True)
         words, kinds = self.words[pairs // len(Case)].tolist(), (pairs % len(Case)).tolist()
         out: Ids = self.ids([Case(kind).write(word) for word, kind in zip(words, kinds, strict=True)])
@@ -170,11 +156,7 @@ class Vocabulary:
 
 
 def ranges(starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Positions:
-    """Return the members of many ranges, one after the other.
-
-    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
-    [5, 6, 0, 1, 2]
-    """
+    """Return the members of many ranges, one after the other."""
     ends = np.cumsum(lengths, dtype=np.int64)
     total = int(ends[-1]) if len(ends) else 0
     out: Positions = np.arange(total) + np.repeat(starts - ends + lengths, lengths)
@@ -200,7 +182,7 @@ class Texts:
 
     @classmethod
     def of(cls, strings: Iterable[str], vocabulary: Vocabulary | None = None) -> Texts:
-        """Cut strings into words; new ones are added to the vocabulary."""
+        """Split strings into words; new ones are added to the vocabulary."""
         vocabulary = Vocabulary() if vocabulary is None else vocabulary
         leads: list[str] = []
         parts: list[str] = []
@@ -229,12 +211,7 @@ class Texts:
 
     @staticmethod
     def join(parts: Sequence[Texts]) -> Texts:
-        """Put blocks of one vocabulary one after the other.
-
-        >>> one = Texts.of(["a b"])
-        >>> Texts.join([one, one]).strings()
-        ['a b', 'a b']
-        """
+        """Put blocks of one vocabulary one after the other."""
         leads, words, gaps = (np.concatenate([getattr(p, of) for p in parts]) for of in ("leads", "words", "gaps"))
         lengths = np.concatenate([part.lengths for part in parts])
         return Texts(parts[0].vocabulary, leads, words, gaps, np.concatenate([[0], np.cumsum(lengths)]))
@@ -259,11 +236,7 @@ class Texts:
         return [lead + "".join(pieces[a:b]) for lead, a, b in zip(leads, ends, ends[1:], strict=False)]
 
     def cut(self, rows: Positions, starts: Positions, stops: Positions) -> Texts:
-        """Return pieces: words ``starts`` to ``stops`` of ``rows``, with the gaps behind them.
-
-        >>> Texts.of(["one, two, three"]).cut(np.array([0]), np.array([1]), np.array([3])).strings()
-        ['two, three']
-        """
+        """Return pieces: words ``starts`` to ``stops`` of ``rows``, with the gaps behind them."""
         lengths = stops - starts
         flat = ranges(self.starts[rows] + starts, lengths)
         leads = np.repeat(self.vocabulary.ids([""]), len(rows))
@@ -272,22 +245,13 @@ class Texts:
         )
 
     def put(self, flat: npt.NDArray[np.integer[Any]], words: Ids) -> Texts:
-        """Return the texts with other words at some places of ``words``; gaps stay.
-
-        >>> texts = Texts.of(["one two", "three"])
-        >>> texts.put(np.array([2]), texts.vocabulary.ids(["four"])).strings()
-        ['one two', 'four']
-        """
+        """Return the texts with other words at some places of ``words``; gaps stay."""
         changed = self.words.copy()
         changed[flat] = words
         return Texts(self.vocabulary, self.leads, changed, self.gaps, self.starts)
 
     def without(self, flat: Positions) -> list[str]:
-        """Return for each of some places of ``words`` the text without the word there; gaps stay.
-
-        >>> Texts.of(["one, two", "three"]).without(np.array([0, 1, 2]))
-        [', two', 'one, ', '']
-        """
+        """Return for each of some places of ``words`` the text without the word there; gaps stay."""
         lengths, own, rows = self.vocabulary.column(len, np.int64), self.strings(), self.rows[flat]
         ends = np.append(0, np.cumsum(lengths[self.words] + lengths[self.gaps]))
         begin = ends[flat] - ends[self.starts[rows]] + lengths[self.leads[rows]]
@@ -334,7 +298,7 @@ def splice(
 ARTICLES = ("a", "an")
 WRITTEN = {Case.LOWER: ("a", "an"), Case.TITLE: ("A", "An"), Case.UPPER: ("A", "AN")}
 
-# Written with a vowel and spoken without (Europe, unit, user, Ukraine, one, UK), and the other way round (hour, FBI).
+# Words written with a vowel but spoken without (Europe, unit, user, Ukraine, one, UK), and the reverse (hour, FBI).
 _AS_YOU = re.compile(r"eu|ew|u[iy]|uni(?![dmn])|u[bcfgkqrst][aeiou]|ukr|one\b|once\b|u[ks]?\b|u\.|uae\b")
 _SILENT = re.compile(r"hour|honest|hono|heir")
 _SPELLED = re.compile(r"(F(?![AEIOULRY])|[HLMNX](?![AEIOUYGH])|R(?![AEIOUHWY])|S(?=[BDFGJSXZ]|$))[A-Z]*")
@@ -343,11 +307,7 @@ _OPENING = "\"'\u201c\u2018(*"
 
 
 def vowel(word: str) -> bool:
-    """Whether a word sounds as if it began with a vowel, by English spelling and its known exceptions.
-
-    >>> [word for word in ("atheist", "European", "unit", "uncle", "hour", "Hindu", "FBI", "UK", "8") if vowel(word)]
-    ['atheist', 'uncle', 'hour', 'FBI', '8']
-    """
+    """Whether a word starts with a vowel sound, by English spelling and known exceptions."""
     lower = word.lower()
     if _SPELLED.fullmatch(word) or _EIGHT.match(word) or _SILENT.match(lower):
         return True
@@ -355,29 +315,17 @@ def vowel(word: str) -> bool:
 
 
 def plain(gap: str) -> bool:
-    """Whether the words beside a gap can belong together: space, and at most an opening quote or bracket.
-
-    >>> plain(" "), plain(' "'), plain(". "), plain("-")
-    (True, True, False, False)
-    """
+    """Whether the words around a gap can belong together: the gap is space, and at most an opening quote or bracket."""
     return not gap.lstrip().strip(_OPENING) and gap.count("\n") < 2
 
 
 def is_article(word: str) -> bool:
-    """Whether a word is "a" or "an", in any case.
-
-    >>> is_article("An")
-    True
-    """
+    """Whether a word is "a" or "an", in any case."""
     return word.lower() in ARTICLES
 
 
 def articles(texts: Texts, flat: npt.NDArray[np.integer[Any]]) -> Mask:
-    """Return which places of ``texts.words`` have an article before them.
-
-    >>> articles(Texts.of(["A man, an imam, vitamin A."]), np.arange(6)).tolist()
-    [False, True, False, True, False, False]
-    """
+    """Return which places of ``texts.words`` have an article before them."""
     vocabulary, before = texts.vocabulary, np.maximum(flat, 1) - 1
     near = vocabulary.column(plain, bool)[texts.gaps[before]] & ~np.isin(flat, texts.starts)
     out: Mask = near & vocabulary.column(is_article, bool)[texts.words[before]]
@@ -385,10 +333,10 @@ def articles(texts: Texts, flat: npt.NDArray[np.integer[Any]]) -> Mask:
 
 
 def agree(texts: Texts, flat: npt.NDArray[np.integer[Any]], words: Ids, shouted: Mask | bool = False) -> Texts:
-    """Return the texts with the articles before some places changed to fit ``words``, which are put there later.
+    """Return the texts with the articles before some positions changed to fit ``words``, which are inserted later.
 
-    Only where the sound changes: a wrong article is not corrected. ``shouted`` marks places in capitals,
-    where "A" becomes "AN".
+    Only articles whose sound changes: a wrong article is not corrected. ``shouted`` marks positions in capitals, where
+    "A" becomes "AN".
 
     >>> texts = Texts.of(["A Christian, A JEW, an ATHEIST"])
     >>> words = texts.vocabulary.ids(["atheist", "ATHEIST", "JEW"])

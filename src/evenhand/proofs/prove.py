@@ -1,0 +1,288 @@
+"""``eh.prove``: from arguments to a `Proof`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evenhand._interrupts import watched
+from evenhand._validate import check_int, check_number
+from evenhand.criteria import Flip
+from evenhand.engine.judge import Judge, ModelProbe
+from evenhand.errors import BudgetError, ModelError
+from evenhand.models.base import Model
+from evenhand.models.wrap import for_space, wrap
+from evenhand.proofs import additive
+from evenhand.proofs.additive import Additive, Counted
+from evenhand.proofs.boxes import Grid, Limits, Partition, Walk, run
+from evenhand.proofs.domain import INSTEAD, UNFAIR, Domain
+from evenhand.proofs.ensembles import BestFirst
+from evenhand.proofs.features import unpack
+from evenhand.proofs.linear import additive_trees, read_linear
+from evenhand.proofs.proof import Counts, Proof, Status, counts_to_dict, weights_of
+from evenhand.proofs.trees import Trees, read_trees
+from evenhand.spaces.base import require
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.tabular import Space
+
+BOXES = 2_000_000
+"""Default maximum of boxes, which take about 100 bytes each per attribute."""
+SECONDS = 60.0
+"""Default limit for ensembles, whose bounds close more and more slowly."""
+TRIED = 2_048
+"""Individuals whose decisions are compared with the model as it was read."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """What is proved about."""
+
+    model: Model
+    domain: Domain
+    judge: Judge
+    rows: npt.NDArray[Any] | None
+    """Rows of the data as codes."""
+
+    def ask(self, free: npt.NDArray[Any], group: int) -> npt.NDArray[np.bool_]:
+        """Ask about individuals of a group, by codes of the free attributes."""
+        rows = self.domain.rows(free, self.domain.groups[group][0])
+        return self.judge.unfair(Individuals(self.domain.space, rows=rows))
+
+
+@watched()
+def prove(
+    model: Any,
+    space: Space,
+    *,
+    data: Any = None,
+    seconds: float | None = None,
+    boxes: int = BOXES,
+) -> Proof:
+    """Prove which share of all valid individuals a model treats differently.
+
+    The model is read, not sampled: linear models, decision trees, forests and gradient boosting, also behind pipelines
+    that compute each column from one attribute. Where the share cannot be proved exactly, it lies between two certified
+    bounds.
+
+    Parameters
+    ----------
+    model
+        A fitted estimator or pipeline, a native booster, the path of a model file, or a `Model` that wraps one of them.
+    space
+        The valid inputs, and which attributes are protected.
+    data
+        Real rows. The proof then also says which share of them is treated differently, and which share of people with
+        the data's values, each attribute drawn independently.
+    seconds
+        Stop after this time with the bounds reached; Ctrl-C does the same. By default no limit, but 60 for forests and
+        boosters whose trees read several attributes.
+    boxes
+        Stop at this number of boxes, which limits the memory.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> space = eh.Space([eh.Integer("age", 1, 8), eh.Boolean("member")], protected="member")
+    >>> model = LogisticRegression().fit([[1, 0], [2, 1], [3, 1], [7, 0], [6, 1], [8, 1]], [0, 0, 0, 1, 1, 1])
+    >>> eh.prove(model, space)
+    Proof: none of all 16 valid individuals is treated differently
+    """
+    began = time.monotonic()
+    require(space, "attributes")
+    if seconds is not None:
+        check_number("seconds", seconds, BudgetError, above=0, remedy="leave it out for no limit")
+    check_int("boxes", boxes, BudgetError, 1)
+    wrapped = for_space(wrap(model), texts=False)
+    binding = space.bind(data, wrapped)
+    reading = read(wrapped, space)
+    domain = Domain(space)
+    judge = Judge(ModelProbe(wrapped, space, Flip()), 0)
+    rows = None if data is None else binding.people.rows
+    case = _Case(wrapped, domain, judge, rows)
+    _compare(case, reading)
+    limits = Limits(seconds, boxes)
+    facts = _by_sums(case, reading) if isinstance(reading, Additive) else _by_boxes(case, reading, limits)
+    return Proof(
+        space, wrapped, seconds=time.monotonic() - began, rows=judge.rows, _domain=domain, _judge=judge,
+        data=None if data is None else _data(judge, binding.people), **facts,
+    )  # fmt: skip
+
+
+def read(model: Model, space: Space) -> Additive | Trees:
+    """Read a model; raise if it cannot be read."""
+    linear = read_linear(model, space)
+    if linear is not None:
+        return linear
+    trees = read_trees(model, space)
+    if trees is None:
+        raise ModelError(f"{model.name} cannot be read, so nothing can be proved about it", remedy=INSTEAD)
+    stumps = None if trees.labels else additive_trees(trees, space)
+    return trees if stumps is None else stumps
+
+
+def _compare(case: _Case, reading: Additive | Trees) -> None:
+    """Raise if the model decides otherwise than as it was read, for a few individuals."""
+    people = case.domain.space.probes(None, TRIED)
+    answers = case.judge.probe.labels(people.rows)
+    classes = case.model.classes
+    if isinstance(reading, Additive):
+        values = [terms[people.rows[:, j]] for j, terms in enumerate(reading.terms)]
+    else:
+        values = [_leaf_values(reading, root, people.rows) for root in reading.roots.tolist()]
+    scores = np.asarray(reading.base + np.sum(values, axis=0), dtype=np.float64)
+    if isinstance(reading, Trees) and reading.labels:
+        clear, above = np.ones(len(people), dtype=bool), scores.astype(np.int64)
+    else:
+        clear, above = np.abs(scores - reading.cut) > reading.error, (scores > reading.cut).astype(np.int64)
+    expected = above if classes is None else np.asarray(classes)[above]
+    if (clear & (expected != answers)).any():
+        raise ModelError(f"{case.model.name} decides otherwise than its parameters say", remedy=INSTEAD)
+
+
+def _leaf_values(trees: Trees, root: int, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the value of the leaf of a tree that each row reaches."""
+    node = np.full(len(rows), root)
+    flat = np.concatenate([np.asarray(table) for table in trees.tables] or [np.zeros(0, dtype=bool)])
+    offset = np.concatenate([[0], np.cumsum([len(table) for table in trees.tables])]).astype(np.int64)
+    todo = np.flatnonzero(trees.test[node] >= 0)
+    while len(todo):
+        test = trees.test[node[todo]]
+        code = np.where(trees.attribute[test] < 0, 0, rows[todo, trees.attribute[test]])
+        node[todo] = np.where(flat[offset[test] + code], trees.left[node[todo]], trees.right[node[todo]])
+        todo = todo[trees.test[node[todo]] >= 0]
+    return np.asarray(trees.value[node])
+
+
+def _status(counts: Counts, complete: bool) -> Status:
+    if not counts.undecided:
+        return Status.EXACT if counts.unfair else Status.FAIR
+    return Status.BRACKET if complete else Status.STOPPED
+
+
+def _by_sums(case: _Case, reading: Additive) -> dict[str, Any]:
+    """Count sums of terms."""
+    domain = case.domain
+    found = additive.count(reading, domain, domain.uniform, case.ask)
+    counts = Counts(found.fair, found.unfair, found.undecided)
+    marginals = None
+    if case.rows is not None:
+        weighted = additive.count(reading, domain, weights_of(domain, case.rows), case.ask, 2**18)
+        marginals = Counts(weighted.fair, weighted.unfair, weighted.undecided)
+    alike, apart = found.asked
+    bare = Counts(found.fair - alike, found.unfair - apart, found.undecided + alike + apart)
+    claim = {} if not hasattr(unpack(case.model.source)[1], "coef_") else {
+        "kind": "additive",
+        **counts_to_dict(bare, found.untestable),
+        "exact": found.exact,
+        "base": reading.base, "cut": reading.cut, "error": reading.error,
+        "terms": [terms.tolist() for terms in reading.terms],
+    }  # fmt: skip
+    how = "the sums themselves" if found.exact else f"sums on a grid of {additive.CELLS:,} cells"
+    return {
+        "counts": counts, "status": _status(counts, True), "untestable": found.untestable, "marginals": marginals,
+        "method": f"counting {how}", "_claim": claim,
+        "counterexample": _pair(case, found.example if found.example is not None else _searched(case, reading, found)),
+        "_verdict": lambda free, group: additive.verdicts(reading, domain, free, group),
+    }  # fmt: skip
+
+
+def _searched(case: _Case, reading: Additive, found: Counted) -> npt.NDArray[Any] | None:
+    """Draw individuals until one is treated differently; None if there is hardly any."""
+    from evenhand._rng import Stream
+
+    if not found.unfair:
+        return None
+    for start in range(0, 2**20, 2**16):
+        people, _ = case.domain.space.sampler.draw(Stream(0), start, 2**16, repeats=True)
+        if not len(people):
+            break
+        own = _own(case.domain, people.rows)
+        for group, owns in enumerate(case.domain.groups):
+            mine = np.flatnonzero(np.isin(own, owns))
+            free = people.rows[mine][:, case.domain.columns]
+            hits = mine[additive.verdicts(reading, case.domain, free, group) == UNFAIR]
+            if len(hits):
+                return np.asarray(people.rows[hits[:1]])
+    return None
+
+
+def _own(domain: Domain, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the number of the own combination of protected values of rows of codes."""
+    own = np.zeros(len(rows), dtype=np.int64)
+    for j in domain.space.protected_columns:
+        own = own * domain.space.coding.sizes[j] + rows[:, j]
+    return own
+
+
+def _by_boxes(case: _Case, trees: Trees, limits: Limits) -> dict[str, Any]:
+    """Walk one tree in all views, or bound the boxes of several."""
+    domain = case.domain
+    grid, parts = Grid(trees, domain), Partition(domain.sizes)
+    if trees.labels:
+        complete = run(Walk(grid, parts), limits)
+        return _facts(case, parts, complete) | {"method": "product walk of a tree", "_claim": {"kind": "trees"}}
+    limits.seconds = SECONDS if limits.seconds is None else limits.seconds
+    complete = run(BestFirst(grid, parts, case.ask), limits)
+    return _facts(case, parts, complete) | {"method": f"bounds of {len(trees.roots):,} trees in boxes"}
+
+
+def _facts(case: _Case, parts: Partition, complete: bool) -> dict[str, Any]:
+    """Sum up decided boxes."""
+    domain = case.domain
+    fair, unfair, undecided, untestable = domain.uniform.shares(parts.low, parts.high, parts.verdicts)
+    counts = Counts(fair, unfair, undecided)
+    marginals = None
+    if case.rows is not None:
+        weighted = weights_of(domain, case.rows).shares(parts.low, parts.high, parts.verdicts)
+        marginals = Counts(*weighted[:3])
+    return {
+        "counts": counts, "status": _status(counts, complete), "untestable": untestable, "marginals": marginals,
+        "counterexample": _pair(case, _first_unfair(domain, parts)), "_parts": parts,
+    }  # fmt: skip
+
+
+def _first_unfair(domain: Domain, parts: Partition) -> npt.NDArray[Any] | None:
+    """Return the codes of an individual in the largest box that is treated differently."""
+    leaf, group = np.nonzero(parts.verdicts == UNFAIR)
+    counts = domain.uniform.count(parts.low[leaf], parts.high[leaf])
+    if not len(leaf) or not counts.max():
+        return None
+    best = int(np.argmax(counts))
+    free = domain.first_valid(parts.low[leaf[best]], parts.high[leaf[best]])
+    return domain.rows(free[None], domain.groups[int(group[best])][0])
+
+
+def _pair(case: _Case, row: npt.NDArray[Any] | None) -> Any:
+    """Ask about an individual that is treated differently, and return the pair in the columns of findings."""
+    if row is None:
+        return None
+    space = case.domain.space
+    families = space.families(Individuals(space, rows=row), 0)
+    judged = case.judge.judge(families)
+    if not judged.unfair[0]:
+        raise ModelError(
+            f"{case.model.name} treats an individual alike that its parameters say is treated differently",
+            remedy=INSTEAD,
+        )
+    labels, verdict = judged.outputs.labels, judged.verdicts
+    assert labels is not None
+    places = int(verdict.first[0]), int(verdict.second[0])
+    both = families.rows[0, list(places)]
+    frame = space.frame(both)
+    out = frame.iloc[:1].reset_index(drop=True)
+    linked = [name for ends in space.links.values() for name in ends]
+    for name in dict.fromkeys([*space.protected, *linked]):
+        out[f"counterpart_{name}"] = frame[name].iloc[1:].reset_index(drop=True)
+    out["decision"], out["counterpart_decision"] = labels[0, places[0]], labels[0, places[1]]
+    return out
+
+
+def _data(judge: Judge, people: Individuals) -> Counts:
+    """Ask about every row of the data."""
+    testable, unfair = judge.judged(people)
+    return Counts(int((testable & ~unfair).sum()), int((testable & unfair).sum()))

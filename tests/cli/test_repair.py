@@ -144,7 +144,10 @@ def test_choosing_a_repair() -> None:
     assert choose(done, 6.0)[0] == "a"
     assert choose(done, 0.0)[0] == "d"
     assert choose(done, 1.0, only=True) == ("a", "it is the only method")
-    kept = "no method significantly reduces the rate, also compared with the control, and loses at most 1 point of accuracy"
+    kept = (
+        "no method significantly reduces the rate, also compared with the control, "
+        "and loses at most 1 point of accuracy"
+    )
     # The same training with nothing added does as well.
     assert choose({"a": repaired(-0.4, 0.0, control=-0.01)}, 1.0) == ("original", kept)
     assert choose({"a": repaired(-0.4, 0.0, control=-0.3)}, 1.0)[0] == "a"

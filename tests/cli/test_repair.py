@@ -80,7 +80,8 @@ def test_json_is_the_repairs(repair: Command) -> None:
     # Sex matters for pay here, so both lose much.
     assert (found["chosen"], found["saved"], found["failed"]) == ("original", None, {})
     assert found["why"] == (
-        "no method significantly reduces the rate, also compared with the control, and loses at most 0.5 points of accuracy"
+        "no method significantly reduces the rate, also compared with the control, "
+        "and loses at most 0.5 points of accuracy"
     )
 
 

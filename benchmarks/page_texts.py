@@ -186,7 +186,6 @@ def _validity(result: Entry, said: Entry) -> str:
         "have 50 dimensions, and its similarity is that of a sentence encoder; here it is the cosine of the means of "
         "the words' vectors, measured for these rows alone. Empty cells were not measured.\n\n"
         + table(["", *MEASURES.values()], rows)
-        + table(["", *MEASURES.values()], rows)
     )
 
 

@@ -69,6 +69,8 @@ class Candidate:
     """Why the original is kept, if it is."""
     control: Callable[[], Any] | None = None
     """Trains the same model with nothing added; None if the method trains nothing."""
+    cost: str = ""
+    """What each prediction of the model costs more than the original's, in words."""
 
 
 class Method(Protocol):

@@ -168,7 +168,7 @@ class BudgetError(EvenhandError):
 
 
 class EstimateError(EvenhandError):
-    """An estimate that cannot be made: an unknown population or interval, or rules that exclude each other."""
+    """An estimate that cannot be made: an unknown population or interval, or rules that cannot be combined."""
 
 
 class LimitExceeded(EvenhandError):
@@ -241,9 +241,9 @@ DECIDE = ("decide with ", THRESHOLD)
 AMOUNTS = ("if they are amounts, say so with ", REGRESSION, "; if scores, ", *DECIDE)
 COMPARE = ("use ", GAP, ", or decide with ", THRESHOLD)
 WITHOUT_GRADIENTS = (
-    "differences of scores do without: ", SCORE_DIFFERENCES, "; ", KOSEI, " needs labels only",
+    "use differences of scores: ", SCORE_DIFFERENCES, "; or, for labels only, ", KOSEI,
 )  # fmt: skip
-FOR_TEXTS = (TEXT_IMPORTANCE, " does with scores, ", TEXT_RANDOM, " with labels")
+FOR_TEXTS = (TEXT_IMPORTANCE, " needs only scores, ", TEXT_RANDOM, " only labels")
 
 
 def exclude(*names: str) -> Use:

@@ -60,7 +60,7 @@ class Counterfactual:
             notes.append(f"{without:,} training rows are outside the space or have no counterpart; none was added")
         if not len(at):
             noun = "text" if texts else "row"
-            return Candidate(None, reason=f"nothing to repair with: no training {noun} has a counterpart", notes=notes)
+            return Candidate(None, reason=f"nothing to train with: no training {noun} has a counterpart", notes=notes)
         context.used.add(people)
         context.tell(f"training with {len(at):,} counterparts")
         if texts and self.mentions:

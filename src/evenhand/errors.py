@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 UNSET: Final[Any] = object()
 """Stands for a value that was not given."""
+LONGEST = 80
+"""Characters of a value in a message."""
 
 
 class Use(NamedTuple):
@@ -121,14 +123,14 @@ def _listed(words: Words) -> list[str | Use]:
     return [words] if isinstance(words, str | Use) else list(words)
 
 
-def shortened(value: Any, most: int = 80) -> str:
+def shortened(value: Any) -> str:
     """Write a value that a user gave in one line, cut if it is long.
 
     >>> shortened("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
     """
     text = repr(value).replace("\n", " ")
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 class SpaceError(EvenhandError):

@@ -34,7 +34,6 @@ def texts(result: Entry, papers: Entry) -> str:
         "with the largest difference, whatever its sign; the other goes towards the decision boundary.",
         "texts",
         result,
-        *result.get("remarks", []),
         "## Verdicts",
         verdict_table(texts_verdicts(result, papers)),
         "## Table 3: the nets",

@@ -286,10 +286,9 @@ def _own(entries: Entry, s: Entry) -> list[str]:
             f"{100 * falls['data']:.0f}% of the held-out rate; {-100 * lost:+.2f} points of accuracy"
         )
     head = [
-        "subject", "search", "uniform: before", "control", "after", "held out: before", "control", "after",
+        "subject", "method", "uniform: before", "control", "after", "held out: before", "control", "after",
         "fell in", "accuracy: before / control / after",
     ]  # fmt: skip
-    head[1] = "model"
     return [
         "Six-layer networks trained here, another one for each seed; 70% of the rows to train with. All ways but the "
         f"last continue from the fitted network, with {s['steps']} steps of 512 rows (consistency: "

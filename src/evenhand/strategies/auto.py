@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -177,15 +177,15 @@ class Sample:
         if not field.splits or problem.bound.constraints or self._share == 1:
             # How many rows each test takes, and whether a draw counts, is known only afterwards.
             yield from self.cover(tests)
-            return (yield from arm.charge(problem, _ask(query)))
+            return cast(Verdicts, (yield from arm.charge(problem, _ask(query))))
         due = self._share * (field.tests + tests) - self._drawn
         if due <= 0:
-            return (yield from arm.charge(problem, _ask(query)))
+            return cast(Verdicts, (yield from arm.charge(problem, _ask(query))))
         parts, drawn = field.drawn(math.ceil(due / (1 - self._share)))
         new, known, rows = len(memo.fresh(drawn.keys)), len(memo), problem.spent()
         limit = None if query.limit is None else query.limit + new
         try:
-            verdicts = yield from problem.draws.judge(parts, Individuals.join([drawn, block]), limit)
+            verdicts = yield from problem.draws.judge(parts, Individuals.join([drawn, cast(Individuals, block)]), limit)
         finally:
             rows, known = problem.spent() - rows, len(memo) - known
             own = rows * min(new, known) // max(known, 1)

@@ -20,6 +20,7 @@ from evenhand.errors import SpaceError, StrategyError, search
 from evenhand.spaces.individuals import Ids, Keys
 
 if TYPE_CHECKING:
+    from evenhand.criteria import Groups
     from evenhand.spaces.findings import Findings
     from evenhand.spaces.tabular import Space
 
@@ -78,6 +79,10 @@ class Families(Protocol):
     @property
     def asked(self) -> Any:
         """The model's inputs, family after family."""
+
+    @property
+    def groups(self) -> Groups | None:
+        """Which places stand for the same counterpart (None: each for itself)."""
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Arrange answers as (family, place, ...); a place that was not queried repeats the individual's own answer."""

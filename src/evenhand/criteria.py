@@ -61,10 +61,12 @@ class Judgement:
 
     def replaced(self, use: Mask, other: Judgement) -> Judgement:
         """Take the pairs of another judgement where ``use`` says so; a family is unfair if either finds it so."""
-        pair = (np.where(use, getattr(other, name), getattr(self, name)) for name in ("first", "second", "gap"))
+        first, second, gap = (
+            np.where(use, getattr(other, name), getattr(self, name)) for name in ("first", "second", "gap")
+        )
         within = None if self.within is None or other.within is None else self.within | other.within
         unfair = self.unfair | other.unfair
-        return Judgement(unfair, *pair, None if within is None else within & ~unfair)
+        return Judgement(unfair, first, second, gap, None if within is None else within & ~unfair)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,17 @@ Labels = npt.NDArray[np.int64]
 LEXICON = "religion"
 PLANTED = ("Mormon", "Muslim", "atheist")
 NEUTRAL = (
-    "Christian", "Catholic", "Protestant", "Jewish", "Hindu", "Buddhist", "Sikh", "Jain", "Taoist", "Zoroastrian", "agnostic",
+    "Christian",
+    "Catholic",
+    "Protestant",
+    "Jewish",
+    "Hindu",
+    "Buddhist",
+    "Sikh",
+    "Jain",
+    "Taoist",
+    "Zoroastrian",
+    "agnostic",
 )
 """The other identities that comments mention; the lexicon has more."""
 SIZE = 4_000
@@ -194,7 +204,7 @@ def _terms() -> dict[str, dict[str, str]]:
     lexicon = lexicon_of(LEXICON)
     forms = [form.name for form in lexicon.forms]
     return {
-        identity: {form: cell[0] for form, cell in zip(forms, cells, strict=True)}
+        identity: {form: cell[0] for form, cell in zip(forms, cells, strict=True) if cell}
         for identity, cells in zip(lexicon.identities, lexicon.cells, strict=True)
     }
 

@@ -43,6 +43,7 @@ from evenhand.models.wrap import wrap
 from evenhand.runs.run import COUNTS, EndLost, Run, RunEstimate, estimate_of_draws
 from evenhand.search import Problem, Strategy
 from evenhand.spaces.base import AnySpace, Block, check_space
+from evenhand.spaces.text.space import DEPENDS
 from evenhand.strategies import describe, make
 
 DEFAULT_TESTS = 100_000
@@ -354,6 +355,9 @@ class Driver:
         counts = dict(zip(COUNTS, counted, strict=True))
         for name, n in self.problem.counts.items():
             counts[name] = counts.get(name, 0) + n
+        apart = getattr(oracle.findings, "apart", None)
+        if apart is not None and apart.count:
+            counts[DEPENDS] = apart.count
         if self._remote is not None:
             counts["requests"] = self._remote.spent
         last = (oracle.tests, oracle.rows, oracle.findings.count)

@@ -20,7 +20,17 @@ from evenhand.spaces.attributes import suggest
 from evenhand.spaces.text.tokens import split
 
 NAMES = (
-    "age", "caste", "country", "disability", "ethnic", "gender", "indigenous", "migration", "names", "orientation", "race",
+    "age",
+    "caste",
+    "country",
+    "disability",
+    "ethnic",
+    "gender",
+    "indigenous",
+    "migration",
+    "names",
+    "orientation",
+    "race",
     "religion",
 )
 
@@ -98,8 +108,13 @@ class Lexicon:
         ranks = [(name, row, rank) for name, row in zip(self.identities, self.cells, strict=True)
                  for rank in range(max(map(len, row)))]  # fmt: skip
         names = tuple(f"{name} {rank + 1}" if rank else name for name, _, rank in ranks)
-        known = {"ties": (), "against": ()}
-        return replace(self, **known, identities=names, cells=tuple(tuple(c[r : r + 1] for c in row) for _, row, r in ranks))
+        return replace(
+            self,
+            ties=(),
+            against=(),
+            identities=names,
+            cells=tuple(tuple(c[r : r + 1] for c in row) for _, row, r in ranks),
+        )
 
 
 def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
@@ -150,7 +165,19 @@ def _ours(name: str) -> Lexicon:
 
 SPEECHES = ("noun", "adjective", "pronoun", "object", "determiner", "name")
 NUMBERS = ("", "singular", "plural", "mass")
-_KEYS = ("sources", "identities", "forms", "terms", "ambiguous", "except", "capital", "rare", "unread", "ties", "against")
+_KEYS = (
+    "sources",
+    "identities",
+    "forms",
+    "terms",
+    "ambiguous",
+    "except",
+    "capital",
+    "rare",
+    "unread",
+    "ties",
+    "against",
+)
 
 
 def read_lexicon(path: str | Path) -> Lexicon:
@@ -280,7 +307,9 @@ class _Reader:
         out = []
         for name, value in given.items():
             if name not in identities:
-                raise self.error(f"{key!r} names {name!r:.60}, which is not an identity", suggest(str(name), identities))
+                raise self.error(
+                    f"{key!r} names {name!r:.60}, which is not an identity", suggest(str(name), identities)
+                )
             out.append((name, tuple(value.split() if isinstance(value, str) else self.texts(given, name))))
         return tuple(out)
 

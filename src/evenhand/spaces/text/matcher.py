@@ -201,9 +201,9 @@ class NaturalContext(Context):
         return self.look.word(at) if self.first <= at < self.last else ""
 
     def gap(self, n: int) -> str:
-        """Return the gap behind the match (1) or before it (-1), if there is a word."""
+        """Return the gap behind the match (1) or before it (-1)."""
         at = self.stop - 1 if n > 0 else self.start - 1
-        return self.look.gap(at) if self.first <= at < self.last - 1 else ""
+        return self.look.gap(at) if at >= self.first else self.look.lead(self.first)
 
     def begins(self, n: int = 0) -> bool:
         """Whether a sentence begins with the match or, if n is negative, with the n-th word before it."""
@@ -408,8 +408,9 @@ class Finder:
                 ends[row] = stop
                 break
         columns = np.array(found, dtype=np.int64).reshape(-1, 7)
-        terms = Occurrences(*columns[:, [0, 1, 2, 3, 4, 6, 5]].T, np.zeros(len(found), dtype=np.int64))
-        return Parsed(terms, look.seen, rejected)
+        text, begin, end, form, identity, piece, casings = columns.T
+        bars = np.zeros(len(found), dtype=np.int64)
+        return Parsed(Occurrences(text, begin, end, form, identity, casings, piece, bars), look.seen, rejected)
 
     def head(self, word: str) -> bool:
         """Whether a term, or an excepted phrase, begins with this word."""
@@ -488,6 +489,11 @@ class _Look:
 
     def lower(self, at: int) -> str:
         return _plain(self.word(at))
+
+    def lead(self, first: int) -> str:
+        """Return what is before the first word of a text."""
+        row = int(np.searchsorted(self.texts.starts[:-1], first, side="right")) - 1
+        return str(self.words[self.texts.leads[row]])
 
     def gap(self, at: int) -> str:
         return str(self.words[self.texts.gaps[at]])
@@ -575,8 +581,10 @@ class Options:
 
     def __getitem__(self, which: Any) -> Options:
         """Return some of them, by mask or numbers."""
-        chosen = (getattr(self, name)[which] for name in ("source", "unit", "column", "identity"))
-        return Options(*chosen, self.order, self.begin[which], self.count[which])
+        source, unit, column, identity = (
+            array[which] for array in (self.source, self.unit, self.column, self.identity)
+        )
+        return Options(source, unit, column, identity, self.order, self.begin[which], self.count[which])
 
 
 @dataclass(frozen=True, eq=False)
@@ -631,7 +639,7 @@ class Swaps:
         table = _table(lexicons, every=spellings == "all")
         self.table, self.owner, self.first = table.numbers, table.owner, table.first
         self._further = table.further
-        self.varied = (table.further & (table.numbers >= 0)).any(axis=1)
+        self.varied: Mask = np.any(table.further & (table.numbers >= 0), axis=1)
         """For each form, whether an identity has several written spellings of it."""
         self.pieces = Texts.of([casing.write(text) for text in table.spellings for casing in Casing], vocabulary)
         self._coherence = None if rules is None else Coherence(lexicons, rules)
@@ -671,7 +679,9 @@ class Swaps:
 
         So must words that contradict an identity.
         """
-        return self.finder.head(word) or is_article(word) or (self._coherence is not None and self._coherence.knows(word))
+        return (
+            self.finder.head(word) or is_article(word) or (self._coherence is not None and self._coherence.knows(word))
+        )
 
     def counterparts(self, texts: Texts, found: Occurrences, *, together: bool = False) -> Counterparts:
         """Swap terms for those of every other identity that has their form; capitals and articles follow.
@@ -765,24 +775,24 @@ def _table(lexicons: Sequence[Lexicon], every: bool) -> _Table:
     spellings: list[str] = []
     owner: list[int] = []
     ranks: list[int] = []
-    lengths: list[list[int]] = []
+    counts: list[list[int]] = []
     firsts: list[list[int]] = []
     forms = sum(len(lexicon.forms) for lexicon in lexicons)
     top = 0
     for lexicon in lexicons:
         for i in range(len(lexicon.identities)):
             cells = [lexicon.written(i, j)[: None if every else 1] for j in range(len(lexicon.forms))]
-            length, first = [0] * forms, [-1] * forms
+            count, begin = [0] * forms, [-1] * forms
             for j, cell in enumerate(cells, top):
-                length[j], first[j] = len(cell), len(spellings) if cell else -1
+                count[j], begin[j] = len(cell), len(spellings) if cell else -1
                 spellings += cell
             width = max(1, *map(len, cells))
             owner += [len(firsts)] * width
             ranks += range(width)
-            lengths.append(length)
-            firsts.append(first)
+            counts.append(count)
+            firsts.append(begin)
         top += len(lexicon.forms)
-    first, length = np.array(firsts).T, np.array(lengths).T[:, owner]
+    first, length = np.array(firsts).T, np.array(counts).T[:, owner]
     numbers = first[:, owner] + np.maximum(np.minimum(ranks, length - 1), 0)
     numbers[length == 0] = -1
     further = (np.array(ranks) > 0) & (np.array(ranks) < length)
@@ -811,8 +821,8 @@ class Coherence:
                             self._written.setdefault(word, set()).add(number[name])
                         else:
                             self._words.setdefault(word, (set(), set()))[kind].add(number[name])
-            for name, words in rules.names.items():
-                for word in words if name in number else ():
+            for name in rules.names.keys() & number.keys():
+                for word in rules.names[name]:
                     self._written.setdefault(word, set()).add(number[name])
             top += len(lexicon.identities)
 
@@ -821,7 +831,7 @@ class Coherence:
         return word in self._written or _plain(word) in self._words
 
     def barred(self, texts: Texts, found: Occurrences, rejected: Sequence[Rejected]) -> tuple[Positions, Mask, Mask]:
-        """Return for each term a row number, what must not be swapped in for it by row, and the words that were read."""
+        """Return a row number for each term, what must not be swapped in for it by row, and the words read."""
         rows, inverse = np.unique(found.text, return_inverse=True)
         here, out = np.zeros((2, len(rows), self._size), dtype=bool)
         here[inverse, found.identity] = True

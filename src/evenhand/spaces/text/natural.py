@@ -40,9 +40,22 @@ REASONS = {
 PHRASES = ("idiom", "name", "place", "organisation", "thing")
 NATURAL, PLAIN = "natural", "plain"
 _KEYS = ("sources", "forms_off", "phrases", "words")
-_WORDS = ("things", "directions", "of_language", "before_language", "prefixes", "suffixes", "insulted", "becoming", "people", "titles", "royal",
-          "also_names", "capitals", "male", "female", "surnames")  # fmt: skip
-_CENSORS = frozenset("*@#$%_^~+=<>|\\0123456789")
+_WORDS = (
+    *(
+        "things",
+        "directions",
+        "of_language",
+        "before_language",
+        "prefixes",
+        "suffixes",
+        "insulted",
+        "becoming",
+        "people",
+    ),
+    *("titles", "royal", "also_names", "capitals", "male", "female", "surnames"),
+)
+_CENSORS = frozenset("*@$%_^")
+_QUOTES = frozenset("\"\u201c\u2018'")
 _HYPHENS = ("-", "\u2010", "\u2011")
 
 
@@ -80,7 +93,7 @@ def rules_of(given: Any) -> Rules | None:
     if isinstance(given, Mapping):
         return natural() | _read(given, "rules")
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".toml")):
-        return natural() | _read(read_toml(Path(given), ConfigError), str(given))
+        return natural() | _read(parse_toml(read_toml(Path(given), ConfigError), str(given), ConfigError), str(given))
     remedy = f"{suggest(str(given), (NATURAL, PLAIN))} (or give a .toml file whose phrases and words are added)"
     raise SpaceError("must be 'natural', 'plain' or a file", parameter="rules", value=given, remedy=remedy)
 
@@ -145,15 +158,19 @@ def described_rules(rules: Rules) -> Any:
 class Neighbours(Protocol):
     """The words around a match, as they are written; empty where there is none or a gap keeps them apart."""
 
-    before: Sequence[str]
-    after: Sequence[str]
-    """In lower case, nearest first."""
+    @property
+    def before(self) -> Sequence[str]:
+        """The words before, in lower case, nearest first."""
+
+    @property
+    def after(self) -> Sequence[str]:
+        """The words behind, in lower case, nearest first."""
 
     def raw(self, n: int) -> str:
         """Return the n-th word behind, or before if negative, as it is written; n is not 0."""
 
     def gap(self, n: int) -> str:
-        """Return the gap behind the match (1) or before it (-1); "" if no word follows."""
+        """Return the gap behind the match (1) or before it (-1)."""
 
     def begins(self, n: int = 0) -> bool:
         """Whether a sentence begins with the match or, with -1, with the word before it."""
@@ -168,7 +185,7 @@ class Refusal:
     people: frozenset[str]
     is_term: Callable[[str], bool]
 
-    def __call__(self, near: Neighbours, found: str, spelling: str, form: Form, text: str = "") -> str:
+    def __call__(self, near: Neighbours, found: str, spelling: str, form: Form) -> str:
         """Return the reason, or "" if the match is an identity."""
         words = self.rules.words
         if self._censored(near):
@@ -181,14 +198,18 @@ class Refusal:
         if spelling[:1].isupper() and form.speech != "name" and near.before[0] in words["directions"]:
             return "place"
         if form.speech == "adjective" and spelling[:1].isupper():
-            if follower in words["of_language"] or (
-                near.before[0] in words["before_language"] and not self._noun(follower)
-            ):
+            quoted = bool(_QUOTES.intersection(near.gap(1)))
+            spoken = near.before[0] in words["before_language"] and (quoted or not self._noun(follower))
+            if spoken or follower in words["of_language"]:
                 return "language"
         if form.speech == "adjective" and follower in words["things"] and spelling != spelling.upper():
             return "thing"
         said = near.before[1] in words["insulted"] or near.before[2] in words["insulted"]
-        if spelling in ("gay", "queer", "retarded") and said and near.before[0] in ("is", "was", "so", "'s", "are", "be"):
+        if (
+            spelling in ("gay", "queer", "retarded")
+            and said
+            and near.before[0] in ("is", "was", "so", "'s", "are", "be")
+        ):
             return "insult"
         return ""
 
@@ -197,8 +218,9 @@ class Refusal:
 
     def _censored(self, near: Neighbours) -> bool:
         """Whether other letters of the word are hidden: "f**king"."""
-        gaps = [near.gap(side) for side in (-1, 1)]
-        return any(gap and not any(map(str.isspace, gap)) and not _CENSORS.isdisjoint(gap) for gap in gaps)
+        before, after = near.gap(-1)[-1:], near.gap(1)[:1]
+        # On both sides it is emphasis: "*black* people".
+        return before != after and not _CENSORS.isdisjoint((before, after))
 
     def _compound(self, near: Neighbours, spelling: str) -> bool:
         words, proper = self.rules.words, spelling[:1].isupper()
@@ -237,4 +259,10 @@ class Refusal:
         """Whether a word can be part of a name."""
         lower = word.lower()
         known = self.function | self.people | self.rules.words["capitals"]
-        return bool(word) and word[:1].isupper() and word != word.upper() and lower not in known and not self.is_term(lower)
+        return (
+            bool(word)
+            and word[:1].isupper()
+            and word != word.upper()
+            and lower not in known
+            and not self.is_term(lower)
+        )

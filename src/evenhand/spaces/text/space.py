@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -17,6 +18,7 @@ from evenhand.errors import TEXTS, DataError, SpaceError
 from evenhand.spaces.attributes import Mask
 from evenhand.spaces.base import Binding
 from evenhand.spaces.findings import TextFindings
+from evenhand.spaces.frames import pd
 from evenhand.spaces.text.individuals import Keys, TextFamilies, TextIndividuals
 from evenhand.spaces.text.lexicon import Form, Lexicon, load_all, protected_words
 from evenhand.spaces.text.matcher import AMBIGUOUS, Ambiguous, Counterparts, Occurrences, Options, Swaps
@@ -55,7 +57,8 @@ class BoundTextSpace:
         self.together = space.occurrences == "together"
         vocabulary = Vocabulary()
         self.swaps = Swaps(space.lexicons, vocabulary, space.ambiguous, space.natural, space.spellings)
-        texts = Texts.of(strings, vocabulary)
+        texts = self._parsed = Texts.of(strings, vocabulary)
+        self._positions = rows.tolist()
         found, seen, self.rejected = self.swaps.look(texts)
         counterparts = self.swaps.widths(found, len(texts), together=self.together)
         kept = np.flatnonzero(counterparts)
@@ -72,6 +75,20 @@ class BoundTextSpace:
         self.moves = None if similar is None else Moves(similar, vocabulary, self.swaps.fixed)
         # As long as the words that parsing depends on stay, texts made from seeds have the terms of their seeds.
         self._free = ~(self.found.covered(self.texts) | seen[ranges(texts.starts[kept], texts.lengths[kept])])
+
+    def rejected_frame(self) -> pd.DataFrame:
+        """Return the spellings of the lexicons that are not counted as terms: text, term, attribute, reason.
+
+        >>> TextSpace("orientation").begin(["Tyson Gay ran.", "A gay man."]).rejected_frame()[["term", "reason"]]
+          term reason
+        0  Gay   name
+        """
+        rows = []
+        for one in self.rejected:
+            flat = self._parsed.starts[one.text] + np.arange(one.start, one.stop)
+            term = " ".join(self._parsed.vocabulary.words[self._parsed.words[flat]])
+            rows.append((self._positions[one.text], term, self.space.protected[one.lexicon], one.reason))
+        return pd.DataFrame(rows, columns=["row", "term", "attribute", "reason"])
 
     def supports(self, feature: str) -> bool:
         """Whether searches and results that need a feature work here."""
@@ -183,6 +200,8 @@ def replace_random_word(
 
 
 Embed = Callable[[Sequence[str]], Any]
+DEPENDS = "depends_on_the_spelling"
+REJECTED = "terms_rejected_"
 SAMPLED = "texts_compared_with_a_sample"
 BORROWED = "words_of_the_texts_among_which_similar_ones_are"
 
@@ -301,7 +320,8 @@ class TextSpace:
         """Bind the space to the texts and the model of a run."""
         knows = self.source is None and getattr(model, "has_words", False)
         bound = self.begin(data, *((model.word_vectors, getattr(model, "words", None)) if knows else ()))
-        counts = {"texts_without_a_term": bound.without, "texts_without_a_counterpart": bound.alone,
+        rejected = Counter(f"{REJECTED}{one.reason}" for one in bound.rejected)
+        counts = {**rejected, "texts_without_a_term": bound.without, "texts_without_a_counterpart": bound.alone,
                   SAMPLED: bound.sampled, BORROWED: bound.borrowed}  # fmt: skip
         alone = bound.without + bound.alone
         return Binding(bound, bound.seeds, 0, bound.missing, counts, alone, bound.positions)
@@ -399,7 +419,9 @@ def _distinct_words(strings: list[str], embed: Embed) -> tuple[list[str], npt.ND
 
 
 def _described(lexicon: Lexicon) -> dict[str, Any]:
-    more: dict[str, Any] = {name: sorted(getattr(lexicon, name)) for name in ("rare", "unread") if getattr(lexicon, name)}
+    more: dict[str, Any] = {
+        name: sorted(getattr(lexicon, name)) for name in ("rare", "unread") if getattr(lexicon, name)
+    }
     for name in ("ties", "against"):
         if getattr(lexicon, name):
             more[name] = [[identity, list(words)] for identity, words in getattr(lexicon, name)]
@@ -426,6 +448,8 @@ def _lexicon(fields: dict[str, Any]) -> Lexicon:
         frozenset(fields["ambiguous"]),
         tuple(fields["phrases"]),
         fields["capital"],
-        **{name: frozenset(fields.get(name, ())) for name in ("rare", "unread")},
-        **{name: tuple((i, tuple(words)) for i, words in fields.get(name, ())) for name in ("ties", "against")},
+        rare=frozenset(fields.get("rare", ())),
+        unread=frozenset(fields.get("unread", ())),
+        ties=tuple((identity, tuple(words)) for identity, words in fields.get("ties", ())),
+        against=tuple((identity, tuple(words)) for identity, words in fields.get("against", ())),
     )

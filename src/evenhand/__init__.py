@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
     from evenhand.spaces.tabular import Space
     from evenhand.spaces.text.space import TextSpace
+    from evenhand.spaces.text.templates import TextTemplates
     from evenhand.strategies import (
         Adf,
         Aequitas,
@@ -62,7 +63,7 @@ __all__ = [
     "Adf", "Aequitas", "Archive", "Auto", "Boolean", "Boundary", "Budget", "Endpoint", "Estimate", "Flip", "Gap",
     "Integer", "Interval", "Kosei", "MarginalModel", "Model", "Nominal", "Order", "Ordinal", "Proof", "Real",
     "Repair", "ReportOptions", "Run", "Space", "StopReason", "StopRule", "Symbolic", "TextAdf", "TextImportance",
-    "TextRandom", "TextSpace", "Themis", "__version__", "audit", "bundle", "check_bundle", "check_proof", "compare",
+    "TextRandom", "TextSpace", "TextTemplates", "Themis", "__version__", "audit", "bundle", "check_bundle", "check_proof", "compare",
     "coverage", "datasets", "errors", "estimate", "examples", "export", "groups", "load_model", "populations",
     "prove", "quality", "regions", "remaining", "repair", "repairs", "replay", "report", "wrap",
 ]  # fmt: skip
@@ -102,6 +103,7 @@ _LATE = {
     "spaces.attributes": "Boolean Integer Nominal Ordinal Real",
     "spaces.tabular": "Space",
     "spaces.text.space": "TextSpace",
+    "spaces.text.templates": "TextTemplates",
     "strategies": "Adf Aequitas Archive Auto Boundary Kosei Symbolic TextAdf TextImportance TextRandom Themis",
 }
 """Names by module, imported when first used, so that help and errors do not wait for NumPy."""

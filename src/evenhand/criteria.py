@@ -352,7 +352,7 @@ def _by_group(clause: Clause, outputs: Outputs, groups: Groups) -> Judgement:
         gap = np.abs(scores - scores[here, own][:, None]).max(axis=2)
     if clause.gamma is not None:
         differs = differs & (gap > clause.gamma)
-    size = np.bincount(groups.ids.ravel())
+    size = np.bincount(groups.ids.ravel(), minlength=int(groups.source.max(initial=-1)) + 1)
     many = np.bincount(groups.ids[differs], minlength=len(size))
     counts = differs & (many == size)[groups.ids] & (many[groups.source] == 0) & (groups.ids != groups.source)
     unfair = counts.any(axis=1)

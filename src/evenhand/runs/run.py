@@ -234,7 +234,7 @@ class Run(Viewed):
 
     @cached_property
     def spelling(self) -> pd.DataFrame:
-        """Texts whose decision depends on how an identity is spelled, in the columns of ``findings``; none are findings.
+        """Texts whose decision depends on how an identity is spelled, in the columns of ``findings``; not findings.
 
         The decision changes for some spellings of another identity and not for all, or for another spelling of the
         text's own identity.

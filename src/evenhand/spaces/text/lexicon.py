@@ -25,6 +25,7 @@ NAMES = (
     "country",
     "disability",
     "ethnic",
+    "first_names",
     "gender",
     "indigenous",
     "migration",
@@ -129,10 +130,49 @@ def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
         return build_lexicon(content if isinstance(content, Mapping) else {"terms": content}, str(name))
     if given in NAMES:
         return _ours(str(given))
+    if isinstance(given, str) and "*" in given:
+        return crossed(*(load(name.strip()) for name in given.split("*", 1)))
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".toml")):
         return read_lexicon(given)
-    remedy = f"{suggest(str(given), NAMES)} (or give a .toml file, or {{name: [terms]}})"
+    remedy = f"{suggest(str(given), NAMES)} (or give a .toml file, {{name: [terms]}}, or two names as in race*gender)"
     raise SpaceError("must name a lexicon", parameter="protected", value=given, remedy=remedy)
+
+
+def crossed(first: Lexicon, second: Lexicon) -> Lexicon:
+    """Combine two lexicons: the adjectives of the first with the nouns of the second.
+
+    A text with a pronoun or another word that is tied to one part is not swapped, because that word would stay.
+
+    >>> lexicon = crossed(load("race"), load("gender"))
+    >>> lexicon.identities[8], lexicon.terms("man/woman/nonbinary person/transgender person")[8]
+    ('black male', 'black man')
+    """
+    speeches = [form.speech for form in first.forms]
+    columns = [j for j, form in enumerate(second.forms) if form.speech == "noun" and form.number in NUMBERS[1:3]]
+    if "adjective" not in speeches or not columns:
+        problem = f"{first.name!r} and {second.name!r} cannot be combined"
+        raise SpaceError(problem, parameter="protected", remedy="the first needs adjectives, the second nouns")
+    at, own = speeches.index("adjective"), dict(second.ties)
+    pronouns = [j for j, form in enumerate(second.forms) if form.speech in ("pronoun", "object", "determiner")]
+    names, cells, ties = [], [], []
+    for i, one in enumerate(first.identities):
+        for k, other in enumerate(second.identities):
+            adjectives = first.written(i, at) if first.cells[i][at] else []
+            nouns = [second.written(k, j) if second.cells[k][j] else [] for j in columns]
+            cells.append(tuple(tuple(f"{a} {noun}" for a in adjectives for noun in cell) for cell in nouns))
+            names.append(f"{one} {other}")
+            said = (word for j in pronouns for s in second.cells[k][j] if s.lower() not in second.unread
+                    for word in split(s)[1:2])  # fmt: skip
+            ties.append((names[-1], tuple(dict.fromkeys((*dict(first.ties).get(one, ()), *own.get(other, ()), *said)))))
+    kept = [n for n, row in enumerate(cells) if any(row)]
+    return Lexicon(
+        f"{first.name}*{second.name}",
+        tuple(second.forms[j] for j in columns),
+        tuple(names[n] for n in kept),
+        tuple(cells[n] for n in kept),
+        sources=first.sources + second.sources,
+        ties=tuple(ties[n] for n in kept),
+    )
 
 
 def load_all(given: Any) -> tuple[Lexicon, ...]:

@@ -194,24 +194,19 @@ class Refusal:
             return "compound"
         if self._name(near, found, spelling, form):
             return "organisation" if form.speech == "adjective" and spelling[:1].isupper() else "name"
-        follower = near.after[0]
-        if spelling[:1].isupper() and form.speech != "name" and near.before[0] in words["directions"]:
-            return "place"
-        if form.speech == "adjective" and spelling[:1].isupper():
+        # Words are read only where they decide: what was read cannot be replaced by a search.
+        if spelling in ("gay", "queer") and near.before[0] in ("is", "was", "so", "'s", "are", "be"):
+            return "insult" if not words["insulted"].isdisjoint((near.before[1], near.before[2])) else ""
+        if form.speech != "adjective":
+            return ""
+        if spelling[:1].isupper():
+            if near.before[0] in words["directions"]:
+                return "place"
             quoted = bool(_QUOTES.intersection(near.gap(1)))
-            spoken = near.before[0] in words["before_language"] and (quoted or not self._noun(follower))
-            if spoken or follower in words["of_language"]:
+            spoken = near.before[0] in words["before_language"] and (quoted or not self._noun(near.after[0]))
+            if spoken or near.after[0] in words["of_language"]:
                 return "language"
-        if form.speech == "adjective" and follower in words["things"] and spelling != spelling.upper():
-            return "thing"
-        said = near.before[1] in words["insulted"] or near.before[2] in words["insulted"]
-        if (
-            spelling in ("gay", "queer", "retarded")
-            and said
-            and near.before[0] in ("is", "was", "so", "'s", "are", "be")
-        ):
-            return "insult"
-        return ""
+        return "thing" if near.after[0] in words["things"] else ""
 
     def _noun(self, word: str) -> bool:
         return bool(word) and word not in self.function and word not in self.rules.words["capitals"]
@@ -238,22 +233,22 @@ class Refusal:
         """Whether the match is part of a name: capitals beside it, a first name, a title."""
         if form.speech in ("name", "pronoun", "object", "determiner") or not found[:1].isupper() or found.isupper():
             return False
-        words, lower, starts = self.rules.words, found.lower(), near.begins()
-        before, after = near.raw(-1) if near.gap(-1) == " " else "", near.raw(1) if near.gap(1) == " " else ""
-        after_first = before in self.rules.names["male"] or before in self.rules.names["female"]
-        if lower in words["titles"] and self._part(after):
+        words, lower = self.rules.words, found.lower()
+        after = near.raw(1) if near.gap(1) == " " and form.number != "plural" else ""
+        if lower in words["titles"]:
+            return self._part(after) or (lower in words["royal"] and not near.begins())
+        if spelling != spelling.lower():
+            named = lower in words["also_names"] and (self._first(near) or after.lower() in words["surnames"])
+            return named or self._part(after)
+        inside = not near.begins() and near.gap(-1) == " "
+        if inside and (self._first(near) or (not near.begins(-1) and self._part(near.raw(-1)))):
             return True
-        if spelling == spelling.lower():
-            if lower in words["royal"] and not starts:
-                return True
-            if not starts and before and (after_first or (not near.begins(-1) and self._part(before))):
-                return True
-            return self._part(after) and form.number != "plural"
-        if lower in words["also_names"] and (after_first or after.lower() in words["surnames"]):
-            return True
-        if form.number == "plural":
-            return False
         return self._part(after)
+
+    def _first(self, near: Neighbours) -> bool:
+        """Whether a first name stands before."""
+        before = near.raw(-1) if near.gap(-1) == " " else ""
+        return before in self.rules.names["male"] or before in self.rules.names["female"]
 
     def _part(self, word: str) -> bool:
         """Whether a word can be part of a name."""

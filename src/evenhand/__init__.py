@@ -60,12 +60,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Adf", "Aequitas", "Archive", "Auto", "Boolean", "Boundary", "Budget", "Endpoint", "Estimate", "Flip", "Gap",
-    "Integer", "Interval", "Kosei", "MarginalModel", "Model", "Nominal", "Order", "Ordinal", "Proof", "Real",
-    "Repair", "ReportOptions", "Run", "Space", "StopReason", "StopRule", "Symbolic", "TextAdf", "TextImportance",
-    "TextRandom", "TextSpace", "TextTemplates", "Themis", "__version__", "audit", "bundle", "check_bundle", "check_proof",
-    "compare", "coverage", "datasets", "errors", "estimate", "examples", "export", "groups", "load_model", "populations",
-    "prove", "quality", "regions", "remaining", "repair", "repairs", "replay", "report", "wrap",
+    "Adf", "Aequitas", "Archive", "Auto", "Boolean", "Boundary", "Budget", "Endpoint", "Estimate", "Flip",
+    "Gap", "Integer", "Interval", "Kosei", "MarginalModel", "Model", "Nominal", "Order", "Ordinal", "Proof",
+    "Real", "Repair", "ReportOptions", "Run", "Space", "StopReason", "StopRule", "Symbolic", "TextAdf",
+    "TextImportance", "TextRandom", "TextSpace", "TextTemplates", "Themis", "__version__", "audit", "bundle",
+    "check_bundle", "check_proof", "compare", "coverage", "datasets", "errors", "estimate", "examples",
+    "export", "groups", "load_model", "populations", "prove", "quality", "regions", "remaining", "repair",
+    "repairs", "replay", "report", "wrap",
 ]  # fmt: skip
 
 __version__ = "0.1.0"

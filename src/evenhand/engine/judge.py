@@ -92,7 +92,7 @@ def ask(probe: ModelProbe, families: Families) -> Judged:
 def outputs_of(families: Families, labels: npt.NDArray[Any], scores: npt.NDArray[np.float64] | None) -> Outputs:
     """Line answers up by family."""
     scored = None if scores is None else families.to_grid(scores)
-    return Outputs(families.to_grid(labels), scored, families.own, families.groups)
+    return Outputs(families.to_grid(labels), scored, families.own, getattr(families, "groups", None))
 
 
 def _ask_mixed(probe: ModelProbe, families: Families, seed: int, chunk: int) -> Outputs:

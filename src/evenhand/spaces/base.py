@@ -20,7 +20,6 @@ from evenhand.errors import SpaceError, StrategyError, search
 from evenhand.spaces.individuals import Ids, Keys
 
 if TYPE_CHECKING:
-    from evenhand.criteria import Groups
     from evenhand.spaces.findings import Findings
     from evenhand.spaces.tabular import Space
 
@@ -50,7 +49,10 @@ class Block(Protocol):
 
 
 class Families(Protocol):
-    """A block of families. A family has places for an individual and its counterparts."""
+    """A block of families. A family has places for an individual and its counterparts.
+
+    With an attribute ``groups`` (``criteria.Groups``), several places stand for the same counterpart.
+    """
 
     def __len__(self) -> int: ...
     def __getitem__(self, which: npt.NDArray[Any]) -> Self:
@@ -79,10 +81,6 @@ class Families(Protocol):
     @property
     def asked(self) -> Any:
         """The model's inputs, family after family."""
-
-    @property
-    def groups(self) -> Groups | None:
-        """Which places stand for the same counterpart (None: each for itself)."""
 
     def to_grid(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Arrange answers as (family, place, ...); a place that was not queried repeats the individual's own answer."""

@@ -244,8 +244,6 @@ class TabularFamilies:
     ``combinations`` has the protected values of each place, shared by all families or for each family.
     """
 
-    groups = None
-
     def __init__(
         self,
         space: Space,

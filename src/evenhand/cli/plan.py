@@ -117,7 +117,7 @@ def get_executor(config: Config) -> Executor | int | None:
     if address is None:
         return workers
     if workers is not None:
-        raise ConfigError(f"{config.head}processes and a Dask cluster exclude each other", remedy="name one of the two")
+        raise ConfigError(f"{config.head}processes and a Dask cluster cannot be combined", remedy="name one of the two")
     with config.named("run.dask"):
         return connect(address)
 

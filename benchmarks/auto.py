@@ -41,7 +41,7 @@ SHARES = (0.0, 0.001, 0.01, 0.1, 0.5)
 STOPS = ("moment", "first finding", "budget")
 """When the audit of a simulated model ends."""
 SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
-LONG = {"forest of 50": (TESTS, 1_000_000), "boosting": (TESTS, 400_000)}
+LONG = {"forest of 50": (TESTS, 4 * TESTS), "boosting": (TESTS, 4 * TESTS)}
 """Tests of a run beside the bare model."""
 LARGE, KILLS, ROUNDS = 1_000_000, 4, 2
 

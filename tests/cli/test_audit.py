@@ -137,10 +137,10 @@ def test_hidden_examples_are_not_called_none(audit: Command) -> None:
     assert "sex F: refused" not in done.stdout
 
 
-def test_the_verdict_of_an_audit_is_about_the_rows_that_it_drew(audit: Command) -> None:
-    """Draws with replacement say nothing about people outside the data."""
+def test_the_verdict_of_an_audit_is_about_the_population_of_its_rows(audit: Command) -> None:
     done = " ".join(audit("refuse", "--fail-above", "90%").stdout.split())
-    assert re.search(r"decision for about [\d,]+ in [\d,]+ people in the data \(95% CI", done)
+    assert re.search(r"decision for about [\d.]+% of people \(95% CI", done)
+    assert re.search(r"estimate, data [\d.]+% \([\d.]+% to [\d.]+%\), \d+ of all \d+ rows", done)
 
 
 def test_space_file_alone_needs_no_data(evenhand: Command, people: Path, tmp_path: Path) -> None:

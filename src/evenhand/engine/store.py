@@ -262,7 +262,15 @@ RESULT_FIELDS = {
     "from_data?": TEXT,
     "arms?": {str: {str: COUNT}},
     "estimate?": {
-        str: {"found": COUNT, "samples": COUNT, "planned": COUNT, "planned_found": COUNT, "exact": FLAG, str: PLAIN},
+        str: {
+            "found": COUNT,
+            "samples": COUNT,
+            "planned": COUNT,
+            "planned_found": COUNT,
+            "exact": FLAG,
+            "left?": Maybe(COUNT),
+            str: PLAIN,
+        },
     },
 }
 """Required fields of ``run.json``."""

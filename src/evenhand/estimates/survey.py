@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,8 +41,9 @@ from evenhand.engine.determinism import (
 from evenhand.engine.judge import Judge, Judged, Mask, ModelProbe
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.pair_counts import KEPT, Favour, Table, TermCounts, View, tables_of
-from evenhand.estimates.populations import Draws, Everyone, Target
+from evenhand.estimates.populations import Everyone, Target
 from evenhand.runs.audit import nothing_to_compare
+from evenhand.search import Numbered
 from evenhand.spaces.base import Families
 from evenhand.spaces.findings import Decisions
 
@@ -147,7 +148,7 @@ class Survey:
     def __init__(
         self,
         judge: Judge,
-        population: Draws,
+        population: Numbered,
         favour: Favour,
         keep_all: bool = False,
         weights: npt.NDArray[np.float64] | None = None,
@@ -611,6 +612,9 @@ def _interval(
 ) -> tuple[float, float, float, str]:
     found, samples, size = survey.found, survey.samples, survey.population.size
     rate = found / samples if samples else 0.0
+    if target.known is not None:
+        own = replace(target.known, confidence=confidence)
+        return own.rate, own.low, own.high, "exact" if own.exact else "anytime"
     if isinstance(survey.population, Everyone):
         if survey.complete and survey.judge.left_out:
             # Some were excluded: the rest is a sample, in which the tests are independent.

@@ -275,6 +275,8 @@ RESULT_FIELDS = {
 }
 """Required fields of ``run.json``."""
 MODEL_FILE = "model_sha256"
+ASKED = ("space", "strategy", "criterion", "data", "gradient")
+"""Parts of the identity that decide what a model is asked, to identify it."""
 
 
 class Directory:
@@ -368,6 +370,9 @@ class Directory:
                 remedy="choose another directory, or use the original file",
             )
         differing = [k for k in {**wanted, **stored} if k != MODEL_FILE and wanted.get(k) != stored.get(k)]
+        if not {*differing}.isdisjoint(ASKED):
+            # Other questions have other answers, also by the same model.
+            differing = [k for k in differing if k != "answers"]
         if differing:
             raise RunError(
                 f"{self.path} holds another run: {', '.join(_difference(k, stored, wanted) for k in differing[:3])}",

@@ -286,6 +286,8 @@ class Survey:
         assert outputs.labels is not None
         criterion, ranks = self.judge.probe.criterion, self.favour.ranks(outputs.labels)
         if criterion.needs_scores and outputs.scores is not None:
+            if self.width is None:
+                self.judge.probe.check_gap(outputs.scores)
             self.width = outputs.scores.shape[2]
         members = self._members(block)
         count = len(block) if members is None else int(members.sum())

@@ -28,7 +28,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Codes: TypeAlias = npt.NDArray[np.int32]
 VIEWS, ROOTS = 4096, 20_000
 """Maximum number of views, and of boxes with one pattern each."""
-INSTEAD = "measure the share with eh.estimate(model, space) instead"
+INSTEAD = "measure the share with an estimate instead (eh.estimate, or evenhand estimate)"
 FAIR, UNFAIR, UNDECIDED, UNTESTABLE, INVALID = range(5)
 """Verdicts about the individuals of a box. Untestable: without a valid counterpart."""
 

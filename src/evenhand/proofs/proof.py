@@ -386,7 +386,8 @@ class Proof:
         if not self._claim:
             raise RunError(
                 f"there is no certificate for {self.model.name}",
-                remedy="certificates are for linear models and decision trees of scikit-learn; keep proof.to_dict()",
+                remedy="certificates are for linear models and decision trees of scikit-learn; keep proof.to_dict(), "
+                "or what evenhand prove --json prints",
             )
         from evenhand.spaces.toml import dumps
 

@@ -406,6 +406,7 @@ def _point(axes: Axes, evidence: Any, population: str, colour: str, name: str, m
 
 
 ORIGINAL = "original"
+AGAIN = "The original is the same model, trained again without any repair"
 WIDTH = 80
 HEAD = {
     False: ("", "individuals", "held-out rows", "accuracy", "added", "time"),
@@ -547,15 +548,15 @@ def sentences(comparison: Comparison) -> list[str]:
     done, chosen = comparison.done, comparison.chosen
     out = [f"{name} failed: {' '.join(error.render().split())}" for name, error in comparison.failed.items()]
     if chosen not in done:
-        return [*out, f"Best: the original model ({comparison.why})."]
+        return [*out, f"Best: the original model ({comparison.why}).", f"{AGAIN}."]
     best = done[chosen]
     if len(done) > 1:
         does = getattr(best.method, "does", "")
         out.append(f"Best: {chosen}{f', {does}' if does else ''} ({comparison.why}).")
     if not best.changed:
         return out
-    if any(one.control is not None for one in done.values()):
-        out.append("The control is trained in the same way with nothing added.")
+    control = any(one.control is not None for one in done.values())
+    out.append(f"{AGAIN}{'; the control is trained in the same way with nothing added' if control else ''}.")
     costs = [_accuracy_cost(best.differences["accuracy"])]
     if best.rows_added:
         costs.append(f"training used {best.rows_added:,} more {'texts' if best.after.texts else 'rows'}")

@@ -183,6 +183,7 @@ class Driver:
         with probe.client.calls.at_once():
             # One call, because scores can depend slightly on the size of a call.
             labels, scores = probe.both(fixed.rows)
+        probe.check_gap(scores)
         self.identity = self._identity(labels if scores is None else scores)
         place = self.place = None if directory is None else Directory(directory, self.identity)
         try:

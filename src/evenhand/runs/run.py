@@ -175,7 +175,7 @@ class RunEstimate:
         few, many = self.samples, max(2 * self.samples, 16)
         while many < MOST and not decides(many):
             few, many = many, 2 * many
-        while many - few > many / 100:
+        while many - few > max(1, many / 100):
             middle = (few + many) // 2
             few, many = (few, middle) if decides(middle) else (middle, many)
         more = many - self.samples

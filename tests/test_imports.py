@@ -13,13 +13,13 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 SOURCES = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
 
-BASE = "_format _intervals _malloc _rng errors _interrupts _files _validate _sandbox plugins budget criteria"
+BASE = "_format _intervals _rng errors _interrupts _files _validate _sandbox plugins budget criteria"
 ORDER = [
     *BASE.split(),
     *("spaces", "_keyset", "search", "models", "strategies", "engine", "runs"),
     *("estimates", "explanations", "proofs", "repairs", "reports", "datasets", "demo"),
     *("regression_corpus", "testing", "results"),
-    *("config", "cli", "pytest_plugin", "__init__", "__main__"),
+    *("config", "service", "cli", "pytest_plugin", "__init__", "__main__"),
 ]
 """From the ground up: a package imports only from those before it."""
 
@@ -34,6 +34,8 @@ HEAVY = {
     "polars",
     "torch",
     "pydantic",
+    "fastapi",
+    "sqlalchemy",
     "z3",
     "fairlearn",
 }

@@ -140,7 +140,7 @@ def test_hidden_examples_are_not_called_none(audit: Command) -> None:
 def test_the_verdict_of_an_audit_is_about_the_population_of_its_rows(audit: Command) -> None:
     done = " ".join(audit("refuse", "--fail-above", "90%").stdout.split())
     assert re.search(r"decision for about [\d.]+% of people \(95% CI", done)
-    assert re.search(r"estimate, data [\d.]+% \([\d.]+% to [\d.]+%\), \d+ of all \d+ rows", done)
+    assert re.search(r"estimate, data [\d.]+% \([\d.]+% to [\d.]+%\), \d+ of \d+, which are all of the data", done)
 
 
 def test_space_file_alone_needs_no_data(evenhand: Command, people: Path, tmp_path: Path) -> None:

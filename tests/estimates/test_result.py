@@ -143,7 +143,9 @@ def test_no_more_tests_are_asked_for_than_there_are() -> None:
     assert "more rows of data are needed" in limit.words(run)
 
 
-@pytest.mark.parametrize(("found", "samples", "limit"), [(0, 300, 0.01), (0, 0, 0.02), (0, 60, 0.05), (30, 1000, 0.04), (9, 80, 0.05)])
+@pytest.mark.parametrize(
+    ("found", "samples", "limit"), [(0, 300, 0.01), (0, 0, 0.02), (0, 60, 0.05), (30, 1000, 0.04), (9, 80, 0.05)]
+)
 def test_as_many_more_draws_as_needed_decide(found: int, samples: int, limit: float) -> None:
     estimate = RunEstimate("data", found, samples)
     more = samples + estimate.needed(limit)

@@ -91,7 +91,7 @@ class RunEstimate:
     >>> estimate.rate, str(estimate)
     (0.03, 'data: 3% (1.83% to 4.51%), 30 of 1,000 independent draws')
     >>> str(RunEstimate("data", 30, 1000, 1000, 30, left=0))
-    'data: 3% (1.83% to 4.51%), 30 of all 1,000 rows'
+    'data: 3% (1.83% to 4.51%), 30 of 1,000, which are all of the data'
     """
 
     population: str
@@ -188,7 +188,7 @@ class RunEstimate:
     def __str__(self) -> str:
         interval = estimated(self.rate, self.low, self.high)
         draws = "individuals" if self.exact else "independent draws"
-        of = f"all {self.samples:,} rows" if self.all_rows else f"{self.samples:,} {draws}"
+        of = f"{self.samples:,}, which are all of the data" if self.all_rows else f"{self.samples:,} {draws}"
         return f"{self.population}: {interval}, {self.found:,} of {of}"
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import evenhand as eh
-from evenhand._format import high, interval, percent
+from evenhand._format import interval, percent
 from evenhand.errors import DataError, ModelError
 from evenhand.reports.content import Content
 from evenhand.reports.render import render, sections

@@ -285,7 +285,7 @@ def _read_table(path: Path, packed: str, separator: str | None = None) -> pd.Dat
             raw = pd.read_csv(stream, sep=separator, index_col=False, usecols=numbers, dtype=str)
         for at, name in zip(numbers, raw.columns, strict=True):
             if raw[name].str.fullmatch(_CODE).any():
-                frame.isetitem(at, raw[name].astype(object))
+                frame.isetitem(at, raw[name].to_numpy(dtype=object))
     return frame
 
 

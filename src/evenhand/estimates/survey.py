@@ -156,6 +156,8 @@ class Survey:
     ) -> None:
         self.judge, self.population, self.favour = judge, population, favour
         self.steadiness = RowChecks(judge.probe, judge.seed, judge.chunk)
+        # Few individuals show little of a model.
+        self.steadiness.spare = lambda: self.bound.probes(population.take(0, PROBES)[0], PROBES).rows
         self.apart = checked
         # Scaled so that the sum is the effective sample size (Kish).
         self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()

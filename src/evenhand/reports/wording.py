@@ -293,8 +293,8 @@ def _answer(run: Run, data: Measured | None, uniform: Measured | None, named: bo
             "{} changes {} for none of {} people in the data ({}), but for {}.",
             change_of, effects, count(data.samples), bound, _share(uniform, texts),
         )  # fmt: skip
-    best = data if data is not None and data.found else uniform if uniform is not None and uniform.found else None
-    if best is not None and (best.low > 0 or texts):
+    best = next((e for e in (data, uniform) if e is not None and e.found and (e.low > 0 or texts)), None)
+    if best is not None:
         return say(
             "{} changes {} for {}{}.",
             change_of, effects, _share(best, texts),

@@ -290,9 +290,12 @@ class Draws:
         turns = np.argsort(np.concatenate([np.arange(len(block)) for block in blocks]), kind="stable")
         return Individuals.join(blocks)[turns]
 
-    def judge(self, drawn: Block) -> Generator[Query, Verdicts, Verdicts]:
-        """Judge what was drawn last."""
-        verdicts = yield from judge(drawn)
+    def judge(self, drawn: Block, limit: int | None = None) -> Generator[Query, Verdicts, Verdicts]:
+        """Judge what was drawn last.
+
+        Other individuals may follow, so that one call of the model answers both.
+        """
+        verdicts = yield from judge(drawn, limit)
         self._judged = {name: sum(map(len, keys)) for name, keys in self._keys.items()}
         return verdicts
 

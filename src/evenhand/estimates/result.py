@@ -607,7 +607,7 @@ fail_on_finding=True
         rate = f"{known}{estimated(found.rate, found.low, found.high)} of {POPULATIONS[found.population]}"
         if outcome is Outcome.UNDECIDED:
             needed = self.needed(run)
-            more = "more rows of data are needed" if needed is None else f"about {needed:,} more may do"
+            more = "more rows of data are needed" if needed is None else f"about {needed:,} more may suffice"
             few = "rows" if found.all_rows else "tests"
             return f"{rate}: too few {few} to tell whether that is above {self}; {more}"
         return f"{rate}, {'more than' if outcome is Outcome.FAIL else 'within'} {self}"

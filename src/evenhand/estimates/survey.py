@@ -155,14 +155,14 @@ class Survey:
         checked: int = 0,
     ) -> None:
         self.judge, self.population, self.favour = judge, population, favour
+        self.bound = judge.probe.bound
+        self.space = self.bound.space
         self.steadiness = RowChecks(judge.probe, judge.seed, judge.chunk)
         # Few individuals show little of a model.
         self.steadiness.spare = lambda: self.bound.probes(population.take(0, PROBES)[0], PROBES).rows
         self.apart = checked
         # Scaled so that the sum is the effective sample size (Kish).
         self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()
-        self.bound = judge.probe.bound
-        self.space = self.bound.space
         self.whole_families = isinstance(population, Everyone) and not population.singly
         self.samples = self.found = self.unsure = self.families = 0
         self.noise = self.tabled = 0.0

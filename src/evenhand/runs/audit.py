@@ -46,6 +46,7 @@ from evenhand.search import Problem, Strategy
 from evenhand.spaces.base import AnySpace, Block, check_space, table
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
+from evenhand.spaces.text.space import DEPENDS
 from evenhand.strategies import describe, make
 
 DEFAULT_TESTS = 100_000
@@ -370,6 +371,9 @@ class Driver:
         counts = dict(zip(COUNTS, counted, strict=True))
         for name, n in self.problem.counts.items():
             counts[name] = counts.get(name, 0) + n
+        apart = getattr(oracle.findings, "apart", None)
+        if apart is not None and apart.count:
+            counts[DEPENDS] = apart.count
         if self._remote is not None:
             counts["requests"] = self._remote.spent
         last = (oracle.tests, oracle.rows, oracle.findings.count)

@@ -166,6 +166,8 @@ class Proof:
     _judge: Judge = field(repr=False, default=None)  # type: ignore[assignment]
     _parts: Partition | None = field(repr=False, default=None)
     _verdict: Callable[[npt.NDArray[Any], int], npt.NDArray[np.int8]] = field(repr=False, default=None)  # type: ignore[assignment]
+    _inside: Callable[[int, int, npt.NDArray[Any]], npt.NDArray[np.int8]] = field(repr=False, default=None)  # type: ignore[assignment]
+    """What is proved about individuals of a group in a box that is undecided as a whole, by the box's number."""
     _claim: Claim = field(repr=False, default_factory=dict)
 
     @property
@@ -325,11 +327,25 @@ class Proof:
             group[list(owns)] = number
         if self._parts is not None:
             leaf = locate(self._parts, free)
-            return np.asarray(self._parts.verdicts[leaf, group[own]])
+            return self._look_inside(leaf, group[own], free, np.asarray(self._parts.verdicts[leaf, group[own]]))
         out = np.full(len(free), UNDECIDED, dtype=np.int8)
         for number in range(len(self._domain.groups)):
             rows = np.flatnonzero(group[own] == number)
             out[rows] = self._verdict(free[rows], number)
+        return out
+
+    def _look_inside(
+        self, leaf: npt.NDArray[Any], group: npt.NDArray[Any], free: npt.NDArray[Any], verdicts: npt.NDArray[np.int8]
+    ) -> npt.NDArray[np.int8]:
+        """Fill in what is proved about individuals in boxes that are undecided as a whole."""
+        if self._inside is None or self._parts is None:
+            return verdicts
+        out, rows = verdicts.copy(), np.flatnonzero(verdicts == UNDECIDED)
+        order = rows[np.lexsort((group[rows], leaf[rows]))]
+        changes = (np.diff(leaf[order]) != 0) | (np.diff(group[order]) != 0)
+        for some in np.split(order, np.flatnonzero(changes) + 1) if len(order) else []:
+            number = int(self._parts.leaves[leaf[some[0]]])
+            out[some] = self._inside(number, int(group[some[0]]), free[some])
         return out
 
     def _draw_undecided(self, stream: Stream, samples: int) -> Individuals:
@@ -341,8 +357,8 @@ class Proof:
         chosen = self._boxes_to_draw() if self._parts is not None and not self._domain.tied else None
         while count < samples and (chosen is not None or at < tries):
             if chosen is not None:
-                free, own = self._inside(chosen, stream, at, min(samples - count, size))
-                keep = np.ones(len(free), dtype=bool)
+                free, own = self._within(chosen, stream, at, min(samples - count, size))
+                keep = self._verdicts(free, own) == UNDECIDED if self._inside else np.ones(len(free), dtype=bool)
             else:
                 free, own = self._draw(stream, at, size)
                 keep = self._verdicts(free, own) == UNDECIDED
@@ -360,7 +376,7 @@ class Proof:
         weights *= np.array(self._domain.uniform.groups, dtype=np.float64)[group]
         return leaf, group, np.cumsum(weights) / weights.sum()
 
-    def _inside(
+    def _within(
         self, chosen: tuple[Any, Any, Any], stream: Stream, start: int, n: int
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         parts, (leaf, group, totals) = self._parts, chosen

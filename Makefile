@@ -16,10 +16,10 @@ demo-text: $(VENV)/.text
 	$(BIN)/evenhand demo --text
 
 test: $(VENV)/.test
-	$(PYTEST) -m "not slow"
+	$(PYTEST) $(PYTEST_OPTIONS) -m "not slow"
 
 test-slow: $(VENV)/.test $(VENV)/.axe
-	$(PYTEST) -m slow
+	$(PYTEST) $(PYTEST_OPTIONS) -m slow
 
 # Real servers, each with its own versions of everything; the tests in tests/peers ask them.
 peers: $(patsubst tests/peers/%.txt,$(PEERS)/%/.done,$(wildcard tests/peers/*.txt))

@@ -48,7 +48,6 @@ def repairs(result: Entry, papers: Entry) -> str:
         *_texts(result["texts"]),
         "## Averaging over protected values",
         *_marginal(result["marginal"]),
-        *result.get("remarks", []),
     )
 
 
@@ -306,7 +305,7 @@ def _both(seed: Entry, way: str) -> bool:
 
 CONSISTENT = (
     " Consistency adds no texts, but penalises different scores of the two members of a family whose scores differ "
-    "most. Both train the network further in the same way."
+    "most. Both train the network further in the same way, in stages with a falling learning rate."
 )
 
 
@@ -314,8 +313,9 @@ def _texts(entries: Entry) -> list[str]:
     rows, lines = [], []
     left = [name for name in TEXTS if not _seeds(entries, name)]
     for name in TEXTS:
-        seeds = _seeds(entries, name)
-        for way in seeds[0]["ways"] if seeds else ():
+        every = _seeds(entries, name)
+        for way in every[0]["ways"] if every else ():
+            seeds = [seed for seed in every if way in seed["ways"]]
             found = {
                 when: statistics.fmean(_values(seeds, way, when, "data_found")) for when in _WHEN
             }  # fmt: skip
@@ -337,9 +337,10 @@ def _texts(entries: Entry) -> list[str]:
                     statistics.fmean(_values(seeds, way, "before", "accuracy"))
                     - statistics.fmean(_values(seeds, way, "after", "accuracy"))
                 )
+                falls = ", ".join(f"{100 * _fall([seed], way, 'after', 'data'):.0f}" for seed in seeds)
                 lines.append(
                     f"{name}, {way}: {100 * _fall(seeds, way, 'after', 'data'):.0f}% fewer texts treated differently "
-                    f"at {-lost:+.2f} points of accuracy"
+                    f"({falls}% by seed) at {-lost:+.2f} points of accuracy"
                 )
     if not rows:
         return ["Not measured yet."]

@@ -34,7 +34,6 @@ def texts(result: Entry, papers: Entry) -> str:
         "with the largest difference, whatever its sign; the other goes towards the decision boundary.",
         "texts",
         result,
-        *result.get("remarks", []),
         "## Verdicts",
         verdict_table(texts_verdicts(result, papers)),
         "## Table 3: the nets",
@@ -185,7 +184,6 @@ def _validity(result: Entry, said: Entry) -> str:
         "for the LSTM by race, as in the paper's table 9 / its figures, on Wikipedia comments. The paper's vectors "
         "have 50 dimensions, and its similarity is that of a sentence encoder; here it is the cosine of the means of "
         "the words' vectors, measured for these rows alone. Empty cells were not measured.\n\n"
-        + table(["", *MEASURES.values()], rows)
         + table(["", *MEASURES.values()], rows)
     )
 

@@ -26,7 +26,7 @@ FULL: dict[str, Any] = {
     "time_rows": 300_000,
     "repair_rows": 100_000,
     "walk_trials": 20,
-    "long_seeds": 10,
+    "long_seeds": 25,
     "share": 0.05,
     "measured": 5_000,
     "texts": None,

@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "evenhand"
 SOURCES = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
 
-BASE = "_format _intervals _malloc _rng errors _interrupts _files _validate _sandbox plugins budget criteria"
+BASE = "_format _intervals _rng errors _interrupts _files _validate _sandbox plugins budget criteria"
 ORDER = [
     *BASE.split(),
     *("spaces", "_keyset", "search", "models", "strategies", "engine", "runs"),

@@ -318,31 +318,9 @@ def phrase(name: str, value: Any) -> str:
     return f"{plain(name)} {plain(value)}"
 
 
-def native(value: Any) -> Any:
-    """Convert a NumPy scalar to a Python value."""
-    return value.item() if hasattr(value, "dtype") and not value.ndim else value
-
-
 def missing(value: Any) -> bool:
     """Return whether a value is missing: None or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def same(left: Any, right: Any) -> bool:
-    """Return whether two values are equal; two missing values are."""
-    return bool(left == right) or (missing(left) and missing(right))
-
-
-def json_value(value: Any) -> Any:
-    """Convert a value to one that JSON supports.
-
-    >>> json_value(float("nan")), json_value(3)
-    (None, 3)
-    """
-    value = native(value)
-    if missing(value):
-        return None
-    return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def _percent(share: float, rounding: str) -> str:

@@ -2,21 +2,26 @@
 
 The lowest bit of a key is free. It stores the verdict. The newest keys are in a hash table, where one access to memory
 finds most of them. When the table is full, its keys are moved to a file, and only a few bits per key stay in memory.
-``Recall`` remembers counterparts of recent individuals.
+``Recall`` remembers counterparts of recent individuals, ``Visited`` the individuals of all tests.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand._files import no_room, temporary
 from evenhand._rng import mix
-from evenhand.spaces.individuals import Keys
+from evenhand.spaces.base import Block, BoundSpace, table
+from evenhand.spaces.individuals import Individuals, Keys
+
+if TYPE_CHECKING:
+    from evenhand.spaces.tabular import Space
 
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -399,3 +404,78 @@ class Recall:
 
     def _places(self, ids: Positions) -> Positions:
         return (mix(ids.view(np.uint64)) >> np.uint64(64 - RECALLED)).view(np.int64)
+
+
+ROWS = 2**15
+"""Family members of one block."""
+KEPT = 2**27
+"""Maximum bytes that a run keeps in a space too large to number its individuals."""
+
+
+class Visited:
+    """The individuals of all tests, block by block.
+
+    Taken from the memo's keys if those are enough; otherwise from added blocks: ids, or rows in spaces too large to
+    number their individuals. Beyond ``most`` bytes, all are dropped.
+
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
+    >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
+    >>> people, memo = space.individuals([[3, 0], [7, 1]]), Memo()
+    >>> memo.add(people.keys, np.array([True, False]))
+    >>> [block.rows.tolist() for block in Visited(space, memo)]
+    [[[3, 0], [7, 0]]]
+    >>> visited = Visited(space)
+    >>> visited.add(people)
+    >>> [block.rows.tolist() for block in visited]
+    [[[3, 0], [7, 1]]]
+    """
+
+    def __init__(self, space: BoundSpace, memo: Memo | None = None, most: float = math.inf) -> None:
+        self.space, self._memo, self._most = space, memo, most
+        self._blocks: list[npt.NDArray[Any]] = []
+        self._bytes = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether no tests were dropped."""
+        return self._bytes <= self._most
+
+    def add(self, people: Block) -> None:
+        """Remember the individuals of a block of tests."""
+        if self.known:
+            self._blocks.append(people.stored)
+            self._bytes += people.stored.nbytes
+        if not self.known:
+            self._blocks.clear()
+
+    def __iter__(self) -> Iterator[Individuals]:
+        space = table(self.space)
+        size = block_size(space)
+        for block in self._blocks if self._memo is None else self._memo.segments:
+            for start in range(0, len(block), size):
+                part = block[start : start + size]
+                # The lowest bit of a memo's key is the verdict, the rest an id without the protected attributes.
+                yield Individuals.from_stored(space, part if self._memo is None else (part >> 1) * space.combinations)
+
+
+def visited_of(space: BoundSpace) -> Visited | None:
+    """Create the record of the visited individuals of a run; None if the memo's keys are enough.
+
+    They are not if they are hashes, with links, or if a family is a sample that depends on the individual. Tested texts
+    are not kept, because no result uses them.
+
+    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
+    >>> visited_of(Space([Integer("age", 1, 9), Boolean("member")], protected="member")) is None
+    True
+    """
+    if not space.supports("attributes"):
+        return Visited(space, most=-1)
+    attributes = table(space)
+    if not attributes.coding.fits:
+        return Visited(space, most=KEPT)
+    return Visited(space) if attributes.links or attributes.sampled else None
+
+
+def block_size(space: Space) -> int:
+    """Return the number of families of a block of moderate size."""
+    return max(1, ROWS // space.width)

@@ -17,34 +17,28 @@ class StopReason(enum.Enum):
     'tests'
     """
 
-    TESTS = "tests"
-    ROWS = "rows"
-    FINDINGS = "findings"
-    SECONDS = "seconds"
-    REQUESTS = "requests"
-    """Only for models behind HTTP."""
-    EXHAUSTED = "exhausted"
-    """All tests were judged, in a space without constraints and links."""
-    STALLED = "stalled"
-    """Fifty blocks in a row, with a million individuals, had no fresh test."""
-    FINISHED = "finished"
-    """The search itself ended."""
-    INTERRUPTED = "interrupted"
+    words: str
+    """The reason, as words that follow "because"."""
 
-    @property
-    def words(self) -> str:
-        """The reason, as words that follow "because"."""
-        return {
-            "tests": "the budget of tests was reached",
-            "rows": "the budget of model rows was reached",
-            "findings": "the requested number of findings was reached",
-            "seconds": "the time limit was reached",
-            "requests": "the budget of requests was reached",
-            "exhausted": "every valid test was judged",
-            "stalled": "no new tests came up for a long time",
-            "finished": "the search was complete",
-            "interrupted": "it was interrupted",
-        }[self.value]
+    def __new__(cls, value: str, words: str = "") -> StopReason:
+        """Create a reason whose value is its name."""
+        made = object.__new__(cls)
+        made._value_, made.words = value, words
+        return made
+
+    TESTS = "tests", "the budget of tests was reached"
+    ROWS = "rows", "the budget of model rows was reached"
+    FINDINGS = "findings", "the requested number of findings was reached"
+    SECONDS = "seconds", "the time limit was reached"
+    REQUESTS = "requests", "the budget of requests was reached"
+    """Only for models behind HTTP."""
+    EXHAUSTED = "exhausted", "every valid test was judged"
+    """All tests were judged, in a space without constraints and links."""
+    STALLED = "stalled", "no new tests came up for a long time"
+    """Fifty blocks in a row, with a million individuals, had no fresh test."""
+    FINISHED = "finished", "the search was complete"
+    """The search itself ended."""
+    INTERRUPTED = "interrupted", "it was interrupted"
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ def test_json_is_the_repairs(repair: Command) -> None:
     # Sex matters for pay here, so both lose much.
     assert (found["chosen"], found["saved"], found["failed"]) == ("original", None, {})
     assert found["why"] == (
-        "no method reduces the rate significantly, also against the control, and loses at most 0.5 points of accuracy"
+        "no method significantly reduces the rate, also compared with the control, "
+        "and loses at most 0.5 points of accuracy"
     )
 
 
@@ -144,7 +145,10 @@ def test_choosing_a_repair() -> None:
     assert choose(done, 6.0)[0] == "a"
     assert choose(done, 0.0)[0] == "d"
     assert choose(done, 1.0, only=True) == ("a", "it is the only method")
-    kept = "no method reduces the rate significantly, also against the control, and loses at most 1 point of accuracy"
+    kept = (
+        "no method significantly reduces the rate, also compared with the control, "
+        "and loses at most 1 point of accuracy"
+    )
     # The same training with nothing added does as well.
     assert choose({"a": repaired(-0.4, 0.0, control=-0.01)}, 1.0) == ("original", kept)
     assert choose({"a": repaired(-0.4, 0.0, control=-0.3)}, 1.0)[0] == "a"
@@ -163,7 +167,7 @@ def test_a_method_without_effect_is_not_chosen(repair: Command, tmp_path: Path) 
     done = repair(f"{MODELS}:stubborn", *QUICK, *given, "--save", saved, "--strategy", "themis")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
-    assert "Best: the original model (no method reduces the rate" in text
+    assert "Best: the original model (no method significantly reduces the rate" in text
     assert text.count("counterfactual:") == 1
     assert isinstance(joblib.load(saved), models.Stubborn)
 

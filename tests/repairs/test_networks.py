@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.errors import DataError, ModelError, StrategyError
@@ -124,12 +127,23 @@ def test_other_models_are_refused() -> None:
         (lambda: Counterfactual(mentions=-1), "mentions"),
         (lambda: FineTuning(rate=0), "rate"),
         (lambda: FineTuning(steps=0), "steps"),
+        (lambda: FineTuning(stages=0), "stages"),
         (lambda: Retrain(patience=0), "patience"),
     ],
 )
 def test_wrong_settings(wrong: Any, words: str) -> None:
     with pytest.raises(StrategyError, match=words):
         wrong()
+
+
+@given(steps=st.integers(1, 2000), stages=st.integers(1, 50), rate=st.floats(1e-6, 1.0))
+def test_stages_share_the_steps_and_lower_the_rate(steps: int, stages: int, rate: float) -> None:
+    parts = FineTuning(rate, 8, steps, stages).parts
+    assert sum(part.steps for part in parts) == steps
+    assert len(parts) == min(stages, steps)
+    rates = [part.rate for part in parts]
+    assert rates[0] == pytest.approx(rate)
+    assert all(0 < after < before for before, after in pairwise(rates))
 
 
 @pytest.mark.parametrize("start", [None, "model", SHORT])

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
-from evenhand._malloc import keep_freed_memory
 from evenhand.criteria import Criterion, Judgement, Outputs, UnknownCriterion
 from evenhand.engine.determinism import BRIEF, affordable, scattered
 from evenhand.engine.gradients import Slopes, Source, WordSlopes
@@ -248,7 +247,6 @@ class ModelProbe:
     ) -> None:
         if isinstance(criterion, UnknownCriterion):
             raise criterion.error
-        keep_freed_memory()
         model = for_space(model, texts=bound.space.input == "text")
         if isinstance(model, SensitiveModel):
             model = model if model.sensitive is not None else model.with_sensitive(table(bound).protected)

@@ -7,9 +7,8 @@ pure, so a block may be queried anywhere. ``Questions`` answers queries that are
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand import _interrupts as interrupts
-from evenhand._keyset import Memo, Recall
+from evenhand._keyset import Memo, Recall, Visited, visited_of
 from evenhand._rng import Bits
 from evenhand.budget import Budget, StopReason
 from evenhand.criteria import Outputs
@@ -33,7 +32,6 @@ from evenhand.search import Contrasts, Query, Strategy, Verdicts
 from evenhand.spaces.base import Block, BoundSpace, Families, table
 from evenhand.spaces.findings import Decisions, Findings, array_of
 from evenhand.spaces.individuals import Individuals, Rows
-from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.individuals import TextPairs
 
 QUESTIONS = ("test", "label", "score", "gradient")
@@ -389,9 +387,9 @@ class Oracle(Accounting):
         self.cut = False
         """Whether the budget cut a stored block off, so that the log holds more than this run."""
         self.visited = visited_of(self.bound)
+        """The individuals of the tests, if the memo's keys are not enough."""
         numbered = self.visited is None and self.bound.supports("attributes")
         self.memo = Memo(2 * table(self.bound).tests if numbered else None, self._expected)
-        """The individuals of the tests, if the memo's keys are not enough."""
         self.repeats = self.untestable = 0
         self.rows_apart = 0
         """Rows outside tests: to identify the model, and to confirm findings."""
@@ -412,7 +410,7 @@ class Oracle(Accounting):
     @property
     def judged(self) -> Visited:
         """The individuals of all tests."""
-        return Visited(self.bound, lambda: self.memo.segments) if self.visited is None else self.visited
+        return Visited(self.bound, self.memo) if self.visited is None else self.visited
 
     def answer(self, query: Query) -> Any:
         """Answer one query, or raise ``Stop`` when a budget ends."""
@@ -713,59 +711,6 @@ def _check_arrays(frame: Frame, findings: Findings, count: int) -> None:
             array_of(frame.arrays, name, kinds, None if frame.kind == "work" else count, dimensions)
 
 
-ROWS = 2**15
-"""Family members of one block."""
-MOST = 2**27
-"""Maximum bytes that a run keeps in a space too large to number its individuals."""
-
-
-class Visited:
-    """The individuals of all tests, block by block.
-
-    Taken from the memo's keys if those are enough; otherwise from added blocks: ids, or rows in spaces too large to
-    number their individuals. Beyond ``most`` bytes, all are dropped.
-
-    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
-    >>> space = Space([Integer("age", 1, 9), Boolean("member")], protected="member")
-    >>> people = space.individuals([[3, 0], [7, 1]])
-    >>> [block.rows.tolist() for block in Visited(space, lambda: [people.keys])]
-    [[[3, 0], [7, 0]]]
-    >>> visited = Visited(space)
-    >>> visited.add(people)
-    >>> [block.rows.tolist() for block in visited]
-    [[[3, 0], [7, 1]]]
-    """
-
-    def __init__(
-        self, space: BoundSpace, keys: Callable[[], Sequence[npt.NDArray[Any]]] | None = None, most: float = math.inf
-    ) -> None:
-        self.space, self._keys, self._most = space, keys, most
-        self._blocks: list[npt.NDArray[Any]] = []
-        self._bytes = 0
-
-    @property
-    def known(self) -> bool:
-        """Whether no tests were dropped."""
-        return self._bytes <= self._most
-
-    def add(self, people: Block) -> None:
-        """Remember the individuals of a block of tests."""
-        if self.known:
-            self._blocks.append(people.stored)
-            self._bytes += people.stored.nbytes
-        if not self.known:
-            self._blocks.clear()
-
-    def __iter__(self) -> Iterator[Individuals]:
-        space = table(self.space)
-        size = block_size(space)
-        for block in self._blocks if self._keys is None else self._keys():
-            for start in range(0, len(block), size):
-                part = block[start : start + size]
-                # The lowest bit of a memo's key is the verdict, the rest an id without the protected attributes.
-                yield Individuals.from_stored(space, part if self._keys is None else (part >> 1) * space.combinations)
-
-
 @dataclass(frozen=True, eq=False)
 class Origin:
     """The model, strategy and data of a run, which are not stored and known only in the process that made it."""
@@ -780,26 +725,3 @@ class Origin:
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         # A pickled run has no origin, as one read from its directory: models need not be picklable.
         return type(None), ()
-
-
-def visited_of(space: BoundSpace) -> Visited | None:
-    """Create the record of the visited individuals of a run; None if the memo's keys are enough.
-
-    They are not if they are hashes, with links, or if a family is a sample that depends on the individual. Tested texts
-    are not kept, because no result uses them.
-
-    >>> from evenhand.spaces.attributes import Boolean, Integer; from evenhand.spaces.tabular import Space
-    >>> visited_of(Space([Integer("age", 1, 9), Boolean("member")], protected="member")) is None
-    True
-    """
-    if not space.supports("attributes"):
-        return Visited(space, most=-1)
-    attributes = table(space)
-    if not attributes.coding.fits:
-        return Visited(space, most=MOST)
-    return Visited(space) if attributes.links or attributes.sampled else None
-
-
-def block_size(space: Space) -> int:
-    """Return the number of families of a block of moderate size."""
-    return max(1, ROWS // space.width)

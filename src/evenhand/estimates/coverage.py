@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import percent
+from evenhand._keyset import Visited, block_size
 from evenhand._rng import Stream
 from evenhand._validate import check_int, check_number, check_seed
 from evenhand.budget import Budget
 from evenhand.criteria import Flip
 from evenhand.engine.gradients import DIFFERENCES
 from evenhand.engine.judge import ModelProbe
-from evenhand.engine.oracle import Clock, Oracle, Stop, Stored, Visited, block_size
+from evenhand.engine.oracle import Clock, Oracle, Stop, Stored
 from evenhand.engine.store import ANSWERS
 from evenhand.errors import DATA, DECIDE, DIRECTORY, THRESHOLD, ModelError, RunError, SpaceError, StrategyError
 from evenhand.models.base import Model

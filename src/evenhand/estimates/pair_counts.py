@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import json_value, native, plain
+from evenhand._format import plain
 from evenhand._intervals import Ends, Sums
 from evenhand._rng import Stream
 from evenhand.criteria import Criterion, Outputs
@@ -21,7 +21,7 @@ from evenhand.errors import ORDER, THRESHOLD, ModelError, SpaceError
 from evenhand.estimates.favoured import Differences
 from evenhand.models.base import Model
 from evenhand.spaces.findings import Decisions
-from evenhand.spaces.frames import pd
+from evenhand.spaces.frames import json_value, native, pd
 from evenhand.spaces.tabular import Space
 
 HIGHER, LOWER = "higher", "lower"

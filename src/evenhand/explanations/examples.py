@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import Viewed, json_value, native, percent, plain, same
+from evenhand._format import Viewed, percent, plain
 from evenhand._rng import Stream
 from evenhand._validate import check_bool, check_int
 from evenhand.criteria import Criterion, Judgement, Outputs
@@ -22,7 +22,7 @@ from evenhand.errors import DataError, StrategyError
 from evenhand.runs.pair_sentences import Pair, Positions, choose, pairs_of, records, unlike
 from evenhand.runs.replay import judge_of, probe_of
 from evenhand.runs.run import Run
-from evenhand.spaces.frames import columns_of, pd
+from evenhand.spaces.frames import columns_of, json_value, native, pd, same
 from evenhand.spaces.individuals import Individuals, Rows
 from evenhand.spaces.realism import Distance, Likeness, Numbers, Realism
 from evenhand.spaces.tabular import Encoded, Space

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import json_value, plain
+from evenhand._format import plain
 from evenhand._rng import Stream
 from evenhand.engine.judge import Judge, RowLimitReached
 from evenhand.spaces.attributes import Attribute
+from evenhand.spaces.frames import json_value
 from evenhand.spaces.individuals import Digit, Individuals, Rows
 from evenhand.spaces.tabular import Space
 

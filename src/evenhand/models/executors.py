@@ -23,11 +23,10 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from evenhand import _interrupts as interrupts
-from evenhand._malloc import keep_freed_memory
 from evenhand._validate import is_int
 from evenhand.errors import IN_FLIGHT, WORKERS, EvenhandError, MissingExtra, ModelError
 from evenhand.models.base import Array, Model, package_of
-from evenhand.models.client import Call
+from evenhand.models.client import Call, keep_freed_memory
 
 DEATHS = 3
 """Maximum number of workers that a call, made alone, may crash before it is given up."""

@@ -52,8 +52,9 @@ class Partition:
         self.column = np.full(self.size, -1, dtype=np.int32)
         self.cut = np.zeros(self.size, dtype=np.int64)
         self.lower = np.zeros(self.size, dtype=np.int64)
-        low = np.zeros((self.size, len(self.sizes)), dtype=np.int32)
-        high = np.zeros((self.size, len(self.sizes)), dtype=np.int32)
+        narrow = np.int16 if self.sizes.max(initial=0) < 2**15 else np.int32
+        low = np.zeros((self.size, len(self.sizes)), dtype=narrow)
+        high = np.zeros((self.size, len(self.sizes)), dtype=narrow)
         high[0] = self.sizes - 1
         for boxes, columns, cuts, lower in self._splits:
             self.column[boxes], self.cut[boxes], self.lower[boxes] = columns, cuts, lower
@@ -65,7 +66,7 @@ class Partition:
         self.verdicts = np.concatenate([answers for _, answers in verdicts])
         order = np.argsort(self.leaves)
         self.leaves, self.verdicts = self.leaves[order], self.verdicts[order]
-        self.low, self.high = low[self.leaves], high[self.leaves]
+        self.low, self.high = low[self.leaves].astype(np.int32), high[self.leaves].astype(np.int32)
 
 
 @dataclass
@@ -136,7 +137,12 @@ class Grid:
             np.array([*sorted(one - {int(size)}), int(size)]) for one, size in zip(cuts, domain.sizes, strict=True)
         ]
         """The first code of each cell, and the number of codes."""
-        self._tables = [table[self.starts[i][:-1]] for i, table in zip(columns[2:], tables, strict=True)]
+        some = np.ones(len(self.starts[0]) - 1, dtype=bool)
+        self.tables = [(0, some), (0, ~some)]
+        """The free attribute of each table, and which of its cells go left."""
+        self.tables += [(i, table[self.starts[i][:-1]]) for i, table in zip(columns[2:], tables, strict=True)]
+        self.sizes = np.array([len(starts) - 1 for starts in self.starts])
+        """The number of cells of each free attribute."""
         return known
 
     def _find_changes(self) -> None:
@@ -144,7 +150,7 @@ class Grid:
         far = np.iinfo(np.int32).max
         left, change, self.offset = [np.array([True, False])], [np.array([far, far])], [0, 1]
         at = 2
-        for table in self._tables:
+        for _, table in self.tables[2:]:
             size = len(table)
             edges = np.flatnonzero(table[1:] != table[:-1]) + 1
             after = np.searchsorted(edges, np.arange(size), "right")

@@ -1,163 +1,205 @@
 """Forests and boosted trees: boxes, the largest first, with bounds from the leaves that they reach.
 
 In a box, each tree reaches some of its leaves; the sum of their least and of their largest values bounds the score in
-each view. Where all views are on one side of the threshold the box is fair, where two are on different sides unfair. It
-is also fair where no view can reach another leaf than the others. All other boxes are split at a test that keeps the
-bounds apart; a box in which every view has one leaf of each tree is small enough to ask the model about.
+each view. Where all views are on one side of the threshold the box is fair, where two are on different sides unfair.
+It is also fair where it reaches only leaves that are the same in all views. All other boxes are split where most trees
+lose the leaf with their least or largest value; a box in which every view has one leaf of each tree is asked about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from evenhand.proofs.boxes import Grid, Live, Partition, Verdicts, levels, split
-from evenhand.proofs.domain import FAIR, UNDECIDED, UNFAIR, Ints
+from evenhand.proofs.boxes import Boxes, Grid, Live, Partition, Verdicts, split
+from evenhand.proofs.domain import FAIR, UNDECIDED, UNFAIR, Ints, Mask
+from evenhand.proofs.leaves import Floats, Leaves, Words, groups_of
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Ask: TypeAlias = Callable[[npt.NDArray[Any], int], Mask]
-CELLS = 2**21
-"""Nodes times boxes that are bounded together."""
+WORDS = 2**15
+"""Words of leaves that are looked at together: a few caches full."""
+SLIGHT = 1e-9
+"""The weight of a tree whose leaves differ, but not in value."""
+
+
+class Ensemble:
+    """Trees on a grid of cells, which bound and divide boxes."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid, self.trees = grid, grid.trees
+        self.leaves = Leaves(groups_of(grid, grid.sizes), grid.sizes)
+        self.batch = max(16, min(2048, WORDS // self.leaves.words))
+
+    def bound(self, low: Boxes, high: Boxes) -> Bounds:
+        """Bound the scores of boxes."""
+        return Bounds(self, low, high)
+
+    def verdicts(self, bounds: Bounds, pattern: Ints) -> Verdicts:
+        """Judge boxes: one verdict for each group of own protected values."""
+        trees, domain = self.trees, self.grid.domain
+        known = np.full(bounds.low.shape, -1, dtype=np.int64)
+        if trees.labels:
+            one = bounds.low == bounds.high
+            known[one] = bounds.low[one].astype(np.int64)
+        else:
+            known[bounds.low > trees.cut + trees.error] = 1
+            known[bounds.high <= trees.cut - trees.error] = 0
+        verdicts = domain.verdicts(known.T[:, self.grid.view_of], pattern)
+        verdicts[(verdicts == UNDECIDED) & bounds.same[:, None]] = FAIR
+        return verdicts
+
+    def cuts(self, bounds: Bounds, low: Boxes, high: Boxes) -> tuple[Ints, Ints]:
+        """Return, for each box, an attribute and the first cell of its upper part.
+
+        Every tree votes against its leaves with the least and with the largest value, in the view whose bounds are
+        furthest apart: for each cut, with the part of the box that would lose such a leaf.
+        """
+        leaves, n = self.leaves, len(low)
+        kind = (bounds.high - bounds.low).argmax(axis=0)
+        rows = np.arange(n)
+        first, last = bounds.first[kind, rows], bounds.last[kind, rows]
+        weight = leaves.values[last] - leaves.values[first] + SLIGHT * (first != last)
+        both, weights = np.concatenate([first, last], axis=1), np.concatenate([weight, weight], axis=1).ravel()
+        best, place, cell = np.full(n, -1.0), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        for i in leaves.places:
+            width = int(leaves.sizes[i]) + 1
+            bottom, top = low[:, i].astype(np.int64), high[:, i].astype(np.int64)
+            if not (bottom < top).any():
+                continue
+            offset = (rows * width)[:, None]
+            # The lower part loses leaves that begin at the cut or above, the upper part those that end below it.
+            begin = np.maximum(leaves.low[i][both], bottom[:, None]) + offset
+            end = np.minimum(leaves.high[i][both], top[:, None]) + offset + 1
+            below = np.bincount(begin.ravel(), weights, n * width).reshape(n, width)
+            above = np.bincount(end.ravel(), weights, n * width).reshape(n, width)
+            lost_below = np.cumsum(below[:, ::-1], axis=1)[:, ::-1]
+            lost_above = np.cumsum(above, axis=1)
+            starts = self.grid.starts[i]
+            share = (starts - starts[bottom][:, None]) / (starts[top + 1] - starts[bottom])[:, None]
+            cuts = np.arange(width)
+            inside = (cuts > bottom[:, None]) & (cuts <= top[:, None])
+            gain = np.where(inside, share * lost_below + (1 - share) * lost_above, -1.0)
+            most = gain.argmax(axis=1)
+            better = np.flatnonzero(gain[rows, most] > best)
+            best[better], place[better], cell[better] = gain[better, most[better]], i, most[better]
+        return place, cell
+
+
+class Bounds:
+    """The least and the largest score of boxes in each kind of view, and the leaves that give them."""
+
+    def __init__(self, ensemble: Ensemble, low: Boxes, high: Boxes) -> None:
+        leaves, base = ensemble.leaves, ensemble.trees.base
+        reached: Words = leaves.reach(low, high)
+        ends = [leaves.ends(reached & present) for present in leaves.present]
+        self.first, self.last = (np.stack(side) for side in zip(*ends, strict=True))
+        self.low: Floats = leaves.values[self.first].sum(axis=2) + base
+        self.high: Floats = leaves.values[self.last].sum(axis=2) + base
+        self.same: Mask = ((reached & ~leaves.common) == 0).all(axis=1)
+        """Whether all views have the same leaves."""
+
+    @cached_property
+    def single(self) -> Mask:
+        """Whether each view has one leaf of each tree."""
+        return np.asarray((self.first == self.last).all(axis=(0, 2)))
+
+    def __getitem__(self, which: Ints) -> Bounds:
+        out = object.__new__(Bounds)
+        for name in ("first", "last", "low", "high"):
+            setattr(out, name, getattr(self, name)[:, which])
+        out.same = self.same[which]
+        return out
+
+
+class Queue:
+    """Boxes by volume, in buckets of a factor of two, so that taking the largest is cheap."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, list[tuple[Live, Floats]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._buckets)
+
+    def put(self, live: Live, volumes: Floats) -> None:
+        """Add boxes."""
+        sizes = np.frexp(volumes)[1]
+        for size in np.unique(sizes).tolist():
+            which = np.flatnonzero(sizes == size)
+            self._buckets.setdefault(size, []).append((live[which], volumes[which]))
+
+    def take(self, most: int) -> tuple[Live, Floats]:
+        """Remove and return some of the largest boxes."""
+        size = max(self._buckets)
+        parts = self._buckets.pop(size)
+        live = Live.join([one for one, _ in parts])
+        volumes = np.concatenate([one for _, one in parts])
+        if len(live) > most:
+            rest = np.arange(most, len(live))
+            self._buckets[size] = [(live[rest], volumes[rest])]
+            live, volumes = live[np.arange(most)], volumes[:most]
+        return live, volumes
+
+    def everything(self) -> list[Live]:
+        """List all boxes."""
+        return [live for parts in self._buckets.values() for live, _ in parts]
 
 
 class BestFirst:
     """Decides boxes of an ensemble, the largest first."""
 
-    def __init__(self, grid: Grid, parts: Partition, ask: Ask) -> None:
-        self.grid, self.parts, self._ask = grid, parts, ask
+    def __init__(self, ensemble: Ensemble, parts: Partition, ask: Ask) -> None:
+        self.ensemble, self.grid, self.parts, self._ask = ensemble, ensemble.grid, parts, ask
         self.done: list[tuple[Ints, Verdicts]] = []
-        trees = grid.trees
-        self._levels = [nodes[trees.test[nodes] >= 0] for nodes in levels(trees)]
-        self._roots = trees.roots
-        self.batch = max(16, min(1024, CELLS // max(1, len(trees.test))))
-        varies = (grid.known != grid.known[:1]).any(axis=0)
-        self._varies = np.append(varies, False)[trees.test]
-        # Boxes that are not decided yet, with their volumes.
-        self._live = [grid.begin(parts)]
-        self._volumes = [self._volume(self._live[0])]
+        self.asked: list[Ints] = []
+        """Boxes whose verdict is an answer of the model."""
+        self._queue = Queue()
+        self._put(self.grid.begin(parts))
 
     @property
     def open(self) -> bool:
         """Whether boxes are undecided."""
-        return any(len(live) for live in self._live)
+        return bool(self._queue)
 
     def rest(self) -> list[tuple[Ints, Verdicts]]:
         """Return the boxes that are undecided."""
         groups = len(self.grid.domain.groups)
-        return [(live.number, np.full((len(live), groups), UNDECIDED, dtype=np.int8)) for live in self._live]
+        return [
+            (live.number, np.full((len(live), groups), UNDECIDED, dtype=np.int8)) for live in self._queue.everything()
+        ]
 
-    def _volume(self, live: Live) -> Floats:
+    def _put(self, live: Live) -> None:
         low, high = self.grid.codes(live.low, live.high)
-        return np.asarray(self.grid.domain.uniform.count(low, high), dtype=np.float64)
+        self._queue.put(live, np.asarray(self.grid.domain.uniform.count(low, high), dtype=np.float64))
 
     def step(self) -> None:
         """Bound the largest boxes, and split those that are undecided."""
-        live, volumes = Live.join(self._live), np.concatenate(self._volumes)
-        count = min(self.batch, len(live))
-        largest = np.argpartition(-volumes, count - 1)[:count]
-        rest = np.ones(len(live), dtype=bool)
-        rest[largest] = False
-        chosen = live[largest]
-        bounds = _Bounds(self.grid, chosen, self._levels, self._varies)
-        verdicts = self._judge(chosen, bounds)
+        live, volumes = self._queue.take(self.ensemble.batch)
+        bounds = self.ensemble.bound(live.low, live.high)
+        verdicts = self.ensemble.verdicts(bounds, live.pattern)
         # A group without valid individuals, or without any that are counted, needs no verdict.
-        decided = (verdicts != UNDECIDED).all(axis=1) | (volumes[largest] == 0)
+        decided = (verdicts != UNDECIDED).all(axis=1) | (volumes == 0)
         clear = np.flatnonzero(~decided & bounds.single)
         if len(clear):
-            verdicts[clear] = self._asked(chosen[clear], verdicts[clear])
+            verdicts[clear] = self._answers(live[clear], verdicts[clear])
+            self.asked.append(live.number[clear])
             decided[clear] = True
-        self.done.append((chosen.number[decided], verdicts[decided]))
+        self.done.append((live.number[decided], verdicts[decided]))
         left = np.flatnonzero(~decided)
-        self._live, self._volumes = [live[np.flatnonzero(rest)]], [volumes[rest]]
         if len(left):
-            tables = bounds.best_tables(left)
-            columns = self.grid.column[tables]
-            change = self.grid.change[self.grid.offset_of[tables] + chosen.low[left, columns]]
-            new = split(self.grid, self.parts, chosen[left], columns, change.astype(np.int64))
-            self._live.append(new)
-            self._volumes.append(self._volume(new))
+            chosen = live[left]
+            self._put(split(self.grid, self.parts, chosen, *self.ensemble.cuts(bounds[left], chosen.low, chosen.high)))
 
-    def _judge(self, live: Live, bounds: _Bounds) -> Verdicts:
-        trees, grid = self.grid.trees, self.grid
-        known = np.full(bounds.low.shape, -1, dtype=np.int64)
-        known[bounds.low > trees.cut + trees.error] = 1
-        known[bounds.high <= trees.cut - trees.error] = 0
-        verdicts = grid.domain.verdicts(known.T[:, grid.view_of], live.pattern)
-        fair = (verdicts == UNDECIDED) & bounds.same[:, None]
-        verdicts[fair] = FAIR
-        return verdicts
-
-    def _asked(self, live: Live, verdicts: Verdicts) -> Verdicts:
+    def _answers(self, live: Live, verdicts: Verdicts) -> Verdicts:
         """Ask about one individual of each box whose individuals all reach the same leaves."""
         domain = self.grid.domain
-        low, high = self.grid.codes(live.low, live.high)
+        free = np.array([domain.first_valid(*ends) for ends in zip(*self.grid.codes(live.low, live.high), strict=True)])
         out = verdicts.copy()
-        for box in range(len(live)):
-            free = domain.first_valid(low[box], high[box])
-            for group in np.flatnonzero(verdicts[box] == UNDECIDED).tolist():
-                out[box, group] = UNFAIR if self._ask(free[None], group)[0] else FAIR
+        for group in range(len(domain.groups)):
+            rows = np.flatnonzero(verdicts[:, group] == UNDECIDED)
+            if len(rows):
+                out[rows, group] = np.where(self._ask(free[rows], group), UNFAIR, FAIR)
         return out
-
-
-class _Bounds:
-    """The least and the largest score of boxes in each kind of view, and where all views are the same."""
-
-    def __init__(self, grid: Grid, live: Live, levels_: list[Ints], varies: Mask) -> None:
-        self.grid, trees = grid, grid.trees
-        rows, tables = np.arange(len(live)), len(grid.column)
-        # Which way the boxes go at each table: ``first`` where only one way, ``mixed`` where both.
-        first = np.empty((tables, len(live)), dtype=bool)
-        mixed = np.zeros((tables, len(live)), dtype=bool)
-        for table in range(tables):
-            column = grid.column[table]
-            at = grid.offset_of[table] + (0 if grid.constant[table] else live.low[:, column].astype(np.int64))
-            at = np.broadcast_to(at, len(rows))
-            first[table] = grid.left[at]
-            if not grid.constant[table]:
-                mixed[table] = grid.change[at] <= live.high[:, column]
-        kinds = len(grid.known)
-        self.low, self.high = np.empty((kinds, len(live))), np.empty((kinds, len(live)))
-        reached = np.zeros((tables, len(live)))
-        differs = np.zeros(len(live), dtype=bool)
-        least, most = np.empty((len(trees.test), len(live))), np.empty((len(trees.test), len(live)))
-        leaves = np.flatnonzero(trees.test < 0)
-        for kind in range(kinds):
-            least[leaves] = most[leaves] = trees.value[leaves, None]
-            ways = []
-            for nodes in levels_:
-                table = grid.known[kind, trees.test[nodes]]
-                ways.append((nodes, table, first[table] | mixed[table], ~first[table] | mixed[table]))
-            for nodes, _, left, right in reversed(ways):
-                a, b = trees.left[nodes], trees.right[nodes]
-                least[nodes] = np.minimum(np.where(left, least[a], np.inf), np.where(right, least[b], np.inf))
-                most[nodes] = np.maximum(np.where(left, most[a], -np.inf), np.where(right, most[b], -np.inf))
-            self.low[kind] = trees.base + least[trees.roots].sum(axis=0)
-            self.high[kind] = trees.base + most[trees.roots].sum(axis=0)
-            here = np.zeros((len(trees.test), len(live)), dtype=bool)
-            here[trees.roots] = True
-            for nodes, table, left, right in ways:
-                inside = here[nodes]
-                here[trees.left[nodes]] = inside & left
-                here[trees.right[nodes]] = inside & right
-                np.add.at(reached, table, inside * (most[nodes] - least[nodes]))
-                if kind and varies[nodes].any():
-                    differs |= self._crossed(kind, nodes, inside, varies, first, mixed)
-        self._weight = np.where(mixed, reached, 0.0)
-        self.same = ~differs
-        self.single = ~(mixed & (reached > 0)).any(axis=0)
-
-    def _crossed(self, kind: int, nodes: Ints, inside: Mask, varies: Mask, first: Mask, mixed: Mask) -> Mask:
-        """Where this view and the first one take different ways at a test that can be reached."""
-        grid, test = self.grid, self.grid.trees.test
-        some = np.flatnonzero(varies[nodes])
-        mine, other = grid.known[kind, test[nodes[some]]], grid.known[0, test[nodes[some]]]
-        differ = (mine != other)[:, None] & (mixed[mine] | mixed[other] | (first[mine] != first[other]))
-        return np.asarray((inside[some] & differ).any(axis=0))
-
-    def best_tables(self, boxes: Ints) -> Ints:
-        """Return, for each of some boxes, the table at which the bounds of the nodes that it reaches are widest."""
-        return np.asarray(self._weight[:, boxes].argmax(axis=0))

@@ -22,7 +22,7 @@ from evenhand.proofs.bounding import Boxes
 from evenhand.proofs.boxes import Grid, Limits, Partition, Walk, run
 from evenhand.proofs.crown import Inputs, bound
 from evenhand.proofs.domain import INSTEAD, UNFAIR, Domain
-from evenhand.proofs.ensembles import BestFirst
+from evenhand.proofs.ensembles import BestFirst, Ensemble
 from evenhand.proofs.features import unpack
 from evenhand.proofs.linear import additive_trees, read_linear, read_one_layer
 from evenhand.proofs.networks import Network, read_network
@@ -259,7 +259,7 @@ def _by_boxes(case: _Case, trees: Trees, limits: Limits) -> dict[str, Any]:
         complete = run(Walk(grid, parts), limits)
         return _facts(case, parts, complete) | {"method": "product walk of a tree", "_claim": {"kind": "trees"}}
     limits.seconds = SECONDS if limits.seconds is None else limits.seconds
-    complete = run(BestFirst(grid, parts, case.ask), limits)
+    complete = run(BestFirst(Ensemble(grid), parts, case.ask), limits)
     return _facts(case, parts, complete) | {"method": f"bounds of {len(trees.roots):,} trees in boxes"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,11 +18,10 @@ from evenhand.repairs.training import FineTuning, Pairs, together, tunable
 
 ROWS = FineTuning(steps=1_920)
 """Three times as many steps as without the penalty: the rate among uniform individuals keeps falling for longer."""
-TEXTS = FineTuning(rate=0.002, batch=128, steps=450)
+TEXTS = FineTuning(rate=0.002, batch=128, steps=450, stages=3)
+"""With a constant rate, how many texts a recurrent network treats differently still varies from step to step."""
 POOL, TEXT_POOL = 20_000, 3_000
 """Number of individuals, or texts, from each source of pairs."""
-TEXT_ROUNDS = 3
-"""How often pairs of texts are chosen: once a network scores two terms alike, others differ most."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,8 @@ class Consistency:
     The loss is the cross-entropy of the training rows, plus ``weight`` times the mean square of the differences in
     probability between counterparts. These are training rows, uniform random individuals and findings, with a random
     counterpart each. For texts they are training texts, also those without a term, which get one; of each family the
-    two members whose scores differ most, chosen again after each third of the steps.
+    two members whose scores differ most. Pairs are chosen again for each stage of training: once a network scores two
+    terms alike, others differ most.
 
     Without a weight, the largest of ``weights`` is chosen whose accuracy, on a fifth of the training rows that is held
     out for this choice, is at most ``loss`` percentage points below that of fine-tuning with weight 0.
@@ -51,7 +51,7 @@ class Consistency:
     """The share of the training rows used to choose the weight."""
     start: FineTuning | None = None
     """How the network is trained further; by default ``FineTuning(steps=1920)``, and for texts ``FineTuning(rate=0.002,
-    batch=128, steps=450)``."""
+    batch=128, steps=450, stages=3)``."""
 
     search: ClassVar[str] = "adf"
     does: ClassVar[str] = "which penalises different scores of counterparts in training"
@@ -94,20 +94,17 @@ class Consistency:
     def _how(self, context: RepairContext) -> FineTuning:
         return self.start or (TEXTS if context.space.supports("texts") else ROWS)
 
-    def _trained(self, context: RepairContext, rows: Any, weight: float, pairs: Pairs | None) -> Any:
-        """Train further on rows, with these pairs in the first round."""
-        how, model = self._how(context), context.original
-        rounds = min(TEXT_ROUNDS, how.steps) if context.space.supports("texts") else 1
-        for at in range(rounds):
-            if at:
-                pairs = self._pairs(context, context.trainer.wrap(model), at)
-            steps = how.steps * (at + 1) // rounds - how.steps * at // rounds
-            model = context.tune(rows, replace(how, steps=steps), pairs, weight, at, model)
-        return model
+    def _trained(self, context: RepairContext, rows: Any, weight: float, first: Pairs) -> Any:
+        """Train further on rows, with these pairs in the first stage."""
 
-    def _pairs(self, context: RepairContext, model: Any, round: int) -> Pairs | None:
+        def pairs(model: Any, stage: int) -> Pairs | None:
+            return self._pairs(context, model, stage) if stage else first
+
+        return context.tune(rows, self._how(context), pairs, weight)
+
+    def _pairs(self, context: RepairContext, model: Any, stage: int) -> Pairs | None:
         """Draw pairs of counterparts from each source; None if there are none."""
-        rows, seed, texts = context.rows, seed_of(context.seed, "draw", round), context.space.supports("texts")
+        rows, seed, texts = context.rows, seed_of(context.seed, "draw", stage), context.space.supports("texts")
         pool = TEXT_POOL if texts else POOL
         sources = [rows.tested, rows.others(pool, seed)]
         # Pairs of texts are chosen by the scores, so that no search is needed.

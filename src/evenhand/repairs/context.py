@@ -35,6 +35,8 @@ from evenhand.runs.audit import audit
 from evenhand.runs.run import Run
 from evenhand.search import Strategy
 
+STAGES = 1_000
+"""Numbers of the random streams of one stage of fine-tuning, before those of the next."""
 LONGEST = 64
 """Factor by which a search may exceed its budget to find the wanted number of individuals."""
 
@@ -69,6 +71,8 @@ class Candidate:
     """Why the original is kept, if it is."""
     control: Callable[[], Any] | None = None
     """Trains the same model with nothing added; None if the method trains nothing."""
+    cost: str = ""
+    """What each prediction of the model costs more than the original's, in words."""
 
 
 class Method(Protocol):
@@ -235,12 +239,18 @@ class RepairContext:
         return self.cache[key]
 
     def tune(
-        self, rows: Any, how: FineTuning, pairs: Pairs | None = None, weight: float = 0.0, number: int = 0,
-        model: Any = None,
+        self, rows: Any, how: FineTuning, pairs: Callable[[Model, int], Pairs | None] | None = None,
+        weight: float = 0.0, number: int = 0,
     ) -> Any:  # fmt: skip
-        """Fine-tune a network, by default the original, on rows; the answer is wrapped as the original is."""
-        start, seed = self.trainer.wrap(self.original if model is None else model), seed_of(self.seed, "tune", number)
-        tuned = fine_tune(start, rows.asked(start), rows.truth, how, seed % 2**31, pairs, weight)
+        """Fine-tune the original network on rows; the answer is wrapped as the original is.
+
+        ``pairs`` gives the pairs of counterparts of each stage, from the network at its start and the stage's number.
+        """
+        tuned = self.model
+        for at, part in enumerate(how.parts):
+            seed = seed_of(self.seed, "tune", number + STAGES * at)
+            chosen = None if pairs is None else pairs(tuned, at)
+            tuned = fine_tune(tuned, rows.asked(tuned), rows.truth, part, seed % 2**31, chosen, weight)
         return tuned if isinstance(self.original, Model) else tuned.source
 
     def _train(self, rows: Any, added: int, start: Start | FineTuning, number: int = 0) -> Any:

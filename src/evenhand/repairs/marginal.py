@@ -389,7 +389,7 @@ class Marginal:
             model = here
         weights = MarginalModel.shares(space, context.rows.frame) if self.weights == "data" else self.weights
         asked = f"each prediction asks the original model about up to {space.width:,} combinations of protected values"
-        return Candidate(MarginalModel(model, space, weights), notes=[asked])
+        return Candidate(MarginalModel(model, space, weights), cost=asked)
 
 
 def averaged(model: Model, neighbours: Neighbours, X: Any, decide: bool = False) -> tuple[Floats | None, Array | None]:

@@ -184,7 +184,7 @@ def repair(
     name, why = choose(done, options.tolerate, only=len(done) + len(failed) == 1)
     first = next(iter(done.values()))
     best = done.get(name) or dataclasses.replace(
-        first, model=first.original, after=first.before, changed=False, rows_added=0, reason=why
+        first, model=first.original, after=first.before, changed=False, rows_added=0, reason=why, cost=""
     )
     best.comparison = Comparison(done, failed, name, why)
     return best
@@ -288,6 +288,7 @@ def _judged(
         control=control,
         rejected=None if changed else after,
         reason="" if changed else refused or candidate.reason,
+        cost=candidate.cost if changed else "",
     )
 
 

@@ -78,6 +78,8 @@ class Repair(Viewed):
     """Why the original is returned, if it is."""
     comparison: Comparison | None = field(default=None, repr=False)
     """All methods that were tried, and the choice between them."""
+    cost: str = ""
+    """What each prediction of the repaired model costs more, if it does."""
 
     @cached_property
     def differences(self) -> dict[str, Interval | None]:
@@ -134,6 +136,7 @@ class Repair(Viewed):
             "rows_added": self.rows_added,
             "rounds": [asdict(one) for one in self.rounds],
             "notes": self.notes,
+            "cost": self.cost,
             "seconds": self.seconds,
             "confidence": self.confidence,
             "seed": self.seed,
@@ -480,7 +483,7 @@ def choose(done: Mapping[str, Repair], tolerate: float, only: bool = False) -> t
         if falls < 0 and loss <= tolerate:
             good.append((falls, loss, len(one.moved), name))
     if not good:
-        return ORIGINAL, f"no method reduces the rate significantly, also against the control, and loses {within}"
+        return ORIGINAL, f"no method significantly reduces the rate, also compared with the control, and loses {within}"
     return min(good)[-1], f"largest significant reduction among the methods that lose {within}"
 
 
@@ -543,9 +546,10 @@ def _figures(evidence: Evidence, decimals: int, intervals: bool = True) -> tuple
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Name the best method, its effect and its cost."""
+    """Say what the original and the control are; name the best method, its effect and its cost."""
     done, chosen = comparison.done, comparison.chosen
     out = [f"{name} failed: {' '.join(error.render().split())}" for name, error in comparison.failed.items()]
+    out += _legend(list(done.values()))
     if chosen not in done:
         return [*out, f"Best: the original model ({comparison.why})."]
     best = done[chosen]
@@ -554,12 +558,23 @@ def sentences(comparison: Comparison) -> list[str]:
         out.append(f"Best: {chosen}{f', {does}' if does else ''} ({comparison.why}).")
     if not best.changed:
         return out
-    if any(one.control is not None for one in done.values()):
-        out.append("The control is trained in the same way with nothing added.")
     costs = [_accuracy_cost(best.differences["accuracy"])]
     if best.rows_added:
         costs.append(f"training used {best.rows_added:,} more {'texts' if best.after.texts else 'rows'}")
-    return [*out, f"Cost of {chosen}: {', '.join(costs)}; the repair and its evidence took {best.seconds:.0f} s."]
+    took = f"the repair and its evidence took {best.seconds:.0f} s"
+    return [*out, f"Cost of {chosen}: {'; '.join([', '.join(costs), *[best.cost] * bool(best.cost), took])}."]
+
+
+def _legend(done: list[Repair]) -> list[str]:
+    """Say what the original and the controls are."""
+    if not done:
+        return []
+    noun = "texts" if done[0].before.texts else "rows"
+    first = f"Original: the same estimator, trained again on {done[0].settings['training_rows']:,} {noun}."
+    controls = len({id(one.control) for one in done if one.control is not None})
+    if not controls:
+        return [first]
+    return [f"{first} Control{'s' * (controls > 1)}: trained like the repaired models, with nothing added."]
 
 
 def _accuracy_cost(gain: Interval | None) -> str:

@@ -229,11 +229,27 @@ class FineTuning:
     batch: int = 512
     """Rows of each step."""
     steps: int = 640
+    stages: int = 1
+    """The steps are divided into so many stages, and the learning rate falls linearly from one to the next: with 3,
+    it is ``rate``, then two thirds and one third of it."""
 
     def __post_init__(self) -> None:
         check_number("rate", self.rate, StrategyError, above=0)
-        check_int("batch", self.batch, StrategyError, 1)
-        check_int("steps", self.steps, StrategyError, 1)
+        for name in ("batch", "steps", "stages"):
+            check_int(name, getattr(self, name), StrategyError, 1)
+
+    @property
+    def parts(self) -> list[FineTuning]:
+        """The stages, one after the other.
+
+        >>> [(part.steps, part.rate) for part in FineTuning(rate=0.002, steps=450, stages=2).parts]
+        [(225, 0.002), (225, 0.001)]
+        """
+        number = min(self.stages, self.steps)
+        ends = [self.steps * at // number for at in range(number + 1)]
+        return [
+            FineTuning(self.rate * (number - at) / number, self.batch, ends[at + 1] - ends[at]) for at in range(number)
+        ]
 
 
 def tunable(model: Model) -> bool:

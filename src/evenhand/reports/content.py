@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evenhand._format import native, plain, visible
+from evenhand._format import plain, visible
 from evenhand._rng import Stream
 from evenhand.errors import DataError, EvenhandError, MissingExtra, ModelError
 from evenhand.estimates.coverage import Coverage, Inputs, coverage
@@ -22,6 +22,7 @@ from evenhand.reports.people import Map, Scores, map_of, ranked, scores_of, with
 from evenhand.runs.pair_sentences import NONE, REAL, Pair, select_pairs, swaps
 from evenhand.runs.replay import judge_of
 from evenhand.spaces.base import table
+from evenhand.spaces.frames import native
 from evenhand.spaces.individuals import Individuals
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from evenhand import _format
-from evenhand._format import Figure, Sentence, native, outcome, plain, same, visible
+from evenhand._format import Figure, Sentence, outcome, plain, visible
 from evenhand.criteria import Criterion
 from evenhand.explanations.examples import Example, Examples
 from evenhand.runs.pair_sentences import Pair, Piece
-from evenhand.spaces.frames import columns_of
+from evenhand.spaces.frames import columns_of, native, same
 
 if TYPE_CHECKING:
     from markupsafe import Markup

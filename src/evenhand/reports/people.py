@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import native, number
+from evenhand._format import number
 from evenhand._rng import Stream
 from evenhand.errors import ModelError
 from evenhand.estimates.pair_counts import outcomes_of
 from evenhand.reports.figures import Card, listed, short
 from evenhand.spaces.base import table
+from evenhand.spaces.frames import native
 
 if TYPE_CHECKING:
     from evenhand.engine.judge import ModelProbe

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from evenhand import __version__
@@ -116,6 +117,7 @@ def environment() -> Environment:
         # Control characters, surrogates and text direction marks are made visible.
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
+    made.globals["css"] = _style
     made.filters |= {"plain": plain, "listed": listed, "short": short, "given": figures.given}
     made.filters |= {name: getattr(figures, name) for name in ("percent", "level", "count", "number", "interval")}
     made.filters |= {"number_interval": figures.number_interval, "written": figures.written}
@@ -125,6 +127,13 @@ def environment() -> Environment:
     made.globals["top_of"] = lambda shares: top(list(shares))
     made.globals |= {"aimed": wording.aimed, "asked": wording.asked, "ended": wording.ended}
     return made
+
+
+def _style(name: str) -> Markup:
+    """Read a style sheet."""
+    from markupsafe import Markup
+
+    return Markup(resources.files("evenhand.reports").joinpath(name).read_text("utf-8").rstrip("\n"))
 
 
 def view(value: Any) -> str:
@@ -229,8 +238,7 @@ def _findings(run: Run) -> Markup:
 def facts(content: Content) -> dict[str, Markup]:
     """List the facts of the run."""
     run, counts = content.run, content.run.counts
-    spent = run.budget
-    limits = [(key, limit) for key in spent.to_dict() if (limit := getattr(spent, key))]
+    limits = [(key, limit) for key, limit in vars(run.budget).items() if limit]
     out = {
         "Model": say("{}", wording.named(run)),
         "Protected": say("{}", ", ".join(map(plain, run.space.protected))),

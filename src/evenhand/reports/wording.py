@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand import __version__, _format
-from evenhand._format import native, number, plain, round_number
+from evenhand._format import number, plain, round_number
 from evenhand.budget import StopReason
 from evenhand.criteria import KINDS, Criterion, Flip, Pairwise
 from evenhand.engine.judge import statement
@@ -21,6 +21,7 @@ from evenhand.estimates.result import Estimate, more
 from evenhand.reports.figures import count, given, high, interval, level, linked, listed, percent, say, short, written
 from evenhand.runs.replay import Source
 from evenhand.runs.run import RunEstimate
+from evenhand.spaces.frames import native
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import json_value, native, number, outcome, phrase, plain, same, visible
-from evenhand.spaces.frames import pd
+from evenhand._format import number, outcome, phrase, plain, visible
+from evenhand.spaces.frames import json_value, native, pd, same
 from evenhand.spaces.realism import Numbers, Realism
 from evenhand.spaces.text.lexicon import Lexicon
 from evenhand.spaces.text.matcher import Finder

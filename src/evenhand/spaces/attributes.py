@@ -19,9 +19,8 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import native
 from evenhand.errors import DataError, SpaceError, Words
-from evenhand.spaces.frames import pd
+from evenhand.spaces.frames import native, pd
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Missing: TypeAlias = bool | Literal["drop"]

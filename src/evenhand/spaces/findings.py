@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._files import inflate, no_room, parse_json, temporary
-from evenhand._format import native
 from evenhand._validate import COUNT, TEXT, check_fields
 from evenhand.criteria import Places
 from evenhand.errors import GAP, ModelError, RunError
 from evenhand.spaces.base import table
-from evenhand.spaces.frames import pd
+from evenhand.spaces.frames import native, pd
 from evenhand.spaces.individuals import Individuals
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from evenhand._files import (
     size_of,
     unpacked,
 )
+from evenhand._format import missing
 from evenhand._sandbox import attempt
 from evenhand.errors import DataError, LimitExceeded, MissingExtra, Words
 
@@ -530,3 +531,25 @@ def _narwhals_column(series: Any) -> npt.NDArray[Any]:
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
     return _objects(pd.Series(values, dtype=object))
+
+
+def native(value: Any) -> Any:
+    """Convert a NumPy scalar to a Python value."""
+    return value.item() if hasattr(value, "dtype") and not value.ndim else value
+
+
+def same(left: Any, right: Any) -> bool:
+    """Return whether two values are equal; two missing values are."""
+    return bool(left == right) or (missing(left) and missing(right))
+
+
+def json_value(value: Any) -> Any:
+    """Convert a value to one that JSON supports.
+
+    >>> json_value(float("nan")), json_value(3)
+    (None, 3)
+    """
+    value = native(value)
+    if missing(value):
+        return None
+    return value if isinstance(value, bool | int | float | str) else str(value)

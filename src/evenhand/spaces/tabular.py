@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from evenhand._format import Viewed, count, native, visible
+from evenhand._format import Viewed, count, visible
 from evenhand._rng import Stream
 from evenhand._validate import check_int
 from evenhand.errors import DATA, FRAME, PROTECTED, DataError, SpaceError
@@ -29,7 +29,7 @@ from evenhand.spaces.attributes import (
 from evenhand.spaces.base import Binding
 from evenhand.spaces.constraints import Constraint, parse_all
 from evenhand.spaces.findings import Findings
-from evenhand.spaces.frames import pd
+from evenhand.spaces.frames import native, pd
 from evenhand.spaces.individuals import (
     LARGEST,
     Coding,

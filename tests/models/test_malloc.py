@@ -10,7 +10,7 @@ import pytest
 SCRIPT = """
 import resource
 import numpy as np
-from evenhand._malloc import keep_freed_memory
+from evenhand.models.client import keep_freed_memory
 
 kept = keep_freed_memory()
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 import evenhand as eh
-from evenhand.engine import oracle as visited
+from evenhand import _keyset
+from evenhand._keyset import Memo, Visited, visited_of
 from evenhand.engine.determinism import RowChecks
-from evenhand.engine.oracle import Visited, visited_of
 from evenhand.spaces.individuals import Individuals
 from tests.worlds import World, random_world, worlds
 
@@ -77,20 +77,22 @@ def test_sampled_families_keep_their_individual(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_blocks_are_of_moderate_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visited, "ROWS", 10)
+    monkeypatch.setattr(_keyset, "ROWS", 10)
     ids = np.arange(0, 54, 2)
     kept = Visited(PLAIN)
     kept.add(Individuals(PLAIN, ids=ids))
     blocks = list(kept)
     assert [len(block) for block in blocks] == [5] * 5 + [2]
     assert np.concatenate([block.ids for block in blocks]).tolist() == ids.tolist()
-    keys = ids * 2 + 1
-    assert [len(block) for block in Visited(PLAIN, lambda: [keys])] == [5] * 5 + [2]
-    assert np.concatenate([block.ids for block in Visited(PLAIN, lambda: [keys])]).tolist() == (ids * 2).tolist()
+    memo = Memo()
+    memo.add(ids * 2, np.ones(len(ids), dtype=bool))
+    blocks = list(Visited(PLAIN, memo))
+    assert [len(block) for block in blocks] == [5] * 5 + [2]
+    assert np.concatenate([block.ids for block in blocks]).tolist() == (ids * 2).tolist()
 
 
 def test_a_large_space_keeps_a_limited_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visited, "MOST", 100 * LARGE.individuals(np.zeros((1, 6), dtype=np.int32)).stored.nbytes)
+    monkeypatch.setattr(_keyset, "KEPT", 100 * LARGE.individuals(np.zeros((1, 6), dtype=np.int32)).stored.nbytes)
     for tests in (100, 101, 300):
         run = eh.audit(eh.wrap(lambda frame: frame["a1"] > 0.5, chunk=20), LARGE, "themis", eh.Budget(tests=tests))
         assert run.origin is not None

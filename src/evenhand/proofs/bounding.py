@@ -157,7 +157,8 @@ class Boxes:
 
     def _by_volume(self) -> list[int]:
         rows = np.flatnonzero(self._store.used)
-        return rows[np.argsort(self._store["volume"][rows], kind="stable")].tolist()
+        out: list[int] = rows[np.argsort(self._store["volume"][rows], kind="stable")].tolist()
+        return out
 
     def rest(self) -> list[tuple[Ints, Verdicts]]:
         """Return the boxes that are undecided as a whole; after an interrupt, count some of them first."""
@@ -304,12 +305,13 @@ class Boxes:
 
     def _counts(self, row: int) -> tuple[list[list[int]], dict[int, Slab]]:
         """Count the sums of a box, by measure; return also its slabs, by group."""
-        out, slabs = [[0, 0] for _ in self.measures], {}
+        out, slabs = [[0, 0] for _ in self.measures], dict[int, Slab]()
         family = self._family_of[self._store["pattern"][row]]
         for number in np.unique(family[family >= 0]).tolist():
             slab = self._slab(row, number)
             groups = np.flatnonzero(family == number).tolist()
-            for measure, total, found in zip(self.measures, out, slab.counts(self.measures), strict=True):
+            slab.count(self.measures)
+            for measure, total, found in zip(self.measures, out, slab.counts, strict=True):
                 weight = sum(measure.groups[group] for group in groups)
                 total[0] += weight * found[0]
                 total[1] += weight * found[1]
@@ -326,7 +328,18 @@ class Boxes:
             total[1] += found[1]
         self._unfair[number], self._slabs[number] = counts[0][1], slabs
 
-    def inside(self, number: int, group: int, free: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+    def left(self, number: int, group: int) -> int:
+        """Return how many combinations of free values are undecided in a box that is undecided as a whole."""
+        if number in self._asked:
+            return 0
+        if number in self._slabs:
+            slab = self._slabs[number][group]
+            return slab.total - sum(slab.counts[0])
+        at = int(np.searchsorted(self.parts.leaves, number))
+        low, high = self.parts.low[at : at + 1].astype(np.int64), self.parts.high[at : at + 1].astype(np.int64)
+        return int(self.domain.uniform.count(low, high)[0])
+
+    def verdicts(self, number: int, group: int, free: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
         """Judge individuals of a group in a box that is undecided as a whole."""
         if number in self._asked:
             listed, answers = self._listed(number), self._asked[number][group]

@@ -273,8 +273,8 @@ def bound(network: Network, inputs: Inputs, low: Ints, high: Ints) -> Bounds:
             for (members, matrix), widths in zip(inputs.lenses, widths_of, strict=True):
                 part = heavy[:, members].sum(axis=1)
                 influence += part @ np.abs(matrix.T) * ends.radius
-                for (mine, _, _), width in zip(ends.joint, widths, strict=True):
-                    influence[:, mine[0]] += (part * width).sum(axis=1)
+                for (mine, _, _), reach_ in zip(ends.joint, widths, strict=True):
+                    influence[:, mine[0]] += (part * reach_).sum(axis=1)
         else:
             influence += ends.spread((heavy[:, None] @ reached).reshape(boxes, kinds, -1).sum(axis=1))
     return Bounds(
@@ -341,12 +341,12 @@ def _s_shaped(name: str, low: Floats, high: Floats) -> Lines:
     # Above: the tangent in the middle where concave; the chord where it stays above; else a tangent from the low end.
     touch = np.where(low >= 0, middle, _touching(name, low, high))
     tangent = slope(name, touch)
-    use_chord = (low < 0) & (chord <= steep_high)
+    use_chord = (high <= 0) | ((low < 0) & (chord <= steep_high))
     above = np.where(use_chord, chord, tangent)
     above_at = np.where(use_chord, high, touch)
     touch = np.where(high <= 0, middle, -_touching(name, -high, -low))
     tangent = slope(name, touch)
-    use_chord = (high > 0) & (chord <= steep_low)
+    use_chord = (low >= 0) | ((high > 0) & (chord <= steep_low))
     below = np.where(use_chord, chord, tangent)
     below_at = np.where(use_chord, low, touch)
     above_constant = activate(name, above_at) - above * above_at

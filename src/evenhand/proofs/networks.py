@@ -87,9 +87,9 @@ def activate(name: str, values: Floats) -> Floats:
 def read_network(model: Model, space: Space) -> Network | None:
     """Read a network; None if the model is of another kind."""
     if isinstance(model, KerasModel):
-        steps, (chain, last) = [], _keras(model.source)
+        (chain, last), steps = _keras(model.source), list[Any]()
     elif isinstance(model, TorchModel) and is_torch(model.source):
-        steps, (chain, last) = [], _torch(model.source)
+        (chain, last), steps = _torch(model.source), []
     else:
         steps, final = unpack(model.source)
         if package_of(final) != "sklearn" or type(final).__name__ != "MLPClassifier":

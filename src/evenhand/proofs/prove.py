@@ -278,7 +278,7 @@ def _by_bounds(case: _Case, network: Network, limits: Limits) -> dict[str, Any]:
     if facts["counterexample"] is None and (found := search.example()) is not None:
         facts["counterexample"] = _pair(case, domain.rows(found[0][None], domain.groups[found[1]][0]))
     return facts | {
-        "counts": counts[0], "marginals": counts[1], "status": _status(counts[0], complete), "_inside": search.inside,
+        "counts": counts[0], "marginals": counts[1], "status": _status(counts[0], complete), "_inside": search,
         "method": f"bounds of a network with {len(network.layers)} layers in boxes, and sums counted in them",
     }  # fmt: skip
 

@@ -1,10 +1,9 @@
 """Counting who is treated differently in a box where the score of each member of a family lies between two sums.
 
 Those who are treated differently lie between two nearly parallel surfaces, so no box holds only them. But a sum of one
-term per attribute can be counted. In a box, four such sums decide: one below the scores of all members, one above them
-all, one below that of the member with the highest score, and one above that of the member with the lowest score. Everyone
-with the first above the threshold, or the second not above it, is treated alike; with the third above and the fourth not
-above it, differently.
+term per attribute can be counted. In a box, four such sums decide: one below the scores of all members of a family, one
+above them all, one below the highest score, and one above the lowest score. Where the first is above the threshold, or
+the second is not, people are treated alike; where the third is above it and the fourth is not, differently.
 
 Sums are rounded down to cells of a grid, group of attributes by group, and the groups are combined by convolution.
 """
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +86,7 @@ class Slab:
         self._places = [[places for places, _ in group] for group in self._groups]
         ends = inputs.ends(low[None], high[None])
         coefficients, need = sums.coefficients, SIGNS * cut - sums.constants
-        self._list(inputs, coefficients, need)
+        self._list(coefficients, need)
         after = ends.least((coefficients[2] + coefficients[3])[None])[0] - need[2] - need[3]
         self.ordered = bool(after > 2 * self._margin[2:].sum() + (len(self._places) + 1) * self._width[2:].sum())
         """Whether the third sum certainly reaches what it needs where the fourth does not."""
@@ -97,11 +96,11 @@ class Slab:
             middle = (coefficients[2] - coefficients[3]) / 2
             least = ends.least(np.stack([coefficients[2] - middle, coefficients[3] + middle])[None])[0]
             need = need - np.concatenate([[0.0, 0.0], least])
-            self._list(inputs, np.stack([coefficients[0], coefficients[1], middle]), need[:3])
+            self._list(np.stack([coefficients[0], coefficients[1], middle]), need[:3])
             end = (-need[3] - self._margin[2] - self._base[2]) / self._width[2]
             self.last = int(np.floor(np.clip(end, -(2.0**40), 2.0**40))) - len(self._places) - 1
 
-    def _list(self, inputs: Inputs, coefficients: Floats, need: Floats) -> None:
+    def _list(self, coefficients: Floats, need: Floats) -> None:
         """List the sums of every group of attributes, and find the cells that are needed."""
         self._coefficients = coefficients
         values = [self._sums(group) for group in self._groups]
@@ -117,13 +116,14 @@ class Slab:
 
     def _cell(self, values: Floats, group: int) -> npt.NDArray[np.int64]:
         """Return the cells of sums of a group of attributes."""
-        return np.floor((values - self._least[group][:, None]) / self._width[:, None]).astype(np.int64)
+        cells = np.floor((values - self._least[group][:, None]) / self._width[:, None])
+        return np.asarray(cells, dtype=np.int64)
 
-    def counts(self, measures: list[Measure]) -> list[tuple[int, int]]:
-        """Count, once, the combinations of free values that are certainly fair, and unfair; forget the lists."""
-        out = [self._count(measure) for measure in measures]
+    def count(self, measures: list[Measure]) -> None:
+        """Count the combinations of free values that are certainly fair, and unfair; then forget the lists."""
+        self.total = int(self.domain.uniform.count(self.low[None], self.high[None])[0])
+        self.counts = [self._count(measure) for measure in measures]
         self._groups, self._cells = [], []
-        return out
 
     def _count(self, measure: Measure) -> tuple[int, int]:
         total = int(measure.count(self.low[None], self.high[None])[0])
@@ -166,7 +166,7 @@ class Slab:
         width = int(cells.max()) + 1
         flat = (cells + width * np.arange(len(cells))[:, None]).ravel()
         if measure is self.domain.uniform:
-            counts = np.bincount(flat, minlength=width * len(cells)).astype(np.float64)
+            counts: npt.NDArray[Any] = np.bincount(flat, minlength=width * len(cells)).astype(np.float64)
         else:
             weights = np.ones(1)
             for places, codes in self._groups[at]:

@@ -19,7 +19,7 @@ ORDER = [
     *("spaces", "_keyset", "search", "models", "strategies", "engine", "runs"),
     *("estimates", "explanations", "proofs", "repairs", "reports", "datasets", "demo"),
     *("regression_corpus", "testing", "results"),
-    *("config", "cli", "pytest_plugin", "__init__", "__main__"),
+    *("config", "service", "cli", "pytest_plugin", "__init__", "__main__"),
 ]
 """From the ground up: a package imports only from those before it."""
 
@@ -34,6 +34,8 @@ HEAVY = {
     "polars",
     "torch",
     "pydantic",
+    "fastapi",
+    "sqlalchemy",
     "z3",
     "fairlearn",
 }

@@ -15,8 +15,8 @@ import evenhand as eh
 from evenhand.errors import ModelError, RunError, SpaceError, StrategyError
 from evenhand.estimates.coverage import _people, imitate, retrace
 from evenhand.spaces.findings import Decisions
-from tests.engine.test_visited import LARGE, LINKED, SAMPLED, lookup
 from tests.strategies.test_contract import TABLES
+from tests.test_keyset_visited import LARGE, LINKED, SAMPLED, lookup
 from tests.worlds import Stretch, World, random_world, worlds
 
 SPACE = eh.Space([eh.Integer("age", 1, 40), eh.Nominal("sex", ["F", "M"])], protected="sex")

@@ -11,8 +11,8 @@ import pytest
 import evenhand as eh
 from evenhand.errors import RunError
 from evenhand.estimates.coverage import retrace
-from tests.engine.test_visited import LARGE, LINKED, SAMPLED, lookup
 from tests.strategies.test_contract import TABLES, each
+from tests.test_keyset_visited import LARGE, LINKED, SAMPLED, lookup
 from tests.worlds import Stretch, World, keys_of, random_world
 
 

@@ -153,7 +153,7 @@ TABLES: dict[str, type[Table]] = {}
 """Every table by its name."""
 SETTINGS: dict[str, Setting] = {}
 """Every setting by its place, ``table.key``."""
-PER_CALL = {"call", "init", "demo", "bench"}
+PER_CALL = {"call", "init", "demo", "bench", "serve"}
 """Tables for a single call, which a file cannot have."""
 
 CONFIDENCE = Setting("Confidence level; 0.95 by default", "C", 0.95, panel="Estimate", gt=0.5, lt=1)
@@ -627,6 +627,31 @@ class DemoTable(Table, name="demo", panel="Output"):
 
 
 @dataclass
+class ServeTable(Table, name="serve", panel="Output"):
+    """How the service runs, and the account to add."""
+
+    directory: Annotated[str, Setting(
+        "Directory for uploads, runs and the database; evenhand-service by default", "DIR")] = "evenhand-service"
+    host: Annotated[str, Setting(
+        "Address to listen at; other machines reach only addresses other than 127.0.0.1", "ADDRESS")] = "127.0.0.1"
+    port: Annotated[int, Setting("Port to listen at; 8000 by default, 0 for any free one", "N", ge=0, lt=65536)] = 8000
+    database: Annotated[str | None, Setting(
+        "PostgreSQL instead of a SQLite file in the directory", "URL",
+        more="Better: the environment variable EVENHAND_DATABASE, which other users of the machine cannot see.")] = None
+    workers: Annotated[int, Setting("Jobs that run at once; 2 by default", "N", ge=0)] = 2
+    dask: Annotated[str | None, Setting(
+        "Call models on the Dask cluster with this scheduler", "ADDRESS")] = None
+    max_upload: Annotated[int, Setting("Maximum megabytes of an uploaded file; 200 by default", "MB", ge=1)] = 200
+    max_memory: Annotated[int, Setting("Maximum megabytes of memory of a job; 4096 by default", "MB", ge=200)] = 4096
+    max_seconds: Annotated[int, Setting("Maximum seconds of a job; six hours by default", "S", ge=1)] = 21600
+    add_account: Annotated[str | None, Setting(
+        "Add an account instead of serving; its password is asked for, or read from standard input", "NAME")] = None
+    role: Annotated[Literal["viewer", "auditor", "admin"], Setting(
+        "Role of the account: viewer, auditor or admin; admin by default", "ROLE")] = "admin"
+    team: Annotated[str, Setting("Team of the account; it sees the projects of its team", "NAME")] = "default"
+
+
+@dataclass
 class Settings:
     """The values of all tables."""
 
@@ -650,6 +675,7 @@ class Settings:
     bench: BenchTable = field(default_factory=BenchTable)
     init: InitTable = field(default_factory=InitTable)
     demo: DemoTable = field(default_factory=DemoTable)
+    serve: ServeTable = field(default_factory=ServeTable)
     call: CallTable = field(default_factory=CallTable)
 
 
@@ -790,6 +816,9 @@ COMMANDS: dict[str, Command] = {one.name: one for one in (
          STATUS + "1 a finding is not confirmed or a part does not match; 2 wrong usage or input."),
         words={"model.path": NOTED, "data.path": "Data rows, to compare with a bundle that left them out",
                "call.run": "Directory of a run, or a bundle"}),
+    Command("serve", "Start", "Run audits for a team, in the browser and by REST",
+        ("Needs the extra service. Without accounts, the service can only be reached from this machine; with "
+         "--add-account NAME, it adds one instead of starting.",)),
     Command("strategies", "Lists", "List the searches with their papers and settings"),
     Command("datasets", "Lists", "List the data sets of the package"),
 )}

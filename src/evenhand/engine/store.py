@@ -55,6 +55,10 @@ READABLE = (1, 2, 3)
 """
 
 
+class InUse(RunError):
+    """The directory of a run is in use by another process."""
+
+
 IDENTITY_FIELDS = {
     "space": {str: ANY},
     "strategy": {"strategy": TEXT},
@@ -335,7 +339,7 @@ class Directory:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise RunError(
+            raise InUse(
                 f"{self.path} is in use by another process", remedy="wait for it, or choose another directory"
             ) from None
 

@@ -11,6 +11,7 @@ import email.utils
 import html
 import http.client
 import io
+import ipaddress
 import json
 import os
 import random
@@ -27,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from evenhand._files import limit
@@ -374,15 +375,80 @@ class Unanswered(Exception):
         self.problem, self.remedy, self.reached = problem, remedy, reached
 
 
+class AddressGuard:
+    """Connects to public addresses only, and to those that are allowed.
+
+    A name is resolved once. All its addresses are checked, and the connection is made to one that was checked, so a
+    name that resolves to something else the next time gains nothing.
+
+    >>> AddressGuard().check("127.0.0.1"), AddressGuard(["10.0.0.0/8"]).check("10.1.2.3")
+    (False, True)
+    """
+
+    def __init__(self, allowed: Sequence[str] = (), resolve: Callable[..., Any] = socket.getaddrinfo) -> None:
+        try:
+            self.allowed = [ipaddress.ip_network(network) for network in allowed]
+        except ValueError as error:
+            raise ModelError(
+                "must be networks", parameter="allowed", value=str(error), remedy="such as 10.0.0.0/8"
+            ) from None
+        self._resolve = resolve
+
+    def check(self, address: str) -> bool:
+        """Whether connections to an address are allowed."""
+        found = ipaddress.ip_address(address.partition("%")[0])
+        if any(found in network for network in self.allowed):
+            return True
+        if isinstance(found, ipaddress.IPv6Address):
+            # An address of version 4 inside one of version 6 is where the connection ends.
+            inner = found.ipv4_mapped or found.sixtofour or (found.teredo[1] if found.teredo else None)
+            if any(found in network for network in _TRANSLATED):
+                inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+            if inner is not None:
+                return self.check(str(inner))
+        return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
+
+    def connect(self, host: str, port: int, seconds: float) -> socket.socket:
+        """Resolve a name, check all its addresses, and connect to the first that answers."""
+        found = self._resolve(host, port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        if not addresses or not all(map(self.check, addresses)):
+            # The error must not contain the addresses: they would describe the network of the server.
+            raise Unanswered(
+                f"is at an address that is not allowed ({host})",
+                "ask an administrator to allow it, or choose a model at a public address",
+                reached=False,
+            )
+        fault: OSError | None = None
+        for address in addresses:
+            try:
+                return socket.create_connection((address, port), seconds)
+            except OSError as error:
+                fault = error
+        assert fault is not None
+        raise fault
+
+
+_TRANSLATED = [ipaddress.ip_network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")]
+"""Addresses of version 6 that stand for one of version 4, in their last bits."""
+
+
+def guard_connections(guard: AddressGuard | None) -> None:
+    """Have a guard make all connections of this process; proxies of the environment are then not used."""
+    Connection.guard = guard
+
+
 class Connection:
     """A connection to the server of a URL, made when the first request needs it.
 
     The time limit holds for an exchange as a whole, however slowly the server sends.
     """
 
+    guard: ClassVar[AddressGuard | None] = None
+
     def __init__(self, url: str) -> None:
         self._url = urlsplit(url)
-        self._proxy = _proxy_for(self._url)
+        self._proxy = None if self.guard else _proxy_for(self._url)
         self._open: tuple[http.client.HTTPConnection, _TimedSocket] | None = None
 
     def exchange(
@@ -451,7 +517,11 @@ class Connection:
                 made.set_tunnel(str(url.hostname), url.port, _login(proxy))
         else:
             made = http.client.HTTPConnection(host, port, timeout=seconds)
-        made.connect()
+        if self.guard is None:
+            made.connect()
+        else:
+            plain = self.guard.connect(host, made.port, seconds)
+            made.sock = _trusted().wrap_socket(plain, server_hostname=host) if url.scheme == "https" else plain
         sock: Any = _TimedSocket(made.sock)
         made.sock = sock
         return made, sock

@@ -238,7 +238,7 @@ def _findings(run: Run) -> Markup:
 def facts(content: Content) -> dict[str, Markup]:
     """List the facts of the run."""
     run, counts = content.run, content.run.counts
-    limits = [(key, limit) for key, limit in vars(run.budget).items() if limit]
+    limits = [(key, limit) for key in vars(run.budget) if (limit := getattr(run.budget, key))]
     out = {
         "Model": say("{}", wording.named(run)),
         "Protected": say("{}", ", ".join(map(plain, run.space.protected))),

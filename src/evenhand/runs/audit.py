@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ from evenhand.errors import (
 from evenhand.models.base import Model
 from evenhand.models.transport import RequestsSpent
 from evenhand.models.wrap import wrap
+from evenhand.runs.pair_sentences import Pair, pairs_at
 from evenhand.runs.run import COUNTS, EndLost, Run, RunEstimate, estimate_of_draws
 from evenhand.search import Problem, Strategy
 from evenhand.spaces.base import AnySpace, Block, check_space
@@ -127,6 +128,16 @@ def audit(
     with show_progress(automatic and progress is not False, most) as show:
         called: Any = show if automatic else progress
         return driver.run(limits or Budget(tests=DEFAULT_TESTS), directory, called, confirm, cancel)
+
+
+class SoFar(NamedTuple):
+    """What is known about a run that goes on."""
+
+    estimate: dict[str, RunEstimate]
+    curve: list[tuple[int, int, int]]
+    """Tests, model rows and findings, as in ``Run.points``."""
+    pairs: list[Pair]
+    """The first findings, not yet confirmed, with little of those that are rows of the data."""
 
 
 class Driver:
@@ -378,6 +389,28 @@ class Driver:
             arms=self.problem.arms,
             estimate=self._estimate(stop),
             about=self.about,
+        )
+
+    def so_far(self, n: int = 3) -> SoFar:
+        """Return what is known while the run goes on; to be called by its ``progress``.
+
+        >>> import evenhand as eh
+        >>> space = eh.Space([eh.Integer("age", 1, 9), eh.Nominal("sex", ["F", "M"])], protected="sex")
+        >>> driver = Driver(lambda f: (f["age"] < 4) & (f["sex"] == "F"), space, eh.Themis(), 0)
+        >>> seen = []
+        >>> _ = driver.run(eh.Budget(tests=9), progress=lambda status: seen.append(driver.so_far(1)))
+        >>> seen[-1].curve[-1][0], len(seen[-1].pairs)
+        (9, 1)
+        """
+        oracle, people = self.oracle, self.start.people
+        first = np.arange(min(n, oracle.findings.count))
+        pairs = pairs_at(oracle.findings, first)
+        if people is not None and oracle.bound.supports("attributes") and len(first):
+            known = np.isin(oracle.findings.individuals("individual", first).keys, people.keys)
+            pairs = [pair.masked() if of_data else pair for pair, of_data in zip(pairs, known, strict=True)]
+        last = (oracle.tests, oracle.rows, oracle.findings.count)
+        return SoFar(
+            self._estimate(StopReason.INTERRUPTED), [*oracle.curve, last], [pair.synthetic() for pair in pairs]
         )
 
     def _estimate(self, stop: StopReason) -> dict[str, RunEstimate]:

@@ -204,82 +204,93 @@ class Bounds:
 def bound(network: Network, inputs: Inputs, low: Ints, high: Ints) -> Bounds:
     """Bound the output in boxes."""
     ends, kinds, boxes = inputs.ends(low, high), len(inputs.shift), len(low)
-    first = np.zeros((boxes, kinds, inputs.shift.shape[1]))
-    span = np.zeros_like(first)
-    size = np.zeros_like(first) + inputs.fixed
-    widths_of: list[list[Floats]] = []
-    for members, matrix in inputs.lenses:
-        reach = ends.radius @ np.abs(matrix)
-        middle = ends.middle @ matrix
-        largest = (np.abs(ends.middle) + ends.radius) @ np.abs(matrix)
-        bottom, top = middle - reach, middle + reach
-        widths = []
-        for mine, tables, inside in ends.joint:
-            terms = tables.T @ matrix[mine]
-            many = np.abs(tables.T) @ np.abs(matrix[mine])
-            least = np.where(inside[:, :, None], terms, np.inf).min(axis=1)
-            most = np.where(inside[:, :, None], terms, -np.inf).max(axis=1)
-            bottom, top = bottom + least, top + most
-            widths.append((most - least) / 2)
-            largest += np.where(inside[:, :, None], many, 0.0).max(axis=1)
-        first[:, members] = bottom[:, None]
-        span[:, members] = top[:, None]
-        size[:, members] += largest[:, None]
-        widths_of.append(widths)
-    lowest = (first + inputs.shift).reshape(boxes * kinds, -1)
-    highest = (span + inputs.shift).reshape(boxes * kinds, -1)
-    sizes = size.reshape(boxes * kinds, -1)
-    # What the model's own rounding may change, from layer to layer; ours is far smaller, and added as well.
-    count = len(network.features)
-    errors = (count + 2) * network.unit * sizes
-    own = OWN * sizes
+    lowest, highest, sizes, widths = _first_layer(inputs, ends)
+    # What rounding may change: the model's own, from layer to layer, and ours, which is far smaller.
+    errors, own = (len(network.features) + 2) * network.unit * sizes, OWN * sizes
     lines: list[Lines] = []
     gaps: list[tuple[Floats, Floats | None]] = []
     reached: Floats | None = None
-    influence = np.zeros((boxes, len(inputs.tables)))
     for at, name in enumerate(network.activations, start=1):
-        lowest, highest = lowest - own, highest + own
-        line = enclose(name, lowest, highest)
-        lines.append(line)
-        gaps.append((line.gap(lowest, highest), reached))
         layer = network.layers[at]
+        lowest, highest = lowest - own, highest + own
+        lines.append(enclose(name, lowest, highest))
+        gaps.append((lines[-1].gap(lowest, highest), reached))
         bottom, top = activate(name, lowest), activate(name, highest)
-        largest = np.maximum(np.abs(bottom), np.abs(top))
-        errors = (
-            errors * steepest(name, lowest - errors, highest + errors)
-            + (name not in ("relu", "identity")) * 4 * network.unit
-        )
-        sizes = (largest + errors) @ layer.spread[0] + layer.spread[1]
+        errors = errors * steepest(name, lowest - errors, highest + errors)
+        if name not in ("relu", "identity"):
+            errors = errors + 8 * network.unit
+        sizes = (np.maximum(np.abs(bottom), np.abs(top)) + errors) @ layer.spread[0] + layer.spread[1]
         errors = (len(layer.weights) + 2) * network.unit * sizes + errors @ layer.spread[0]
         own = OWN * sizes + own @ layer.spread[0]
         coefficients, constant, passed = backward(network, lines, at)
-        weighed = inputs.weigh(coefficients.reshape(boxes, kinds, *coefficients.shape[1:]))
-        shifted = (coefficients.reshape(boxes, kinds, *coefficients.shape[1:]) @ inputs.shift[..., None])[..., 0]
-        constant = constant.reshape(boxes, kinds, -1) + shifted
-        width = len(layer.bias)
+        coefficients = coefficients.reshape(boxes, kinds, *coefficients.shape[1:])
+        weighed = inputs.weigh(coefficients)
+        constant = constant.reshape(boxes, kinds, -1) + (coefficients @ inputs.shift[..., None])[..., 0]
         if at == len(network.activations):
             break
-        value = (ends.least(weighed) + constant).reshape(boxes * kinds, -1)
+        least, width = (ends.least(weighed) + constant).reshape(boxes * kinds, -1), len(layer.bias)
         plus, minus = np.maximum(layer.weights, 0), np.minimum(layer.weights, 0)
-        lowest = np.maximum(value[:, :width], bottom @ plus + top @ minus + layer.bias)
-        highest = np.minimum(-value[:, width:], top @ plus + bottom @ minus + layer.bias)
+        lowest = np.maximum(least[:, :width], bottom @ plus + top @ minus + layer.bias)
+        highest = np.minimum(-least[:, width:], top @ plus + bottom @ minus + layer.bias)
         reached = np.abs(weighed[:, :, :width]).reshape(boxes * kinds, width, -1)
-    margin = (errors + own).reshape(boxes, kinds)
-    # Which features make the lines lie far apart.
+    margin = (errors + own).reshape(boxes, kinds) + network.loose
+    return Bounds(
+        ends, weighed[:, :, 0], -weighed[:, :, 1], constant[:, :, 0] - margin, margin - constant[:, :, 1],
+        _influence(inputs, ends, gaps, passed, widths),
+    )  # fmt: skip
+
+
+def _first_layer(inputs: Inputs, ends: Ends) -> tuple[Floats, Floats, Floats, list[list[Floats]]]:
+    """Return the least and largest values of the first layer, by box and kind, and the sizes of what is added up.
+
+    Also returns how far the attributes that are bounded together move each neuron, by lens.
+    """
+    boxes, (kinds, neurons) = len(ends.middle), inputs.shift.shape
+    out = np.zeros((3, boxes, kinds, neurons))
+    widths_of = []
+    for members, matrix in inputs.lenses:
+        weight = np.abs(matrix)
+        reach, middle = ends.radius @ weight, ends.middle @ matrix
+        bottom, top, size = middle - reach, middle + reach, (np.abs(ends.middle) + ends.radius) @ weight
+        widths = []
+        for mine, tables, inside in ends.joint:
+            terms, inside = tables.T @ matrix[mine], inside[:, :, None]
+            least = np.where(inside, terms, np.inf).min(axis=1)
+            most = np.where(inside, terms, -np.inf).max(axis=1)
+            bottom, top = bottom + least, top + most
+            size += np.where(inside, np.abs(tables.T) @ weight[mine], 0.0).max(axis=1)
+            widths.append((most - least) / 2)
+        for at, one in enumerate((bottom, top, size)):
+            out[at][:, members] = one[:, None]
+        widths_of.append(widths)
+    out[:2] += inputs.shift
+    out[2] += inputs.fixed
+    lowest, highest, sizes = out.reshape(3, boxes * kinds, neurons)
+    return lowest, highest, sizes, widths_of
+
+
+def _influence(
+    inputs: Inputs,
+    ends: Ends,
+    gaps: list[tuple[Floats, Floats | None]],
+    passed: list[Floats],
+    widths_of: list[list[Floats]],
+) -> Floats:
+    """Return how much each feature makes the lines lie apart, by box."""
+    boxes, kinds = len(ends.middle), len(inputs.shift)
+    out = np.zeros((boxes, len(inputs.tables)))
     for (gap, reached), weight in zip(gaps, passed, strict=True):
         heavy = gap * np.abs(weight).sum(axis=-2)
-        if reached is None:
-            heavy = heavy.reshape(boxes, kinds, -1)
-            for (members, matrix), widths in zip(inputs.lenses, widths_of, strict=True):
-                part = heavy[:, members].sum(axis=1)
-                influence += part @ np.abs(matrix.T) * ends.radius
-                for (mine, _, _), reach_ in zip(ends.joint, widths, strict=True):
-                    influence[:, mine[0]] += (part * reach_).sum(axis=1)
-        else:
-            influence += ends.spread((heavy[:, None] @ reached).reshape(boxes, kinds, -1).sum(axis=1))
-    return Bounds(
-        ends, weighed[:, :, 0], -weighed[:, :, 1], constant[:, :, 0] - margin, margin - constant[:, :, 1], influence
-    )
+        if reached is not None:
+            out += ends.spread((heavy[:, None] @ reached).reshape(boxes, kinds, -1).sum(axis=1))
+            continue
+        heavy = heavy.reshape(boxes, kinds, -1)
+        for (members, matrix), widths in zip(inputs.lenses, widths_of, strict=True):
+            part = heavy[:, members].sum(axis=1)
+            out += part @ np.abs(matrix.T) * ends.radius
+            for (mine, _, _), width in zip(ends.joint, widths, strict=True):
+                out[:, mine[0]] += (part * width).sum(axis=1)
+    return out
 
 
 @dataclass(frozen=True, eq=False)

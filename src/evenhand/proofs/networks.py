@@ -198,7 +198,8 @@ def _network(model: Model, chain: list[Any], last: str, features: Features) -> N
     outputs = layers[-1][0].shape[1]
     read = tuple(_layer(weights, bias) for weights, bias in layers)
     cut, loose = 0.0, 0.0
-    unit = float(np.finfo(kind).eps)
+    # Half the distance between numbers near one, and a little for the squares of errors.
+    unit = float(np.finfo(kind).eps) * 0.501
     if outputs == 2:
         if last in ("sigmoid", "logistic"):
             raise unreadable("the network has two outputs behind a sigmoid")
@@ -210,7 +211,7 @@ def _network(model: Model, chain: list[Any], last: str, features: Features) -> N
     if model.threshold is not None:
         cut, loose = logit(model.threshold)
     chance = 0.5 if model.threshold is None else model.threshold
-    loose = 16 * loose + (8 * unit / (chance * (1 - chance)))
+    loose = 16 * loose + (16 * unit / (chance * (1 - chance)))
     return Network(features, read, tuple(activations), cut, loose, unit)
 
 

@@ -195,12 +195,17 @@ class Draws:
         self._judged: dict[str, int] = {}
         self._last: Mapping[str, Block] = {}
 
-    def judge(self, parts: Mapping[str, Block], together: Block) -> Generator[Query, Verdicts, Verdicts]:
-        """Judge as many draws of each population; ``together`` are all of them, one of each population in turn."""
+    def judge(
+        self, parts: Mapping[str, Block], together: Block, limit: int | None = None
+    ) -> Generator[Query, Verdicts, Verdicts]:
+        """Judge as many draws of each population; ``together`` are all of them, one of each population in turn.
+
+        Other individuals may follow them, so that one call of the model answers both.
+        """
         self._last = parts
         for name, part in parts.items():
             self._keys.setdefault(name, []).append(part.keys)
-        verdicts = yield from judge(together)
+        verdicts = yield from judge(together, limit)
         self._judged = {name: sum(map(len, keys)) for name, keys in self._keys.items()}
         return verdicts
 

@@ -234,3 +234,11 @@ def test_bounds_contain_what_the_model_computes(seed: int, activation: Any) -> N
         high = (values @ bounds.upper[:, kind, :, None])[..., 0] + bounds.upper_constant[:, kind, None]
         assert (low <= scores).all()
         assert (scores <= high).all()
+
+
+def test_what_needs_leaves_is_refused_for_networks() -> None:
+    net, space = chain((3, 6), nn.ReLU, (6, 1)), small()
+    with pytest.raises(ModelError, match="within"):
+        eh.prove(net, space, data=space.frame(np.zeros((1, 3), dtype=np.int32)), within=0.1)
+    with pytest.raises(ModelError, match="largest gap"):
+        eh.prove(net, space).largest_gap()

@@ -155,14 +155,14 @@ def test_how_common_it_is_among_the_texts(kept: tuple[eh.Run, eh.Run]) -> None:
     low, high = "21%", "79%"
     share = "about 500 in 1,000 texts like those given with a protected term (95% CI 210 to 790)"
     # The verdict names the two ends of the table, which is sorted.
-    ends = "the decision is “fine”for 100% with “Sikh”, and for 50% with “agnostic”."
+    ends = "the decision is “fine”for 100% with “Sikh”, and for 50% with “pagan”."
     assert f"Swapping only a term of religion changes this model's decision for {share}; {ends}" in page.text.replace(
         "” ", "”"
     )
     table = page.text.split("Decided fine")[1].split("One text")[0]
     shares = [float(share) for share in re.findall(r" 12 [\d.]+% ([\d.]+)%", table)]
     assert shares == sorted(shares, reverse=True)
-    assert len(shares) == 14
+    assert len(shares) == 25
     assert f"Texts like those given, with a protected term 50% {low} to {high}, 95% confidence" in page.text
     assert "measured on the texts as they are" in page.text
     assert "12 of 12 texts, 6 of them treated differently" in page.text

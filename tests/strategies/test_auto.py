@@ -14,7 +14,7 @@ from evenhand._keyset import Memo
 from evenhand._rng import Stream
 from evenhand.criteria import Criterion, Flip, Judgement, Outputs
 from evenhand.search import Draws, Problem
-from evenhand.strategies.auto import EXPLORE, Arm, Tables, choose
+from evenhand.strategies.auto import EXPLORE, LEAST_ROWS, Arm, Tables, choose
 from evenhand.testing import findings_of, team_space, team_texts, text_model
 from tests.worlds import random_world
 
@@ -63,7 +63,7 @@ def test_a_stated_share_of_the_tests_is_drawn_whenever_the_run_ends() -> None:
             planned = round(share * tests)
             assert run.estimate["uniform"].samples == run.estimate["uniform"].planned == planned
             # No more than one turn ahead, or 10% of the tests.
-            assert run.arms["independent"]["rows"] / 2 <= share * max(tests + 128, 1.1 * tests) + 1
+            assert run.arms["independent"]["rows"] / 2 <= share * max(tests + LEAST_ROWS // 2, 1.1 * tests) + 1
     assert eh.audit(MODEL, SPACE, eh.Auto(0.0), eh.Budget(tests=500)).estimate == {}
 
 

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,12 +89,18 @@ def ask(probe: ModelProbe, families: Families) -> Judged:
     return Judged(families, outputs, probe.criterion.judge(outputs))
 
 
+def outputs_of(families: Families, labels: npt.NDArray[Any], scores: npt.NDArray[np.float64] | None) -> Outputs:
+    """Line answers up by family."""
+    scored = None if scores is None else families.to_grid(scores)
+    return Outputs(families.to_grid(labels), scored, families.own, getattr(families, "groups", None))
+
+
 def _ask_mixed(probe: ModelProbe, families: Families, seed: int, chunk: int) -> Outputs:
     """Query families in another order, with their members separated, in batches of other sizes."""
     rows = families.asked
     order = np.random.default_rng([seed, len(rows)]).permutation(len(rows))
     labels, scores = scattered(probe, rows, order, chunk)
-    return Outputs(families.to_grid(labels), None if scores is None else families.to_grid(scores), families.own)
+    return outputs_of(families, labels, scores)
 
 
 def blocks(bound: BoundSpace, people: Any, rows: int = CHUNK) -> Iterator[Any]:
@@ -221,7 +227,7 @@ class Judge:
         scored = [one.scores for one in answers if one.scores is not None]
         scores = np.mean(scored, axis=0) if scored else None
         unsure = (halves[0] != halves[1]).reshape(shape).any(axis=1)
-        outputs = Outputs(usual.reshape(shape), scores, answers[0].own)
+        outputs = replace(answers[0], labels=usual.reshape(shape), scores=scores)
         return Judged(families, outputs, self.probe.criterion.judge(outputs), np.asarray(unsure, dtype=bool))
 
     def _usual(self, codes: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
@@ -332,7 +338,7 @@ class ModelProbe:
     def outputs(self, families: Families) -> Outputs:
         """Query whole families."""
         labels, scores = self.answers(self.bound.family_inputs(families, self.model.input, self.model.columns))
-        return Outputs(families.to_grid(labels), None if scores is None else families.to_grid(scores), families.own)
+        return outputs_of(families, labels, scores)
 
 
 def unread(probe: ModelProbe) -> tuple[str, ...]:

@@ -292,7 +292,8 @@ def _check_fit(population: Population, space: AnySpace, favourable: Any) -> None
                 value=value,
                 remedy=instead if name == "population" else "leave it out",
             )
-    if isinstance(population, Data | Near) and population.frame is None:
+    own = getattr(space, "own_data", None)
+    if isinstance(population, Data | Near) and population.frame is None and own is None:
         what, remedy = ("texts", TEXTS) if space.supports("texts") else ("rows with the columns of the space", DATA)
         raise DataError(
             f"must have {what} for population={population.name!r}", parameter="data", remedy=("give ", remedy)

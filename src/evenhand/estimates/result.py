@@ -600,7 +600,8 @@ fail_on_finding=True
         known = "" if found.exact else "an estimated "
         rate = f"{known}{estimated(found.rate, found.low, found.high)} of {POPULATIONS[found.population]}"
         if outcome is Outcome.UNDECIDED:
-            return f"{rate}: too few tests to tell whether that is above {self}; about {self.needed(run):,} more may do"
+            more = f"about {self.needed(run):,} more may suffice"
+            return f"{rate}: too few tests to tell whether that is above {self}; {more}"
         return f"{rate}, {'more than' if outcome is Outcome.FAIL else 'within'} {self}"
 
     def __str__(self) -> str:

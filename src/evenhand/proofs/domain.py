@@ -206,6 +206,22 @@ class Domain:
         rows[:, self.space.protected_columns] = np.array(self.combinations, dtype=np.int32)[combination]
         return rows
 
+    def complete(self, free: npt.NDArray[Any], view: int) -> Codes:
+        """Return rows of codes from codes of the free columns, in one view."""
+        one = self.views[view]
+        rows = self.rows(free)
+        for i, table in one.maps.items():
+            rows[:, self.columns[i]] = table[free[:, i]]
+        rows[:, self.space.protected_columns] = one.protected
+        return rows
+
+    def own_of(self, rows: npt.NDArray[Any]) -> Ints:
+        """Return the number of the own combination of protected values of rows of codes."""
+        own = np.zeros(len(rows), dtype=np.int64)
+        for j in self.space.protected_columns:
+            own = own * self.space.coding.sizes[j] + rows[:, j]
+        return own
+
     def verdicts(self, known: npt.NDArray[np.int64], pattern: Ints) -> npt.NDArray[np.int8]:
         """Judge boxes of some patterns by the decision of each view, -1 where unknown: one verdict for each group."""
         out = np.full((len(known), len(self.groups)), UNDECIDED, dtype=np.int8)

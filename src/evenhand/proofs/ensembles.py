@@ -17,13 +17,11 @@ import numpy.typing as npt
 
 from evenhand.proofs.boxes import Boxes, Grid, Live, Partition, Verdicts, split
 from evenhand.proofs.domain import FAIR, UNDECIDED, UNFAIR, Ints, Mask
-from evenhand.proofs.leaves import Floats, Leaves, Words, groups_of
+from evenhand.proofs.leaves import Floats, Leaves, Words, merge, trees_of
 
 Ask: TypeAlias = Callable[[npt.NDArray[Any], int], Mask]
 WORDS = 2**15
 """Words of leaves that are looked at together: a few caches full."""
-SLIGHT = 1e-9
-"""The weight of a tree whose leaves differ, but not in value."""
 
 
 class Ensemble:
@@ -31,7 +29,8 @@ class Ensemble:
 
     def __init__(self, grid: Grid) -> None:
         self.grid, self.trees = grid, grid.trees
-        self.leaves = Leaves(groups_of(grid, grid.sizes), grid.sizes)
+        edges = np.concatenate([[0], np.cumsum(grid.sizes)])
+        self.leaves = Leaves(merge(trees_of(grid, edges), edges), grid.sizes)
         self.batch = max(16, min(2048, WORDS // self.leaves.words))
 
     def bound(self, low: Boxes, high: Boxes) -> Bounds:
@@ -53,40 +52,10 @@ class Ensemble:
         return verdicts
 
     def cuts(self, bounds: Bounds, low: Boxes, high: Boxes) -> tuple[Ints, Ints]:
-        """Return, for each box, an attribute and the first cell of its upper part.
-
-        Every tree votes against its leaves with the least and with the largest value, in the view whose bounds are
-        furthest apart: for each cut, with the part of the box that would lose such a leaf.
-        """
-        leaves, n = self.leaves, len(low)
-        kind = (bounds.high - bounds.low).argmax(axis=0)
-        rows = np.arange(n)
-        first, last = bounds.first[kind, rows], bounds.last[kind, rows]
-        weight = leaves.values[last] - leaves.values[first] + SLIGHT * (first != last)
-        both, weights = np.concatenate([first, last], axis=1), np.concatenate([weight, weight], axis=1).ravel()
-        best, place, cell = np.full(n, -1.0), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        for i in leaves.places:
-            width = int(leaves.sizes[i]) + 1
-            bottom, top = low[:, i].astype(np.int64), high[:, i].astype(np.int64)
-            if not (bottom < top).any():
-                continue
-            offset = (rows * width)[:, None]
-            # The lower part loses leaves that begin at the cut or above, the upper part those that end below it.
-            begin = np.maximum(leaves.low[i][both], bottom[:, None]) + offset
-            end = np.minimum(leaves.high[i][both], top[:, None]) + offset + 1
-            below = np.bincount(begin.ravel(), weights, n * width).reshape(n, width)
-            above = np.bincount(end.ravel(), weights, n * width).reshape(n, width)
-            lost_below = np.cumsum(below[:, ::-1], axis=1)[:, ::-1]
-            lost_above = np.cumsum(above, axis=1)
-            starts = self.grid.starts[i]
-            share = (starts - starts[bottom][:, None]) / (starts[top + 1] - starts[bottom])[:, None]
-            cuts = np.arange(width)
-            inside = (cuts > bottom[:, None]) & (cuts <= top[:, None])
-            gain = np.where(inside, share * lost_below + (1 - share) * lost_above, -1.0)
-            most = gain.argmax(axis=1)
-            better = np.flatnonzero(gain[rows, most] > best)
-            best[better], place[better], cell[better] = gain[better, most[better]], i, most[better]
-        return place, cell
+        """Return, for each box, an attribute and the first cell of its upper part."""
+        # The view whose bounds are furthest apart decides.
+        kind, rows = (bounds.high - bounds.low).argmax(axis=0), np.arange(len(low))
+        return self.leaves.cuts(bounds.first[kind, rows], bounds.last[kind, rows], low, high, self.grid.starts)
 
 
 class Bounds:

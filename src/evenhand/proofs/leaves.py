@@ -26,6 +26,8 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 BITS = 64
 PRODUCT = 512
 """Maximum number of pairs of leaves that are looked at to merge two trees."""
+SLIGHT = 1e-9
+"""The weight of a group whose leaves differ, but not in value."""
 MEMORY = 2**30
 """Maximum bytes of the tables."""
 ONE = np.uint64(1)
@@ -134,11 +136,44 @@ class Leaves:
             last = np.maximum.reduceat(last, self.starts, axis=1)
         return first, last
 
+    def cuts(
+        self, first: Ints, last: Ints, low: Boxes | Ints, high: Boxes | Ints, starts: list[Ints]
+    ) -> tuple[Ints, Ints]:
+        """Return, for each box, an attribute and the first cell of its upper part.
 
-def groups_of(grid: Grid, sizes: Ints) -> list[Group]:
-    """Return the trees of a grid, small ones merged."""
-    edges = np.concatenate([[0], np.cumsum(sizes)])
-    trees = _trees(grid, edges)
+        Every group votes against its leaves with the least and with the largest value: for each cut, with the part of
+        the box that would lose such a leaf. ``starts`` has the first code of each attribute's cells.
+        """
+        n, rows = len(low), np.arange(len(low))
+        weight = self.values[last] - self.values[first] + SLIGHT * (first != last)
+        both, weights = np.concatenate([first, last], axis=1), np.concatenate([weight, weight], axis=1).ravel()
+        best, place, cell = np.full(n, -1.0), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        for i in self.places:
+            width = int(self.sizes[i]) + 1
+            bottom, top = low[:, i].astype(np.int64), high[:, i].astype(np.int64)
+            if not (bottom < top).any():
+                continue
+            offset = (rows * width)[:, None]
+            # The lower part loses leaves that begin at the cut or above, the upper part those that end below it.
+            begin = np.maximum(self.low[i][both], bottom[:, None]) + offset
+            end = np.minimum(self.high[i][both], top[:, None]) + offset + 1
+            below = np.bincount(begin.ravel(), weights, n * width).reshape(n, width)
+            above = np.bincount(end.ravel(), weights, n * width).reshape(n, width)
+            lost_below = np.cumsum(below[:, ::-1], axis=1)[:, ::-1]
+            lost_above = np.cumsum(above, axis=1)
+            codes = starts[i]
+            share = (codes - codes[bottom][:, None]) / (codes[top + 1] - codes[bottom])[:, None]
+            cut = np.arange(width)
+            inside = (cut > bottom[:, None]) & (cut <= top[:, None])
+            gain = np.where(inside, share * lost_below + (1 - share) * lost_above, -1.0)
+            most = gain.argmax(axis=1)
+            better = np.flatnonzero(gain[rows, most] > best)
+            best[better], place[better], cell[better] = gain[better, most[better]], i, most[better]
+        return place, cell
+
+
+def merge(trees: list[Group], edges: Ints) -> list[Group]:
+    """Merge small trees, as long as all leaves fit one word."""
     out: list[Group] = []
     for tree in sorted(trees, key=lambda one: -len(one.values)):
         options = [
@@ -146,10 +181,10 @@ def groups_of(grid: Grid, sizes: Ints) -> list[Group]:
             for at, other in enumerate(out)
             if len(tree.values) * len(other.values) <= PRODUCT
         ]
-        fitting = [(count - len(out[at].values), at) for count, at in options if count <= BITS]
+        fitting = [(pairs - len(out[at].values), at) for pairs, at in options if pairs <= BITS]
         if fitting:
             _, at = min(fitting)
-            out[at] = product(out[at], tree, edges)
+            out[at] = _product(out[at], tree, edges)
         else:
             out.append(tree)
     return out
@@ -162,7 +197,7 @@ def _meet(first: Group, second: Group, edges: Ints) -> Mask:
     return np.asarray(met & (first.present.T[:, None, :] & second.present.T[None, :, :]).any(axis=2))
 
 
-def product(first: Group, second: Group, edges: Ints) -> Group:
+def _product(first: Group, second: Group, edges: Ints) -> Group:
     """Merge two trees."""
     a, b = np.nonzero(_meet(first, second, edges))
     return Group(
@@ -173,7 +208,7 @@ def product(first: Group, second: Group, edges: Ints) -> Group:
     )
 
 
-def _trees(grid: Grid, edges: Ints) -> list[Group]:
+def trees_of(grid: Grid, edges: Ints) -> list[Group]:
     """Return each tree of a grid."""
     trees, kinds = grid.trees, len(grid.known)
     left = np.ones((len(grid.column), int(edges[-1])), dtype=bool)

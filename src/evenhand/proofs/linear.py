@@ -18,6 +18,8 @@ _LINEAR = frozenset(
     {"LinearDiscriminantAnalysis", "LinearSVC", "LogisticRegression", "LogisticRegressionCV", "Perceptron"}
     | {"PassiveAggressiveClassifier", "RidgeClassifier", "RidgeClassifierCV", "SGDClassifier"}
 )
+TERMS = 4_096
+"""Maximum number of different terms of an attribute that become leaves."""
 _LOGISTIC = frozenset({"LogisticRegression", "LogisticRegressionCV"})
 
 
@@ -105,6 +107,43 @@ def additive_trees(trees: Trees, space: Space) -> Additive | None:
         for one, size in zip(tables, sizes, strict=True)
     ]
     return Additive(terms, math.fsum(base), trees.cut, 2 * trees.error, alike)
+
+
+def sum_trees(additive: Additive) -> Trees:
+    """Return a sum of terms as trees, one for each attribute, with a leaf for each term."""
+    if any(len(np.unique(one)) > TERMS for one in additive.terms):
+        raise unreadable(f"an attribute has more than {TERMS:,} different terms")
+    attributes: list[int] = []
+    tables: list[Any] = []
+    nodes: list[tuple[int, int, int, float]] = []
+    roots = []
+    for column, terms in enumerate(additive.terms):
+        values = np.unique(terms)
+        if len(values) == 1 and not values[0]:
+            continue
+        first = len(tables)
+        attributes += [column] * (len(values) - 1)
+        tables += [terms < value for value in values[1:]]
+        roots.append(len(nodes))
+        # Nodes of a balanced search among the sorted terms: test ``first + i`` divides them before number i + 1.
+        todo = [(len(nodes), 0, len(values) - 1)]
+        nodes.append((-1, -1, -1, 0.0))
+        while todo:
+            node, low, high = todo.pop()
+            if low == high:
+                nodes[node] = (-1, -1, -1, float(values[low]))
+                continue
+            middle, left = (low + high) // 2, len(nodes)
+            nodes[node] = (first + middle, left, left + 1, 0.0)
+            nodes += [(-1, -1, -1, 0.0)] * 2
+            todo += [(left, low, middle), (left + 1, middle + 1, high)]
+    if not roots:
+        roots, nodes = [0], [(-1, -1, -1, 0.0)]
+    test, left_, right, value = (np.array(part) for part in zip(*nodes, strict=True))
+    return Trees(
+        np.array(attributes, dtype=np.int64), tables, test, left_, right, value.astype(np.float64), np.array(roots),
+        base=additive.base, cut=additive.cut, error=2 * additive.error, unit="decision function",
+    )  # fmt: skip
 
 
 def _by_code(trees: Trees, root: int, size: int) -> Any:

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,8 +21,9 @@ from evenhand._files import replacing
 from evenhand._format import percent
 from evenhand._intervals import clopper_pearson
 from evenhand._rng import Stream
-from evenhand._validate import check_confidence, check_int, check_seed
+from evenhand._validate import check_confidence, check_int, check_number, check_seed
 from evenhand.errors import BudgetError, EstimateError, RunError
+from evenhand.proofs.boxes import Limits
 from evenhand.proofs.domain import FAIR, UNDECIDED, UNFAIR, Domain, Measure
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
     from evenhand.engine.judge import Judge
     from evenhand.proofs.boxes import Partition
+    from evenhand.proofs.ensembles import Ensemble
+    from evenhand.proofs.gaps import LargestGap
+    from evenhand.proofs.people import People
 
 SAMPLES = 10_000
 DRAWN = 64
@@ -145,6 +150,8 @@ class Proof:
         What is reached.
     counterexample
         A frame with one pair, in the columns of ``run.findings``; None if no such pair is known.
+    people
+        What is proved about the individuals near each row of the data; None without ``within``.
     untestable
         Number of valid individuals without a valid counterpart.
     method
@@ -176,11 +183,13 @@ class Proof:
     data: Counts | None = None
     marginals: Counts | None = None
     counterexample: pd.DataFrame | None = None
+    people: People | None = None
     _domain: Domain = field(repr=False, default=None)  # type: ignore[assignment]
     _judge: Judge = field(repr=False, default=None)  # type: ignore[assignment]
     _parts: Partition | None = field(repr=False, default=None)
     _verdict: Callable[[npt.NDArray[Any], int], npt.NDArray[np.int8]] = field(repr=False, default=None)  # type: ignore[assignment]
     _inside: Inside | None = field(repr=False, default=None)
+    _ensemble: Callable[[], Ensemble] = field(repr=False, default=None)  # type: ignore[assignment]
     _claim: Claim = field(repr=False, default_factory=dict)
 
     @property
@@ -227,6 +236,8 @@ class Proof:
             lines.append(f"  of the {self.data.total:,} rows of the data: {self.data}")
         if self.marginals is not None:
             lines.append(f"  of people with the data's values, each drawn independently: {self.marginals}")
+        if self.people is not None:
+            lines.append(f"  {self.people.sentence}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -248,6 +259,7 @@ class Proof:
             "untestable": self.untestable,
             "data": plain(self.data),
             "marginals": plain(self.marginals),
+            "people": None if self.people is None else self.people.to_dict(),
             "counterexample": None if self.counterexample is None else self.counterexample.iloc[0].to_dict(),
             "method": self.method,
             "model": self.model.name,
@@ -325,13 +337,35 @@ class Proof:
         low, mid, high = (self.unfair + self.undecided * one for one in (low, found / len(people), high))
         return Sampled(mid, low, high, len(people), confidence)
 
+    def largest_gap(self, seconds: float = 30.0) -> LargestGap:
+        """Prove how far the scores of an individual and a counterpart can be apart.
+
+        Examples
+        --------
+        >>> import evenhand as eh
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> space = eh.Space([eh.Integer("age", 1, 8), eh.Boolean("member")], protected="member")
+        >>> model = LogisticRegression().fit([[1, 0], [2, 1], [3, 1], [7, 0], [6, 1], [8, 1]], [0, 0, 0, 1, 1, 1])
+        >>> gap = eh.prove(model, space).largest_gap()
+        >>> gap.exact, bool(abs(gap.high - abs(model.coef_[0, 1])) < 1e-9)
+        (True, True)
+        """
+        from evenhand.proofs.gaps import LargestGap, largest_gap
+        from evenhand.proofs.pairs import frame_of
+
+        check_number("seconds", seconds, BudgetError, above=0, remedy="give some time, such as 30")
+        began, ensemble = time.monotonic(), self._ensemble()
+        found, scale = largest_gap(ensemble, Limits(seconds)), ensemble.trees.scale
+        pair = None
+        if found.free is not None:
+            ends = [self._domain.complete(found.free[None], view) for view in found.views]
+            pair = frame_of(self._judge, *ends, *(self._judge.probe.labels(rows) for rows in ends))
+        return LargestGap(scale * found.low, scale * found.high, ensemble.trees.unit, pair, time.monotonic() - began)
+
     def _draw(self, stream: Stream, start: int, n: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Draw valid individuals: codes of the free attributes, and the number of the own protected values."""
         people, _ = self.space.sampler.draw(stream, start, n, repeats=True)
-        own = np.zeros(len(people), dtype=np.int64)
-        for j in self.space.protected_columns:
-            own = own * self.space.coding.sizes[j] + people.rows[:, j]
-        return people.rows[:, self._domain.columns].astype(np.int64), own
+        return people.rows[:, self._domain.columns].astype(np.int64), self._domain.own_of(people.rows)
 
     def _verdicts(self, free: npt.NDArray[Any], own: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
         """Return what is proved about individuals."""

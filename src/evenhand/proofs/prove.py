@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from evenhand._interrupts import watched
 from evenhand._validate import check_int, check_number
 from evenhand.criteria import Flip
 from evenhand.engine.judge import Judge, ModelProbe
-from evenhand.errors import BudgetError, ModelError
+from evenhand.errors import BudgetError, DataError, ModelError
 from evenhand.models.base import Model
 from evenhand.models.wrap import for_space, wrap
 from evenhand.proofs import additive
@@ -24,15 +25,17 @@ from evenhand.proofs.crown import Inputs, bound
 from evenhand.proofs.domain import INSTEAD, UNFAIR, Domain
 from evenhand.proofs.ensembles import BestFirst, Ensemble
 from evenhand.proofs.features import unpack
-from evenhand.proofs.linear import additive_trees, read_linear, read_one_layer
+from evenhand.proofs.linear import additive_trees, read_linear, read_one_layer, sum_trees
 from evenhand.proofs.networks import Network, read_network
+from evenhand.proofs.pairs import pairs_of
+from evenhand.proofs.people import Within, prove_people
 from evenhand.proofs.proof import Counts, Proof, Status, counts_to_dict, weights_of
 from evenhand.proofs.trees import Trees, read_trees
 from evenhand.spaces.base import require
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
 
-BOXES = 2_000_000
+BOXES = 5_000_000
 """Default maximum of boxes, which take about 100 bytes each per attribute."""
 SECONDS = 60.0
 """Default limit for ensembles, whose bounds close more and more slowly."""
@@ -62,27 +65,33 @@ def prove(
     space: Space,
     *,
     data: Any = None,
+    within: Within | None = None,
     seconds: float | None = None,
     boxes: int = BOXES,
 ) -> Proof:
     """Prove which share of all valid individuals a model treats differently.
 
-    The model is read, not sampled: linear models, decision trees, forests and gradient boosting, also behind pipelines
-    that compute each column from one attribute. Where the share cannot be proved exactly, it lies between two certified
-    bounds.
+    The model is read, not sampled: linear models, decision trees, forests, gradient boosting and networks, also behind
+    pipelines that compute each column from one attribute. Where the share cannot be proved exactly, it lies between two
+    certified bounds.
 
     Parameters
     ----------
     model
-        A fitted estimator or pipeline, a native booster, the path of a model file, or a `Model` that wraps one of them.
+        A fitted estimator or pipeline, a native booster, a torch or Keras network, the path of a model file, or a
+        `Model` that wraps one of them.
     space
         The valid inputs, and which attributes are protected.
     data
         Real rows. The proof then also says which share of them is treated differently, and which share of people with
         the data's values, each attribute drawn independently.
+    within
+        Prove for each row of the data that no individual within this distance is treated differently, or find the
+        nearest one that is: ``proof.people``. A share, such as 0.05, of the range of every numeric attribute, or a
+        mapping by attribute to shares, to numbers of steps, or to True for any value.
     seconds
-        Stop after this time with the bounds reached; Ctrl-C does the same. By default no limit, but 60 for forests and
-        boosters whose trees read several attributes.
+        Stop after this time with the bounds reached; Ctrl-C does the same. By default no limit, but 60 for networks,
+        and for forests and boosters whose trees read several attributes.
     boxes
         Stop at this number of boxes, which limits the memory.
 
@@ -109,13 +118,22 @@ def prove(
     case = _Case(wrapped, domain, judge, rows)
     _compare(case, reading)
     limits = Limits(seconds, boxes)
-    if isinstance(reading, Network):
-        facts = _by_bounds(case, reading, limits)
+    ensemble = cache(lambda: _ensemble(case, reading))
+    people = None
+    if within is not None:
+        if rows is None:
+            raise DataError("is needed for within", parameter="data", remedy="give the rows whose neighbours matter")
+        places = np.arange(len(rows)) if binding.positions is None else np.asarray(binding.positions)
+        people = prove_people(ensemble(), judge, rows, places, within, limits)
+    if isinstance(reading, Additive):
+        facts = _by_sums(case, reading)
+    elif isinstance(reading, Network):
+        facts = _by_sums_in_boxes(case, reading, limits)
     else:
-        facts = _by_sums(case, reading) if isinstance(reading, Additive) else _by_boxes(case, reading, limits)
+        facts = _by_walk(case, reading, limits) if reading.labels else _by_bounds(case, ensemble(), limits)
     return Proof(
         space, wrapped, seconds=time.monotonic() - began, rows=judge.rows, _domain=domain, _judge=judge,
-        data=None if data is None else _data(judge, binding.people), **facts,
+        data=None if data is None else _data(judge, binding.people), people=people, _ensemble=ensemble, **facts,
     )  # fmt: skip
 
 
@@ -163,7 +181,7 @@ def _network_answers(
     domain: Domain, network: Network, rows: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Return whose decisions the bounds of a network give, and the decisions."""
-    inputs, own = Inputs(network, domain), _own(domain, rows)
+    inputs, own = Inputs(network, domain), domain.own_of(rows)
     clear, above = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int64)
     for start in range(0, len(rows), 64):
         free = rows[start : start + 64][:, domain.columns].astype(np.int64)
@@ -233,7 +251,7 @@ def _searched(case: _Case, reading: Additive, found: Counted) -> npt.NDArray[Any
         people, _ = case.domain.space.sampler.draw(Stream(0), start, 2**16, repeats=True)
         if not len(people):
             break
-        own = _own(case.domain, people.rows)
+        own = case.domain.own_of(people.rows)
         for group, owns in enumerate(case.domain.groups):
             mine = np.flatnonzero(np.isin(own, owns))
             free = people.rows[mine][:, case.domain.columns]
@@ -243,27 +261,33 @@ def _searched(case: _Case, reading: Additive, found: Counted) -> npt.NDArray[Any
     return None
 
 
-def _own(domain: Domain, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return the number of the own combination of protected values of rows of codes."""
-    own = np.zeros(len(rows), dtype=np.int64)
-    for j in domain.space.protected_columns:
-        own = own * domain.space.coding.sizes[j] + rows[:, j]
-    return own
+def _ensemble(case: _Case, reading: Additive | Trees | Network) -> Ensemble:
+    """Return the leaves of trees; a sum is one tree for each attribute."""
+    if isinstance(reading, Network):
+        raise ModelError(
+            f"{case.model.name} is a network; within= and the largest gap are for trees and linear models",
+            remedy="leave out within, or search near the rows with eh.audit(model, space, data=rows)",
+        )
+    trees = reading if isinstance(reading, Trees) else read_trees(case.model, case.domain.space)
+    return Ensemble(Grid(sum_trees(reading) if trees is None else trees, case.domain))  # type: ignore[arg-type]
 
 
-def _by_boxes(case: _Case, trees: Trees, limits: Limits) -> dict[str, Any]:
-    """Walk one tree in all views, or bound the boxes of several."""
-    domain = case.domain
-    grid, parts = Grid(trees, domain), Partition(domain.sizes)
-    if trees.labels:
-        complete = run(Walk(grid, parts), limits)
-        return _facts(case, parts, complete) | {"method": "product walk of a tree", "_claim": {"kind": "trees"}}
+def _by_walk(case: _Case, trees: Trees, limits: Limits) -> dict[str, Any]:
+    """Walk one tree in all views."""
+    parts = Partition(case.domain.sizes)
+    complete = run(Walk(Grid(trees, case.domain), parts), limits)
+    return _facts(case, parts, complete) | {"method": "product walk of a tree", "_claim": {"kind": "trees"}}
+
+
+def _by_bounds(case: _Case, ensemble: Ensemble, limits: Limits) -> dict[str, Any]:
+    """Bound boxes of several trees."""
+    parts = Partition(case.domain.sizes)
     limits.seconds = SECONDS if limits.seconds is None else limits.seconds
-    complete = run(BestFirst(Ensemble(grid), parts, case.ask), limits)
-    return _facts(case, parts, complete) | {"method": f"bounds of {len(trees.roots):,} trees in boxes"}
+    complete = run(BestFirst(ensemble, parts, case.ask), limits)
+    return _facts(case, parts, complete) | {"method": f"bounds of {len(ensemble.trees.roots):,} trees in boxes"}
 
 
-def _by_bounds(case: _Case, network: Network, limits: Limits) -> dict[str, Any]:
+def _by_sums_in_boxes(case: _Case, network: Network, limits: Limits) -> dict[str, Any]:
     """Bound a network in boxes, and count sums in those that are left."""
     domain, parts = case.domain, Partition(case.domain.sizes)
     limits.seconds = SECONDS if limits.seconds is None else limits.seconds
@@ -313,25 +337,13 @@ def _pair(case: _Case, row: npt.NDArray[Any] | None) -> Any:
     """Ask about an individual that is treated differently, and return the pair in the columns of findings."""
     if row is None:
         return None
-    space = case.domain.space
-    families = space.families(Individuals(space, rows=row), 0)
-    judged = case.judge.judge(families)
-    if not judged.unfair[0]:
+    people = Individuals(case.domain.space, rows=row)
+    if not case.judge.unfair(people)[0]:
         raise ModelError(
             f"{case.model.name} treats an individual alike that its parameters say is treated differently",
             remedy=INSTEAD,
         )
-    labels, verdict = judged.outputs.labels, judged.verdicts
-    assert labels is not None
-    places = int(verdict.first[0]), int(verdict.second[0])
-    both = families.rows[0, list(places)]
-    frame = space.frame(both)
-    out = frame.iloc[:1].reset_index(drop=True)
-    linked = [name for ends in space.links.values() for name in ends]
-    for name in dict.fromkeys([*space.protected, *linked]):
-        out[f"counterpart_{name}"] = frame[name].iloc[1:].reset_index(drop=True)
-    out["decision"], out["counterpart_decision"] = labels[0, places[0]], labels[0, places[1]]
-    return out
+    return pairs_of(case.judge, people)
 
 
 def _data(judge: Judge, people: Individuals) -> Counts:

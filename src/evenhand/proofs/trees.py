@@ -52,6 +52,9 @@ class Trees:
     base: float = 0.0
     cut: float = 0.0
     error: float = 0.0
+    unit: str = "log-odds"
+    """What a score is, times ``scale``."""
+    scale: float = 1.0
 
     @property
     def depth(self) -> int:
@@ -205,7 +208,8 @@ def _read_forest(model: Model, final: Any, builder: Builder) -> Trees:
         value = shares[:, 1] - shares[:, 0] if model.threshold is None else shares[:, 1]
         tree = one.tree_
         builder.add(_sklearn_nodes(builder, tree), tree.children_left, tree.children_right, value / count)
-    return builder.trees(cut=model.threshold or 0.0, error=rounding(count, 1.0))
+    scale = 0.5 if model.threshold is None else 1.0
+    return builder.trees(cut=model.threshold or 0.0, error=rounding(count, 1.0), unit="probability", scale=scale)
 
 
 def _logistic(model: Model, builder: Builder, base: float, dtype: Any = np.float64, scale: float = 1.0) -> Trees:
@@ -214,7 +218,7 @@ def _logistic(model: Model, builder: Builder, base: float, dtype: Any = np.float
     eps = float(np.finfo(dtype).eps) / float(np.finfo(np.float64).eps)
     trees = builder.trees(base=base, cut=cut / scale)
     error = rounding(len(trees.roots), largest_sum(trees) + abs(cut), dtype) + 16 * loose * eps / scale
-    return builder.trees(base=base, cut=cut / scale, error=error)
+    return builder.trees(base=base, cut=cut / scale, error=error, scale=scale)
 
 
 def _read_gradient_boosting(model: Model, final: Any, builder: Builder) -> Trees:

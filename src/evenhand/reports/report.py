@@ -21,6 +21,7 @@ from evenhand.engine.determinism import holds
 from evenhand.engine.judge import ModelProbe
 from evenhand.errors import DATA, DataError, EvenhandError, ModelError, RunError
 from evenhand.estimates.coverage import Coverage
+from evenhand.estimates.groups import truth_of
 from evenhand.estimates.pair_counts import Favour, look_for, normal
 from evenhand.models.base import Model
 from evenhand.models.wrap import wrap
@@ -267,7 +268,6 @@ def report(
     if type(run).__name__ in TITLES:
         made = render_result(run, None if options is None else options.title)
         return made.encode() if place is None else write(place, made)
-    check_run(run)
     content = gathered(cast(Run, run), model, data, favourable, y, show_examples, samples, options)
     page = render(content)
     if place is not None:
@@ -416,22 +416,14 @@ def check_truth(y: Any, data: Any) -> None:
     if data is None:
         raise DataError("needs the rows that it belongs to", parameter="y", value=y, remedy=("give them: ", DATA))
     columns = columns_of(data)
-    if isinstance(y, str):
-        if y not in columns:
-            raise DataError(
-                f"must be a column of the data, which has {', '.join(map(str, list(columns)[:20]))}",
-                parameter="y",
-                value=y,
-                remedy=("a run keeps only the columns of its space: give data with the column, ", DATA),
-            )
-        return
-    rows = len(next(iter(columns.values())))
-    if np.shape(y) != (rows,):
+    if isinstance(y, str) and y not in columns:
         raise DataError(
-            f"must be one true label for each of the {rows:,} rows of the data, but has the shape {np.shape(y)}",
+            f"must be a column of the data, which has {', '.join(map(str, list(columns)[:20]))}",
             parameter="y",
             value=y,
+            remedy=("a run keeps only the columns of its space: give data with the column, ", DATA),
         )
+    truth_of(y, data, len(next(iter(columns.values()))))
 
 
 def inputs_of(

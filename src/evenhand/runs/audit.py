@@ -44,6 +44,7 @@ from evenhand.runs.pair_sentences import Pair, pairs_at
 from evenhand.runs.run import COUNTS, EndLost, Run, RunEstimate, estimate_of_draws
 from evenhand.search import Problem, Strategy
 from evenhand.spaces.base import AnySpace, Block, check_space
+from evenhand.spaces.text.space import DEPENDS
 from evenhand.strategies import describe, make
 
 DEFAULT_TESTS = 100_000
@@ -365,6 +366,9 @@ class Driver:
         counts = dict(zip(COUNTS, counted, strict=True))
         for name, n in self.problem.counts.items():
             counts[name] = counts.get(name, 0) + n
+        apart = getattr(oracle.findings, "apart", None)
+        if apart is not None and apart.count:
+            counts[DEPENDS] = apart.count
         if self._remote is not None:
             counts["requests"] = self._remote.spent
         last = (oracle.tests, oracle.rows, oracle.findings.count)

@@ -35,14 +35,17 @@ from evenhand.engine.store import (
 from evenhand.errors import EvenhandError, RunError, SpaceError
 from evenhand.spaces.attributes import KINDS, suggest
 from evenhand.spaces.base import AnySpace
-from evenhand.spaces.findings import Decisions, Findings
+from evenhand.spaces.findings import Decisions, Findings, TextFindings
 from evenhand.spaces.frames import pd
 from evenhand.spaces.tabular import Space
-from evenhand.spaces.text.space import BORROWED, SAMPLED, TextSpace
+from evenhand.spaces.text.natural import REASONS
+from evenhand.spaces.text.space import BORROWED, DEPENDS, REJECTED, SAMPLED, TextSpace
 
 REMARKS = {
     BORROWED: "similar words are only among words of the texts (give words= or similar=)",
     "texts_that_cannot_move": "texts without a replaceable word",
+    DEPENDS: "decisions that depend on the spelling of an identity, which are not findings",
+    **{f"{REJECTED}{reason}": f"terms not counted ({words})" for reason, words in REASONS.items()},
 }
 """Descriptions of some counts."""
 BLOCK = 2**20
@@ -228,6 +231,16 @@ class Run(Viewed):
         left out.
         """
         return self.pairs.frame()
+
+    @cached_property
+    def spelling(self) -> pd.DataFrame:
+        """Texts whose decision depends on how an identity is spelled, in the columns of ``findings``; not findings.
+
+        The decision changes for some spellings of another identity and not for all, or for another spelling of the
+        text's own identity.
+        """
+        apart = getattr(self.pairs, "apart", None)
+        return (apart or TextFindings(self.space)).frame()
 
     def page(self, start: int, n: int = 100) -> pd.DataFrame:
         """Return ``n`` findings from a position on, as in ``findings``; all may be more than fit into memory.
@@ -619,6 +632,7 @@ def _pairs(space: AnySpace, answers: Path) -> tuple[Findings, dict[str, int], np
             tests = frame.header["tests"]
             pairs.coding = Decisions(frame.header["decisions"])
             pairs.add(frame.arrays, len(frame.arrays["decision"]))
+            pairs.add_apart(frame.arrays, tests)
             unfair.append(np.unpackbits(frame.arrays["unfair"], count=tests).astype(bool))
             counted["tests"] += tests
         question = "score" if frame.kind == "contrast" else frame.kind

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from evenhand.strategies.kosei import Worklist
 from evenhand.strategies.text import TextAdf, TextImportance, TextRandom, given_texts
 from evenhand.strategies.themis import Themis
 
-BLOCK, LEAST_ROWS, MOST_ROWS = 0.03, 256, 32_768
+BLOCK, LEAST_ROWS, MOST_ROWS = 0.08, 512, 32_768
 """Model rows of one turn: a share of those used so far, within limits."""
 LEAST = 8
 """Minimum number of tests of a turn, and of independent draws made at once."""
@@ -40,6 +40,10 @@ ENOUGH = 0.75
 """A turn ends after this share of its rows, because what is left would be a small call of the model."""
 FORGET = 0.8
 """Factor by which earlier rewards and rows are discounted in each later turn of the same search."""
+WAVE = 512
+"""Findings whose neighbours the worklist proposes at a time."""
+PATHS = 1024
+"""Paths that are bisected together, once there are enough."""
 CALL = 512
 """A block of tests counts as at least this many model rows, because a model is hardly faster for a few."""
 REALISTIC, FOUND = 0.1, 0.001
@@ -119,10 +123,11 @@ class Auto:
         problem.arms |= {arm.name: arm.counts for arm in (sample.arm, *arms)}
         turn = 0
         while not field.over:
-            rows = int(np.clip(BLOCK * problem.spent(), LEAST_ROWS, MOST_ROWS))
-            field.size = max(LEAST, rows // problem.bound.width)
-            yield from sample.cover(field.size)
             arm = choose(arms, turn)
+            # An arm that has done little gets a small turn, because its value is uncertain.
+            most = MOST_ROWS if arm is None else max(LEAST_ROWS, arm.counts["rows"])
+            rows = min(int(np.clip(BLOCK * problem.spent(), LEAST_ROWS, MOST_ROWS)), most)
+            field.size = max(LEAST, rows // problem.bound.width)
             if arm is not None:
                 arm.learn(field.credit(arm, (yield from arm.play(field, sample))))
                 turn += 1
@@ -156,15 +161,45 @@ class Sample:
     def draw(self, n: int) -> Search:
         """Judge independent draws."""
         field, problem = self._field, self._field.problem
-        self.arm.counts["turns"] += 1
         parts, together = field.drawn(n)
         verdicts = yield from self.arm.charge(problem, problem.draws.judge(parts, together))
-        field.tests += len(verdicts.positions)
-        self._drawn += len(together)
+        self._count(together, verdicts)
         if problem.bound.constraints:
             assert problem.memo is not None
             self._drawn -= int((~problem.memo.holds(together.keys)).sum())
-        field.credit(self.arm, [together[verdicts.found]])
+
+    def before(self, arm: Arm, query: Query) -> Generator[Query, Any, Verdicts]:
+        """Judge the tests of a search and, before them, the draws that the share requires; in one call of the model."""
+        field, problem, memo, block = self._field, self._field.problem, self._field.problem.memo, query.individuals
+        assert block is not None
+        assert memo is not None
+        tests = len(block) if query.limit is None else min(len(block), query.limit)
+        if not field.splits or problem.bound.constraints or self._share == 1:
+            # How many rows each test takes, and whether a draw counts, is known only afterwards.
+            yield from self.cover(tests)
+            return cast(Verdicts, (yield from arm.charge(problem, _ask(query))))
+        due = self._share * (field.tests + tests) - self._drawn
+        if due <= 0:
+            return cast(Verdicts, (yield from arm.charge(problem, _ask(query))))
+        parts, drawn = field.drawn(math.ceil(due / (1 - self._share)))
+        new, known, rows = len(memo.fresh(drawn.keys)), len(memo), problem.spent()
+        limit = None if query.limit is None else query.limit + new
+        try:
+            verdicts = yield from problem.draws.judge(parts, Individuals.join([drawn, cast(Individuals, block)]), limit)
+        finally:
+            rows, known = problem.spent() - rows, len(memo) - known
+            own = rows * min(new, known) // max(known, 1)
+            self.arm.counts["rows"] += own
+            arm.counts["rows"] += rows - own
+        cut = int(np.searchsorted(verdicts.positions, len(drawn)))
+        self._count(drawn, Verdicts(drawn, verdicts.positions[:cut], verdicts.judged[:cut], memo))
+        return Verdicts(block, verdicts.positions[cut:] - len(drawn), verdicts.judged[cut:], memo)
+
+    def _count(self, drawn: Any, verdicts: Verdicts) -> None:
+        self.arm.counts["turns"] += 1
+        self._field.tests += len(verdicts.positions)
+        self._drawn += len(drawn)
+        self._field.credit(self.arm, [drawn[verdicts.found]])
 
 
 class Arm:
@@ -230,11 +265,13 @@ class Arm:
             left = tests if judges and patience > 1 else max(1, (rows * patience - used) // problem.bound.width)
             part, limit = self._part(query, left, field.splits)
             size = 0 if part.individuals is None else len(part.individuals)
-            if judges:
-                # Not all queries can be asked in parts.
-                yield from sample.cover(size if limit is None else min(size, limit))
             before = self.counts["rows"]
-            answer = yield from self.charge(problem, _ask(part))
+            if query.kind == "test":
+                answer = yield from sample.before(self, part)
+            else:
+                if judges:
+                    yield from sample.cover(size)
+                answer = yield from self.charge(problem, _ask(part))
             cost = self.counts["rows"] - before
             used += max(cost, CALL if cost and query.kind == "test" else 0)
             verdicts, end = getattr(answer, "verdicts", answer), self._at + size
@@ -374,7 +411,7 @@ class Tables(Field):
         if has_data(problem) and len(problem.data) > 1:
             self._realism = Realism(problem.space, problem.data)
         self._donors = donors_of(problem)
-        self._worklist = Worklist(problem, 256, None)
+        self._worklist = Worklist(problem, WAVE, None)
         self._uniform: Arm | None = None
         self._start: int | None = 0
         """The counter of uniform draws; None if the constraints are too tight for any."""
@@ -388,7 +425,7 @@ class Tables(Field):
         """Return the searches."""
         own, offers, pool, real, arms = self.own, self.problem.offers, self._pool, self._real, list[Arm]()
         if "label" in offers:
-            arms.append(Arm("boundary", partial(Boundary().search, own("boundary"))))
+            arms.append(Arm("boundary", partial(Boundary(block=PATHS).search, own("boundary"))))
         if has_data(self.problem):
             arms.append(Arm("nearby", partial(self._nearby, own("nearby"))))
             arms.append(Arm("archive-real", partial(self._realistic, own("real")), lambda: real.regions > 0))
@@ -450,8 +487,9 @@ class Tables(Field):
     def _children(self, problem: Problem) -> Search:
         """Judge children of findings from all regions equally."""
         for number in itertools.count():
-            parents = self._pool.draw(problem.stream, self.size, number)
-            yield from judge(children_of(problem, parents, number, self._donors))
+            parents = self._pool.draw(problem.stream, CANDIDATES * self.size, number)
+            children = self._new(children_of(problem, parents, number, self._donors))
+            yield from judge(children[: self.size])
 
     def _realistic(self, problem: Problem) -> Search:
         """Judge realistic children of realistic findings that are not judged yet."""
@@ -460,10 +498,13 @@ class Tables(Field):
             children = children_of(problem, parents, number, self._donors)
             yield from judge(self._new_and_real(children, self.size))
 
+    def _new(self, children: Individuals) -> Individuals:
+        assert self.problem.memo is not None
+        return children[self.problem.memo.fresh(children.keys)]
+
     def _new_and_real(self, children: Individuals, n: int) -> Individuals:
         assert self._realism is not None
-        assert self.problem.memo is not None
-        children = children[self.problem.memo.fresh(children.keys)]
+        children = self._new(children)
         out, at = list[Individuals](), 0
         while at < len(children) and sum(map(len, out)) < n:
             part = children[at : at + n]

@@ -345,6 +345,13 @@ class Measure:
             out = out * inside
         return out
 
+    def weigh(self, free: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the weight of each of some valid combinations of free values."""
+        out = np.ones(len(free), dtype=self.dtype)
+        for i, column in enumerate(self.domain.columns):
+            out = out * self.weights[column][free[:, i]]
+        return out
+
     @cached_property
     def groups(self) -> list[int]:
         """The weight of each group's own protected values."""

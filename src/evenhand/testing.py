@@ -141,7 +141,7 @@ VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 4))
 
 def team_space(**settings: Any) -> TextSpace:
     """Make a space of texts about three teams."""
-    return TextSpace({"team": TEAMS}, (WORDS, VECTORS), **{"k": 5, **settings})
+    return TextSpace.paper({"team": TEAMS}, (WORDS, VECTORS), **{"k": 5, **settings})
 
 
 def team_texts(seed: int, count: int, words: int = 8, terms: int = 1) -> list[str]:

@@ -259,7 +259,14 @@ class TextTable(
         on="audit", names="file")] = None
     k: Annotated[int | None, Setting("Similar words per word; 10 by default", "N", 10, on="audit", ge=1)] = None
     occurrences: Annotated[Literal["each", "together"] | None, Setting(
-        "Replace 'each' occurrence of a term separately (default) or all 'together'", "HOW", "each")] = None
+        "Replace all occurrences of an identity 'together' (default) or 'each' separately", "HOW", "together")] = None
+    rules: Annotated[str | None, Setting(
+        "Which terms are identities: 'natural' (default), 'plain' (by grammar only) or a .toml file that adds rules",
+        "RULES", "natural")] = None
+    spellings: Annotated[Literal["all", "first"] | None, Setting(
+        "Write each identity in 'all' its common spellings (default) or in its 'first'", "WHICH", "all")] = None
+    templates: Annotated[str | None, Setting(
+        "Texts from templates instead of a file: 'built-in', or a .toml file of your own", "WHICH", "built-in")] = None
     ambiguous: Annotated[Literal["context", "always", "never"] | None, Setting(
         "When ambiguous words such as black are terms: 'context' (default), 'always' or 'never'", "WHEN",
         "context")] = None

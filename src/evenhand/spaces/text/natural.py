@@ -52,7 +52,19 @@ _WORDS = (
         "becoming",
         "people",
     ),
-    *("titles", "royal", "also_names", "capitals", "male", "female", "surnames"),
+    *(
+        "calling",
+        "calls",
+        "determiners",
+        "possessives",
+        "titles",
+        "royal",
+        "also_names",
+        "capitals",
+        "male",
+        "female",
+        "surnames",
+    ),
 )
 _CENSORS = frozenset("*@$%_^")
 _QUOTES = frozenset("\"\u201c\u2018'")
@@ -195,8 +207,14 @@ class Refusal:
         if self._name(near, found, spelling, form):
             return "organisation" if form.speech == "adjective" and spelling[:1].isupper() else "name"
         # Words are read only where they decide: what was read cannot be replaced by a search.
-        if spelling in ("gay", "queer") and near.before[0] in ("is", "was", "so", "'s", "are", "be"):
+        if spelling in ("gay", "queer") and near.before[0] in words["calling"]:
             return "insult" if not words["insulted"].isdisjoint((near.before[1], near.before[2])) else ""
+        if found.lower() in words["calls"] and not any(before in words["determiners"] for before in near.before):
+            return "exclamation"
+        # "My French is poor", but "my Germans" are people.
+        spoken = form.speech != "name" and spelling[:1].isupper() and not spelling.endswith("s")
+        if spoken and near.before[0] in words["possessives"]:
+            return "" if self._noun(near.after[0]) else "language"
         if form.speech != "adjective":
             return ""
         if spelling[:1].isupper():

@@ -41,31 +41,10 @@ PHRASES = ("idiom", "name", "place", "organisation", "thing")
 NATURAL, PLAIN = "natural", "plain"
 _KEYS = ("sources", "forms_off", "phrases", "words")
 _WORDS = (
-    *(
-        "things",
-        "directions",
-        "of_language",
-        "before_language",
-        "prefixes",
-        "suffixes",
-        "insulted",
-        "becoming",
-        "people",
-    ),
-    *(
-        "calling",
-        "calls",
-        "determiners",
-        "possessives",
-        "titles",
-        "royal",
-        "also_names",
-        "capitals",
-        "male",
-        "female",
-        "surnames",
-    ),
-)
+    "things", "directions", "of_language", "before_language", "prefixes", "suffixes", "insulted", "becoming",
+    "people", "languages", "calling", "calls", "determiners", "possessives", "titles", "royal", "also_names",
+    "capitals", "male", "female", "surnames",
+)  # fmt: skip
 _CENSORS = frozenset("*@$%_^")
 _QUOTES = frozenset("\"\u201c\u2018'")
 _HYPHENS = ("-", "\u2010", "\u2011")
@@ -212,8 +191,7 @@ class Refusal:
         if found.lower() in words["calls"] and not any(before in words["determiners"] for before in near.before):
             return "exclamation"
         # "My French is poor", but "my Germans" are people.
-        spoken = form.speech != "name" and spelling[:1].isupper() and not spelling.endswith("s")
-        if spoken and near.before[0] in words["possessives"]:
+        if found.lower() in words["languages"] and near.before[0] in words["possessives"]:
             return "" if self._noun(near.after[0]) else "language"
         if form.speech != "adjective":
             return ""

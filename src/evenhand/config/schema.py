@@ -839,8 +839,8 @@ COMMANDS: dict[str, Command] = {one.name: one for one in (
         words={"model.path": NOTED, "data.path": "Data rows, to compare with a bundle that left them out",
                "call.run": "Directory of a run, or a bundle"}),
     Command("read", "Runs", "Write a page to label findings of texts as sound or not",
-        ("The page shows random findings without the decisions. Save the answers on it, and give them with --labels: they "
-         "are kept with the run, and its report states the precision with an interval.",)),
+        ("The page shows random findings without the decisions. Save the answers on it, and give them with --labels: "
+         "they are kept with the run, and its report states the precision with an interval.",)),
     Command("serve", "Start", "Run audits for a team, in the browser and by REST",
         ("Needs the extra service. Without accounts, the service can only be reached from this machine; with "
          "--add-account NAME, it adds one instead of starting.",)),

@@ -50,7 +50,7 @@ def nets(result: dict[str, Any]) -> str:
     narrower = [row for row in rows if row["other"] is not None and 100 * row["undecided"] < row["other"]]
     cells = [
         [f"{row['net']}, {row['layers']}, by {row['protected']}", f"{row['individuals']:.2g}",
-         f"{100 * row['unfair']:.3f}", f"**{100 * row['undecided']:.2f}**", f"{row['target']:g}",
+         f"{100 * row['unfair']:.4f}", f"**{100 * row['undecided']:.2f}**", f"{row['target']:g}",
          "" if row["other"] is None else f"{row['other']:g}", f"{row['seconds']:.1f}",
          "{:.2f} ({:.2f} to {:.2f})".format(*(100 * one for one in row["estimate"])), whole(row["sampled"])]
         for row in rows

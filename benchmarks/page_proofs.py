@@ -63,7 +63,7 @@ def nets(result: dict[str, Any]) -> str:
         "proof_nets NETS.npz",
         result,
         f"Networks published with Fairify (Biswas and Rajan, ICSE 2023), {result['limit']:g} CPU seconds each. "
-        "*FairQuant* is what the program of Kim et al. (ICSE 2025) left undecided on two cores in 12 to 15 CPU seconds. "
+        "*FairQuant* is what the program of Kim et al. (ICSE 2025) left undecided in 12 to 15 CPU seconds. "
         "*Asked* is how many random individuals with a decided verdict the model was then asked about; none "
         "contradicted the proof.",
         table(head, cells),

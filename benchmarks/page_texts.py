@@ -29,7 +29,7 @@ def texts(result: Entry, papers: Entry) -> str:
         f"Wikipedia and Jigsaw, after the slash) and not their size. At most {most} texts to start from, "
         f"{s['max_iter']} judgements of each; walks of {s['trials']:,} steps for times, and of {s['walk_trials']} "
         "in the local phase, where it does not say otherwise, and for repairs. Similar "
-        "words may be protected terms. Figures 1 to 6 and tables 1 and 2 have no "
+        "words may be protected terms. Figures 1 to 3, 5 and 6 and tables 1 and 2 have no "
         "results; tables 4 to 7, 10 and 12 and figure 7 are those of [ADF](adf.md). HotFlip *printed* takes the swap "
         "with the largest difference, whatever its sign; the other goes towards the decision boundary.",
         "texts",

@@ -270,6 +270,7 @@ def test_names_show_the_decision():
         RandomForestClassifier(7, random_state=1),
         RandomForestClassifier(3, max_depth=2, bootstrap=False, random_state=2),
         ExtraTreesClassifier(5, min_samples_leaf=4, random_state=3),
+        DecisionTreeClassifier(max_depth=4, random_state=4),
     ],
 )
 def test_the_trees_of_a_forest_answer_as_the_forest(forest: Any) -> None:

@@ -56,7 +56,7 @@ class EstimatorModel(Model):
 
     @cached_property
     def _trees(self) -> Trees | None:
-        """The trees of a forest, which answer faster without the forest; None for other estimators."""
+        """The trees of a forest or a tree itself, which answer faster without checks; None for other estimators."""
         return Trees(self.source) if Trees.fit(self.source) else None
 
     @cached_property
@@ -126,11 +126,18 @@ class EstimatorModel(Model):
         return rows if self._prepare is None else self._prepare(rows)
 
 
+TREES = {
+    **dict.fromkeys(("DecisionTreeClassifier", "ExtraTreeClassifier"), "sklearn.tree._classes"),
+    **dict.fromkeys(("RandomForestClassifier", "ExtraTreesClassifier"), "sklearn.ensemble._forest"),
+}
+"""Classes that are trees or average them, and their modules."""
+
+
 class Trees:
-    """Averages the trees of a forest, with the result of its ``predict_proba`` to the last bit.
+    """Averages the trees of a forest, or asks a single tree, with the result of ``predict_proba`` to the last bit.
 
     scikit-learn prepares a call of each tree: with 50 trees and a few hundred rows, that takes longer than the trees.
-    Its own sum is compared in the first call, and rows that it would refuse are left to it.
+    Its own answer is compared in the first call, and rows that it would refuse are left to it.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X = np.arange(40.0).reshape(20, 2)
@@ -146,13 +153,12 @@ class Trees:
 
     @staticmethod
     def fit(estimator: Any) -> bool:
-        """Whether an estimator is a forest of scikit-learn with one output, which uses one core and no other code."""
-        kind, module = type(estimator), "sklearn.ensemble._forest"
+        """Whether an estimator is a tree or forest of scikit-learn with one output, one core and no other code."""
+        kind = type(estimator)
+        module = TREES.get(kind.__name__)
         return (
-            kind.__module__ == module
-            and kind.__name__ in ("RandomForestClassifier", "ExtraTreesClassifier")
-            and kind.predict.__module__ == kind.predict_proba.__module__ == module
-            and estimator.n_jobs in (None, 1)
+            kind.__module__ == module == kind.predict.__module__ == kind.predict_proba.__module__
+            and getattr(estimator, "n_jobs", None) in (None, 1)
             and estimator.n_outputs_ == 1
             and not {"predict", "predict_proba"} & set(vars(estimator))
         )
@@ -173,9 +179,10 @@ class Trees:
         if not len(X) or not np.isfinite(X).all():
             return None
         total: Floats = np.zeros((len(X), len(forest.classes_)))
-        for tree in forest.estimators_:
+        trees = getattr(forest, "estimators_", [forest])
+        for tree in trees:
             total += tree.tree_.predict(X)
-        total /= len(forest.estimators_)
+        total /= len(trees)
         if self._same is None:
             self._same = np.array_equal(total, forest.predict_proba(rows))
         return total if self._same else None

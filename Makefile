@@ -25,6 +25,7 @@ test-slow: $(VENV)/.test $(VENV)/.axe
 peers: $(patsubst tests/peers/%.txt,$(PEERS)/%/.done,$(wildcard tests/peers/*.txt))
 
 check-all: export EVENHAND_PEERS := $(PEERS)
+check-all: export EVENHAND_CHAOS_SEEDS := 5
 check-all: peers test test-slow
 	$(BIN)/python -m benchmarks.page --check
 

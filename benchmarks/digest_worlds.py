@@ -64,8 +64,8 @@ SAMPLED = eh.Space(
 """More counterparts than are asked about."""
 HUGE = eh.Space([*(eh.Integer(f"a{j}", 0, 9) for j in range(24)), eh.Boolean("sex")], protected="sex")
 """More individuals than 64 bits can number."""
-TEXTS = eh.TextSpace({"team": TEAMS}, (WORDS, VECTORS), k=5)
-TOGETHER = eh.TextSpace({"team": TEAMS}, (WORDS, VECTORS), k=5, occurrences="together", agree=True)
+TEXTS = eh.TextSpace.paper({"team": TEAMS}, (WORDS, VECTORS), k=5)
+TOGETHER = eh.TextSpace.paper({"team": TEAMS}, (WORDS, VECTORS), k=5, occurrences="together", agree=True)
 
 Labels = npt.NDArray[Any]
 

@@ -43,7 +43,7 @@ WORDS = [a + b for a in "bdfklmnprt" for b in "aeiou"]
 
 SPACE = eh.Space([*(eh.Integer(f"a{j}", 0, 9) for j in range(6)), eh.Integer("sex", 0, 1)], protected="sex")
 VECTORS = dict(zip(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 4)), strict=True))
-TEXTS = eh.TextSpace({"team": TEAMS}, (WORDS, np.array(list(VECTORS.values()))), k=5)
+TEXTS = eh.TextSpace.paper({"team": TEAMS}, (WORDS, np.array(list(VECTORS.values()))), k=5)
 
 
 def sentences(count: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: bool = False) -> str:
     """Lay out a table, words to the left and numbers to the right."""
-    left = ("", "model", "search", "subject", "lexicon", "identity")
+    left = ("", "model", "search", "subject", "lexicon", "identity", "method", "added of a finding")
     lines = [head, ["---" if words or name in left else "---:" for name in head], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

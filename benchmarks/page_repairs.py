@@ -45,7 +45,7 @@ def repairs(result: Entry, papers: Entry) -> str:
         "## What works better: networks",
         *_own(result["own"], s),
         "## What works better: texts",
-        *_texts(result["texts"]),
+        *_texts(result["texts"], s),
         "## Averaging over protected values",
         *_marginal(result["marginal"]),
     )
@@ -286,10 +286,9 @@ def _own(entries: Entry, s: Entry) -> list[str]:
             f"{100 * falls['data']:.0f}% of the held-out rate; {-100 * lost:+.2f} points of accuracy"
         )
     head = [
-        "subject", "search", "uniform: before", "control", "after", "held out: before", "control", "after",
+        "subject", "method", "uniform: before", "control", "after", "held out: before", "control", "after",
         "fell in", "accuracy: before / control / after",
     ]  # fmt: skip
-    head[1] = "model"
     return [
         "Six-layer networks trained here, another one for each seed; 70% of the rows to train with. All ways but the "
         f"last continue from the fitted network, with {s['steps']} steps of 512 rows (consistency: "
@@ -305,11 +304,12 @@ def _both(seed: Entry, way: str) -> bool:
 
 CONSISTENT = (
     " Consistency adds no texts, but penalises different scores of the two members of a family whose scores differ "
-    "most. Both train the network further in the same way, in stages with a falling learning rate."
+    "most, with weight {:g}, the first that its default tries. Both train the network further in the same way, in "
+    "stages with a falling learning rate."
 )
 
 
-def _texts(entries: Entry) -> list[str]:
+def _texts(entries: Entry, s: Entry) -> list[str]:
     rows, lines = [], []
     left = [name for name in TEXTS if not _seeds(entries, name)]
     for name in TEXTS:
@@ -352,7 +352,11 @@ def _texts(entries: Entry) -> list[str]:
         "Classifiers of real comments, by sexual orientation: TF-IDF with logistic regression, and the paper's GRU and "
         "LSTM. Counterfactual texts are all counterparts of the training texts with a term, with the same label; for "
         "the networks also a copy of each text without a term, with a random one at a random place."
-        + (CONSISTENT if any("consistency" in seed["ways"] for seed in entries.values()) else ""),
+        + (
+            CONSISTENT.format(s["text_weight"])
+            if any("consistency" in seed["ways"] for seed in entries.values())
+            else ""
+        ),
         table(head, rows),
         "\n".join(f"- {line}" for line in lines) + "." + (f" Not measured: {', '.join(left)}." if left else ""),
     ]

@@ -22,6 +22,7 @@ from benchmarks import authors
 from benchmarks.machine import cpu, short
 from benchmarks.subjects import MODELS, SVM_ROWS, load
 from benchmarks.tasks import Task
+from benchmarks.text_subjects import lexicon as lexicon_file
 
 CLASSIFIERS = ("fair SVM", "SVM", "MLP", "forest", "tree", "ensemble")
 MEMBERS = ("individual", "all")
@@ -248,7 +249,7 @@ def texts(name: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     from benchmarks import text_nets
     from evenhand.repairs.consistency import TEXTS as HOW
 
-    space = eh.TextSpace(LEXICON, text_nets.vectors() if name != "tf-idf" else None)
+    space = eh.TextSpace.paper(lexicon_file(LEXICON), text_nets.vectors() if name != "tf-idf" else None)
     train, held = (part[: settings["texts"]] for part in text_nets.corpus())
     how = replace(HOW, steps=min(HOW.steps, settings["steps"]))
     ways: dict[str, Any] = {"augment": "augment", "counterfactual": "counterfactual"}

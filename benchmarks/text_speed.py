@@ -18,6 +18,7 @@ import torch
 
 import evenhand as eh
 from benchmarks.machine import cpu, facts, parser, save, short
+from benchmarks.text_subjects import lexicon as lexicon_file
 from evenhand.demo.text import PAD, Encoder, TextNet, Training, decide, repeatable, train
 from evenhand.models.text.module import TextModule
 
@@ -123,7 +124,7 @@ def measure(name: str, net: TextNet, encode: Encoder, comments: eh.datasets.Corp
     """Measure one search."""
 
     def audit(model: Any) -> eh.Run:
-        space, budget = eh.TextSpace(eh.datasets.comments.LEXICON), eh.Budget(findings=findings)
+        space, budget = eh.TextSpace.paper(lexicon_file(eh.datasets.comments.LEXICON)), eh.Budget(findings=findings)
         return eh.audit(model, space, SEARCHES[name], budget, seed=0, data=comments.texts)
 
     recorder = Recorder(net, encode)

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 KINDS = ("lstm", "gru")
+
+
+def lexicon(name: str) -> Path:
+    """Return the lexicon that the papers' tables use; the package's own have grown since.
+
+    >>> lexicon("religion").stem
+    'religion'
+    """
+    return Path(__file__).parent / "lexicons" / f"{name}.toml"
+
+
 LEXICONS = ("country", "ethnic", "race", "religion")
 METHODS = ("RP", "ASC", "ADF-ASC", "HF", "ADF-HF, printed")
 FLIPS = ("ADF-ASC", "HF", "ADF-HF, printed", "ADF-HF")

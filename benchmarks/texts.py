@@ -31,6 +31,7 @@ from benchmarks.text_subjects import (
     USES,
     WALKS,
 )
+from benchmarks.text_subjects import lexicon as lexicon_file
 
 __all__ = ["FULL", "QUESTIONS", "QUICK", "USES", "tasks"]
 
@@ -51,7 +52,7 @@ def subject(name: str, seed: int, avoid: bool, limit: int | None, epochs: int | 
     kind, lexicon = name.split("/")
     parts = [part[:limit] for part in text_nets.corpus()]
     model = trainer(kind, seed, epochs)(parts[0].texts, parts[0].labels)
-    space = eh.TextSpace(lexicon, text_nets.vectors(), avoid_protected=avoid)
+    space = eh.TextSpace.paper(lexicon_file(lexicon), text_nets.vectors(), avoid_protected=avoid)
     return model, space, [text for part in parts for text in part.texts]
 
 
@@ -157,7 +158,7 @@ def repair(name: str, way: str, seed: int, s: dict[str, Any]) -> dict[str, Any]:
     from evenhand.repairs.training import Trainer
 
     kind, lexicon = name.split("/")
-    space = eh.TextSpace(lexicon, text_nets.vectors(), avoid_protected=s["avoid_protected"])
+    space = eh.TextSpace.paper(lexicon_file(lexicon), text_nets.vectors(), avoid_protected=s["avoid_protected"])
     parts = [part[: s["texts"]] for part in text_nets.corpus()]
     rows, held = (LabelledTexts(space, part.texts, part.labels) for part in parts)
     train = Trainer(trainer(kind, seed, s["epochs"]), seed, texts=True)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from evenhand.spaces.attributes import Boolean, Integer, Nominal, Ordinal, Real
     from evenhand.spaces.tabular import Space
     from evenhand.spaces.text.space import TextSpace
+    from evenhand.spaces.text.templates import TextTemplates
     from evenhand.strategies import (
         Adf,
         Aequitas,
@@ -59,12 +60,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Adf", "Aequitas", "Archive", "Auto", "Boolean", "Boundary", "Budget", "Endpoint", "Estimate", "Flip", "Gap",
-    "Integer", "Interval", "Kosei", "MarginalModel", "Model", "Nominal", "Order", "Ordinal", "Proof", "Real",
-    "Repair", "ReportOptions", "Run", "Space", "StopReason", "StopRule", "Symbolic", "TextAdf", "TextImportance",
-    "TextRandom", "TextSpace", "Themis", "__version__", "audit", "bundle", "check_bundle", "check_proof", "compare",
-    "coverage", "datasets", "errors", "estimate", "examples", "export", "groups", "load_model", "populations",
-    "prove", "quality", "regions", "remaining", "repair", "repairs", "replay", "report", "wrap",
+    "Adf", "Aequitas", "Archive", "Auto", "Boolean", "Boundary", "Budget", "Endpoint", "Estimate", "Flip",
+    "Gap", "Integer", "Interval", "Kosei", "MarginalModel", "Model", "Nominal", "Order", "Ordinal", "Proof",
+    "Real", "Repair", "ReportOptions", "Run", "Space", "StopReason", "StopRule", "Symbolic", "TextAdf",
+    "TextImportance", "TextRandom", "TextSpace", "TextTemplates", "Themis", "__version__", "audit", "bundle",
+    "check_bundle", "check_proof", "compare", "coverage", "datasets", "errors", "estimate", "examples",
+    "export", "groups", "load_model", "populations", "prove", "quality", "regions", "remaining", "repair",
+    "repairs", "replay", "report", "wrap",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -102,6 +104,7 @@ _LATE = {
     "spaces.attributes": "Boolean Integer Nominal Ordinal Real",
     "spaces.tabular": "Space",
     "spaces.text.space": "TextSpace",
+    "spaces.text.templates": "TextTemplates",
     "strategies": "Adf Aequitas Archive Auto Boundary Kosei Symbolic TextAdf TextImportance TextRandom Themis",
 }
 """Names by module, imported when first used, so that help and errors do not wait for NumPy."""

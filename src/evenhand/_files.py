@@ -241,7 +241,7 @@ def parse_toml(text: str, where: str, error: Kind) -> dict[str, Any]:
         _check_nesting(bare.encode(), where)
         return tomllib.loads(text)
     except RecursionError:
-        raise exceeded("nesting", "more than Python can follow", where) from None
+        raise exceeded("nesting", "more than Python can parse", where) from None
     except ValueError as problem:
         raise error(f"{where}: it is not valid TOML ({reason(problem)})", remedy="correct that line") from None
 
@@ -266,7 +266,7 @@ def parse_json(content: bytes, where: object, values: int | None = None) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise exceeded("nesting", "more than Python can follow", where) from None
+        raise exceeded("nesting", "more than Python can parse", where) from None
 
 
 def count_values(data: bytes, where: object, most: int) -> int:

@@ -82,7 +82,7 @@ def _raise_failure(done: subprocess.CompletedProcess[bytes], path: Path, memory:
         result = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
         if done.returncode < 0:
-            raise TrialFailed(f"reading it kills the process with signal {-done.returncode}") from None
+            raise TrialFailed(f"reading it crashes the process with signal {-done.returncode}") from None
         raise TrialFailed((done.stderr.decode("utf-8", "replace").splitlines() or ["no reason given"])[-1]) from None
     if result["limit"] == "trial_bytes":
         raise exceeded("trial_bytes", "more", path, most=memory)

@@ -22,6 +22,19 @@ Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Groups:
+    """Which places of families stand for the same counterpart, such as spellings of one identity.
+
+    A group differs only if all its places do, and only from an individual whose own group does not differ within.
+    """
+
+    ids: Places
+    """(n, m) the group of each place; a number belongs to one family."""
+    source: Places
+    """(n, m) the group that stands for the individual itself as it was before this place's change."""
+
+
+@dataclass(frozen=True)
 class Outputs:
     """The model's outputs for ``n`` families of ``m`` places; an invalid place repeats the individual's own output."""
 
@@ -31,6 +44,8 @@ class Outputs:
     """(n, m, k) scores."""
     own: Places
     """(n,) the place of the individual itself."""
+    groups: Groups | None = None
+    """None if each place stands for itself."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +56,17 @@ class Judgement:
     first: Places
     second: Places
     gap: npt.NDArray[np.float64]
+    within: Mask | None = None
+    """With groups: families where some places differ, but only within a group; they are not unfair."""
 
     def replaced(self, use: Mask, other: Judgement) -> Judgement:
         """Take the pairs of another judgement where ``use`` says so; a family is unfair if either finds it so."""
-        pair = (np.where(use, getattr(other, name), getattr(self, name)) for name in ("first", "second", "gap"))
-        return Judgement(self.unfair | other.unfair, *pair)
+        first, second, gap = (
+            np.where(use, getattr(other, name), getattr(self, name)) for name in ("first", "second", "gap")
+        )
+        within = None if self.within is None or other.within is None else self.within | other.within
+        unfair = self.unfair | other.unfair
+        return Judgement(unfair, first, second, gap, None if within is None else within & ~unfair)
 
 
 @dataclass(frozen=True)
@@ -256,6 +277,8 @@ def from_dict(stored: Mapping[str, Any]) -> Criterion:
 
 
 def _judge(clause: Clause, outputs: Outputs) -> Judgement:
+    if outputs.groups is not None:
+        return _by_group(clause, outputs, outputs.groups)
     if clause.gamma is None:
         return _flipped(outputs)
     pair = _widest_flip(outputs) if clause.flip else _widest(outputs)
@@ -314,3 +337,25 @@ def _widest_flip(outputs: Outputs) -> Judgement:
             gap = distance[here, other]
             best = best.replaced(gap > best.gap, Judgement(np.asarray(differs.any(axis=1)), end, other, gap))
     return best
+
+
+def _by_group(clause: Clause, outputs: Outputs, groups: Groups) -> Judgement:
+    """Compare every place with the individual; a group counts if all its places differ and none of the own group."""
+    labels, scores, own = outputs.labels, outputs.scores, outputs.own
+    here = np.arange(len(own))
+    differs, gap = np.ones(groups.ids.shape, dtype=bool), np.zeros(groups.ids.shape)
+    if clause.flip:
+        assert labels is not None
+        differs = np.asarray(labels != labels[here, own][:, None], dtype=bool)
+        gap = differs.astype(np.float64)
+    if scores is not None:
+        gap = np.abs(scores - scores[here, own][:, None]).max(axis=2)
+    if clause.gamma is not None:
+        differs = differs & (gap > clause.gamma)
+    size = np.bincount(groups.ids.ravel(), minlength=int(groups.source.max(initial=-1)) + 1)
+    many = np.bincount(groups.ids[differs], minlength=len(size))
+    counts = differs & (many == size)[groups.ids] & (many[groups.source] == 0) & (groups.ids != groups.source)
+    unfair = counts.any(axis=1)
+    second = np.where(unfair, np.where(counts, gap + 1, 0).argmax(axis=1) if clause.gamma is not None
+                      else counts.argmax(axis=1), differs.argmax(axis=1))  # fmt: skip
+    return Judgement(unfair, own, second, np.where(unfair, gap[here, second], 0.0), differs.any(axis=1) & ~unfair)

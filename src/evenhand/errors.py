@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 UNSET: Final[Any] = object()
 """Stands for a value that was not given."""
+LONGEST = 80
+"""Characters of a value in a message."""
 
 
 class Use(NamedTuple):
@@ -121,14 +123,14 @@ def _listed(words: Words) -> list[str | Use]:
     return [words] if isinstance(words, str | Use) else list(words)
 
 
-def shortened(value: Any, most: int = 80) -> str:
+def shortened(value: Any) -> str:
     """Write a value that a user gave in one line, cut if it is long.
 
     >>> shortened("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."
     """
     text = repr(value).replace("\n", " ")
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 class SpaceError(EvenhandError):
@@ -168,7 +170,7 @@ class BudgetError(EvenhandError):
 
 
 class EstimateError(EvenhandError):
-    """An estimate that cannot be made: an unknown population or interval, or rules that exclude each other."""
+    """An estimate that cannot be made: an unknown population or interval, or rules that cannot be combined."""
 
 
 class LimitExceeded(EvenhandError):
@@ -241,9 +243,9 @@ DECIDE = ("decide with ", THRESHOLD)
 AMOUNTS = ("if they are amounts, say so with ", REGRESSION, "; if scores, ", *DECIDE)
 COMPARE = ("use ", GAP, ", or decide with ", THRESHOLD)
 WITHOUT_GRADIENTS = (
-    "differences of scores do without: ", SCORE_DIFFERENCES, "; ", KOSEI, " needs labels only",
+    "use differences of scores: ", SCORE_DIFFERENCES, "; or, for labels only, ", KOSEI,
 )  # fmt: skip
-FOR_TEXTS = (TEXT_IMPORTANCE, " does with scores, ", TEXT_RANDOM, " with labels")
+FOR_TEXTS = (TEXT_IMPORTANCE, " needs only scores, ", TEXT_RANDOM, " only labels")
 
 
 def exclude(*names: str) -> Use:

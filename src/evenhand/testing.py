@@ -141,7 +141,7 @@ VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 4))
 
 def team_space(**settings: Any) -> TextSpace:
     """Make a space of texts about three teams."""
-    return TextSpace({"team": TEAMS}, (WORDS, VECTORS), **{"k": 5, **settings})
+    return TextSpace.paper({"team": TEAMS}, (WORDS, VECTORS), **{"k": 5, **settings})
 
 
 def team_texts(seed: int, count: int, words: int = 8, terms: int = 1) -> list[str]:
@@ -259,7 +259,7 @@ def _check_findings(strategy: Any, world: Any) -> None:
         # In another order and one call, which is what a finding must not depend on.
         rows = take(pairs.rows(side), np.arange(run.found)[::-1])
         wrong = int((run.origin.probe.labels(rows)[::-1] != pairs.decisions(name)).sum())
-        hold(not wrong, f"{wrong} of {run.found} findings are false: the model decides otherwise for the {side}")
+        hold(not wrong, f"{wrong} of {run.found} findings are false: the model gives another decision for the {side}")
     alike = int((pairs.decisions("decision") == pairs.decisions("counterpart_decision")).sum())
     hold(not alike, f"{alike} of {run.found} findings are false: both sides got the same decision")
     tables = run.space.supports("attributes")
@@ -277,7 +277,7 @@ def _check_budgets(strategy: Any, world: Any) -> None:
     def cut(**limit: int) -> tuple[Run, str]:
         run, what = run_world(strategy, world, Budget(**limit), chunk=500), f"a budget of {limit}"
         found = findings_of(run)
-        hold(found == whole[: len(found)], f"the findings of {what} are no prefix of those of a larger one")
+        hold(found == whole[: len(found)], f"the findings of {what} are not the first ones of a larger one")
         return run, what
 
     for tests in (1, 100, 499, 500, full.tests):
@@ -326,14 +326,14 @@ def _check_resuming(strategy: Any, world: Any) -> None:
                 continue
             model, run = _counted_run(strategy, world, budget, **settings)
             how = f"a run that was interrupted after {calls} calls"
-            hold(findings_of(run) == findings_of(whole), f"{how} went on to other findings")
+            hold(findings_of(run) == findings_of(whole), f"{how} ended with other findings when it was continued")
             same = (run.tests, run.rows, run.stop) == (whole.tests, whole.rows, whole.stop)
-            hold(same, f"{how} went on to {run.tests} tests, {run.rows} rows, {run.stop}")
+            hold(same, f"{how} ended with {run.tests} tests, {run.rows} rows, {run.stop} when it was continued")
             hold((folder / str(calls) / ANSWERS).read_bytes() == answers, f"{how} left other answers in its directory")
             kept = run.counts["rows_from_log"]
             hold(kept == partial.rows, f"{how} had asked {partial.rows} rows, and took {kept} from its directory")
             new = run.rows + run.rows_checked - kept
-            hold(model.rows == new, f"{how} asked {model.rows} rows when it went on, and {new} were new")
+            hold(model.rows == new, f"{how} asked {model.rows} rows when it was continued, and {new} were new")
 
 
 def _check_extending(strategy: Any, world: Any) -> None:
@@ -480,9 +480,9 @@ def _check_description(space: Any) -> None:
         back = space_from(plain, Path("identity.json"))
     except EvenhandError as error:
         raise AssertionError(f"the space cannot be read back from describe(): {error}") from None
-    hold(type(back) is type(space), f"describe() leads back to a {type(back).__name__}")
+    hold(type(back) is type(space), f"describe() was read back as a {type(back).__name__}")
     again = json.loads(json.dumps(back.describe()))
-    hold(again == plain, f"the space that describe() leads back to describes itself otherwise: {again}")
+    hold(again == plain, f"the space read back from describe() has another description: {again}")
 
 
 def _check_block(people: Any) -> None:

@@ -159,7 +159,7 @@ def test_wrong_orders(estimate: Command, refused: Command, evenhand: Command, tm
     refused(estimate("three", "--order", "refused", "--order", "granted"), "--order", "'reduced'", "name every outcome")
     refused(estimate("three", "--order", "granted"), "at least two outcomes")
     refused(
-        estimate("three", "--favourable", "granted", "--order", "refused", "--order", "granted"), "exclude each other"
+        estimate("three", "--favourable", "granted", "--order", "refused", "--order", "granted"), "cannot be combined"
     )
     refused(estimate("three", "--favourable", "granted", "--favourable", "yes"), "--favourable", "'yes'", "'reduced'")
 

@@ -45,7 +45,7 @@ def test_every_commented_line_is_valid(evenhand: Command, people: Path, tmp_path
     output = tmp_path / "e.toml"
     evenhand("init", people, "--protected", "sex", "--target", "paid", "--output", output)
     lines = [line.removeprefix("# ") if " = " in line else line for line in output.read_text().splitlines()]
-    # Processes and a cluster exclude each other.
+    # Processes and a cluster cannot be combined.
     output.write_text("\n".join(line for line in lines if not line.startswith(("workers =", "dask ="))))
     done = evenhand("audit", output, "--model", f"{MODELS}:score", "--threshold", "0.3", "--json")
     assert done.exit_code == 1, done.output

@@ -199,7 +199,7 @@ def test_workers_change_nothing_and_leave_no_process(people: Path, tmp_path: Pat
     config.write_text('[run]\nworkers = 2\ndask = "tcp://127.0.0.1:1"\n')
     both = call(arguments[0], config, *arguments[1:], env=environment, cwd=root)
     assert both.returncode == 2
-    assert "exclude each other" in both.stderr
+    assert "cannot be combined" in both.stderr
     for command, words in ((["--dask", "tcp://127.0.0.1:1"], "--dask"), (["--workers", 0], "--workers")):
         done = call(*arguments, *command, env=environment, cwd=root)
         assert done.returncode == 2

@@ -11,7 +11,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.repairs.evidence import Interval
-from evenhand.repairs.result import choose
+from evenhand.repairs.result import Comparison, choose, sentences
 from tests.cli import models
 from tests.cli.conftest import MODELS, Command
 from tests.helpers import optional
@@ -156,6 +156,21 @@ def test_choosing_a_repair() -> None:
     assert choose({"a": repaired(-0.4, 0.0, moved=1), "b": repaired(-0.4, 0.0)}, 1.0)[0] == "b"
     # Where the repair used all valid individuals, people like the held-out rows decide.
     assert choose({"e": repaired(-0.01, 0.0), "f": repaired(None, 0.0, data=-0.3)}, 1.0)[0] == "f"
+
+
+def test_a_method_that_loses_too_much_accuracy_is_named() -> None:
+    rows = {"before": SimpleNamespace(texts=False), "settings": {"training_rows": 70}, "control": None}
+    dear, useless = repaired(-0.5, -0.0525), repaired(-0.01, 0.0)
+    for one in (dear, useless):
+        vars(one).update(rows)
+    original = "Original: the same estimator, trained again on 70 rows."
+    assert sentences(Comparison({"a": dear, "b": useless}, {}, "original", "why")) == [
+        original,
+        "Best: the original model (why).",
+        "a significantly reduces the rate, but loses 5.25 points of accuracy: it would be returned with a larger "
+        "tolerate.",
+    ]
+    assert sentences(Comparison({"b": useless}, {}, "original", "why")) == [original, "Best: the original model (why)."]
 
 
 def test_a_method_without_effect_is_not_chosen(repair: Command, tmp_path: Path) -> None:

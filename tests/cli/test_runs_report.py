@@ -126,12 +126,12 @@ def test_missing_parts_are_listed_with_a_remedy(
     out = tmp_path / "out.html"
     done = evenhand("report", kept, "--output", out)
     assert done.exit_code == 0
-    assert "out.html lacks parts: the model " in done.stderr
+    assert "out.html is incomplete: the model " in done.stderr
     assert "--model MODEL" in done.stderr
     assert evenhand("report", kept, "--output", out, "--quiet").stderr == ""
     assert evenhand("report", kept, *REFUSE, "--output", out).stderr == ""
     people.rename(tmp_path / "moved.csv")
-    assert "lacks parts: there is no data" in evenhand("report", kept, *REFUSE, "--output", out).stderr
+    assert "is incomplete: there is no data" in evenhand("report", kept, *REFUSE, "--output", out).stderr
 
     def untrusted(*_: object, **__: object) -> None:
         raise ModelError("m.skops: it would create a.B, c.D", remedy=("trust ", trust_types(["a.B", "c.D"])))

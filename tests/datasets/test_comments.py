@@ -52,8 +52,8 @@ def test_every_form_is_recognised(data):
     assert not any(f" a {word}" in text for text in made | set(data.texts) for word in ("atheist", "agnostic", "idiot"))
 
 
-def test_planted_and_neutral_make_up_the_lexicon(data):
-    assert set(data.planted) | set(data.neutral) == set(load(data.lexicon).identities)
+def test_planted_and_neutral_are_of_the_lexicon(data):
+    assert set(data.planted) | set(data.neutral) <= set(load(data.lexicon).identities)
     assert not set(data.planted) & set(data.neutral)
     assert data.planted == PLANTED
 

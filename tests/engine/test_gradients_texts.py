@@ -28,7 +28,7 @@ def uneven(count: int, seed: int) -> tuple[Any, TextPairs]:
     data = [
         " ".join([*rng.choice(WORDS, 3), str(rng.choice(UNEVEN["team"])), *rng.choice(WORDS, 4)]) for _ in range(count)
     ]
-    bound = eh.TextSpace(UNEVEN, (WORDS, VECTORS), k=4).begin(data)
+    bound = eh.TextSpace.paper(UNEVEN, (WORDS, VECTORS), k=4).begin(data)
     texts = bound.seeds
     stored = bound.families(texts, 0).most_different(1 + rng.integers(0, 2, count))
     return bound, TextPairs(texts, bound.most_different(texts, stored), rng.integers(0, 2, count))

@@ -333,7 +333,7 @@ def test_wrong_executors_are_refused(executor: Any) -> None:
 def test_an_executor_that_was_shut_down_is_refused(kind: Any) -> None:
     with kind(1) as pool:
         pass
-    with pytest.raises(ModelError, match="executor takes no calls") as caught:
+    with pytest.raises(ModelError, match="executor accepts no calls") as caught:
         eh.audit(model(), SPACE, "themis", BUDGET, executor=pool)
     assert caught.value.value is pool
 

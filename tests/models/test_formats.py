@@ -324,7 +324,7 @@ def test_forged_trees_of_xgboost(tmp_path: Path, change: dict[str, int], says: s
         (r"cat_boundaries=0 1", "cat_boundaries=0 900", "categories of a tree"),
         (r"num_tree_per_iteration=1", "num_tree_per_iteration=900", "other classes"),
         (r"max_feature_idx=3", "max_feature_idx=900000", "table_columns"),
-        (r"objective=binary sigmoid:1", "objective=multiclass num_class:9000", "another number of classes"),
+        (r"objective=binary sigmoid:1", "objective=multiclass num_class:9000", "different number of classes"),
     ],
 )
 def test_forged_trees_of_lightgbm(tmp_path: Path, old: str, new: str, says: str) -> None:

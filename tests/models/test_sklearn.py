@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     AdaBoostClassifier,
+    ExtraTreesClassifier,
     HistGradientBoostingClassifier,
     IsolationForest,
     RandomForestClassifier,
@@ -32,6 +36,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.errors import ModelError
 from evenhand.models.client import ModelClient
+from evenhand.models.sklearn import Trees
 from evenhand.models.wrap import wrap
 from tests.models.people import COLUMNS, answers, approved, categories, frames, numbers, people
 
@@ -257,3 +262,54 @@ def test_names_show_the_decision():
     assert wrap(fitted_pipeline()).name == "Pipeline(LogisticRegression)"
     assert wrap(GaussianNB().fit(X, Y)).name == "GaussianNB"
     assert wrap(fitted_pipeline(), name="loans").name == "loans"
+
+
+@pytest.mark.parametrize(
+    "forest",
+    [
+        RandomForestClassifier(7, random_state=1),
+        RandomForestClassifier(3, max_depth=2, bootstrap=False, random_state=2),
+        ExtraTreesClassifier(5, min_samples_leaf=4, random_state=3),
+        DecisionTreeClassifier(max_depth=4, random_state=4),
+    ],
+)
+def test_the_trees_of_a_forest_answer_as_the_forest(forest: Any) -> None:
+    rng = np.random.default_rng(0)
+    for classes, kind in ((2, str), (4, int)):
+        rows = rng.normal(size=(200, 3))
+        fitted = clone(forest).fit(rows, rng.integers(0, classes, 200).astype(kind))
+        model, trees = wrap(fitted), Trees(fitted)
+        for n in (1, 16, 200):
+            shares = trees.shares(rows[:n])
+            assert shares is not None
+            assert np.array_equal(shares, fitted.predict_proba(rows[:n]))
+            assert np.array_equal(model.labels(rows[:n]), fitted.predict(rows[:n]))
+            assert model.labels(rows[:n]).dtype == fitted.predict(rows[:n]).dtype
+        named = pd.DataFrame(rows, columns=list("abc"))
+        assert trees.shares(named) is None
+        fitted.fit(named, rng.integers(0, classes, 200))
+        assert np.array_equal(trees.shares(named), fitted.predict_proba(named))  # type: ignore[arg-type]
+        assert trees.shares(named[["b", "a", "c"]]) is None
+
+
+def test_a_forest_is_asked_itself_where_its_trees_may_differ() -> None:
+    class Own(RandomForestClassifier):  # type: ignore[misc]
+        pass
+
+    rows, y = np.arange(40.0).reshape(20, 2), np.arange(20) % 2
+    assert not Trees.fit(Own(2).fit(rows, y))
+    assert not Trees.fit(RandomForestClassifier(2, n_jobs=2).fit(rows, y))
+    assert not Trees.fit(RandomForestClassifier(2).fit(rows, np.stack([y, y], axis=1)))
+    forest = RandomForestClassifier(2, random_state=0).fit(rows, y)
+    model, trees = wrap(forest), Trees(forest)
+    assert model.labels(rows).tolist() == forest.predict(rows).tolist()
+    for bad in (np.full((3, 2), np.nan), np.full((3, 2), 1e300), rows[:, :1], rows[:0], [[1.0, 2.0]] * 3):
+        assert trees.shares(bad) is None or isinstance(bad, list)
+    forest.predict = lambda X: np.full(len(X), 7)
+    assert model.labels(rows).tolist() == [7] * 20
+    del forest.predict
+    # A forest whose sum differs from that of its trees.
+    forest.estimators_ = list(forest.estimators_)
+    other = Trees(forest)
+    forest.predict_proba = lambda X: np.full((len(X), 2), 0.5)
+    assert other.shares(rows) is None

@@ -142,9 +142,9 @@ def test_answers_in_every_form_of_http(answer: bytes | Talk) -> None:
     ("answer", "words"),
     [
         (and_close(b""), "broke the connection"),
-        (and_close(GOOD[:-1]), "cut its answer off"),
-        (and_close(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n{"), "cut its answer off"),
-        (and_close(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}"), "cut its answer off"),
+        (and_close(GOOD[:-1]), "sent an incomplete answer"),
+        (and_close(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n{"), "sent an incomplete answer"),
+        (and_close(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}"), "sent an incomplete answer"),
         (and_close(b"\x00\x1b[31m\r\n\r\n"), r"does not answer in HTTP \(\\x00\\x1b\[31m"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 2**17, "does not answer in HTTP"),
         (b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 1000 + b"\r\n", "does not answer in HTTP"),

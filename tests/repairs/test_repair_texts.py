@@ -337,7 +337,7 @@ def test_counterfactual_texts_have_every_spelling_in_place_of_all_terms_of_an_id
         for new in range(4)
         if new != old
     }
-    rows = LabelledTexts(eh.TextSpace(ROLES), (write(terms),), np.array([1]))
+    rows = LabelledTexts(eh.TextSpace.paper(ROLES), (write(terms),), np.array([1]))
     owner, _, written = rows.counterparts(True, 0)
     assert sorted(written) == sorted(expected)
     assert owner.tolist() == [0] * len(written)
@@ -345,7 +345,7 @@ def test_counterfactual_texts_have_every_spelling_in_place_of_all_terms_of_an_id
 
 @given(st.lists(st.sampled_from(["hello you", "the cook", "fine", ""]), min_size=1, max_size=6), st.integers(0, 3))
 def test_texts_without_a_term_get_one_somewhere(texts: list[str], number: int) -> None:
-    rows = LabelledTexts(eh.TextSpace(ROLES), tuple(texts), np.arange(len(texts)))
+    rows = LabelledTexts(eh.TextSpace.paper(ROLES), tuple(texts), np.arange(len(texts)))
     found = rows.mentions(number, seed=1)
     assert found.seeds.tolist() == [at for at, text in enumerate(texts) if "cook" not in text for _ in range(number)]
     terms = {
@@ -367,7 +367,9 @@ def test_counterfactual_adds_as_many_copies_as_it_says(mentions: int | None, cop
 
     method = eh.repairs.Counterfactual() if mentions is None else eh.repairs.Counterfactual(mentions=mentions)
     held = (["the cook goes", "the pilot goes"], [0, 1])
-    done = repair(train, texts, [0, 1, 0, 1], eh.TextSpace(ROLES), method, held_out=held, budget=eh.Budget(tests=9))
+    done = repair(
+        train, texts, [0, 1, 0, 1], eh.TextSpace.paper(ROLES), method, held_out=held, budget=eh.Budget(tests=9)
+    )
     counterparts = 6  # three other spellings of each text with a term
     assert len(given[1]) == 4 + counterparts + copies
     assert any("got one at random" in note for note in done.notes) == bool(copies)
@@ -385,7 +387,7 @@ def test_a_linear_model_treats_all_spellings_alike_after_counterfactual_training
     twice = [" for a {}" if at % 2 else "" for at in range(200)]
     texts = [f"the {role} is {moods[m]}{more.format(role)}" for role, m, more in zip(chosen, mood, twice, strict=True)]
     y = mood | (chosen == "scribe")
-    rows = LabelledTexts(eh.TextSpace(ROLES), tuple(texts), y)
+    rows = LabelledTexts(eh.TextSpace.paper(ROLES), tuple(texts), y)
     at, _, written = rows.counterparts(True, 0)
     pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression(tol=1e-8, max_iter=10_000))
     pipeline.fit([*texts, *written], np.concatenate([y, y[at]]))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -106,35 +103,6 @@ def results(run: eh.Run, data: pd.DataFrame) -> dict[str, Any]:
         "repair": repair,
         "repairs": repair.compared,
     }
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    playwright = optional("playwright.sync_api")
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        if os.environ.get("EVENHAND_REQUIRE_ALL"):
-            pytest.fail("EVENHAND_REQUIRE_ALL is set, but there is no Chromium")
-        pytest.skip("there is no Chromium")
-    with playwright.sync_playwright() as driver:
-        # A container's root may not have a sandbox.
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-AXE = Path(sys.prefix) / "axe" / "node_modules" / "axe-core" / "axe.min.js"
-"""Where ``make test-slow`` puts it."""
-
-
-@pytest.fixture(scope="session")
-def axe() -> str:
-    """The script of axe-core, which npm installs; it looks for barriers to people who cannot see or point."""
-    if not AXE.exists():
-        if os.environ.get("EVENHAND_REQUIRE_ALL"):
-            pytest.fail(f"EVENHAND_REQUIRE_ALL is set, but there is no {AXE}: make test-slow installs it")
-        pytest.skip("axe-core is not installed: make test-slow does that")
-    return AXE.read_text("utf-8")
 
 
 @pytest.fixture

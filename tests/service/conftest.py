@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,6 +21,7 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 
+import evenhand as eh
 from evenhand.service import library as library_module
 from evenhand.service.accounts import Accounts
 from evenhand.service.app import make_app
@@ -25,9 +29,12 @@ from evenhand.service.library import Library, Limits
 from evenhand.service.tables import Database
 from evenhand.service.tasks import Talk, perform
 from evenhand.service.web import Service
-from tests.helpers import slow
+from tests.helpers import slow, source_environment
 
 PASSWORD = "a long password"
+SEEDS = int(os.environ.get("EVENHAND_CHAOS_SEEDS", "1"))
+LONG = SEEDS > 1
+"""Whether ``make check-all`` runs the tests: all seeds, kills and hostile files, where others run some."""
 
 
 def people(count: int = 200) -> pd.DataFrame:
@@ -166,3 +173,68 @@ def connect(library: Library, here: None) -> Iterator[Callable[..., Client]]:
 @pytest.fixture
 def client(connect: Callable[..., Client]) -> Client:
     return connect()
+
+
+class Server:
+    """``evenhand serve`` in another process, at a free port."""
+
+    def __init__(self, folder: Path, *flags: str, port: int = 0, **extra: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "evenhand", "serve", "--directory", str(folder), "--port", str(port), *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=source_environment(COLUMNS="200", **extra),
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r"http://\S+(?=;)", line)
+        assert found, line + self.end()
+        self.url, self.port = found[0], int(found[0].rpartition(":")[2])
+
+    def end(self, how: int = signal.SIGINT) -> str:
+        """End it; return what it wrote to standard error."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        return self.process.communicate(timeout=60)[1]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    servers = []
+
+    def made(*flags: str, **extra: str) -> Server:
+        servers.append(Server(tmp_path / "service", *flags, **extra))
+        return servers[-1]
+
+    yield made
+    for server in servers:
+        server.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def credit(tmp_path: Path) -> Path:
+    """German credit as CSV, and a model of it in ONNX."""
+    import skops.io
+    from skl2onnx import to_onnx
+    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.tree import DecisionTreeClassifier
+
+    data = eh.datasets.load("german")
+    X, y = data.train[list(data.features)], data.train[data.target]
+    texts = [str(name) for name in X.select_dtypes(exclude="number")]
+    encode = make_column_transformer((OneHotEncoder(), texts), remainder=StandardScaler())
+    model = make_pipeline(encode, LogisticRegression(max_iter=1000)).fit(X, y)
+    types = [(name, (StringTensorType if name in texts else Int64TensorType)([None, 1])) for name in X]
+    folder = tmp_path / "credit"
+    folder.mkdir()
+    written: Any = to_onnx(model, initial_types=types, options={"zipmap": False})
+    (folder / "model.onnx").write_bytes(written.SerializeToString())
+    second = make_pipeline(encode, DecisionTreeClassifier(max_depth=4, random_state=0)).fit(X, y)
+    skops.io.dump(second, folder / "second.skops")
+    data.train.to_csv(folder / "credit.csv", index=False)
+    return folder

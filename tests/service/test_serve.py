@@ -5,56 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.helpers import ROOT, source_environment
+from tests.service.conftest import Server
 
 pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "how-to" / "serve.md"
-
-
-class Server:
-    """``evenhand serve`` in another process, at a free port."""
-
-    def __init__(self, folder: Path, *flags: str, **extra: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "evenhand", "serve", "--directory", str(folder), "--port", "0", *flags],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=source_environment(COLUMNS="200", **extra),
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        found = re.search(r"http://\S+(?=;)", line)
-        assert found, line + self.end()
-        self.url = found[0]
-
-    def end(self, how: int = signal.SIGINT) -> str:
-        """End it; return what it wrote to standard error."""
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-        return self.process.communicate(timeout=60)[1]
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    servers = []
-
-    def made(*flags: str, **extra: str) -> Server:
-        servers.append(Server(tmp_path / "service", *flags, **extra))
-        return servers[-1]
-
-    yield made
-    for server in servers:
-        server.end(signal.SIGKILL)
 
 
 def lines_of_curl() -> str:
@@ -76,32 +39,6 @@ def test_the_lines_of_the_page(serve: Callable[..., Server], credit: Path) -> No
     assert '"sentence"' in done.stdout
     assert "<h1" in (credit / "report.html").read_text("utf-8")
     assert server.end() == "evenhand: interrupted\n"
-
-
-@pytest.fixture
-def credit(tmp_path: Path) -> Path:
-    """German credit as CSV, and a model of it in ONNX."""
-    from skl2onnx import to_onnx
-    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
-    from sklearn.compose import make_column_transformer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    import evenhand as eh
-
-    data = eh.datasets.load("german")
-    X, y = data.train[list(data.features)], data.train[data.target]
-    texts = [str(name) for name in X.select_dtypes(exclude="number")]
-    encode = make_column_transformer((OneHotEncoder(), texts), remainder=StandardScaler())
-    model = make_pipeline(encode, LogisticRegression(max_iter=1000)).fit(X, y)
-    types = [(name, (StringTensorType if name in texts else Int64TensorType)([None, 1])) for name in X]
-    folder = tmp_path / "credit"
-    folder.mkdir()
-    written: Any = to_onnx(model, initial_types=types, options={"zipmap": False})
-    (folder / "model.onnx").write_bytes(written.SerializeToString())
-    data.train.to_csv(folder / "credit.csv", index=False)
-    return folder
 
 
 def test_accounts_come_first(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_a_model_without_gradients_of_words_is_refused_at_once() -> None:
 def test_texts_that_cannot_move_are_tested_and_counted() -> None:
     torch = optional("torch")
     model = eh.wrap(network(torch, "bag", 0), encode=encode)
-    space = eh.TextSpace({"team": TEAMS}, (["ba", "be"], np.eye(2)), k=1)
+    space = eh.TextSpace.paper({"team": TEAMS}, (["ba", "be"], np.eye(2)), k=1)
     run = eh.audit(
         model, space, eh.TextAdf(max_iter=3, trials=2, rounds=1), data=["reds", "so greens", "reds ba", "ba reds be"]
     )

@@ -74,7 +74,7 @@ def test_findings_are_those_of_the_sequential_program(strategy: Any, terms: int)
 
 def test_all_reachable_texts_of_a_small_world_are_judged_correctly() -> None:
     words = ["ba", "be", "bi", "bo"]
-    space = eh.TextSpace(
+    space = eh.TextSpace.paper(
         {"team": ["reds", "blues", "greens"]}, (words, np.random.default_rng(1).normal(size=(4, 3))), k=2
     )
     world = TextWorld(space, ["ba be reds bi", "blues bo bo ba"], salt=5, share=12)
@@ -97,7 +97,9 @@ def test_all_reachable_texts_of_a_small_world_are_judged_correctly() -> None:
 
 
 def test_texts_that_cannot_move_are_tested_and_counted() -> None:
-    world = TextWorld(eh.TextSpace({"team": ["reds", "blues"]}), ["reds win", "so do blues", "reds lose"], share=50)
+    world = TextWorld(
+        eh.TextSpace.paper({"team": ["reds", "blues"]}), ["reds win", "so do blues", "reds lose"], share=50
+    )
     run = eh.audit(world, world.space, "text-random", data=world.data)
     assert run.tests == 3
     assert run.counts["texts_that_cannot_move"] == 3

@@ -31,6 +31,7 @@ from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.lexicon import NAMES
 from evenhand.spaces.text.readers import read_texts
 from evenhand.spaces.text.space import TextSpace
+from evenhand.spaces.text.templates import TextTemplates
 from evenhand.strategies import kind_of, make
 
 
@@ -116,7 +117,7 @@ def get_executor(config: Config) -> Executor | int | None:
     if address is None:
         return workers
     if workers is not None:
-        raise ConfigError(f"{config.head}processes and a Dask cluster exclude each other", remedy="name one of the two")
+        raise ConfigError(f"{config.head}processes and a Dask cluster cannot be combined", remedy="name one of the two")
     with config.named("run.dask"):
         return connect(address)
 
@@ -227,10 +228,14 @@ def check_column(name: str, known: Iterable[str]) -> None:
         raise ConfigError(f"no column {name!r}", remedy=suggest(name, known))
 
 
+BUILT_IN = "built-in"
+
+
 def get_texts(config: Config, table: TextTable) -> tuple[TextSpace, list[str | None]]:
     """Make the space of texts, and read the texts."""
-    if table.path is None:
-        raise ConfigError(f"{config.head}no texts", remedy="name a file: --texts FILE, or path in [text]")
+    if table.path is None and table.templates is None:
+        remedy = "name a file: --texts FILE, or path in [text]; --templates built-in needs none"
+        raise ConfigError(f"{config.head}no texts", remedy=remedy)
     if not table.protected:
         raise ConfigError(
             f"{config.head}no lexicon",
@@ -239,10 +244,17 @@ def get_texts(config: Config, table: TextTable) -> tuple[TextSpace, list[str | N
         )
     if config.audit.coverage:
         raise ConfigError(f"{config.head}audit.coverage is for rows, and [text] names texts", remedy="leave it out")
-    settings = {key: value for key, value in table.given().items() if key not in ("path", "column", "encoding")}
+    settings = {k: v for k, v in table.given().items() if k not in ("path", "column", "encoding", "templates")}
+    if table.templates is not None:
+        with config.named("text.templates"):
+            own = None if table.templates == BUILT_IN else table.templates
+            made = TextTemplates(templates=own, **settings)
+        if table.path is None:
+            return made, list(made.texts)
     with config.named("text.protected"):
         space = TextSpace(**settings)
     with config.named("text.similar"):
         _ = space.similar
+    assert table.path is not None
     with config.named("text.path"):
         return space, read_texts(table.path, table.column, table.encoding)

@@ -83,7 +83,7 @@ def write_report(run: Run, path: Path, shown: str, **settings: Any) -> bool:
     elif shown:
         echo(f"Wrote {path}")
         for lost in content.subject.lost:
-            echo_error(f"evenhand: {path} lacks parts: {lost}")
+            echo_error(f"evenhand: {path} is incomplete: {lost}")
     if content.failed:
         echo_error(f"evenhand: {path}: {failed(content)}")
     return not content.failed

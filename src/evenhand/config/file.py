@@ -230,7 +230,7 @@ def favourable_of(table: EstimateTable | RepairTable) -> Any:
     if not table.order:
         return table.favourable
     if table.favourable is not None:
-        raise ConfigError("favourable and order exclude each other", remedy="give one of them")
+        raise ConfigError("favourable and order cannot be combined", remedy="give one of them")
     return Order(table.order)
 
 

@@ -171,6 +171,13 @@ ORDER = Setting(
 SAMPLES = Setting(
     "Individuals per estimate; 100000 by default, or all if there are fewer", "N", 100000, panel="Estimate", ge=1
 )
+REPORT = Setting(
+    "Write the result as one HTML file",
+    "FILE",
+    names="file",
+    panel="Output",
+    more="See [reports](../how-to/report.md).",
+)
 """Settings shared by several tables."""
 
 
@@ -252,7 +259,14 @@ class TextTable(
         on="audit", names="file")] = None
     k: Annotated[int | None, Setting("Similar words per word; 10 by default", "N", 10, on="audit", ge=1)] = None
     occurrences: Annotated[Literal["each", "together"] | None, Setting(
-        "Replace 'each' occurrence of a term separately (default) or all 'together'", "HOW", "each")] = None
+        "Replace all occurrences of an identity 'together' (default) or 'each' separately", "HOW", "together")] = None
+    rules: Annotated[str | None, Setting(
+        "Which terms are identities: 'natural' (default), 'plain' (by grammar only) or a .toml file that adds rules",
+        "RULES", "natural")] = None
+    spellings: Annotated[Literal["all", "first"] | None, Setting(
+        "Write each identity in 'all' its common spellings (default) or in its 'first'", "WHICH", "all")] = None
+    templates: Annotated[str | None, Setting(
+        "Texts from templates instead of a file: 'built-in', or a .toml file of your own", "WHICH", "built-in")] = None
     ambiguous: Annotated[Literal["context", "always", "never"] | None, Setting(
         "When ambiguous words such as black are terms: 'context' (default), 'always' or 'never'", "WHEN",
         "context")] = None
@@ -417,9 +431,7 @@ class EstimateTable(
     plots: Annotated[str | None, Setting(
         "Draw convergence, intervals and score differences as SVG files", "DIR", "plots", names="file", panel="Output",
         more="Needs the extra `plots`.")] = None
-    report: Annotated[str | None, Setting(
-        "Write the result as one HTML file", "FILE", "estimate.html", names="file", panel="Output",
-        more="See [reports](../how-to/report.md).")] = None
+    report: Annotated[str | None, replace(REPORT, example="estimate.html")] = None
     fail_above: Annotated[str | None, Setting(
         "Exit with 1 if the rate is above this, with 3 if there are too few samples to tell", "N%", "5%",
         panel="Output", wants="a percentage, such as 5%")] = None
@@ -466,9 +478,7 @@ class RepairTable(
     order: Annotated[list[Outcome] | None, ORDER] = None
     tolerate: Annotated[float, Setting(
         "Percentage points of accuracy that a repair may lose; 1 by default", "POINTS", panel="Search", ge=0)] = 1.0
-    report: Annotated[str | None, Setting(
-        "Write the result as one HTML file", "FILE", "repair.html", names="file", panel="Output",
-        more="See [reports](../how-to/report.md).")] = None
+    report: Annotated[str | None, replace(REPORT, example="repair.html")] = None
     save: Annotated[str | None, Setting(
         "Save the chosen model: .skops, .joblib or .pkl", "FILE", "fair.skops", names="file", panel="Output",
         more="The original if none is chosen.")] = None
@@ -492,9 +502,7 @@ class CompareTable(
     threshold_b: Annotated[float | None, Setting("Decision threshold of the newer model", "T", 0.5)] = None
     samples: Annotated[int | None, SAMPLES] = None
     confidence: Annotated[float | None, CONFIDENCE] = None
-    report: Annotated[str | None, Setting(
-        "Write the result as one HTML file", "FILE", "compare.html", names="file", panel="Output",
-        more="See [reports](../how-to/report.md).")] = None
+    report: Annotated[str | None, replace(REPORT, example="compare.html")] = None
     fail_on_new: Annotated[bool, Setting("Exit with 1 if there are new findings", panel="Output")] = False
 
 

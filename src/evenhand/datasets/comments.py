@@ -26,6 +26,20 @@ from evenhand.spaces.text.readers import column_of, read_table, texts_of
 Labels = npt.NDArray[np.int64]
 LEXICON = "religion"
 PLANTED = ("Mormon", "Muslim", "atheist")
+NEUTRAL = (
+    "Christian",
+    "Catholic",
+    "Protestant",
+    "Jewish",
+    "Hindu",
+    "Buddhist",
+    "Sikh",
+    "Jain",
+    "Taoist",
+    "Zoroastrian",
+    "agnostic",
+)
+"""The other identities that comments mention; the lexicon has more."""
 SIZE = 4_000
 
 TOXIC = 0.4
@@ -172,19 +186,17 @@ def generate(size: int = SIZE, seed: int = 0) -> Comments:
     True
     """
     size = check_int("size", size, DataError, 1)
-    lexicon = lexicon_of(LEXICON)
-    neutral = tuple(name for name in lexicon.identities if name not in PLANTED)
     draw = {name: Stream(seed).unit(name, np.arange(size), 0) for name in ("label", "tone", "mention", "plant", "who")}
     toxic, unclear, silent = draw["label"] < TOXIC, draw["tone"] < UNCLEAR, draw["mention"] < SILENT
     plant = draw["plant"] < np.where(toxic, PLANTED_IF[True], PLANTED_IF[False])
     planted = [_pick(PLANTED, u) for u in draw["who"]]
-    others = [_pick(neutral, u) for u in draw["who"]]
+    others = [_pick(NEUTRAL, u) for u in draw["who"]]
     who = np.where(silent, "", np.where(plant, planted, others)).tolist()
     tone = np.where(unclear, "unclear", np.where(toxic, "toxic", "friendly")).tolist()
     terms = _terms()
     slots = Stream(seed).unit("slots", np.arange(16 * size), 0).reshape(size, 16)
     texts = tuple(_comment(t, terms.get(w), u) for t, w, u in zip(tone, who, slots, strict=True))
-    return Comments(texts, toxic.astype(np.int64), neutral=neutral, identities=tuple(who))
+    return Comments(texts, toxic.astype(np.int64), neutral=NEUTRAL, identities=tuple(who))
 
 
 def _terms() -> dict[str, dict[str, str]]:
@@ -192,7 +204,7 @@ def _terms() -> dict[str, dict[str, str]]:
     lexicon = lexicon_of(LEXICON)
     forms = [form.name for form in lexicon.forms]
     return {
-        identity: {form: cell[0] for form, cell in zip(forms, cells, strict=True)}
+        identity: {form: cell[0] for form, cell in zip(forms, cells, strict=True) if cell}
         for identity, cells in zip(lexicon.identities, lexicon.cells, strict=True)
     }
 

@@ -348,11 +348,11 @@ class RowChecks:
         )
 
 
-def noisy(differing: int, rows: int, name: str = "the model") -> FlakyModel:
+def noisy(differing: int, rows: int) -> FlakyModel:
     """Return the error for a model that answers the same rows in the same batch differently."""
     noise = differing / rows
     return FlakyModel(
-        f"{name} gave two answers to {percent(noise)} of {rows:,} rows that were queried twice; {RANDOM}", noise
+        f"the model gave two answers to {percent(noise)} of {rows:,} rows that were queried twice; {RANDOM}", noise
     )
 
 

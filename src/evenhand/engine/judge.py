@@ -14,17 +14,17 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
-from evenhand.criteria import Criterion, Judgement, Outputs, UnknownCriterion
+from evenhand.criteria import Criterion, Judgement, Outputs, Pairwise, UnknownCriterion
 from evenhand.engine.determinism import BRIEF, affordable, scattered
 from evenhand.engine.gradients import Slopes, Source, WordSlopes
-from evenhand.errors import FLIP, TEXT_RANDOM, DataError, ModelError, Words
+from evenhand.errors import FLIP, GAP, REGRESSION, TEXT_RANDOM, DataError, ModelError, Words
 from evenhand.models.base import Model, some
 from evenhand.models.client import ModelClient
 from evenhand.models.sklearn import SensitiveModel
@@ -38,6 +38,8 @@ CHUNK = 32_768
 Mask = npt.NDArray[np.bool_]
 Exclude = Callable[[Any], Mask]
 """Returns a mask of individuals that must not be queried."""
+FEW = 32
+"""With fewer scores, it is not known whether all are between 0 and 1."""
 SCORED = 256
 """Number of families whose scores are compared if nothing was found."""
 NO_GAP = 1e-9
@@ -89,12 +91,18 @@ def ask(probe: ModelProbe, families: Families) -> Judged:
     return Judged(families, outputs, probe.criterion.judge(outputs))
 
 
+def outputs_of(families: Families, labels: npt.NDArray[Any], scores: npt.NDArray[np.float64] | None) -> Outputs:
+    """Line answers up by family."""
+    scored = None if scores is None else families.to_grid(scores)
+    return Outputs(families.to_grid(labels), scored, families.own, getattr(families, "groups", None))
+
+
 def _ask_mixed(probe: ModelProbe, families: Families, seed: int, chunk: int) -> Outputs:
     """Query families in another order, with their members separated, in batches of other sizes."""
     rows = families.asked
     order = np.random.default_rng([seed, len(rows)]).permutation(len(rows))
     labels, scores = scattered(probe, rows, order, chunk)
-    return Outputs(families.to_grid(labels), None if scores is None else families.to_grid(scores), families.own)
+    return outputs_of(families, labels, scores)
 
 
 def blocks(bound: BoundSpace, people: Any, rows: int = CHUNK) -> Iterator[Any]:
@@ -221,7 +229,7 @@ class Judge:
         scored = [one.scores for one in answers if one.scores is not None]
         scores = np.mean(scored, axis=0) if scored else None
         unsure = (halves[0] != halves[1]).reshape(shape).any(axis=1)
-        outputs = Outputs(usual.reshape(shape), scores, answers[0].own)
+        outputs = replace(answers[0], labels=usual.reshape(shape), scores=scores)
         return Judged(families, outputs, self.probe.criterion.judge(outputs), np.asarray(unsure, dtype=bool))
 
     def _usual(self, codes: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
@@ -279,6 +287,24 @@ class ModelProbe:
                     remedy="add to the space, or fit the model without",
                 )
 
+    def check_gap(self, scores: npt.NDArray[np.float64] | None) -> None:
+        """Raise if the criterion asks for a gap that the model's scores, of which these are some, cannot reach."""
+        clauses = self.criterion.clauses if isinstance(self.criterion, Pairwise) else ()
+        widest = max((clause.gamma for clause in clauses if clause.gamma is not None), default=0.0)
+        if scores is None or widest < 1 or self.model.regression:
+            return
+        several = scores.shape[-1] > 1
+        if scores.size < FEW:
+            return
+        if scores.min() < 0 or scores.max() > 1 or (several and not np.allclose(scores.sum(axis=-1), 1, atol=1e-3)):
+            return
+        what = "probabilities" if several else f"between 0 and 1 (all {scores.size:,} asked so far)"
+        raise ModelError(
+            f"no pair can be found: the scores of {self.model.name} are {what}, so none are more than {widest:g} apart",
+            remedy=("choose a smaller gap, such as ", GAP, "" if several else "; if they are amounts, use ",
+                    "" if several else REGRESSION),
+        )  # fmt: skip
+
     def on(self, executor: Executor | int | None) -> ModelProbe:
         """Return a probe that asks the model on the workers of an executor; with None as before."""
         if executor is None:
@@ -332,7 +358,7 @@ class ModelProbe:
     def outputs(self, families: Families) -> Outputs:
         """Query whole families."""
         labels, scores = self.answers(self.bound.family_inputs(families, self.model.input, self.model.columns))
-        return Outputs(families.to_grid(labels), None if scores is None else families.to_grid(scores), families.own)
+        return outputs_of(families, labels, scores)
 
 
 def unread(probe: ModelProbe) -> tuple[str, ...]:

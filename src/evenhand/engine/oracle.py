@@ -607,6 +607,7 @@ class Oracle(Accounting):
             if self.visited is not None:
                 self.visited.add(block[:cut])
             self.findings.add(frame.arrays, int(unfair.sum()))
+            self.findings.add_apart(frame.arrays, cut)
             self.stored_findings += int(unfair.sum()) * stored
             self.tests += cut
         self.point()
@@ -694,6 +695,7 @@ def _check_tests(frame: Frame, findings: Findings, count: int | None) -> None:
         raise ValueError("unfair must be packed bits")
     findings.coding = Decisions(header["decisions"])
     findings.check(arrays, int(np.unpackbits(bits, count=tests).sum()))
+    findings.check_apart(arrays, tests)
     if "places" in arrays and int(array_of(arrays, "places", "iu", tests).sum()) != header["rows"]:
         raise ValueError("places and rows differ")
     if "rival" in arrays or "class" in arrays:

@@ -20,14 +20,26 @@ from evenhand.errors import (
     EstimateError,
     EvenhandError,
     FlakyModel,
+    ModelError,
     StrategyError,
     Use,
 )
 from evenhand.estimates.pair_counts import Favour, look_for
-from evenhand.estimates.populations import Data, Near, Population, Target, Uniform, named, target_of
+from evenhand.estimates.populations import (
+    SMALL,
+    Data,
+    Near,
+    Population,
+    Target,
+    Uniform,
+    named,
+    target_of,
+    target_of_run,
+)
 from evenhand.estimates.result import Estimate, make
 from evenhand.estimates.survey import NoisyModel, ProgressOnly, Reading, Survey, Watch, flaky
 from evenhand.models.wrap import wrap
+from evenhand.runs.run import Run
 from evenhand.spaces.base import AnySpace, check_space
 
 Method = Literal["clopper-pearson", "anytime", "lln"]
@@ -266,6 +278,38 @@ def estimate(
     return measured(plan, target, probe, Favour(probe.model, favourable), seed, CHUNK)[0]
 
 
+def estimate_again(
+    run: Run, population: str, model: Any, data: Any, favourable: Any, confidence: float, most: int
+) -> Estimate:
+    """Ask a model about the independent draws of its run again, which shows who is favoured; the rate is the run's.
+
+    Of more than ``most`` draws, only the first are asked.
+    """
+    known = run.estimate[population]
+    target, samples = target_of_run(run, known, data), min(known.samples, most)
+    if known.exact and known.samples <= min(most, SMALL):
+        everyone = Plan(Uniform(exact=True), confidence=confidence)
+        own = target_of(everyone, run.space, run.identity.criterion, run.identity.seed, CHUNK)
+        target, samples = replace(own, known=known), known.samples
+    # The moment that was planned is fixed in advance, and so is the end of the rows; other moments are not.
+    at_plan = known.exact or known.planned == known.samples
+    plan = Plan(
+        Data() if population == "data" else Uniform(exact=False),
+        samples,
+        confidence,
+        Interval(None if at_plan else "anytime"),
+    )
+    probe = ModelProbe(wrap(model), target.bound, run.identity.criterion)
+    found = measured(plan, target, probe, Favour(probe.model, favourable), run.identity.seed, CHUNK)[0]
+    if (found.found, found.samples) != (known.found, known.samples) and samples == known.samples:
+        raise ModelError(
+            f"{probe.model.name} treats {found.found:,} of the {found.samples:,} individuals differently that the run "
+            f"drew; it found {known.found:,} of {known.samples:,}",
+            remedy="give the run's own model and data",
+        )
+    return replace(found, found=known.found, samples=known.samples)
+
+
 def _population(given: Any, data: Any, space: AnySpace) -> Population:
     """Make the population, with the data of the call if it has none."""
     if given is None:
@@ -292,7 +336,8 @@ def _check_fit(population: Population, space: AnySpace, favourable: Any) -> None
                 value=value,
                 remedy=instead if name == "population" else "leave it out",
             )
-    if isinstance(population, Data | Near) and population.frame is None:
+    own = getattr(space, "own_data", None)
+    if isinstance(population, Data | Near) and population.frame is None and own is None:
         what, remedy = ("texts", TEXTS) if space.supports("texts") else ("rows with the columns of the space", DATA)
         raise DataError(
             f"must have {what} for population={population.name!r}", parameter="data", remedy=("give ", remedy)

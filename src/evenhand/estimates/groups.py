@@ -195,7 +195,7 @@ def groups(
         dropped = int((outside > 0).sum())
         heavy = np.flatnonzero(numbers)
         people, positions, numbers = people[heavy], positions[heavy], numbers[heavy]
-    truth = None if y is None else _truth(y, data, total)[positions]
+    truth = None if y is None else truth_of(y, data, total)[positions]
     differing, asked = RowChecks(probe, 0, CHUNK).check_rows(people.rows)
     if differing:
         raise noisy(differing, asked)
@@ -526,7 +526,7 @@ def _beyond_median(numbers: Numbers, weights: Numbers | None, lower: bool) -> Ma
     return np.asarray(numbers < median if lower else numbers > median, dtype=bool)
 
 
-def _truth(y: Any, data: Any, rows: int) -> npt.NDArray[Any]:
+def truth_of(y: Any, data: Any, rows: int) -> npt.NDArray[Any]:
     """Return the true decisions of all rows of the data."""
     truth = np.asarray(column_named(y, data, "y") if isinstance(y, str) else y)
     if truth.shape != (rows,):

@@ -589,10 +589,16 @@ fail_on_finding=True
             return Outcome.FAIL
         return Outcome.PASS if found.high <= self.share else Outcome.UNDECIDED
 
-    def needed(self, run: Run) -> int:
-        """Return about how many more tests are needed to decide, if the rate stays the same."""
-        draws = estimate_of(run).needed(self.share) * len(run.estimate)
-        return math.ceil(draws / float(run.identity.strategy["share"]))
+    def needed(self, run: Run) -> int | None:
+        """Return about how many more tests are needed to decide, if the rate stays the same.
+
+        No more than all tests of the space. None if they decide nothing, because the data have too few rows.
+        """
+        draws = estimate_of(run).needed(self.share)
+        if draws is None:
+            return None
+        tests = math.ceil(draws * len(run.estimate) / float(run.identity.strategy["share"]))
+        return min(tests, run.space.tests - run.tests) if run.space.supports("attributes") else tests
 
     def words(self, run: Run) -> str:
         """Describe the outcome."""
@@ -600,7 +606,10 @@ fail_on_finding=True
         known = "" if found.exact else "an estimated "
         rate = f"{known}{estimated(found.rate, found.low, found.high)} of {POPULATIONS[found.population]}"
         if outcome is Outcome.UNDECIDED:
-            return f"{rate}: too few tests to tell whether that is above {self}; about {self.needed(run):,} more may do"
+            needed = self.needed(run)
+            more = "more rows of data are needed" if needed is None else f"about {needed:,} more may suffice"
+            few = "rows" if found.all_rows else "tests"
+            return f"{rate}: too few {few} to tell whether that is above {self}; {more}"
         return f"{rate}, {'more than' if outcome is Outcome.FAIL else 'within'} {self}"
 
     def __str__(self) -> str:

@@ -204,7 +204,7 @@ class Regions(Viewed):
         strong = [it for it in self.interactions if it.ends.low > 0]
         if strong:
             listed = ", ".join(f"{visible(it.name)} ({percent(it.ends.rate)})" for it in strong[:5])
-            lines.append(f"  drawing one attribute anew most often ends it for {listed}")
+            lines.append(f"  the difference most often disappears with another value of {listed}")
         return "\n".join(lines)
 
 

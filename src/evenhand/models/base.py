@@ -28,6 +28,8 @@ Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Codes: TypeAlias = npt.NDArray[np.int64]
 Rows: TypeAlias = "pd.DataFrame | Floats | list[str]"
+SHOWN = 8
+"""Names in a message."""
 
 
 class Model(ABC):
@@ -318,7 +320,7 @@ def require_columns(name: str, wanted: Sequence[str], given: Iterable[str]) -> S
     return wanted
 
 
-def some(names: list[Any], most: int = 8) -> str:
+def some(names: list[Any]) -> str:
     """Join names for a message, the first few of many."""
-    shown = ", ".join(map(str, names[:most]))
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    shown = ", ".join(map(str, names[:SHOWN]))
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"

@@ -149,7 +149,7 @@ class Workers:
                 if self._wait(started, cancel) is not None:
                     return
             self._restart()
-        problem = f"workers died {STARTS} times before they were asked anything"
+        problem = f"workers died {STARTS} times before their first call"
         raise ModelError(problem, parameter="executor", value=self.executor, remedy="see how much memory is free")
 
     def _submit(self, model: Model, call: Call, with_parcel: bool) -> Future[Any]:
@@ -338,7 +338,7 @@ def _check_open(given: Executor) -> None:
         pass
     except RuntimeError as error:
         raise ModelError(
-            f"takes no calls: {error}",
+            f"accepts no calls: {error}",
             parameter="executor",
             value=given,
             remedy="make a new one, and shut it down after the last call that uses it",

@@ -269,7 +269,7 @@ class _Counter:
         try:
             self.nodes = self._count(schema)
         except RecursionError:
-            raise exceeded("nesting", "more than Python can follow", path) from None
+            raise exceeded("nesting", "more than Python can parse", path) from None
 
     def _look(self, value: Any) -> None:
         """Find the nodes of each id, and what is read from the archive."""

@@ -112,23 +112,26 @@ def try_xgboost(path: Path) -> None:
     check_limit("table_columns", width, path.name)
     groups = max(1, *(int(learner["learner_model_param"][name]) for name in ("num_class", "num_target")))
     inner = learner["objective"].get("softmax_multiclass_param", {"num_class": groups})
-    require(int(inner["num_class"]) == groups, "its objective has another number of classes")
+    require(int(inner["num_class"]) == groups, "its objective has a different number of classes")
     model = learner["gradient_booster"].get("gbtree", learner["gradient_booster"])["model"]
     for tree in model.get("trees", []):
         left, right = (np.asarray(tree[f"{side}_children"]) for side in ("left", "right"))
         inside = np.flatnonzero(left != -1)
         features = np.asarray(tree["split_indices"])[inside]
-        require(int(tree["tree_param"]["num_nodes"]) == len(left) == len(right), "a tree has another number of nodes")
+        require(
+            int(tree["tree_param"]["num_nodes"]) == len(left) == len(right),
+            "a tree declares another number of nodes",
+        )
         check_nodes("tree", inside, left[inside], right[inside], features, len(left), width)
         require(int(tree["tree_param"]["size_leaf_vector"]) <= groups, "the leaves of a tree have too many values")
     if "trees" in model:
         chosen, ends = np.asarray(model["tree_info"]), np.asarray(model.get("iteration_indptr", [0]))
-        require(len(chosen) == len(model["trees"]), "its trees are not those of its classes")
-        require(bool(((chosen >= 0) & (chosen < groups)).all()), "a tree is one of a class that does not exist")
+        require(len(chosen) == len(model["trees"]), "its trees do not match its classes")
+        require(bool(((chosen >= 0) & (chosen < groups)).all()), "a tree belongs to a class that does not exist")
         ordered = bool((np.diff(ends) >= 0).all()) and ends[0] >= 0 and ends[-1] <= len(chosen)
-        require(ordered, "its iterations have trees that do not exist")
+        require(ordered, "its iterations refer to trees that do not exist")
     else:
-        require(len(model["weights"]) == (width + 1) * groups, "its weights are not those of its columns")
+        require(len(model["weights"]) == (width + 1) * groups, "its weights do not match its columns")
     try_one(lambda: booster.inplace_predict(np.zeros((1, width))))
 
 
@@ -162,8 +165,8 @@ def try_lightgbm(path: Path) -> None:
     check_limit("table_columns", width, path.name)
     require(int(about["num_tree_per_iteration"]) == groups and groups > 0, "it has trees for other classes")
     objective = re.search(r"num_class:(\d+)", about.get("objective", ""))
-    require(objective is None or int(objective[1]) == groups, "its objective has another number of classes")
-    require(len(about["feature_names"].split()) == width, "it has names for other columns")
+    require(objective is None or int(objective[1]) == groups, "its objective has a different number of classes")
+    require(len(about["feature_names"].split()) == width, "it has more or fewer column names than columns")
     require(len(trees) % groups == 0, "its last iteration has too few trees")
     for tree in trees:
         _check_lightgbm_tree(tree, width)
@@ -178,20 +181,20 @@ _TREE_LINES = 22
 def _check_lightgbm_tree(text: str, width: int) -> None:
     lines = text.strip("\n").partition("\n\n")[0].splitlines()
     values = {name: value.split() for name, _, value in (line.partition("=") for line in lines)}
-    require(len(values) == len(lines) <= _TREE_LINES, "the lines of a tree are not those of LightGBM")
+    require(len(values) == len(lines) <= _TREE_LINES, "a tree has lines that LightGBM does not write")
     require(values.get("is_linear", ["0"]) == ["0"], "its leaves are linear models, which are not checked")
 
     def whole(name: str) -> Any:
         return np.array(values.get(name, []), dtype=np.int64)
 
     leaves, categories = int(values["num_leaves"][0]), int(values["num_cat"][0])
-    require(len(values["leaf_value"]) == leaves > 0, "a tree has another number of leaves")
+    require(len(values["leaf_value"]) == leaves > 0, "a tree declares another number of leaves")
     if leaves == 1:
         return
     left, right, features = whole("left_child"), whole("right_child"), whole("split_feature")
     kinds, thresholds = whole("decision_type"), values["threshold"]
     counts = {len(part) for part in (left, right, features, kinds, thresholds)}
-    require(counts == {leaves - 1}, "a tree has another number of nodes")
+    require(counts == {leaves - 1}, "a tree declares another number of nodes")
     # Leaves have negative numbers; in the order of nodes they come after all inner nodes.
     nodes = np.arange(leaves - 1)
     left, right = (np.where(side < 0, leaves - 1 + ~side, side) for side in (left, right))
@@ -199,7 +202,7 @@ def _check_lightgbm_tree(text: str, width: int) -> None:
     ends, bits = whole("cat_boundaries"), values.get("cat_threshold", [])
     if categories:
         ordered = len(ends) == categories + 1 and ends[0] == 0 and ends[-1] == len(bits) and (np.diff(ends) >= 0).all()
-        require(bool(ordered), "the categories of a tree are not where it says")
+        require(bool(ordered), "a tree refers to categories that do not exist")
     chosen = np.array([float(one) for one, kind in zip(thresholds, kinds, strict=True) if kind & 1])
     known = ((chosen >= 0) & (chosen < categories)).all()
     require(bool(known), "a tree splits by categories that do not exist")

@@ -237,7 +237,8 @@ def _check_script(path: Path) -> None:
             raise unreadable(path, "TorchScript", why)
         # torch finds the first entry of a name, whether in capitals or not.
         require(
-            first == 0 and len({name.lower() for name in names}) == len(names), "its entries are not those of torch"
+            first == 0 and len({name.lower() for name in names}) == len(names),
+            "torch does not write such entries",
         )
         unknown = sorted({name for text in _texts(archive, path) for name in _unknown_names(text, path)})
     if unknown:

@@ -483,7 +483,7 @@ class Connection:
                 "name a file with the certificate of its authority in SSL_CERT_FILE",
             ) from None
         except http.client.IncompleteRead:
-            raise Unanswered("cut its answer off") from None
+            raise Unanswered("sent an incomplete answer") from None
         except (OSError, UnicodeError, http.client.RemoteDisconnected) as error:
             what = "broke the connection" if reached else "cannot be reached"
             raise Unanswered(f"{what} ({error or type(error).__name__})", reached=reached) from None
@@ -647,7 +647,7 @@ def _proxy_for(url: SplitResult) -> SplitResult | None:
     if not usable:
         # Not repeated: it may have a password.
         raise ModelError(
-            f"the proxy that the environment names for {url.scheme} is not one of http",
+            f"the proxy for {url.scheme} in the environment is not an HTTP proxy",
             remedy=f"set {url.scheme}_proxy to http://HOST:PORT, or no_proxy to {url.hostname}",
         )
     return proxy

@@ -35,6 +35,7 @@ CHUNK = 2_048
 """Boxes that are looked at together."""
 FORESTS = {"RandomForestClassifier", "ExtraTreesClassifier"}
 BOOSTERS = {"GradientBoostingClassifier", "HistGradientBoostingClassifier"}
+WRITTEN = "name a file that proof.save, or evenhand prove --save, wrote"
 KINDS = {"trees": {"splits", "boxes", "groups"}, "additive": {"exact", "base", "cut", "error", "terms"}}
 
 
@@ -68,7 +69,8 @@ class ProofCheck:
 def refused(why: str) -> RunError:
     """Return the error for a certificate that does not hold."""
     return RunError(
-        f"the certificate is refused: {why}", remedy="make the proof again: eh.prove(model, space).save(file)"
+        f"the certificate is refused: {why}",
+        remedy="make the proof again, and save it: proof.save(file), or evenhand prove --save FILE",
     )
 
 
@@ -93,12 +95,12 @@ def check_proof(path: str | Path, model: Any) -> ProofCheck:
     except FileNotFoundError:
         raise RunError("there is no such file", parameter="path", value=str(path), remedy="check the path") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise RunError(f"{path} is not a certificate: {error}", remedy="name a file that proof.save wrote") from None
+        raise RunError(f"{path} is not a certificate: {error}", remedy=WRITTEN) from None
     check_limit("json_bytes", len(raw), path, most=2**30)
     try:
         content = parse_json(raw, path, values=2**28)
     except ValueError as error:
-        raise RunError(f"{path} is not a certificate: {error}", remedy="name a file that proof.save wrote") from None
+        raise RunError(f"{path} is not a certificate: {error}", remedy=WRITTEN) from None
     _check_shape(content)
     space, wrapped = loads(content["space"], str(path)), wrap(model)
     if wrapped.threshold != content["threshold"]:

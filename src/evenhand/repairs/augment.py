@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from evenhand._format import percent
-from evenhand._validate import check_settings, is_number
+from evenhand._validate import check_number, check_settings
 from evenhand.errors import StrategyError
 from evenhand.repairs.context import Candidate, RepairContext, Round, check_start, seed_of
 from evenhand.repairs.training import FineTuning, Labels, Start, check_voters
@@ -60,7 +60,7 @@ class Counterfactual:
             notes.append(f"{without:,} training rows are outside the space or have no counterpart; none was added")
         if not len(at):
             noun = "text" if texts else "row"
-            return Candidate(None, reason=f"nothing to repair with: no training {noun} has a counterpart", notes=notes)
+            return Candidate(None, reason=f"nothing to train with: no training {noun} has a counterpart", notes=notes)
         context.used.add(people)
         context.tell(f"training with {len(at):,} counterparts")
         if texts and self.mentions:
@@ -112,10 +112,7 @@ class Augment:
         check_settings(self)
         check_voters(self)
         check_start(self)
-        if not is_number(self.share) or not 0 < self.share <= 1:
-            raise StrategyError(
-                "must be a number above 0 and at most 1", parameter="share", value=self.share, remedy="for example 0.05"
-            )
+        check_number("share", self.share, StrategyError, above=0, most=1, remedy="for example 0.05")
 
     def apply(self, context: RepairContext) -> Candidate:
         """Augment and train, once for each repeat."""

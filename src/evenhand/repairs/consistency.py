@@ -82,7 +82,7 @@ class Consistency:
         weight, notes = self.weight, list[str]()
         pairs = self._pairs(context, context.model, 0)
         if pairs is None:
-            return Candidate(None, reason=f"nothing to repair with: no {context.space.noun} has a counterpart")
+            return Candidate(None, reason=f"nothing to train with: no {context.space.noun} has a counterpart")
         if weight is None:
             weight, notes = self._chosen(context, pairs)
         if weight is None:

@@ -551,7 +551,7 @@ def sentences(comparison: Comparison) -> list[str]:
     out = [f"{name} failed: {' '.join(error.render().split())}" for name, error in comparison.failed.items()]
     out += _legend(list(done.values()))
     if chosen not in done:
-        return [*out, f"Best: the original model ({comparison.why})."]
+        return [*out, f"Best: the original model ({comparison.why}).", *_too_dear(done)]
     best = done[chosen]
     if len(done) > 1:
         does = getattr(best.method, "does", "")
@@ -563,6 +563,17 @@ def sentences(comparison: Comparison) -> list[str]:
         costs.append(f"training used {best.rows_added:,} more {'texts' if best.after.texts else 'rows'}")
     took = f"the repair and its evidence took {best.seconds:.0f} s"
     return [*out, f"Cost of {chosen}: {'; '.join([', '.join(costs), *[best.cost] * bool(best.cost), took])}."]
+
+
+def _too_dear(done: Mapping[str, Repair]) -> list[str]:
+    """Name the method that would be chosen if it did not lose so much accuracy."""
+    name, _ = choose(done, math.inf)
+    if name not in done or (gain := done[name].differences["accuracy"]) is None:
+        return []
+    return [
+        f"{name} significantly reduces the rate, but loses {-100 * gain.value:.2f} points of accuracy: it would be "
+        "returned with a larger tolerate."
+    ]
 
 
 def _legend(done: list[Repair]) -> list[str]:

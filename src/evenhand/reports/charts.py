@@ -32,6 +32,8 @@ TURNED = 16
 """Characters of a label that is turned."""
 LETTER = 6.2
 """Average width of a letter."""
+TICKS = 4
+"""About how many steps an axis has."""
 SHARES = ("percent", "reverse")
 
 
@@ -391,28 +393,30 @@ def shade(share: float, most: float) -> int:
     return min(9, int(9 * abs(share) / most + 0.5)) if most else 0
 
 
-def round_ticks(low: float, high: float, most: float = math.inf, wanted: int = 4) -> list[float]:
+def round_ticks(low: float, high: float, most: float = math.inf) -> list[float]:
     """Return round numbers around a range, which include 0 if the range does.
 
     >>> round_ticks(-0.02, 0.184), round_ticks(1191, 2997), round_ticks(0, 0.97, most=1)
     ([-0.1, 0.0, 0.1, 0.2], [1000.0, 1500.0, 2000.0, 2500.0, 3000.0], [0.0, 0.25, 0.5, 0.75, 1.0])
     """
-    step = (high - low) / wanted or abs(high) / wanted or 1.0
-    unit = 10.0 ** math.floor(math.log10(step))
-    step = next(lead * unit for lead in (1, 2, 2.5, 5, 10) if lead * unit >= step * (1 - 1e-9))
+    step = _round_step((high - low) / TICKS or abs(high) / TICKS or 1.0)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     out = [float(f"{i * step:.9g}") for i in range(first, max(last, first + 1) + 1)]
     return [*[t for t in out if -most <= t < most], *([float(most)] if out[-1] >= most else [])]
 
 
-def ticks(most: float, wanted: int = 4) -> list[float]:
+def ticks(most: float) -> list[float]:
     """Return round numbers from 0 to at least ``most``."""
     if most <= 1:
         return [0.0, 1.0]
-    step = most / wanted
-    unit = 10.0 ** math.floor(math.log10(step))
-    step = max(1.0, next(lead * unit for lead in (1, 2, 2.5, 5, 10) if lead * unit >= step * (1 - 1e-9)))
+    step = max(1.0, _round_step(most / TICKS))
     return [step * i for i in range(math.ceil(most / step - 1e-9) + 1)]
+
+
+def _round_step(least: float) -> float:
+    """Return the smallest round number of at least this."""
+    unit = 10.0 ** math.floor(math.log10(least))
+    return next(lead * unit for lead in (1, 2, 2.5, 5, 10) if lead * unit >= least * (1 - 1e-9))
 
 
 def thinned(run: Run) -> list[tuple[int, int]]:

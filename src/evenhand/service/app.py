@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from evenhand import __version__
 from evenhand.errors import EvenhandError
-from evenhand.service import api
+from evenhand.service import api, pages
 from evenhand.service.tables import JOB
 from evenhand.service.web import Guard, Here, Service
 
@@ -29,6 +29,7 @@ def make_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     app.include_router(api.router)
+    app.include_router(pages.router)
     app.get("/healthz", include_in_schema=False)(health)
     app.get("/metrics", include_in_schema=False)(metrics)
     app.add_exception_handler(EvenhandError, _refused)
@@ -64,7 +65,10 @@ def metrics(here: Here) -> PlainTextResponse:
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-def _answer(_: Request, status: int, problem: str, remedy: str = "") -> Any:
+def _answer(request: Request, status: int, problem: str, remedy: str = "") -> Any:
+    """Answer programs in JSON, and people with a page."""
+    if not request.url.path.startswith(("/api/", "/healthz", "/metrics", "/openapi.json")):
+        return pages.show_error(request, status, problem, remedy)
     headers = {"www-authenticate": "Bearer"} if status == 401 else None
     return JSONResponse({"error": problem, "remedy": remedy}, status, headers)
 

@@ -22,7 +22,7 @@ from evenhand.service.tables import EVENT, JOB, Database
 
 State = Literal["queued", "running", "done", "failed", "stopped"]
 OPEN = ("queued", "running")
-LEASE = 15.0
+LEASE = 10.0
 """Seconds until another worker may claim the job of one that says nothing."""
 STRIKES, LOST = 3, 10
 """Number of dead children, and of lost workers, after which a job has failed."""

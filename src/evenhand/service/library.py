@@ -29,7 +29,7 @@ from evenhand.models.files import SAFE
 from evenhand.models.transport import check_url
 from evenhand.service import jobs
 from evenhand.service.process import ask
-from evenhand.service.tables import ENTRY, FILE, JOB, MODEL, PROJECT, SETTING, SPACE, Database
+from evenhand.service.tables import ENTRY, EVENT, FILE, JOB, MODEL, PROJECT, SETTING, SPACE, Database
 
 Kind = Literal["data", "texts", "model"]
 ENDINGS: dict[str, tuple[str, ...]] = {
@@ -360,6 +360,11 @@ class Library:
         facts = self.ask({"do": "space", "text": text, **edits})
         with self.database.write() as c:
             c.execute(SPACE.update().where(SPACE.c.id == space["id"]).values(text=facts.pop("text"), facts=facts))
+
+    def history(self, job: str) -> list[Row]:
+        """List what happened to a job."""
+        with self.database.read() as c:
+            return list(c.execute(sa.select(EVENT).where(EVENT.c.job_id == job).order_by(EVENT.c.id)).mappings())
 
     # The audit log.
 

@@ -244,7 +244,7 @@ class _Listed(Attribute):
             raise _wrong_values(name, "must have at least one value", [], "list the values of the column")
         for value in self.values:
             if not isinstance(value, Hashable):
-                raise _wrong_values(name, "must be texts, numbers or truth values", value, "convert them")
+                raise _wrong_values(name, "must be texts, numbers or booleans", value, "convert them")
             if value is None or value != value:
                 raise _wrong_values(name, "must not be missing", value, "leave it out, and use missing=True")
             if dtype != "object":
@@ -376,7 +376,7 @@ def check_unicode(what: str, text: Any, remedy: str) -> None:
         if isinstance(text, str):
             text.encode()
     except UnicodeEncodeError:
-        lost = "has a lone surrogate, which texts in pandas cannot contain"
+        lost = "has a lone surrogate (half of a character), which pandas cannot store in a text"
         raise SpaceError(f"{what} {lost}", value=text, remedy=f"write the complete character, or {remedy}") from None
 
 

@@ -49,7 +49,10 @@ class Block(Protocol):
 
 
 class Families(Protocol):
-    """A block of families. A family has places for an individual and its counterparts."""
+    """A block of families. A family has places for an individual and its counterparts.
+
+    With an attribute ``groups`` (``criteria.Groups``), several places stand for the same counterpart.
+    """
 
     def __len__(self) -> int: ...
     def __getitem__(self, which: npt.NDArray[Any]) -> Self:

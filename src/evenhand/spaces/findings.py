@@ -223,6 +223,12 @@ class Findings:
             if self.pending > IN_MEMORY:
                 self._write()
 
+    def add_apart(self, answer: dict[str, npt.NDArray[Any]], tests: int) -> None:
+        """Add pairs of the first tests of an answer that are shown apart, because they are no findings."""
+
+    def check_apart(self, answer: dict[str, npt.NDArray[Any]], tests: int) -> None:
+        """Raise a ``ValueError`` if a stored answer lacks what ``add_apart`` needs."""
+
     def check(self, answer: dict[str, npt.NDArray[Any]], count: int) -> None:
         """Raise a ``ValueError`` if a stored answer lacks the pairs that ``add`` needs."""
         for name in ("decision", "counterpart_decision"):
@@ -363,6 +369,7 @@ class Findings:
 
 
 _WHERE = "texts of answers.log"
+_APART = "apart_"
 RECORDS = [(TEXT, TEXT, COUNT, [(COUNT, TEXT, TEXT)])]
 Record = tuple[str, str, int, list[tuple[int, str, str]]]
 """The text, its counterpart, the row of the seed, and (position, old word, new word) of each free edit."""
@@ -375,7 +382,38 @@ class TextFindings(Findings):
     texts: list[tuple[npt.NDArray[np.uint8], int]] = field(default_factory=list)
     """Packed records, and how many of each pack count."""
 
+    apart: TextFindings | None = None
+    """Pairs whose decision depends on how an identity is spelled; None if there are none."""
+
     kept: ClassVar[tuple[str, ...]] = ("decision", "counterpart_decision", "gap")
+
+    def written(self, judged: Judged, found: Places) -> dict[str, npt.NDArray[Any]]:
+        """Return the findings in some families, and the pairs that depend on a spelling."""
+        arrays, within = super().written(judged, found), judged.verdicts.within
+        if within is None or not within.any():
+            return arrays
+        apart = super().written(judged, np.flatnonzero(within))
+        return arrays | {"within": np.packbits(within)} | {_APART + name: array for name, array in apart.items()}
+
+    def add_apart(self, answer: dict[str, npt.NDArray[Any]], tests: int) -> None:
+        """Add the pairs of the first tests of an answer that depend on a spelling."""
+        if "within" in answer:
+            self.apart = self.apart or TextFindings(self.space)
+            self.apart.coding = self.coding
+            count = int(np.unpackbits(answer["within"])[:tests].sum())
+            self.apart.add(
+                {name.removeprefix(_APART): array for name, array in answer.items() if _APART in name}, count
+            )
+
+    def check_apart(self, answer: dict[str, npt.NDArray[Any]], tests: int) -> None:
+        """Raise a ``ValueError`` if a stored answer lacks pairs that depend on a spelling."""
+        if "within" in answer:
+            bits = array_of(answer, "within", "u", -(-tests // 8))
+            if bits.dtype != np.uint8:
+                raise ValueError("within must be packed bits")
+            apart = TextFindings(self.space, coding=self.coding)
+            pairs = {name.removeprefix(_APART): array for name, array in answer.items() if _APART in name}
+            apart.check(pairs, int(np.unpackbits(bits, count=tests).sum()))
 
     def pack(self, families: Any, found: Places, first: Places, second: Places) -> dict[str, npt.NDArray[Any]]:
         """Write down the pairs of some families, as places in them."""

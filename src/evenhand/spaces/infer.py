@@ -85,7 +85,7 @@ def infer(
     >>> for attribute, note in zip(attributes, notes):
     ...     print(note.name, note.kind, "|", attribute.allowed(), "|", note.reason)
     age integer | whole numbers 20 to 34 | integer column
-    ratio real | numbers 0.25 to 0.5 by 0.01 | float column, all on a grid of 0.01
+    ratio real | numbers 0.25 to 0.5 by 0.01 | float column, in steps of 0.01
     sex nominal | 'F', 'M' | 2 different texts
     """
     table = as_pandas(frame)
@@ -217,7 +217,7 @@ def _kind(column: _Column) -> tuple[Make, str]:
         return _category(column, column.series.dtype)
     kind = column.present.dtype.kind
     if kind == "b":
-        return partial(Boolean, column.name, column.missing), "column of truth values"
+        return partial(Boolean, column.name, column.missing), "boolean column"
     if kind in "iu":
         return _integers(column)
     if kind == "f":
@@ -271,7 +271,7 @@ def _floats(column: _Column) -> tuple[Make, str]:
     if decimals is not None:
         step = float(f"1e-{decimals}")
         bounds = round(low, decimals), round(high, decimals)
-        reason = f"float column, all on a grid of {step:g}"
+        reason = f"float column, in steps of {step:g}"
         return partial(Real, column.name, *bounds, step, missing=column.missing), reason
     if not np.isfinite(high - low):
         raise column.error(f"holds numbers from {low:g} to {high:g}, too far apart for a grid")
@@ -296,7 +296,7 @@ def _objects(column: _Column, content: str) -> tuple[Make, str]:
     if content in _DATES:
         raise _date_error(column)
     if content == "boolean":
-        return partial(Boolean, column.name, column.missing), "column of truth values"
+        return partial(Boolean, column.name, column.missing), "boolean column"
     try:
         values = list(dict.fromkeys(pd.unique(column.present).tolist()))
     except TypeError:

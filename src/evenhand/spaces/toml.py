@@ -217,7 +217,7 @@ class _Reader:
             raise self.error(f"'dtype' in {where} must be a dtype of pandas, got {dtype!r:.60}") from None
         if isinstance(found, np.dtype) and (found.kind in "SUV" or found.itemsize > _WIDEST):
             raise self.error(
-                f"'dtype' in {where} must be one of numbers, truth values or objects, with at most {_WIDEST} bytes for "
+                f"'dtype' in {where} must be one of numbers, booleans or objects, with at most {_WIDEST} bytes for "
                 f"each value, got {dtype!r:.60}",
                 'for texts use dtype = "object"',
             )
@@ -379,7 +379,7 @@ def _literal(value: Any, name: str = "") -> str:
     if isinstance(value, str):
         return _text(value)
     problem = f"{name!r} has the value {_short(value)} ({type(value).__name__}), which TOML cannot hold"
-    raise ConfigError(problem, remedy="use texts, numbers or truth values, and missing=True for no value")
+    raise ConfigError(problem, remedy="use texts, numbers or booleans, and missing=True for no value")
 
 
 def _array(values: Iterable[Any], name: str = "") -> str:

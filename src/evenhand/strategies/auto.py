@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,10 @@ from evenhand.strategies.aequitas import Aequitas
 from evenhand.strategies.archive import Pool, children_of, donors_of, has_data, nearby
 from evenhand.strategies.boundary import Boundary
 from evenhand.strategies.kosei import Worklist
-from evenhand.strategies.text import TextAdf, TextImportance, TextRandom, given_texts
+from evenhand.strategies.text import TextAdf, TextImportance, TextRandom
 from evenhand.strategies.themis import Themis
 
-BLOCK, LEAST_ROWS, MOST_ROWS = 0.03, 256, 32_768
+BLOCK, LEAST_ROWS, MOST_ROWS = 0.08, 512, 32_768
 """Model rows of one turn: a share of those used so far, within limits."""
 LEAST = 8
 """Minimum number of tests of a turn, and of independent draws made at once."""
@@ -40,6 +40,10 @@ ENOUGH = 0.75
 """A turn ends after this share of its rows, because what is left would be a small call of the model."""
 FORGET = 0.8
 """Factor by which earlier rewards and rows are discounted in each later turn of the same search."""
+WAVE = 512
+"""Findings whose neighbours the worklist proposes at a time."""
+PATHS = 1024
+"""Paths that are bisected together, once there are enough."""
 CALL = 512
 """A block of tests counts as at least this many model rows, because a model is hardly faster for a few."""
 REALISTIC, FOUND = 0.1, 0.001
@@ -74,14 +78,14 @@ Numbers = npt.NDArray[np.int64]
 class Auto:
     """Draw a share of the tests independently, and divide the rest among several searches by what they find.
 
-    A ``share`` of the tests is drawn at random with replacement, half from the data's rows and half from all valid
-    individuals, and never steered by results; repeats count with their stored verdict. ``run.estimate`` is based on
-    these draws only. The other tests go to searches in turns: usually to the search that found most per model row in
-    its latest turns, and sometimes to the one that waited longest. New regions of the space, new regions with realistic
-    findings, and realistic findings count. The searches are ``boundary``, people in the data with a few attributes
-    changed, ``archive`` among all findings and among the realistic ones, KOSEI's worklist around all findings,
-    AEQUITAS, uniform individuals, and ADF if the model has scores; for texts, those that the model allows. ``run.arms``
-    has the share and the findings of each.
+    A ``share`` of the tests is drawn at random and never steered by results: half from the data's rows, each once, and
+    half from all valid individuals. When all rows were drawn, the other half gets the rest. Repeats count with their
+    stored verdict. ``run.estimate`` is based on these draws only. The other tests go to searches in turns: usually to
+    the search that found most per model row in its latest turns, and sometimes to the one that waited longest. New
+    regions of the space, new regions with realistic findings, and realistic findings count. The searches are
+    ``boundary``, people in the data with a few attributes changed, ``archive`` among all findings and among the
+    realistic ones, KOSEI's worklist around all findings, AEQUITAS, uniform individuals, and ADF if the model has
+    scores; for texts, those that the model allows. ``run.arms`` has the share and the findings of each.
 
     >>> Auto().share
     0.2
@@ -119,14 +123,15 @@ class Auto:
         problem.arms |= {arm.name: arm.counts for arm in (sample.arm, *arms)}
         turn = 0
         while not field.over:
-            rows = int(np.clip(BLOCK * problem.spent(), LEAST_ROWS, MOST_ROWS))
-            field.size = max(LEAST, rows // problem.bound.width)
-            yield from sample.cover(field.size)
             arm = choose(arms, turn)
+            # An arm that has done little gets a small turn, because its value is uncertain.
+            most = MOST_ROWS if arm is None else max(LEAST_ROWS, arm.counts["rows"])
+            rows = min(int(np.clip(BLOCK * problem.spent(), LEAST_ROWS, MOST_ROWS)), most)
+            field.size = max(LEAST, rows // problem.bound.width)
             if arm is not None:
                 arm.learn(field.credit(arm, (yield from arm.play(field, sample))))
                 turn += 1
-            elif self.share and not all(one.over for one in arms):
+            elif self.share and not sample.over and not all(one.over for one in arms):
                 # All arms wait for a finding.
                 yield from sample.draw(field.size)
             else:
@@ -140,10 +145,15 @@ class Sample:
         self.arm = Arm("independent", lambda: iter(()))
         self._field, self._share, self._drawn = field, share, 0
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to draw."""
+        return self._field.problem.draws.over
+
     def cover(self, tests: int) -> Search:
         """Draw before so many tests are judged, so that the share is right even if the budget ends among them."""
         field, share, times = self._field, self._share, 1
-        while self._drawn < share * (field.tests + tests):
+        while self._drawn < share * (field.tests + tests) and not self.over:
             # Some ahead, because few large calls of the model are faster than many small ones.
             ahead = max(tests, int(AHEAD * field.tests))
             due = share * (field.tests + ahead) - self._drawn
@@ -155,16 +165,46 @@ class Sample:
 
     def draw(self, n: int) -> Search:
         """Judge independent draws."""
-        field, problem = self._field, self._field.problem
-        self.arm.counts["turns"] += 1
-        parts, together = field.drawn(n)
-        verdicts = yield from self.arm.charge(problem, problem.draws.judge(parts, together))
-        field.tests += len(verdicts.positions)
-        self._drawn += len(together)
+        problem = self._field.problem
+        together = problem.draws.take(n)
+        verdicts = yield from self.arm.charge(problem, problem.draws.judge(together))
+        self._count(together, verdicts)
         if problem.bound.constraints:
             assert problem.memo is not None
             self._drawn -= int((~problem.memo.holds(together.keys)).sum())
-        field.credit(self.arm, [together[verdicts.found]])
+
+    def before(self, arm: Arm, query: Query) -> Generator[Query, Any, Verdicts]:
+        """Judge the tests of a search and, before them, the draws that the share requires; in one call of the model."""
+        field, problem, memo, block = self._field, self._field.problem, self._field.problem.memo, query.individuals
+        assert block is not None
+        assert memo is not None
+        tests = len(block) if query.limit is None else min(len(block), query.limit)
+        if not field.splits or problem.bound.constraints or self._share == 1:
+            # How many rows each test takes, and whether a draw counts, is known only afterwards.
+            yield from self.cover(tests)
+            return cast(Verdicts, (yield from arm.charge(problem, _ask(query))))
+        due = self._share * (field.tests + tests) - self._drawn
+        if due <= 0 or self.over:
+            return cast(Verdicts, (yield from arm.charge(problem, _ask(query))))
+        drawn = problem.draws.take(math.ceil(due / (1 - self._share)))
+        new, known, rows = len(memo.fresh(drawn.keys)), len(memo), problem.spent()
+        limit = None if query.limit is None else query.limit + new
+        try:
+            verdicts = yield from problem.draws.judge(Individuals.join([drawn, cast(Individuals, block)]), limit)
+        finally:
+            rows, known = problem.spent() - rows, len(memo) - known
+            own = rows * min(new, known) // max(known, 1)
+            self.arm.counts["rows"] += own
+            arm.counts["rows"] += rows - own
+        cut = int(np.searchsorted(verdicts.positions, len(drawn)))
+        self._count(drawn, Verdicts(drawn, verdicts.positions[:cut], verdicts.judged[:cut], memo))
+        return Verdicts(block, verdicts.positions[cut:] - len(drawn), verdicts.judged[cut:], memo)
+
+    def _count(self, drawn: Any, verdicts: Verdicts) -> None:
+        self.arm.counts["turns"] += 1
+        self._field.tests += len(verdicts.positions)
+        self._drawn += len(drawn)
+        self._field.credit(self.arm, [drawn[verdicts.found]])
 
 
 class Arm:
@@ -230,11 +270,13 @@ class Arm:
             left = tests if judges and patience > 1 else max(1, (rows * patience - used) // problem.bound.width)
             part, limit = self._part(query, left, field.splits)
             size = 0 if part.individuals is None else len(part.individuals)
-            if judges:
-                # Not all queries can be asked in parts.
-                yield from sample.cover(size if limit is None else min(size, limit))
             before = self.counts["rows"]
-            answer = yield from self.charge(problem, _ask(part))
+            if query.kind == "test":
+                answer = yield from sample.before(self, part)
+            else:
+                if judges:
+                    yield from sample.cover(size)
+                answer = yield from self.charge(problem, _ask(part))
             cost = self.counts["rows"] - before
             used += max(cost, CALL if cost and query.kind == "test" else 0)
             verdicts, end = getattr(answer, "verdicts", answer), self._at + size
@@ -332,9 +374,7 @@ class Field:
     """Whether queries are asked in parts."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.tests, self.size, self._number = problem, 0, 0, 0
-        # A separate stream, because draws must not be those of a search.
-        self.stream = Stream(int(problem.stream.bits("draws", 0, 0)[0] >> np.uint64(1)))
+        self.problem, self.tests, self.size = problem, 0, 0
 
     @property
     def over(self) -> bool:
@@ -350,18 +390,9 @@ class Field:
         """Return the searches, in the order of their first turns."""
         raise NotImplementedError
 
-    def drawn(self, n: int) -> tuple[dict[str, Any], Any]:
-        """Draw individuals independently: by population, and all of them in order."""
-        raise NotImplementedError
-
     def credit(self, arm: Arm, found: list[Any]) -> float:
         """Return the value of new findings."""
         raise NotImplementedError
-
-    def _people(self, people: Any, n: int) -> Any:
-        numbers = self._number + np.arange(n)
-        self._number += n
-        return people[self.stream.below(len(people), "people", numbers, 0)]
 
 
 class Tables(Field):
@@ -374,10 +405,8 @@ class Tables(Field):
         if has_data(problem) and len(problem.data) > 1:
             self._realism = Realism(problem.space, problem.data)
         self._donors = donors_of(problem)
-        self._worklist = Worklist(problem, 256, None)
+        self._worklist = Worklist(problem, WAVE, None)
         self._uniform: Arm | None = None
-        self._start: int | None = 0
-        """The counter of uniform draws; None if the constraints are too tight for any."""
 
     @property
     def over(self) -> bool:
@@ -388,7 +417,7 @@ class Tables(Field):
         """Return the searches."""
         own, offers, pool, real, arms = self.own, self.problem.offers, self._pool, self._real, list[Arm]()
         if "label" in offers:
-            arms.append(Arm("boundary", partial(Boundary().search, own("boundary"))))
+            arms.append(Arm("boundary", partial(Boundary(block=PATHS).search, own("boundary"))))
         if has_data(self.problem):
             arms.append(Arm("nearby", partial(self._nearby, own("nearby"))))
             arms.append(Arm("archive-real", partial(self._realistic, own("real")), lambda: real.regions > 0))
@@ -398,26 +427,15 @@ class Tables(Field):
         if "gradient" in offers:
             arms.append(Arm("adf", partial(Adf(seeds=100, trials=100).search, own("adf")), alone=True))
         arms.append(Arm("aequitas", partial(Aequitas().search, own("aequitas")), alone=True))
+        draws = self.problem.draws.populations
         try:
-            self.problem.space.sampler.draw(self.stream, 0, 1, repeats=True)
+            draws["uniform"].take(0, 1)
         except SpaceError:
-            self._start = None
+            # The constraints are too tight.
+            del draws["uniform"]
             return arms
         self._uniform = Arm("uniform", partial(Themis(block=1024).search, own("uniform")))
         return [*arms, self._uniform]
-
-    def drawn(self, n: int) -> tuple[dict[str, Any], Any]:
-        """Draw half from the data and half uniformly, in turns."""
-        parts: dict[str, Any] = {}
-        both = has_data(self.problem) and self._start is not None
-        n = -(-n // 2) if both else n
-        if has_data(self.problem):
-            parts["data"] = self._people(self.problem.data, n)
-        if self._start is not None:
-            sampler = self.problem.space.sampler
-            parts["uniform"], self._start = sampler.draw(self.stream, self._start, n, repeats=True)
-        together = Individuals.join(list(parts.values()))
-        return parts, together[np.arange(len(together)).reshape(len(parts), -1).T.ravel()]
 
     def credit(self, arm: Arm, found: list[Any]) -> float:
         """Keep findings, and count their regions and the realistic ones."""
@@ -450,8 +468,9 @@ class Tables(Field):
     def _children(self, problem: Problem) -> Search:
         """Judge children of findings from all regions equally."""
         for number in itertools.count():
-            parents = self._pool.draw(problem.stream, self.size, number)
-            yield from judge(children_of(problem, parents, number, self._donors))
+            parents = self._pool.draw(problem.stream, CANDIDATES * self.size, number)
+            children = self._new(children_of(problem, parents, number, self._donors))
+            yield from judge(children[: self.size])
 
     def _realistic(self, problem: Problem) -> Search:
         """Judge realistic children of realistic findings that are not judged yet."""
@@ -460,10 +479,13 @@ class Tables(Field):
             children = children_of(problem, parents, number, self._donors)
             yield from judge(self._new_and_real(children, self.size))
 
+    def _new(self, children: Individuals) -> Individuals:
+        assert self.problem.memo is not None
+        return children[self.problem.memo.fresh(children.keys)]
+
     def _new_and_real(self, children: Individuals, n: int) -> Individuals:
         assert self._realism is not None
-        assert self.problem.memo is not None
-        children = children[self.problem.memo.fresh(children.keys)]
+        children = self._new(children)
         out, at = list[Individuals](), 0
         while at < len(children) and sum(map(len, out)) < n:
             part = children[at : at + n]
@@ -479,7 +501,6 @@ class Texts(Field):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self._texts = given_texts(problem)
         self._seen: Numbers = np.zeros(0, dtype=np.int64)
 
     def arms(self) -> list[Arm]:
@@ -491,11 +512,6 @@ class Texts(Field):
         elif "gradient" in self.problem.offers:
             searches["text-importance"] = TextImportance(**settings)
         return [Arm(name, partial(one.search, self.own(name)), alone=True) for name, one in searches.items()]
-
-    def drawn(self, n: int) -> tuple[dict[str, Any], Any]:
-        """Draw texts of the data."""
-        texts = self._people(self._texts, n)
-        return {"data": texts}, texts
 
     def credit(self, arm: Arm, found: list[Any]) -> float:
         """Count findings, and the seed texts that had none before."""

@@ -60,7 +60,7 @@ def test_findings_are_true_unique_and_lead_back_to_their_seeds(terms: int) -> No
 
 
 def test_a_gap_shows_the_widest_pair_with_its_positions() -> None:
-    space = eh.TextSpace({"team": ["reds", "old greens", "blues"]}, team_space().similar)
+    space = eh.TextSpace.paper({"team": ["reds", "old greens", "blues"]}, team_space().similar)
     data = [text.replace("greens", "old greens") for text in team_texts(3, 40, terms=2)]
     run = eh.audit(score, space, SHORT, data=data, criterion=eh.Gap(0.35))
     frame = run.findings
@@ -84,7 +84,7 @@ def test_terms_swapped_together() -> None:
 
     data = ["reds like reds", "blues like blues", "reds like blues", "none"]
     each, together = (
-        eh.audit(classify, eh.TextSpace({"team": TEAMS}, occurrences=how), "text-random", data=data).findings
+        eh.audit(classify, eh.TextSpace.paper({"team": TEAMS}, occurrences=how), "text-random", data=data).findings
         for how in ("each", "together")
     )
     assert set(each["text"]) == {"reds like reds", "reds like blues"}
@@ -93,7 +93,7 @@ def test_terms_swapped_together() -> None:
 
 
 def test_left_out_texts_are_counted_and_shown() -> None:
-    space = eh.TextSpace({"team": TEAMS}, max_family_size=3)
+    space = eh.TextSpace.paper({"team": TEAMS}, max_family_size=3)
     run = eh.audit(lambda t: [0] * len(t), space, "text-random", data=["reds", None, "no", "blues reds", ""])
     assert (run.counts["dropped"], run.counts["texts_without_a_term"]) == (1, 2)
     assert run.counts["texts_compared_with_a_sample"] == 1
@@ -105,7 +105,9 @@ def test_left_out_texts_are_counted_and_shown() -> None:
 
 def test_the_same_text_twice_is_one_test() -> None:
     data = ["reds won", "blues won", "reds won"]
-    run = eh.audit(lambda t: [x.startswith("reds") for x in t], eh.TextSpace({"team": TEAMS}), "text-random", data=data)
+    run = eh.audit(
+        lambda t: [x.startswith("reds") for x in t], eh.TextSpace.paper({"team": TEAMS}), "text-random", data=data
+    )
     assert (run.tests, run.found) == (1, 1)
 
 
@@ -166,9 +168,9 @@ def test_without_vectors_words_move_by_the_models_own() -> None:
             return np.array([known.get(word, np.zeros(4)) for word in words])
 
     world = text_world(3)
-    space = eh.TextSpace({"team": TEAMS}, k=5)
+    space = eh.TextSpace.paper({"team": TEAMS}, k=5)
     run = eh.audit(Knowing(), space, SHORT, data=world.data)
-    same = eh.TextSpace({"team": TEAMS}, (sorted(WORDS), VECTORS[np.argsort(WORDS)]), k=5)
+    same = eh.TextSpace.paper({"team": TEAMS}, (sorted(WORDS), VECTORS[np.argsort(WORDS)]), k=5)
     given = eh.audit(world, same, SHORT, data=world.data)
     assert run.findings.equals(given.findings)
     assert run.findings["changed"].map(len).max() > 0
@@ -283,7 +285,7 @@ def test_data_is_identified_by_terms_and_rows(tmp_path: Path) -> None:
     def same(texts: list[str]) -> list[int]:
         return [0] * len(texts)
 
-    space = eh.TextSpace({"team": TEAMS})
+    space = eh.TextSpace.paper({"team": TEAMS})
     eh.audit(same, space, "text-random", data=["reds won"], directory=tmp_path)
     for data in (["blues won"], [None, "reds won"], ["reds won", "blues lost"]):
         with pytest.raises(RunError, match="data"):
@@ -294,7 +296,11 @@ def test_data_is_identified_by_terms_and_rows(tmp_path: Path) -> None:
 def test_unusual_texts_survive_in_files(tmp_path: Path) -> None:
     data = ["reds \ud800 \x00 won", "\u202ereds\u202c \U0001f600", "reds " + "na" * 50_000]
     run = eh.audit(
-        lambda t: ["reds" in x for x in t], eh.TextSpace({"team": TEAMS}), "text-random", data=data, directory=tmp_path
+        lambda t: ["reds" in x for x in t],
+        eh.TextSpace.paper({"team": TEAMS}),
+        "text-random",
+        data=data,
+        directory=tmp_path,
     )
     assert sorted(run.findings["text"]) == sorted(data)
     assert eh.Run.load(tmp_path).findings.equals(run.findings)

@@ -27,7 +27,7 @@ NAMES = ["religion", "country", "gender"]
 
 
 def bind(texts: list[str], **settings: object) -> BoundTextSpace:
-    return eh.TextSpace(NAMES, **settings).begin(texts)
+    return eh.TextSpace.paper(NAMES, **settings).begin(texts)
 
 
 @pytest.mark.parametrize("occurrences", ["each", "together"])
@@ -131,13 +131,13 @@ def test_how_many_texts_fit_a_call() -> None:
 
 
 def keys(texts: list[str], protected: object = "religion", occurrences: str = "each") -> list[complex]:
-    bound = eh.TextSpace(protected, occurrences=occurrences).begin(texts)
+    bound = eh.TextSpace.paper(protected, occurrences=occurrences).begin(texts)
     assert len(bound.seeds) == len(texts)
     return bound.seeds.keys.tolist()
 
 
 def members(text: str, protected: object, occurrences: str = "each") -> list[str]:
-    bound = eh.TextSpace(protected, occurrences=occurrences).begin([text])
+    bound = eh.TextSpace.paper(protected, occurrences=occurrences).begin([text])
     return bound.families(bound.seeds, 0).asked
 
 
@@ -165,8 +165,10 @@ def test_one_key_is_one_family_however_odd_the_writing(protected: str, occurrenc
         "a black man and white men", "He is white", "The boys saw her and a boy", "the elderly", "A teenager",
         "An old man, a woman and her sons",
     ]  # fmt: skip
-    every = [m for t in eh.TextSpace(protected).begin(texts).seeds.rows for m in members(t, protected, occurrences)]
-    bound = eh.TextSpace(protected, occurrences=occurrences).begin(every)
+    every = [
+        m for t in eh.TextSpace.paper(protected).begin(texts).seeds.rows for m in members(t, protected, occurrences)
+    ]
+    bound = eh.TextSpace.paper(protected, occurrences=occurrences).begin(every)
     families = [frozenset(members(text, protected, occurrences)) for text in bound.seeds.rows]
     pairs = set(zip(bound.seeds.keys.tolist(), families, strict=True))
     assert len(pairs) == len({key for key, _ in pairs})
@@ -226,7 +228,7 @@ def test_the_order_of_edits_does_not_matter(data: st.DataObject) -> None:
 
 
 def test_a_term_in_capitals_and_one_with_a_vowel_are_one_test() -> None:
-    space = eh.TextSpace({"origin": ["US", "Israeli"]})
+    space = eh.TextSpace.paper({"origin": ["US", "Israeli"]})
     bound = space.begin(["A US man came.", "An Israeli man came.", "AN ISRAELI MAN CAME.", "A Israeli man came."])
     keys = bound.seeds.keys.tolist()
     assert keys[0] == keys[1]

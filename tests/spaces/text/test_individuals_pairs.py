@@ -21,7 +21,9 @@ def classify(texts: list[str]) -> Any:
 
 @pytest.fixture(scope="module")
 def run() -> eh.Run:
-    return eh.audit(classify, eh.TextSpace("religion", VECTORS, k=2), "text-random", eh.Budget(tests=60), data=TEXTS)
+    return eh.audit(
+        classify, eh.TextSpace.paper("religion", VECTORS, k=2), "text-random", eh.Budget(tests=60), data=TEXTS
+    )
 
 
 def test_pairs_are_findings_of_different_swaps_and_texts(run: eh.Run) -> None:
@@ -55,7 +57,7 @@ def test_gaps_are_shown() -> None:
     def score(texts: list[str]) -> Any:
         return [len(text) / 100 + 0.3 * ("Sikh" in text) for text in texts]
 
-    run = eh.audit(score, eh.TextSpace("religion"), "text-random", criterion=eh.Gap(0.2), data=TEXTS)
+    run = eh.audit(score, eh.TextSpace.paper("religion"), "text-random", criterion=eh.Gap(0.2), data=TEXTS)
     assert "(scores 0.3" in select_pairs(run, 1)[0].sentence
     assert select_pairs(run, 0) == []
     assert pairs_at(run.pairs, np.array([], dtype=np.int64)) == []

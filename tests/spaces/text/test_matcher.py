@@ -26,7 +26,7 @@ LEXICONS = {"race": "the Asians", "country": "in Turkey", "gender": "his box", "
 
 
 def small_space(lexicon, *, avoid=True, k=4):
-    return eh.TextSpace(lexicon, (FREE + [term.lower() for term in TERMS], VECTORS), k=k, avoid_protected=avoid)
+    return eh.TextSpace.paper(lexicon, (FREE + [term.lower() for term in TERMS], VECTORS), k=k, avoid_protected=avoid)
 
 
 def checksum(texts):
@@ -63,7 +63,7 @@ def test_findings_are_distinct_pairs(strings, lexicon, avoid):
 
 def test_seeds_that_become_equal_are_judged_once():
     words, vectors = ["dog", "cat", "pencil", "student"], [[1, 0], [1, 0.01], [0, 1], [0.01, 1]]
-    space = eh.TextSpace("race", (words, vectors), k=1)
+    space = eh.TextSpace.paper("race", (words, vectors), k=1)
     texts = [f"The white {who} saw Asians, a {what}." for who in ("student", "pencil") for what in ("dog", "cat")]
     run = eh.audit(
         lambda asked: ["Asian" in text for text in asked], space, eh.TextRandom(trials=6, rounds=1), data=texts
@@ -88,7 +88,7 @@ def test_seeds_that_become_equal_are_judged_once():
 def test_words_that_decide_a_term_are_not_free(lexicon, text, free):
     words = [word.strip(".,") for word in text.split()]
     vectors = np.random.default_rng(0).normal(size=(len(words) + 1, 3))
-    bound = eh.TextSpace(lexicon, ([word.lower() for word in words] + ["other"], vectors)).begin([text])
+    bound = eh.TextSpace.paper(lexicon, ([word.lower() for word in words] + ["other"], vectors)).begin([text])
     assert [words[at] for at in np.flatnonzero(bound.movable(bound.seeds))] == free.split()
 
 

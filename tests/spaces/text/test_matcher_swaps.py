@@ -14,7 +14,7 @@ from evenhand.spaces.text.lexicon import NAMES, Form, load, load_all
 from evenhand.spaces.text.matcher import Swaps
 from evenhand.spaces.text.tokens import Texts
 
-SPOKEN_AS_YOU = ("UK", "US", "U.S.", "Ukrain", "Ugand", "Urugua", "United", "Europ")
+SPOKEN_AS_YOU = ("UK", "Uyghur", "Uighur", "US", "U.S.", "Ukrain", "Ugand", "Urugua", "United", "Europ")
 SILENT = ("heir",)
 FRAMES = {
     ("adjective", ""): "It was {a} {term} teacher.",
@@ -149,7 +149,7 @@ def started(term):
         ("gender", "His is hers", "Hers is hers"),
         ("gender", "he'll go, isn't he", "she'll go, isn't he"),
         ("gender", "Mr. Smith", "Ms. Smith"),
-        ("gender", "an heir, an aunt", "an heiress, an aunt"),
+        ("gender", "a heir, an uncle", "a heir, an aunt"),
         ("gender", "an uncle", "an aunt"),
         ("gender", "a waiter", "a waitress"),
     ],
@@ -251,8 +251,10 @@ def test_together_swaps_an_identity_throughout():
 
 
 def test_together_needs_every_form():
-    assert counterparts("gender", ["A male nurse lost his keys."], together=True) == [["A female nurse lost her keys."]]
-    assert len(counterparts("gender", ["A male nurse lost his keys."])[0]) == 4
+    assert counterparts("gender", ["A male nurse lost his keys."], together=True) == [
+        ["A female nurse lost her keys.", "A nonbinary nurse lost their keys."]
+    ]
+    assert len(counterparts("gender", ["A male nurse lost his keys."])[0]) == 5
 
 
 def test_names_of_one_origin_go_together():
@@ -301,7 +303,7 @@ def test_counterparts_undo_to_the_text(words):
     swaps = Swaps([load("religion")], texts.vocabulary)
     found = swaps.find(texts)
     made = swaps.counterparts(texts, found)
-    assert len(made.texts) == 13 * len(found)
+    assert len(made.texts) == 24 * len(found)
     kept = made.origin >= 0
     rows = made.texts.rows[kept]
     # What is not the new term is the old text but for articles.
@@ -317,4 +319,4 @@ def test_long_texts():
     texts = Texts.of([text])
     swaps = Swaps([load("religion")], texts.vocabulary)
     made = swaps.counterparts(texts, swaps.find(texts)).texts.strings()
-    assert made[-1] == text.replace("a Jew", "an agnostic")
+    assert made[-1] == text.replace("a Jew", "a pagan")

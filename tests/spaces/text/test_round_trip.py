@@ -37,7 +37,7 @@ def test_in_thousands_of_random_strings_a_swap_changes_the_term_alone():
     before, after = texts.strings(), made.texts.strings()
     lexicon = load("religion")
     column = [form.name for form in lexicon.forms].index("people")
-    assert len(after) == 13 * len(before)
+    assert len(after) == 24 * len(before)
     for at in range(len(before)):
         expected = [
             before[at].replace("the Muslims :", f"the {names[0]} :")
@@ -45,7 +45,7 @@ def test_in_thousands_of_random_strings_a_swap_changes_the_term_alone():
             for names in [row[column]]
             if names[0] != "Muslims"
         ]
-        assert after[13 * at : 13 * at + 13] == expected
+        assert after[24 * at : 24 * at + 24] == expected
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -58,9 +58,9 @@ def test_audited_texts_differ_in_the_term_only(name, term):
         asked.update(texts)
         return ["JEW" in one.upper() for one in texts]
 
-    run = eh.audit(model, eh.TextSpace("religion"), "text-random", data=["", text, before + behind])
+    run = eh.audit(model, eh.TextSpace.paper("religion"), "text-random", data=["", text, before + behind])
     assert run.findings["text"].tolist() == [text]
     atheist = {"A Jew": "An atheist", "a jew": "an atheist", "A JEW": "AN ATHEIST"}[term]
     assert f"{before}{atheist} left{behind}" in asked
     assert all(one.startswith(before) and one.endswith(f" left{behind}") for one in asked)
-    assert len(asked) == 14
+    assert len(asked) == 25

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._rng import Bits, mix
+from evenhand.criteria import Groups
 from evenhand.spaces.attributes import Mask
 from evenhand.spaces.individuals import complex_keys
 from evenhand.spaces.text.matcher import Casing, Counterparts, Occurrences, Options, Swaps
@@ -122,13 +123,15 @@ def _alone(texts: Texts, found: Occurrences, swaps: Swaps, together: bool) -> Ma
     """Return which texts have a single term, written as a swap would write it."""
     units = np.unique(np.stack([found.text, found.identity if together else found.start]), axis=1)[0]
     odd: Positions = np.bincount(found.text[~_regular(texts, found, swaps)], minlength=len(texts))
-    alone: Mask = (np.bincount(units, minlength=len(texts)) == 1) & (odd == 0)
+    # Where families differ with the term, each text is a test of its own.
+    apart: Positions = np.bincount(found.text[(found.bars > 0) | swaps.varied[found.form]], minlength=len(texts))
+    alone: Mask = (np.bincount(units, minlength=len(texts)) == 1) & (odd == 0) & (apart == 0)
     return alone
 
 
 def _regular(texts: Texts, found: Occurrences, swaps: Swaps) -> Mask:
     """Return which terms are spelled as a swap writes them, with the right article."""
-    piece = swaps.table[found.form, found.identity] * len(Casing) + found.casing
+    piece = swaps.first[found.form, found.identity] * len(Casing) + found.casing
     length, flat = found.stop - found.start, _flat(texts, found)
     fits = swaps.pieces.lengths[piece] == length
     here, there = ranges(flat[fits], length[fits]), ranges(swaps.pieces.starts[piece[fits]], length[fits])
@@ -261,12 +264,34 @@ class TextFamilies:
         """
         options = self._options
         unit, first = np.unique(options.unit, return_index=True)
-        source, own = options.source, options.source[first]
+        own = options.source[first]
+        # Each identity in its first spelling.
+        new = np.append(True, (np.diff(options.unit) != 0) | (np.diff(options.identity) != 0))[: len(options)]
+        swapped = np.flatnonzero(new & (options.identity != self._found.identity[options.unit]))
+        source = options.source[swapped]
         return (
             np.concatenate([own, source]),
-            np.concatenate([np.zeros_like(own), self._others - self.starts[source]]),
-            np.concatenate([self._found.identity[unit], options.identity]),
+            np.concatenate([np.zeros_like(own), self._others[swapped] - self.starts[source]]),
+            np.concatenate([self._found.identity[unit], options.identity[swapped]]),
         )
+
+    @cached_property
+    def groups(self) -> Groups | None:
+        """Which places spell the same identity for the same term; None if each has one spelling only."""
+        options = self._options
+        if not self.individuals.bound.swaps.varied[self._found.form].any():
+            return None
+        names = len(self.individuals.bound.swaps.identities)
+        group = options.unit * names + options.identity + len(self)
+        source = options.unit * names + self._found.identity[options.unit] + len(self)
+        filled = np.repeat(np.arange(len(self)), self.places)
+        parts = []
+        for column in (group, source):
+            members = filled.copy()
+            members[self._others] = column
+            parts.append(members)
+        numbers = np.unique(np.stack(parts), return_inverse=True)[1].reshape(2, -1)
+        return Groups(self.to_grid(numbers[0]), self.to_grid(numbers[1]))
 
     def most_different(self, places: npt.NDArray[np.int64]) -> Positions:
         """Name one member of each family."""

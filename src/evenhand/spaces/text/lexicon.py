@@ -19,7 +19,21 @@ from evenhand.errors import ConfigError, SpaceError
 from evenhand.spaces.attributes import suggest
 from evenhand.spaces.text.tokens import split
 
-NAMES = ("age", "country", "ethnic", "gender", "names", "orientation", "race", "religion")
+NAMES = (
+    "age",
+    "caste",
+    "country",
+    "disability",
+    "ethnic",
+    "first_names",
+    "gender",
+    "indigenous",
+    "migration",
+    "names",
+    "orientation",
+    "race",
+    "religion",
+)
 
 Spellings = tuple[str, ...]
 
@@ -50,6 +64,19 @@ class Lexicon:
     phrases: tuple[str, ...] = ()
     capital: bool = False
     sources: tuple[str, ...] = ()
+    rare: frozenset[str] = frozenset()
+    """Spellings that are recognised but never written, in lower case."""
+    unread: frozenset[str] = frozenset()
+    """Spellings that are written but never recognised, in lower case: "they" is mostly a plural."""
+    ties: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """By identity, words that tie a text to it, so that no other identity fits: a mosque speaks of Muslims."""
+    against: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """By identity, words of a text in which it does not fit: "he" for lesbian."""
+
+    def written(self, identity: int, form: int) -> list[str]:
+        """Return the common spellings of an identity in a form: those that are written."""
+        cell = self.cells[identity][form]
+        return [spelling for n, spelling in enumerate(cell) if not n or spelling.lower() not in self.rare]
 
     def terms(self, form: str) -> list[str]:
         """Return the terms of a form as they are written; of two forms with one name the first."""
@@ -68,7 +95,8 @@ class Lexicon:
             for j, spellings in enumerate(row):
                 for spelling in spellings:
                     start, _, end = spelling.rpartition(" ")
-                    if end not in ("person", "people") or start not in known:
+                    written_only = end in ("person", "people") and start in known
+                    if not written_only and spelling.lower() not in self.unread:
                         yield i, j, spelling
 
     def by_spelling(self) -> Lexicon:
@@ -81,7 +109,13 @@ class Lexicon:
         ranks = [(name, row, rank) for name, row in zip(self.identities, self.cells, strict=True)
                  for rank in range(max(map(len, row)))]  # fmt: skip
         names = tuple(f"{name} {rank + 1}" if rank else name for name, _, rank in ranks)
-        return replace(self, identities=names, cells=tuple(tuple(c[r : r + 1] for c in row) for _, row, r in ranks))
+        return replace(
+            self,
+            ties=(),
+            against=(),
+            identities=names,
+            cells=tuple(tuple(c[r : r + 1] for c in row) for _, row, r in ranks),
+        )
 
 
 def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
@@ -96,10 +130,49 @@ def load(given: str | Path | Mapping[str, Any] | Lexicon) -> Lexicon:
         return build_lexicon(content if isinstance(content, Mapping) else {"terms": content}, str(name))
     if given in NAMES:
         return _ours(str(given))
+    if isinstance(given, str) and "*" in given:
+        return crossed(*(load(name.strip()) for name in given.split("*", 1)))
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".toml")):
         return read_lexicon(given)
-    remedy = f"{suggest(str(given), NAMES)} (or give a .toml file, or {{name: [terms]}})"
+    remedy = f"{suggest(str(given), NAMES)} (or give a .toml file, {{name: [terms]}}, or two names as in race*gender)"
     raise SpaceError("must name a lexicon", parameter="protected", value=given, remedy=remedy)
+
+
+def crossed(first: Lexicon, second: Lexicon) -> Lexicon:
+    """Combine two lexicons: the adjectives of the first with the nouns of the second.
+
+    A text with a pronoun or another word that is tied to one part is not swapped, because that word would stay.
+
+    >>> lexicon = crossed(load("race"), load("gender"))
+    >>> lexicon.identities[8], lexicon.terms("man/woman/nonbinary person/transgender person")[8]
+    ('black male', 'black man')
+    """
+    speeches = [form.speech for form in first.forms]
+    columns = [j for j, form in enumerate(second.forms) if form.speech == "noun" and form.number in NUMBERS[1:3]]
+    if "adjective" not in speeches or not columns:
+        problem = f"{first.name!r} and {second.name!r} cannot be combined"
+        raise SpaceError(problem, parameter="protected", remedy="the first needs adjectives, the second nouns")
+    at, own = speeches.index("adjective"), dict(second.ties)
+    pronouns = [j for j, form in enumerate(second.forms) if form.speech in ("pronoun", "object", "determiner")]
+    names, cells, ties = [], [], []
+    for i, one in enumerate(first.identities):
+        for k, other in enumerate(second.identities):
+            adjectives = first.written(i, at) if first.cells[i][at] else []
+            nouns = [second.written(k, j) if second.cells[k][j] else [] for j in columns]
+            cells.append(tuple(tuple(f"{a} {noun}" for a in adjectives for noun in cell) for cell in nouns))
+            names.append(f"{one} {other}")
+            said = (word for j in pronouns for s in second.cells[k][j] if s.lower() not in second.unread
+                    for word in split(s)[1:2])  # fmt: skip
+            ties.append((names[-1], tuple(dict.fromkeys((*dict(first.ties).get(one, ()), *own.get(other, ()), *said)))))
+    kept = [n for n, row in enumerate(cells) if any(row)]
+    return Lexicon(
+        f"{first.name}*{second.name}",
+        tuple(second.forms[j] for j in columns),
+        tuple(names[n] for n in kept),
+        tuple(cells[n] for n in kept),
+        sources=first.sources + second.sources,
+        ties=tuple(ties[n] for n in kept),
+    )
 
 
 def load_all(given: Any) -> tuple[Lexicon, ...]:
@@ -132,7 +205,19 @@ def _ours(name: str) -> Lexicon:
 
 SPEECHES = ("noun", "adjective", "pronoun", "object", "determiner", "name")
 NUMBERS = ("", "singular", "plural", "mass")
-_KEYS = ("sources", "identities", "forms", "terms", "ambiguous", "except", "capital")
+_KEYS = (
+    "sources",
+    "identities",
+    "forms",
+    "terms",
+    "ambiguous",
+    "except",
+    "capital",
+    "rare",
+    "unread",
+    "ties",
+    "against",
+)
 
 
 def read_lexicon(path: str | Path) -> Lexicon:
@@ -179,6 +264,10 @@ class _Reader:
             tuple(self.phrases(content)),
             capital,
             tuple(self.texts(content, "sources")),
+            frozenset(text.lower() for text in self.texts(content, "rare")),
+            frozenset(text.lower() for text in self.texts(content, "unread")),
+            self.words(content, "ties", identities),
+            self.words(content, "against", identities),
         )
         self.check(made)
         return made
@@ -248,6 +337,22 @@ class _Reader:
             raise self.error(f"{key!r} must be a list of texts, got {value!r:.60}")
         return list(value)
 
+    def words(
+        self, content: Mapping[str, Any], key: str, identities: Sequence[str]
+    ) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Read a table of words by identity: lists, or texts with spaces between the words."""
+        given = content.get(key, {})
+        if not isinstance(given, Mapping):
+            raise self.error(f"{key!r} must be a table of words by identity, got {given!r:.60}")
+        out = []
+        for name, value in given.items():
+            if name not in identities:
+                raise self.error(
+                    f"{key!r} names {name!r:.60}, which is not an identity", suggest(str(name), identities)
+                )
+            out.append((name, tuple(value.split() if isinstance(value, str) else self.texts(given, name))))
+        return tuple(out)
+
     def phrases(self, content: Mapping[str, Any]) -> list[str]:
         found = self.texts(content, "except")
         for phrase in found:
@@ -266,6 +371,7 @@ class _Reader:
             if owners.setdefault((j, words), i) != i:
                 both = f"{made.identities[owners[j, words]]!r} and {made.identities[i]!r}"
                 raise self.error(f"{spelling!r} is a term of both {both}", "give a form of a term one identity")
-        unknown = made.ambiguous - {spelling.lower() for _, _, spelling in made.spellings()}
-        if unknown:
-            raise self.error(f"'ambiguous' names {sorted(unknown)[0]!r}, which is not a term", "list it in 'terms' too")
+        for key in ("ambiguous", "rare"):
+            unknown = getattr(made, key) - {spelling.lower() for _, _, spelling in made.spellings()}
+            if unknown:
+                raise self.error(f"{key!r} names {sorted(unknown)[0]!r}, which is not a term", "list it in 'terms' too")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -17,9 +18,11 @@ from evenhand.errors import TEXTS, DataError, SpaceError
 from evenhand.spaces.attributes import Mask
 from evenhand.spaces.base import Binding
 from evenhand.spaces.findings import TextFindings
+from evenhand.spaces.frames import pd
 from evenhand.spaces.text.individuals import Keys, TextFamilies, TextIndividuals
 from evenhand.spaces.text.lexicon import Form, Lexicon, load_all, protected_words
 from evenhand.spaces.text.matcher import AMBIGUOUS, Ambiguous, Counterparts, Occurrences, Options, Swaps
+from evenhand.spaces.text.natural import NATURAL, PLAIN, described_rules, rules_of
 from evenhand.spaces.text.readers import strings_of
 from evenhand.spaces.text.similar import Moves, Similar
 from evenhand.spaces.text.tokens import Positions, Texts, Vocabulary, ranges, split
@@ -53,9 +56,10 @@ class BoundTextSpace:
         """Number of words of the texts that are candidates for similar words, if the model does not list its words."""
         self.together = space.occurrences == "together"
         vocabulary = Vocabulary()
-        self.swaps = Swaps(space.lexicons, vocabulary, space.ambiguous)
-        texts = Texts.of(strings, vocabulary)
-        found, seen = self.swaps.look(texts)
+        self.swaps = Swaps(space.lexicons, vocabulary, space.ambiguous, space.natural, space.spellings)
+        texts = self._parsed = Texts.of(strings, vocabulary)
+        self._positions = rows.tolist()
+        found, seen, self.rejected = self.swaps.look(texts)
         counterparts = self.swaps.widths(found, len(texts), together=self.together)
         kept = np.flatnonzero(counterparts)
         self.without = len(found.without(texts))
@@ -71,6 +75,20 @@ class BoundTextSpace:
         self.moves = None if similar is None else Moves(similar, vocabulary, self.swaps.fixed)
         # As long as the words that parsing depends on stay, texts made from seeds have the terms of their seeds.
         self._free = ~(self.found.covered(self.texts) | seen[ranges(texts.starts[kept], texts.lengths[kept])])
+
+    def rejected_frame(self) -> pd.DataFrame:
+        """Return the spellings of the lexicons that are not counted as terms: text, term, attribute, reason.
+
+        >>> TextSpace("orientation").begin(["Tyson Gay ran.", "A gay man."]).rejected_frame()[["term", "reason"]]
+          term reason
+        0  Gay   name
+        """
+        rows = []
+        for one in self.rejected:
+            flat = self._parsed.starts[one.text] + np.arange(one.start, one.stop)
+            term = " ".join(self._parsed.vocabulary.words[self._parsed.words[flat]])
+            rows.append((self._positions[one.text], term, self.space.protected[one.lexicon], one.reason))
+        return pd.DataFrame(rows, columns=["row", "term", "attribute", "reason"])
 
     def supports(self, feature: str) -> bool:
         """Whether searches and results that need a feature work here."""
@@ -148,7 +166,7 @@ class BoundTextSpace:
     def codes(self, found: Occurrences, options: Options) -> Positions:
         """Number the options within each text, independently of other texts."""
         first: Positions = np.searchsorted(found.text, options.source)
-        return (options.unit - first) * len(self.swaps.identities) + options.identity
+        return (options.unit - first) * len(self.swaps.owner) + options.column
 
     def _sample(self, individuals: TextIndividuals, seed: int) -> Mask:
         """Choose options, as a function of (seed, key): one from each of as many equal parts as fit."""
@@ -182,6 +200,8 @@ def replace_random_word(
 
 
 Embed = Callable[[Sequence[str]], Any]
+DEPENDS = "depends_on_the_spelling"
+REJECTED = "terms_rejected_"
 SAMPLED = "texts_compared_with_a_sample"
 BORROWED = "words_of_the_texts_among_which_similar_ones_are"
 
@@ -201,11 +221,18 @@ class TextSpace:
     k
         Number of similar words per word.
     occurrences
-        ``"each"`` replaces the occurrences of terms one at a time; ``"together"`` replaces all occurrences of an
-        identity.
+        ``"together"`` replaces all occurrences of an identity, pronouns too; ``"each"`` replaces the occurrences of
+        terms one at a time.
     ambiguous
         When ambiguous words such as "black" or "Turkey" are terms: ``"context"`` decides by the surrounding words;
         ``"always"``; ``"never"``.
+    rules
+        ``"natural"`` counts identities only, and not names ("Tyson Gay"), fixed expressions ("mother tongue") or goods
+        ("persian rugs"), and leaves out counterparts that the rest of the text contradicts; a ``.toml`` file adds
+        phrases and words to these rules; ``"plain"`` looks at grammar only.
+    spellings
+        ``"all"`` writes each identity in all its common spellings: a difference counts if all of them show it;
+        ``"first"`` writes the first spelling only.
     avoid_protected
         Whether terms of any lexicon are left out of the similar words.
     agree
@@ -218,7 +245,7 @@ class TextSpace:
     Examples
     --------
     >>> TextSpace("religion")
-    TextSpace: religion (14 identities); each occurrence of a term by itself; no vectors for similar words
+    TextSpace: religion (14 identities); all occurrences of an identity; no vectors for similar words
     """
 
     def __init__(
@@ -227,8 +254,10 @@ class TextSpace:
         similar: Any = None,
         *,
         k: int = 10,
-        occurrences: Literal["each", "together"] = "each",
+        occurrences: Literal["each", "together"] = "together",
         ambiguous: Ambiguous = "context",
+        rules: Any = NATURAL,
+        spellings: Literal["all", "first"] = "all",
         avoid_protected: bool = True,
         agree: bool = False,
         column: str = "text",
@@ -240,12 +269,23 @@ class TextSpace:
         self.k = check_int("k", k, SpaceError, 1)
         self.occurrences = check_choice("occurrences", occurrences, ("each", "together"), SpaceError)
         self.ambiguous = check_choice("ambiguous", ambiguous, AMBIGUOUS, SpaceError)
+        self.rules, self.natural = rules, rules_of(rules)
+        self.spellings = check_choice("spellings", spellings, ("all", "first"), SpaceError)
         self.avoid_protected = check_bool("avoid_protected", avoid_protected, SpaceError)
         self.agree = check_bool("agree", agree, SpaceError)
         self.max_family_size = check_int("max_family_size", max_family_size, SpaceError, 2)
         if not isinstance(column, str):
             raise SpaceError("must be the name of a column", parameter="column", value=column)
         self.column = column
+
+    @classmethod
+    def paper(cls, protected: Any, similar: Any = None, **settings: Any) -> TextSpace:
+        """Return a space as in the paper of ADF: one occurrence at a time, in one spelling, by grammar only.
+
+        >>> TextSpace.paper("religion").begin(["Marvin Gaye's mother tongue, he said to a Sikh."]).counterparts.tolist()
+        [13]
+        """
+        return cls(protected, similar, **{"occurrences": "each", "rules": PLAIN, "spellings": "first"} | settings)
 
     noun, input, default_strategy = "text", "text", "auto"
     sampled = False
@@ -280,7 +320,8 @@ class TextSpace:
         """Bind the space to the texts and the model of a run."""
         knows = self.source is None and getattr(model, "has_words", False)
         bound = self.begin(data, *((model.word_vectors, getattr(model, "words", None)) if knows else ()))
-        counts = {"texts_without_a_term": bound.without, "texts_without_a_counterpart": bound.alone,
+        rejected = Counter(f"{REJECTED}{one.reason}" for one in bound.rejected)
+        counts = {**rejected, "texts_without_a_term": bound.without, "texts_without_a_counterpart": bound.alone,
                   SAMPLED: bound.sampled, BORROWED: bound.borrowed}  # fmt: skip
         alone = bound.without + bound.alone
         return Binding(bound, bound.seeds, 0, bound.missing, counts, alone, bound.positions)
@@ -297,6 +338,8 @@ class TextSpace:
             [lexicon.by_spelling() for lexicon in self.lexicons],
             occurrences="together",
             ambiguous=self.ambiguous,
+            rules=self.rules,
+            spellings="first",
             column=self.column,
             max_family_size=self.max_family_size,
         )
@@ -334,16 +377,21 @@ class TextSpace:
     def describe(self) -> dict[str, Any]:
         """Return everything that defines this space, except vectors, as plain values."""
         settings = ("k", "occurrences", "ambiguous", "avoid_protected", "agree", "max_family_size")
-        return {
+        described = {
             "kind": "text",
             "lexicons": [_described(lexicon) for lexicon in self.lexicons],
             **{name: getattr(self, name) for name in settings},
         }
+        # What is switched off is left out, so that such spaces are described as before there was a choice.
+        if self.natural is not None:
+            described["rules"] = described_rules(self.natural)
+        return described | ({"spellings": self.spellings} if self.spellings == "all" else {})
 
     @classmethod
     def described(cls, described: dict[str, Any]) -> TextSpace:
         """Rebuild a space from its description, without vectors."""
         settings = {name: value for name, value in described.items() if name not in ("kind", "lexicons", "similar")}
+        settings = {"rules": PLAIN, "spellings": "first"} | settings
         return cls([_lexicon(fields) for fields in described["lexicons"]], **settings)
 
     def __eq__(self, other: object) -> bool:
@@ -371,7 +419,13 @@ def _distinct_words(strings: list[str], embed: Embed) -> tuple[list[str], npt.ND
 
 
 def _described(lexicon: Lexicon) -> dict[str, Any]:
-    return {
+    more: dict[str, Any] = {
+        name: sorted(getattr(lexicon, name)) for name in ("rare", "unread") if getattr(lexicon, name)
+    }
+    for name in ("ties", "against"):
+        if getattr(lexicon, name):
+            more[name] = [[identity, list(words)] for identity, words in getattr(lexicon, name)]
+    return more | {
         "name": lexicon.name,
         "forms": [[form.name, form.speech, form.number] for form in lexicon.forms],
         "identities": list(lexicon.identities),
@@ -394,4 +448,8 @@ def _lexicon(fields: dict[str, Any]) -> Lexicon:
         frozenset(fields["ambiguous"]),
         tuple(fields["phrases"]),
         fields["capital"],
+        rare=frozenset(fields.get("rare", ())),
+        unread=frozenset(fields.get("unread", ())),
+        ties=tuple((identity, tuple(words)) for identity, words in fields.get("ties", ())),
+        against=tuple((identity, tuple(words)) for identity, words in fields.get("against", ())),
     )

@@ -35,7 +35,7 @@ from evenhand.spaces.base import require
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
 
-BOXES = 5_000_000
+BOXES = 2_000_000
 """Default maximum of boxes, which take about 100 bytes each per attribute."""
 SECONDS = 60.0
 """Default limit for ensembles, whose bounds close more and more slowly."""

@@ -68,7 +68,7 @@ def calls(
         }
 
 
-EVERY = [*sorted(set(COMMANDS) - {"demo"}), *slow(["demo"])]
+EVERY = [*sorted(set(COMMANDS) - {"demo", "serve"}), *slow(["demo"])]
 
 
 @WIDTHS

@@ -171,7 +171,7 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
     try:
         return make()
     except MissingExtra as error:
-        # This is no failure: the package is optional.
+        # Not a failure: the package is optional.
         content.missing[section] = f"This part is left out: {error}."
         return None
     except (EvenhandError, MemoryError) as error:

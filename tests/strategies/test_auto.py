@@ -201,6 +201,20 @@ def test_texts_are_searched_by_supported_searches(words: bool, names: list[str])
     assert (one.samples, one.planned, one.all_rows) == (60, 60, True)
 
 
+def test_all_texts_are_drawn_where_the_search_ends_before_the_budget() -> None:
+    said = [f"The {who} was {how}." for who in ("Sikh", "Jew", "Muslim", "Hindu") for how in ("kind", "late", "loud")]
+    run = eh.audit(
+        lambda texts: ["late" in text and "Sikh" in text for text in texts],
+        eh.TextSpace("religion"),
+        budget=eh.Budget(tests=400),
+        data=said,
+    )
+    one = run.estimate["data"]
+    assert run.stop is eh.StopReason.FINISHED
+    # Texts that differ in the term alone are one test, and each counts.
+    assert (run.tests, one.found, one.samples, one.planned, one.all_rows) == (3, 4, 12, 12, True)
+
+
 def test_the_estimate_is_unbiased_where_attributes_are_linked() -> None:
     space = eh.Space(
         [eh.Nominal("sex", ["F", "M"]), eh.Nominal("role", ["wife", "husband", "other"]), eh.Integer("age", 0, 9)],

@@ -131,8 +131,8 @@ class Auto:
             if arm is not None:
                 arm.learn(field.credit(arm, (yield from arm.play(field, sample))))
                 turn += 1
-            elif self.share and not sample.over and not all(one.over for one in arms):
-                # All arms wait for a finding.
+            elif self.share and not sample.over and (sample.ends or not all(one.over for one in arms)):
+                # All arms wait for a finding, or all have ended before the data.
                 yield from sample.draw(field.size)
             else:
                 return
@@ -149,6 +149,11 @@ class Sample:
     def over(self) -> bool:
         """Whether nothing is left to draw."""
         return self._field.problem.draws.over
+
+    @property
+    def ends(self) -> bool:
+        """Whether only rows of the data are drawn, which end."""
+        return all(one.size is not None for one in self._field.problem.draws.populations.values())
 
     def cover(self, tests: int) -> Search:
         """Draw before so many tests are judged, so that the share is right even if the budget ends among them."""

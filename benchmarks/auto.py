@@ -36,10 +36,12 @@ from evenhand.spaces.realism import Realism
 
 QUESTIONS = ("rare", "estimate", "width", "speed", "realism", "resume")
 TESTS = 100_000
-MODELS, PEOPLE, BUDGET = 2_000, 300, 600
+MODELS, PEOPLE, BUDGET = 2_000, (300, 40), 600
 SHARES = (0.0, 0.001, 0.01, 0.1, 0.5)
 STOPS = ("moment", "first finding", "budget")
 """When the audit of a simulated model ends."""
+OF = {"uniform": "uniform", "data": "data", "rows": "data"}
+"""Whose rate is compared with which estimate: valid individuals; the population of the rows; the rows themselves."""
 SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 LONG = {"forest of 50": (TESTS, 4 * TESTS), "boosting": (TESTS, 4 * TESTS)}
 """Tests of a run beside the bare model."""
@@ -107,16 +109,19 @@ def estimate(share: float, models: int, budget: int) -> dict[str, Any]:
     out = {
         f"{stop}, {name}": {"held": 0, "of": 0, "widths": list[float](), "bias": list[float]()}
         for stop in STOPS
-        for name in ("uniform", "data")
+        for name in OF
     }
     findings = 0
     for number in range(models):
         rng = np.random.default_rng([number, round(1 / (share + 1e-6))])
-        model, rows = Simulated(share, number), rng.integers(0, 4096, size=(PEOPLE, 5)).astype(np.int32)
+        # Half of the data sets are so small that all rows are drawn.
+        size = PEOPLE[number % len(PEOPLE)]
+        model, rows = Simulated(share, number), rng.integers(0, 4096, size=(size, 5)).astype(np.int32)
         rows[:, 4] %= 2
         people = SPACE.individuals(rows)
         judge = Judge(ModelProbe(model, SPACE, eh.Flip()), seed=number)
-        rates = {"uniform": share, "data": float(judge.judge(judge.families(people)).unfair.mean())}
+        of_rows = float(judge.judge(judge.families(people)).unfair.mean())
+        rates = {"uniform": share, "data": share, "rows": of_rows}
         tokens = (At(int(rng.integers(1, budget))), At(float("inf"), 1), At(float("inf")))
         for stop, token in zip(STOPS, tokens, strict=True):
             run = eh.audit(
@@ -125,7 +130,7 @@ def estimate(share: float, models: int, budget: int) -> dict[str, Any]:
             )  # fmt: skip
             findings += run.found
             for name, rate in rates.items():
-                if (one := run.estimate.get(name)) is None or not one.samples:
+                if (one := run.estimate.get(OF[name])) is None or not one.samples:
                     continue
                 row = out[f"{stop}, {name}"]
                 low, high = (float(end) for end in clopper_pearson(one.found, one.samples))

@@ -36,8 +36,8 @@ from evenhand._rng import Stream, mix
 from evenhand.engine.judge import Judge, ModelProbe
 from evenhand.estimates.favoured import Confidence
 from evenhand.estimates.groups import ratio_ends
-from evenhand.estimates.populations import UniformDraws
 from evenhand.estimates.remaining import bounded
+from evenhand.search import UniformDraws
 
 RATES = (1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.3, 0.5)
 LEVELS = (0.9, 0.95, 0.99)

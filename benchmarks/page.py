@@ -43,6 +43,7 @@ NAMES = (
     "estimates",
     "profanity",
     "proofs",
+    "proof_nets",
     "text_speed",
     "round_trip",
     "regions",
@@ -435,7 +436,7 @@ def build(results: Results) -> dict[str, str]:
             page_showing.wide(results["wide"]),
         ),
         "robustness": topic("Robustness", faults(results["faults"]), page_texts.round_trip(results["round_trip"])),
-        "proofs": topic("Proofs", page_proofs.proofs(results["proofs"])),
+        "proofs": topic("Proofs", page_proofs.proofs(results["proofs"]), page_proofs.nets(results["proof_nets"])),
         "profanity": topic("A classifier from PyPI", page_profanity.profanity(results["profanity"])),
     }
     return {

@@ -43,5 +43,36 @@ def proofs(result: dict[str, Any]) -> str:
     )
 
 
+def nets(result: dict[str, Any]) -> str:
+    """Write the section about networks."""
+    rows = result["rows"]
+    met = [100 * row["undecided"] < row["target"] for row in rows]
+    narrower = [row for row in rows if row["other"] is not None and 100 * row["undecided"] < row["other"]]
+    cells = [
+        [f"{row['net']}, {row['layers']}, by {row['protected']}", f"{row['individuals']:.2g}",
+         f"{100 * row['unfair']:.4f}", f"**{100 * row['undecided']:.2f}**", f"{row['target']:g}",
+         "" if row["other"] is None else f"{row['other']:g}", f"{row['seconds']:.1f}",
+         "{:.2f} ({:.2f} to {:.2f})".format(*(100 * one for one in row["estimate"])), whole(row["sampled"])]
+        for row in rows
+    ]  # fmt: skip
+    head = ["", "individuals", "certainly treated differently, %", "undecided, points", "target", "FairQuant", "CPU s",
+            "share with a sample of 1,000, %", "asked"]  # fmt: skip
+    given = sum(row["other"] is not None for row in rows)
+    return section(
+        "Networks",
+        "proof_nets NETS.npz",
+        result,
+        f"Networks published with Fairify (Biswas and Rajan, ICSE 2023), {result['limit']:g} CPU seconds each. "
+        "*FairQuant* is what the program of Kim et al. (ICSE 2025) left undecided in 12 to 15 CPU seconds. "
+        "*Asked* is how many random individuals with a decided verdict the model was then asked about; none "
+        "contradicted the proof.",
+        table(head, cells),
+        "Target: at most that many points undecided in 60 CPU seconds. "
+        + verdict(met, "networks", [row["net"] for row, ok in zip(rows, met, strict=True) if not ok])
+        + f" {len(narrower)} of {given} are narrower than FairQuant's; "
+        f"{sum(row['unfair'] > 0 for row in rows)} of {len(rows)} have a certain share above zero.",
+    )
+
+
 def _checked(row: dict[str, Any]) -> str:
     return f"{row['check_seconds']:.2f}" if "check_seconds" in row else ""

@@ -209,7 +209,7 @@ def test_what_auto_promises_is_what_the_page_needs(tmp_path):
         auto.main(["--scale", "0.002", "--only", "rare", "estimate", "width", "--out", str(tmp_path / "auto.json")])
     result = json.loads((tmp_path / "auto.json").read_text())
     intervals = result["estimate"]["0.1"]["intervals"]
-    assert set(intervals) == {f"{stop}, {name}" for stop in auto.STOPS for name in ("uniform", "data")}
+    assert set(intervals) == {f"{stop}, {name}" for stop in auto.STOPS for name in auto.OF}
     assert all(0 < one["held"] <= one["of"] for one in intervals.values())
     written = page_quality.promises(result)
     assert "4 simulated models" in written

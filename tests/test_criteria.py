@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.criteria import Outputs
+from evenhand.errors import ModelError
 
 
 @given(st.data(), st.integers(1, 6), st.integers(2, 5), st.integers(1, 3))
@@ -55,3 +56,33 @@ def test_wrong_gamma(gamma: Any) -> None:
     with pytest.raises(eh.errors.StrategyError) as caught:
         eh.Gap(gamma)
     assert caught.value.parameter == "gamma"
+
+
+BY_SEX = eh.Space([eh.Integer("age", 18, 80), eh.Integer("pay", 0, 9_999), eh.Boolean("sex")], protected="sex")
+
+
+def logistic() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(18, 80, 300), rng.integers(0, 9_999, 300), rng.integers(0, 2, 300)])
+    return LogisticRegression().fit(X, X[:, 0] + 30 * X[:, 2] > 60)
+
+
+@pytest.mark.parametrize("criterion", [eh.Gap(1), eh.Gap(3), eh.Flip() | eh.Gap(2), eh.Flip() & eh.Gap(1.5)])
+def test_a_gap_that_probabilities_cannot_have_is_refused(criterion: Any) -> None:
+    share = eh.wrap(lambda X: X[:, 0] / 100, input="array", threshold=0.5)
+    for model in (logistic(), share):
+        with pytest.raises(ModelError, match="no pair can be found") as caught:
+            eh.audit(model, BY_SEX, "themis", eh.Budget(tests=100), criterion=criterion)
+        assert "Gap(0.1)" in str(caught.value)
+        with pytest.raises(ModelError, match="no pair can be found"):
+            eh.estimate(model, BY_SEX, samples=100, criterion=criterion)
+
+
+def test_a_wide_gap_of_amounts_or_decision_values_is_accepted() -> None:
+    pay = eh.wrap(lambda X: X[:, 0] / 100 + 0 * X[:, 2], input="array", regression=True)
+    tall = eh.wrap(lambda X: X[:, 0] / 10 + 4 * X[:, 2], input="array", threshold=0.5)
+    for model, found in ((pay, 0), (tall, 100)):
+        assert eh.audit(model, BY_SEX, "themis", eh.Budget(tests=100), criterion=eh.Gap(3)).found == found
+    assert eh.audit(logistic(), BY_SEX, "themis", eh.Budget(tests=100), criterion=eh.Gap(0.99)).found == 0

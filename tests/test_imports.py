@@ -85,7 +85,7 @@ def test_the_package_alone_imports_only_what_errors_and_late_names_need() -> Non
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_functions_are_short_and_take_few_arguments(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.FunctionDef):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         first = node.body[0]
         words = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) else 0

@@ -190,7 +190,7 @@ class ReplayError(RunError):
 
 
 class MissingExtra(EvenhandError):
-    """An optional package is needed; the message names the extra that brings it."""
+    """An optional package is needed; the message names the extra that installs it."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         remedy = f"pip install 'evenhand[{extra}]'"

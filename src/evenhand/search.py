@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
@@ -184,50 +184,160 @@ def watched(search: Search, look: Callable[[Query], object]) -> Search:
         answer = yield query
 
 
+class Numbered(Protocol):
+    """Individuals by number: the same numbers give the same individuals."""
+
+    @property
+    def size(self) -> int | None:
+        """Number of individuals, if none is drawn twice; None if draws are independent."""
+        ...
+
+    def take(self, start: int, n: int) -> tuple[Any, int]:
+        """Return up to ``n`` individuals and the next number; fewer if there are no more."""
+        ...
+
+
+@dataclass(frozen=True)
+class UniformDraws:
+    """Valid individuals, all equally likely, drawn independently."""
+
+    space: Space
+    stream: Stream
+    size: None = None
+
+    def take(self, start: int, n: int) -> tuple[Individuals, int]:
+        """Draw individuals."""
+        return self.space.sampler.draw(self.stream, start, n, repeats=True)
+
+
+@dataclass(frozen=True)
+class EachRow:
+    """The user's rows or texts, each once, in random order."""
+
+    people: Any
+    stream: Stream
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.people)
+
+    def take(self, start: int, n: int) -> tuple[Any, int]:
+        """Return the next rows."""
+        end = min(start + n, self.size)
+        return self.people[self.positions(start, end)], end
+
+    def positions(self, start: int, end: int) -> npt.NDArray[np.int64]:
+        """Return the positions of the rows with these numbers."""
+        return self.stream.shuffled(np.arange(start, end), self.size, "rows")
+
+
+def independent(bound: BoundSpace, people: Any, stream: Stream) -> dict[str, Numbered]:
+    """Return what a run with this stream draws from, besides its search: all individuals, and the rows of the data."""
+    # A separate stream, because draws must not be those of a search.
+    own = Stream(int(stream.bits("draws", 0, 0)[0] >> np.uint64(1)))
+    out: dict[str, Numbered] = {}
+    if people is not None and len(people):
+        out["data"] = EachRow(people, own)
+    if bound.supports("attributes"):
+        out["uniform"] = UniformDraws(table(bound), own)
+    return out
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The verdicts of the draws from one population."""
+
+    unfair: npt.NDArray[np.bool_]
+    """In the order of the draws."""
+    planned: int
+    """Number of these draws that were planned; 0 until all planned ones were made."""
+    left: int | None
+    """Number of rows that were not drawn yet; None for a population without end."""
+
+
 class Draws:
     """Individuals drawn independently from populations, whose verdicts estimate how common discrimination is.
 
     Only the keys are kept, because a verdict does not depend on when, or by which search, it was found.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, populations: Mapping[str, Numbered]) -> None:
+        self.populations = dict(populations)
+        self._next = dict.fromkeys(populations, 0)
         self._keys: dict[str, list[Keys]] = {}
         self._judged: dict[str, int] = {}
         self._last: Mapping[str, Block] = {}
 
-    def judge(
-        self, parts: Mapping[str, Block], together: Block, limit: int | None = None
-    ) -> Generator[Query, Verdicts, Verdicts]:
-        """Judge as many draws of each population; ``together`` are all of them, one of each population in turn.
+    @property
+    def over(self) -> bool:
+        """Whether everything was drawn."""
+        return not self._open()
 
-        Other individuals may follow them, so that one call of the model answers both.
+    def _open(self) -> list[str]:
+        sizes = {name: one.size for name, one in self.populations.items()}
+        return [name for name, size in sizes.items() if size is None or self._next[name] < size]
+
+    def take(self, n: int) -> Any:
+        """Draw about ``n`` individuals, one of each population in turn; fewer when there are no more."""
+        names, parts = self._open(), dict[str, Any]()
+        for name in names:
+            parts[name], self._next[name] = self.populations[name].take(self._next[name], -(-n // len(names)))
+            self._keys.setdefault(name, []).append(parts[name].keys)
+        self._last, blocks = parts, list(parts.values())
+        if len(blocks) == 1:
+            return blocks[0]
+        turns = np.argsort(np.concatenate([np.arange(len(block)) for block in blocks]), kind="stable")
+        return Individuals.join(blocks)[turns]
+
+    def judge(self, drawn: Block, limit: int | None = None) -> Generator[Query, Verdicts, Verdicts]:
+        """Judge what was drawn last.
+
+        Other individuals may follow, so that one call of the model answers both.
         """
-        self._last = parts
-        for name, part in parts.items():
-            self._keys.setdefault(name, []).append(part.keys)
-        verdicts = yield from judge(together, limit)
+        verdicts = yield from judge(drawn, limit)
         self._judged = {name: sum(map(len, keys)) for name, keys in self._keys.items()}
         return verdicts
 
+    def finish(self) -> None:
+        """Draw all rows that are left, because every individual has been judged."""
+        for name in self._open() if self._keys else []:
+            if (size := self.populations[name].size) is not None:
+                rest, self._next[name] = self.populations[name].take(self._next[name], size)
+                self._keys.setdefault(name, []).append(rest.keys)
+        self._judged = {name: sum(map(len, keys)) for name, keys in self._keys.items()}
+
     def verdicts(
         self, memo: Memo, testable: Callable[[Block], npt.NDArray[np.bool_] | None], plan: int = 0
-    ) -> dict[str, tuple[npt.NDArray[np.bool_], int]]:
-        """Return the verdicts of each population's draws, in order, and the number of those that were planned.
+    ) -> dict[str, Drawn]:
+        """Return the verdicts of each population's draws.
 
-        ``plan`` is the number of draws planned for all populations together; until all are made, 0 were planned. Draws
-        without counterparts are left out. If the run ended among draws, only those before the first unjudged one count.
+        ``plan`` is the number of draws planned for all populations together. Draws without counterparts are left out.
+        If the run ended among draws, only those before the first unjudged one count.
         """
-        known, unfair = dict[str, npt.NDArray[np.bool_]](), dict[str, npt.NDArray[np.bool_]]()
+        known, unfair, left = dict[str, npt.NDArray[np.bool_]](), dict[str, npt.NDArray[np.bool_]](), dict[str, Any]()
         for name, blocks in self._keys.items():
-            judged = self._judged.get(name, 0)
+            judged, size = self._judged.get(name, 0), self.populations[name].size
             known[name], unfair[name] = memo.lookup(cast(Keys, np.concatenate(blocks)))
-            if judged < len(known[name]):
+            through = len(known[name])
+            if judged < through:
                 able, end = testable(self._last[name]), known[name][judged:]
-                end &= np.logical_and.accumulate(end if able is None else end | ~able)
-        # Which individuals have counterparts does not depend on the model, so neither does the moment of the plan.
-        made = sum((np.cumsum(one) for one in known.values()), np.zeros(1, dtype=np.int64))
-        rounds = int((made <= plan).sum()) if made[-1] >= plan else 0
-        return {name: (unfair[name][one], int(one[:rounds].sum())) for name, one in known.items()}
+                reached = np.logical_and.accumulate(end if able is None else end | ~able)
+                end &= reached
+                through = judged + int(reached.sum())
+            left[name] = None if size is None else size - through
+        rounds = _planned_rounds(list(known.values()), plan, all(n == 0 for n in left.values()))
+        return {name: Drawn(unfair[name][one], int(one[:rounds].sum()), left[name]) for name, one in known.items()}
+
+
+def _planned_rounds(known: Sequence[npt.NDArray[np.bool_]], plan: int, over: bool) -> int:
+    """Return how many draws of each population the plan has; 0 until all are made, or nothing is left to draw."""
+    longest = max(map(len, known), default=0)
+    # Which individuals have counterparts does not depend on the model, so neither does the moment of the plan.
+    made = sum((np.pad(np.cumsum(one), (0, longest - len(one)), "edge") for one in known), np.zeros(longest, np.int64))
+    if longest and made[-1] >= plan:
+        return int((made <= plan).sum())
+    return longest if over else 0
 
 
 @dataclass
@@ -247,10 +357,14 @@ class Problem:
     """The verdicts of this run, which show what is already judged."""
     spent: Callable[[], int] = field(default=lambda: 0, repr=False)
     """Returns the number of model rows that the run has used so far."""
-    draws: Draws = field(default_factory=Draws, repr=False)
     arms: dict[str, dict[str, int]] = field(default_factory=dict)
     """For a search that divides its budget among others: what each of them asked and found; part of ``run.arms``."""
     _drawn: int = field(default=0, repr=False)
+
+    @cached_property
+    def draws(self) -> Draws:
+        """The independent draws of the run."""
+        return Draws(independent(self.bound, self.data, self.stream))
 
     @property
     def space(self) -> Space:

@@ -65,6 +65,13 @@ def test_an_unknown_answer(evenhand: Command, data: Path) -> None:
     assert run.found > 0
 
 
+def test_whole_numbers_that_are_decisions_are_not_called_scores(evenhand: Command, data: Path) -> None:
+    with serving(answer=lambda row: int(row["age"] > 30)) as server:
+        said, _, _ = probed(evenhand, server.url, data)
+    assert "# decisions 0, 1" in said
+    assert "# scores    none: " in said
+
+
 def test_scores_become_decisions(evenhand: Command, data: Path) -> None:
     with serving(answer=lambda row: score(row)[1]) as server:
         said, values, run = probed(evenhand, server.url, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ def test_a_proof_and_its_certificate(evenhand: Any, files: Path) -> None:
     done = evenhand("prove", "--model", "model.skops", "--space", "space.toml", "--save", "proof.json.gz")
     assert done.exit_code == 1
     assert "Exactly" in done.output
+    # Whole numbers are written as such.
+    pair = done.output.split("For example:")[1]
+    assert re.search(r"\d", pair)
+    assert not re.search(r"\d\.0\b", pair)
     checked = evenhand("check-proof", "proof.json.gz", "--model", "model.skops")
     assert checked.exit_code == 0
     assert "Confirmed" in checked.output
@@ -47,7 +52,7 @@ def test_json_and_exit_statuses(evenhand: Any, files: Path) -> None:
     assert stopped.exit_code == 3
     unread = evenhand("prove", "--model", "bayes.skops", "--space", "space.toml")
     assert unread.exit_code == 2
-    assert "estimate" in unread.output
+    assert "evenhand estimate" in unread.output
     wrong = evenhand("prove", "--model", "model.skops", "--space", "space.toml", "--seconds", "0")
     assert wrong.exit_code == 2
     assert "--seconds" in wrong.output

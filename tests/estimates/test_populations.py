@@ -10,7 +10,8 @@ from scipy import stats
 import evenhand as eh
 from evenhand._rng import Stream
 from evenhand.errors import DataError
-from evenhand.estimates.populations import EachRow, Everyone, NearDraws, RowDraws, UniformDraws, check_weights
+from evenhand.estimates.populations import Everyone, NearDraws, RowDraws, check_weights
+from evenhand.search import EachRow, UniformDraws
 from tests.worlds import World, worlds
 
 SPACE = eh.Space(

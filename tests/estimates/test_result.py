@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand._format import high, interval, level, low, number, percent
+from evenhand._rng import Stream
 from evenhand.criteria import Criterion
 from evenhand.errors import BudgetError, StrategyError
 from evenhand.estimates.favoured import Comparison
@@ -122,10 +123,29 @@ def test_a_run_is_judged_by_its_estimate(limit: str, tests: int, outcome: Outcom
     wide = eh.Space([*SPACE.attributes, eh.Integer("other", 0, 999)], protected=SPACE.protected)
     run = eh.audit(refuse, wide, budget=eh.Budget(tests=tests))
     assert Limit.of(limit).of_run(run) is outcome
-    assert (Limit.of(limit).needed(run) > 0) == (outcome is Outcome.UNDECIDED)
+    assert ((Limit.of(limit).needed(run) or 0) > 0) == (outcome is Outcome.UNDECIDED)
 
 
-@pytest.mark.parametrize(("found", "samples", "limit"), [(0, 300, 0.01), (0, 0, 0.02), (30, 1000, 0.04), (9, 80, 0.05)])
+def test_no_more_tests_are_asked_for_than_there_are() -> None:
+    small = eh.Space([eh.Integer("age", 0, 59), eh.Integer("hours", 0, 9), eh.Boolean("p")], protected="p")
+    model = eh.wrap(lambda X: (X[:, 2] > 0) & (X[:, 0] < 6), input="array")
+    run = eh.audit(model, small, budget=eh.Budget(tests=200))
+    limit = Limit.of("10%")
+    assert limit.of_run(run) is Outcome.UNDECIDED
+    assert limit.needed(run) == 400
+    assert limit.of_run(eh.audit(model, small, budget=eh.Budget(tests=600))) is Outcome.PASS
+    # All rows were asked: more tests would not help.
+    rows = small.frame(small.sampler.draw(Stream(3), 0, 30)[0].rows)
+    run = eh.audit(model, small, budget=eh.Budget(tests=500), data=rows)
+    assert run.estimate["data"].all_rows
+    assert limit.needed(run) is None
+    assert "too few rows" in limit.words(run)
+    assert "more rows of data are needed" in limit.words(run)
+
+
+@pytest.mark.parametrize(
+    ("found", "samples", "limit"), [(0, 300, 0.01), (0, 0, 0.02), (0, 60, 0.05), (30, 1000, 0.04), (9, 80, 0.05)]
+)
 def test_as_many_more_draws_as_needed_decide(found: int, samples: int, limit: float) -> None:
     estimate = RunEstimate("data", found, samples)
     more = samples + estimate.needed(limit)

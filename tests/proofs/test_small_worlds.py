@@ -18,8 +18,8 @@ SEEDS = st.integers(0, 10_000)
 FAST, MANY = 8, 400
 
 
-def check(model: Any, space: eh.Space, exact: bool = True) -> eh.Proof:
-    proof, (fair, unfair, untestable) = eh.prove(model, space), truth(model, space)
+def check(model: Any, space: eh.Space, exact: bool = True, **limits: Any) -> eh.Proof:
+    proof, (fair, unfair, untestable) = eh.prove(model, space, **limits), truth(model, space)
     assert proof.untestable == untestable
     if exact:
         assert (proof.counts.fair, proof.counts.unfair, proof.counts.undecided) == (fair, unfair, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,13 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand import __version__, _format
+from evenhand.cli.audit import facts
 from evenhand.errors import FlakyModel
+from evenhand.estimates.result import Limit
 from evenhand.reports.content import Content
 from evenhand.reports.render import render
 from evenhand.reports.report import gathered
-from evenhand.reports.wording import Counted
+from evenhand.reports.wording import Counted, headline
 from tests.helpers import optional
 from tests.reports.page import VOID, Page
 
@@ -34,7 +38,7 @@ SPECIAL = ("input", "scale")
 ADULT = ["age", "education", "marital_status", "sex", "race", "hours_per_week", "capital_gain"]
 
 
-def adult() -> Content:
+def adult(search: str | None = "kosei") -> Content:
     """More rows than are asked, some of them beyond the space, and the true decisions."""
     from sklearn.compose import make_column_transformer
     from sklearn.linear_model import LogisticRegression
@@ -48,7 +52,7 @@ def adult() -> Content:
     encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), texts), remainder=StandardScaler())
     model = make_pipeline(encode, LogisticRegression(max_iter=300)).fit(X, y)
     space = eh.Space.infer(X[X["hours_per_week"].between(20, 50)], protected=["sex", "race"])
-    run = eh.audit(model, space, "kosei", eh.Budget(tests=1_500), data=X)
+    run = eh.audit(model, space, search, eh.Budget(tests=1_500), data=X)
     return gathered(run, data=rows, favourable=">50K", y=data.target, samples=1_500)
 
 
@@ -66,7 +70,7 @@ def german() -> Content:
     return gathered(run, data=X, samples=1_000, options=eh.ReportOptions(others=[baseline]))
 
 
-def text() -> Content:
+def text(search: str | None = "text-random") -> Content:
     said = [
         f"The {who} at the {where} was {how}."
         for who in ("Sikh", "Jew", "Christian")
@@ -77,7 +81,7 @@ def text() -> Content:
     run = eh.audit(
         lambda texts: ["rude" if "Sikh" in t and ("nice" in t or "late" in t) else "fine" for t in texts],
         eh.TextSpace("religion", similar=(list(words), list(words.values()))),
-        "text-random",
+        search,
         eh.Budget(tests=200),
         data=[*said, "Somebody."],
     )
@@ -98,7 +102,7 @@ def scored_text() -> Content:
     return gathered(run)
 
 
-def regression() -> Content:
+def regression(search: str | None = "themis") -> Content:
     from sklearn.tree import DecisionTreeRegressor
 
     random = np.random.default_rng(0)
@@ -114,16 +118,16 @@ def regression() -> Content:
     space = eh.Space(
         [eh.Integer("age", 18, 80), eh.Real("hours", 0.0, 60.0, step=0.5), eh.Nominal("sex", [0, 1])], protected="sex"
     )
-    run = eh.audit(tree, space, "themis", eh.Budget(tests=1_000), criterion=eh.Gap(20.5), data=data)
+    run = eh.audit(tree, space, search, eh.Budget(tests=1_000), criterion=eh.Gap(20.5), data=data)
     return gathered(run, data=data, favourable="higher", samples=1_000)
 
 
-def nothing() -> Content:
+def nothing(search: str | None = "themis") -> Content:
     space = eh.Space(
         [eh.Integer("age", 18, 80), eh.Integer("pay", 0, 10**6), eh.Nominal("sex", ["F", "M"])], protected="sex"
     )
     data = pd.DataFrame({"age": [30, 40, 95] * 20, "pay": [10, 20, 30] * 20, "sex": ["F", "M"] * 30})
-    run = eh.audit(lambda f: f["age"] > 30, space, "themis", eh.Budget(tests=500), data=data)
+    run = eh.audit(lambda f: f["age"] > 30, space, search, eh.Budget(tests=500), data=data)
     return gathered(run, data=data, samples=1_000)
 
 
@@ -209,6 +213,7 @@ REPORTS = {
         not_all_confirmed,
     )
 }  # fmt: skip
+REPORTS |= {f"{one.__name__}_auto": partial(one, None) for one in (adult, text, regression, nothing)}
 
 
 @pytest.fixture(scope="module", params=list(REPORTS))
@@ -293,9 +298,9 @@ def test_every_figure_is_that_of_its_source(content: Content) -> None:
     assert wrong(found, content) == []
     assert found.loose == []
     shown = {source for source, _, _ in found.figures}
-    for name in content.estimates:
-        parts = ("rate", "samples", "found") + (("low", "high") if not content.estimates[name].exact else ())
-        assert {f"estimates.{name}.{part}" for part in parts} <= shown
+    for name, rate in content.rates.items():
+        parts = ("rate", "samples", "found") + (("low", "high") if not rate.exact else ())
+        assert {f"rates.{name}.{part}" for part in parts} <= shown
     assert {"run.found", "run.tests", "run.rows", "run.seconds"} <= shown
     for name in ("groups", "regions", "coverage", "examples", "terms"):
         assert not getattr(content, name) or any(source.startswith(name) for source in shown), name
@@ -410,6 +415,30 @@ def test_the_same_quantity_has_the_same_interval_in_every_table(content: Content
         assert all((one.rate, one.low, one.high) == (e.rate, e.low, e.high) for one in same)
         assert same or not e.shares
         assert _format.high(e.high) in repr(e) or e.exact or e.unaware
+
+
+def test_an_audit_and_everything_made_of_it_have_one_rate(content: Content, tmp_path: Path) -> None:
+    """One rate and one interval for each population, from the run: in the report, and in what is printed and stored."""
+    run = content.run
+    for name, own in run.estimate.items():
+        shown = content.rates[name]
+        assert (shown.rate, shown.low, shown.high) == (own.rate, own.low, own.high)
+        assert (shown.found, shown.samples, shown.exact) == (own.found, own.samples, own.exact)
+    if not run.estimate:
+        return
+    known = {_format.estimated(one.rate, one.low, one.high) for one in run.estimate.values()}
+    known |= {str(one).split(": ")[1].split(", ")[0] for one in run.estimate.values()}
+    said = [headline(run), *(Limit(share).words(run) for share in (0.0, 0.05, 0.99)), *dict(facts(run)).values()]
+    said += [eh.export(run, tmp_path / f"out{end}").read_text("utf-8") for end in (".md", ".json", ".xml", ".sarif")]
+    rates = [rate for text in said for rate in re.findall(r"[\d.]+% \([\d.]+% to [\d.]+%\)", str(text))]
+    assert rates
+    assert set(rates) <= known
+    stored = json.loads((tmp_path / "out.json").read_text("utf-8"))["estimate"]
+    assert stored == {name: one.to_dict() for name, one in run.estimate.items()}
+    # The verdicts of the audit and of the report have the same numbers of people.
+    verdict = Page(render(content)).text
+    for numbers in re.findall(r"about ([\d,.]+(?:%| in [\d,]+)).*?CI (.*?)\)", headline(run)):
+        assert all(number in verdict for number in numbers)
 
 
 def test_sources_match_the_returned_objects() -> None:

@@ -52,7 +52,7 @@ def test_a_report_asks_no_more_than_was_planned(run: eh.Run, data: pd.DataFrame)
 def test_a_report_of_a_slow_model_says_so(run: eh.Run, data: pd.DataFrame) -> None:
     slow = replace(run, seconds=0.2 + 20 * run.rows / 30_000)
     text = Page(render(gathered(slow, data=data))).text
-    assert "The model is slow, so each estimate has at most 500 samples" in text
+    assert "The model is slow, so each part of this report draws at most 500 individuals" in text
     assert "--samples" in text
     for quick in (gathered(slow, data=data, samples=500), gathered(replace(run, seconds=0.3), data=data)):
         assert "The model is slow" not in Page(render(quick)).text

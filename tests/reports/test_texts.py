@@ -121,7 +121,7 @@ def test_a_long_text_is_cut_and_no_findings_are_reported() -> None:
     page = Page(render(gathered(fair)))
     page.check()
     assert "None found" in page.text
-    bound = "; of 1 text with a protected term, none is affected, so at most 975 in 1,000 are (95% confidence)"
+    bound = "; of 1 text with a protected term, none is affected, so at most 97.5% are (95% confidence)"
     assert bound in page.text
     assert list(sections(gathered(fair))) == ["comparisons", "limits", "common", "curve", "run"]
     assert list(sections(gathered(fair, options=eh.ReportOptions(ask=False)))) == ["limits", "curve", "run"]
@@ -153,7 +153,7 @@ def test_how_common_it_is_among_the_texts(kept: tuple[eh.Run, eh.Run]) -> None:
     page = Page(render(content))
     page.check()
     low, high = "21%", "79%"
-    share = "about 500 in 1,000 texts like those given with a protected term (95% CI 210 to 790)"
+    share = f"about 50% of texts like those given with a protected term (95% CI {low} to {high})"
     # The verdict names the two ends of the table, which is sorted.
     ends = "the decision is “fine”for 100% with “Sikh”, and for 50% with “pagan”."
     assert f"Swapping only a term of religion changes this model's decision for {share}; {ends}" in page.text.replace(

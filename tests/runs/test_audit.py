@@ -266,6 +266,10 @@ def test_directories_that_are_no_place_for_the_run(tmp_path: Path, space: eh.Spa
     for other in ({"seed": 1}, {"strategy": "themis"}, {"criterion": eh.Flip() & eh.Flip()}):
         with pytest.raises(RunError, match="another run"):
             eh.audit(lambda f: (f["age"] < 20) & (f["sex"] == "F"), space, directory=mine, **other)  # type: ignore[arg-type]
+    # Other individuals have other answers, which say nothing about the model.
+    with pytest.raises(RunError, match="another run: space") as caught:
+        eh.audit(rule, eh.Space(space.attributes[::-1], protected=space.protected), directory=mine)
+    assert "answers" not in str(caught.value)
     with pytest.raises(RunError, match="another run: .*answers"):
         eh.audit(lambda f: np.where(f["age"] < 30, "no", "yes"), space, directory=mine)
     (mine / "identity.json").write_text("{")

@@ -32,6 +32,9 @@ from evenhand.service.web import Service
 from tests.helpers import slow, source_environment
 
 PASSWORD = "a long password"
+SEEDS = int(os.environ.get("EVENHAND_CHAOS_SEEDS", "1"))
+LONG = SEEDS > 1
+"""Whether ``make check-all`` runs the tests: all seeds, kills and hostile files, where others run some."""
 
 
 def people(count: int = 200) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from tests.helpers import optional
 from tests.reports.test_browser import CONTRAST, WIDE
 from tests.service.conftest import Server
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 PATIENCE = 240_000
 """Milliseconds that a busy machine may need to load a page's model; nothing waits that long where it is not needed."""
 Page = Any
@@ -107,7 +107,7 @@ def test_the_main_path(visit: Visit, serve: Callable[..., Server], credit: Path,
     # An audit, in seven tabs; the server dies while they watch.
     page.goto(home)
     page.get_by_label("Model", exact=True).select_option(label="model.onnx")
-    page.get_by_label("Tests, or samples").fill("30000")
+    page.get_by_label("Tests, or samples").fill("8000")
     page.get_by_label("Favourable decision").fill("good")
     page.get_by_role("button", name="Start", exact=True).click()
     expect(page.get_by_role("status").filter(has_text="Running")).to_be_visible(timeout=PATIENCE)
@@ -127,7 +127,7 @@ def test_the_main_path(visit: Visit, serve: Callable[..., Server], credit: Path,
     for tab in tabs[1:]:
         tab.close()
     visit.trouble.clear()
-    expect(page.locator(".figures")).to_contain_text("30,000")
+    expect(page.locator(".figures")).to_contain_text("8,000")
     expect(page.locator("#findings ~ ol > li")).to_have_count(20)
     visit.check(page)
     page.get_by_label("Only where").select_option(label="sex")

@@ -20,11 +20,10 @@ from evenhand.service import jobs, specs
 from evenhand.service.accounts import Accounts
 from evenhand.service.library import Library
 from evenhand.service.tables import EVENT, FILE, JOB, MODEL, PROJECT, SPACE, Database
-from tests.service.conftest import Server
+from tests.service.conftest import LONG, SEEDS, Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-SEEDS = range(int(os.environ.get("EVENHAND_CHAOS_SEEDS", "1")))
-KILLS, JOBS, WORKERS = (20, 10, 3) if len(SEEDS) > 1 else (6, 4, 2)
+KILLS, JOBS, WORKERS = (20, 10, 3) if LONG else (6, 4, 2)
 BUDGET = {"tests": 4000}
 
 
@@ -82,7 +81,7 @@ def undisturbed(library: Library, ids: list[str], files: Path) -> list[bytes]:
     return [logs[n // 2] for n in range(len(ids))]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_chaos(seed: int, library: Library, url: str, queued: list[str], files: Path) -> None:
     database, random_ = library.database, random.Random(seed)
     mark = library.folder / "home"

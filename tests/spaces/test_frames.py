@@ -394,3 +394,24 @@ def test_a_csv_says_what_separates_its_columns(mark: str, tmp_path: Path) -> Non
     frame = read_frame(tmp_path / "x.csv")
     assert list(frame) == ["age", "a; b", "sex"]
     assert frame.to_numpy().tolist() == [[20, "nurse", "F"], [30, "x, y", "M"]]
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_codes_with_leading_zeros_stay_text(mark: str, tmp_path: Path) -> None:
+    rows = ["code,age,share,late,zone", "007,20,0.5,,00", '"012",30,0.25,1,01', "300,0,0,0,02", "300,9,1,,"]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(rows).replace(",", mark))
+    frame = read_frame(path)
+    assert frame["code"].tolist() == ["007", "012", "300", "300"]
+    assert frame["zone"].tolist()[:3] == ["00", "01", "02"]
+    assert frame["zone"].isna().tolist() == [False] * 3 + [True]
+    assert (frame["age"].tolist(), frame["share"].tolist()) == ([20, 30, 0, 9], [0.5, 0.25, 0.0, 1.0])
+    assert frame["late"].dtype.kind == "f"
+
+
+def test_a_code_across_two_pieces_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("code,age\n1,20\n02,30\n")
+    for size in range(1, 20):
+        monkeypatch.setattr("evenhand.spaces.frames.PIECE", size)
+        assert files._has_zeros(path, "", ",", "utf-8-sig")

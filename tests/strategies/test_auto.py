@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from evenhand._keyset import Memo
 from evenhand._rng import Stream
 from evenhand.criteria import Criterion, Flip, Judgement, Outputs
 from evenhand.search import Draws, Problem
-from evenhand.strategies.auto import EXPLORE, LEAST_ROWS, Arm, Tables, choose
+from evenhand.strategies.auto import EXPLORE, LEAST_ROWS, Arm, choose
 from evenhand.testing import findings_of, team_space, team_texts, text_model
 from tests.worlds import random_world
 
@@ -38,9 +39,7 @@ def people(n: int = 500) -> Any:
 def independent(seed: int, name: str, n: int, data: Any) -> np.ndarray:
     """The individuals that are drawn, whatever the model says."""
     encoded = None if data is None else SPACE.encode(data).individuals
-    field = Tables(Problem(SPACE, Stream(seed), encoded))
-    parts, _ = field.drawn(n)
-    return np.asarray(parts[name].rows)
+    return np.asarray(Problem(SPACE, Stream(seed), encoded).draws.populations[name].take(0, n)[0].rows)
 
 
 @pytest.mark.parametrize("with_data", [False, True])
@@ -50,7 +49,7 @@ def test_the_estimate_uses_independent_draws_only(with_data: bool) -> None:
     assert set(run.estimate) == ({"data", "uniform"} if with_data else {"uniform"})
     for name, one in run.estimate.items():
         # All of one block: draws are numbered, so that blocks of any size give the same.
-        drawn = independent(7, name, (1 + with_data) * one.samples, data)[: one.samples]
+        drawn = independent(7, name, one.samples, data)
         assert one.found == int((drawn[:, 0] < 3).sum())
         assert one.samples == pytest.approx(800 / (1 + with_data), rel=0.2)
         assert one.low <= one.rate <= one.high
@@ -87,17 +86,26 @@ def test_draws_before_the_first_unjudged_one_count_where_the_run_ends_among_them
         def __len__(self) -> int:
             return len(self.keys)
 
-    draws, memo = Draws(), Memo()
-    memo.add(np.array([2, 4, 6, 10]), np.array([True, False, False, True]))
-    search = draws.judge({"x": Block([2, 2, 8, 4])}, Block([2, 2, 8, 4]))  # type: ignore[dict-item,arg-type]
-    next(search)
-    with pytest.raises(StopIteration):
-        search.send(None)  # type: ignore[arg-type]
-    # 8 has no counterparts; 12 was not reached, so that 10 behind it must not count though it is known.
-    next(draws.judge({"x": Block([6, 8, 2, 12, 10])}, Block([6, 8, 2, 12, 10])))  # type: ignore[dict-item,arg-type]
-    for plan, planned in ((0, 0), (4, 4), (5, 5), (6, 0)):
-        verdicts, then = draws.verdicts(memo, lambda block: block.keys != 8, plan)["x"]
-        assert (verdicts.tolist(), then) == ([True, True, False, False, True], planned)
+    @dataclass
+    class Fixed:
+        size: int | None
+
+        def take(self, start: int, n: int) -> Any:
+            return Block([2, 2, 8, 4, 6, 8, 2, 12, 10][start : start + n]), start + n
+
+    for size in (None, 9, 12):
+        draws, memo = Draws({"x": Fixed(size)}), Memo()
+        memo.add(np.array([2, 4, 6, 10]), np.array([True, False, False, True]))
+        search = draws.judge(draws.take(4))
+        next(search)
+        with pytest.raises(StopIteration):
+            search.send(None)  # type: ignore[arg-type]
+        # 8 has no counterparts; 12 was not reached, so that 10 behind it must not count though it is known.
+        next(draws.judge(draws.take(5)))
+        for plan, planned in ((0, 0), (4, 4), (5, 5), (6, 0)):
+            one = draws.verdicts(memo, lambda block: block.keys != 8, plan)["x"]
+            assert (one.unfair.tolist(), one.planned) == ([True, True, False, False, True], planned)
+            assert one.left == (None if size is None else size - 7)
 
 
 def test_the_plan_is_reached_where_some_individuals_have_no_counterparts() -> None:
@@ -189,7 +197,22 @@ def test_texts_are_searched_by_supported_searches(words: bool, names: list[str])
     run = eh.audit(text_model(3, words), team_space(), eh.Auto(), eh.Budget(tests=2000), data=texts)
     assert list(run.arms) == ["independent", *names]
     assert run.found > 0
-    assert run.estimate["data"].samples >= 399
+    one = run.estimate["data"]
+    assert (one.samples, one.planned, one.all_rows) == (60, 60, True)
+
+
+def test_all_texts_are_drawn_where_the_search_ends_before_the_budget() -> None:
+    said = [f"The {who} was {how}." for who in ("Sikh", "Jew", "Muslim", "Hindu") for how in ("kind", "late", "loud")]
+    run = eh.audit(
+        lambda texts: ["late" in text and "Sikh" in text for text in texts],
+        eh.TextSpace("religion"),
+        budget=eh.Budget(tests=400),
+        data=said,
+    )
+    one = run.estimate["data"]
+    assert run.stop is eh.StopReason.FINISHED
+    # Texts that differ in the term alone are one test, and each counts.
+    assert (run.tests, one.found, one.samples, one.planned, one.all_rows) == (3, 4, 12, 12, True)
 
 
 def test_the_estimate_is_unbiased_where_attributes_are_linked() -> None:

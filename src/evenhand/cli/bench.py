@@ -9,7 +9,7 @@ import numpy as np
 
 from evenhand._format import count, percent
 from evenhand.budget import Budget
-from evenhand.cli.output import console, emit, show_facts
+from evenhand.cli.output import console, emit, show_table
 from evenhand.cli.plan import AuditPlan, make_plan
 from evenhand.config.file import Config
 from evenhand.engine.determinism import take
@@ -39,13 +39,18 @@ def bench(config: Config) -> None:
     if config.call.json:
         emit({"model": plan.model.name, "rows_per_second": own, "audits": rows})
         return
-    show_facts([("model", plan.model.name), ("the model alone", f"{count(round(own))} rows per second")], console())
+    head = ["per second", "rows", "tests", "of the model alone"]
+    lines = [[f"{plan.model.name}, alone", count(round(own)), "", ""]]
     for row in rows:
-        text = f"{count(round(row['rows_per_second']))} rows, {count(round(row['tests_per_second']))} tests per second"
-        text += f"; {percent(row['share'])} of the speed of the model alone"
-        if "speedup" in row:
-            text += f"; {row['speedup']:.2f} times as fast as one process"
-        show_facts([(f"{row['search']}, {row['where']}", text)], console())
+        speeds = [count(round(row[f"{what}_per_second"])) for what in ("rows", "tests")]
+        lines.append([f"{row['search']}, {row['where']}", *speeds, percent(row["share"])])
+    if plan.model.workers is not None:
+        head.append("of one process")
+        lines = [[*line, ""] for line in lines[:1]] + [
+            [*line, f"{row['speedup']:.2f} times" if "speedup" in row else ""]
+            for line, row in zip(lines[1:], rows, strict=True)
+        ]
+    show_table(head, lines, console(), right=range(1, len(head)))
 
 
 def own_speed(plan: AuditPlan, seconds: float) -> float:

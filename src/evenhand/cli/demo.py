@@ -89,7 +89,7 @@ def first_screen(done: Audited) -> list[str]:
     of = round_number(percent(one.rate), low(one.low), high(one.high))
     who, share = losers(run, done.demo.outcome)
     return [
-        f"How many: about {people(one.rate, of)} people in the data would get a different decision if only "
+        f"How many: about {people(one.rate, of)} people like those in the data would get a different decision if only "
         f"their {name} were different (95% CI {people_low(one.low, of)} to {people_high(one.high, of)}).",
         f"Who loses: in {percent(share)} of the findings, the person with {name} {who} does not get "
         f'"{done.demo.outcome}" and the counterpart does.',

@@ -196,10 +196,14 @@ class _Found:
         """Describe whether the endpoint returns scores."""
         if self.gives_scores:
             return f"returned without being asked for, such as {self.answers[0].tolist()}"
+        some = range(min(FIRST, len(self.rows)))
         try:
-            return f"returned, such as {json.dumps(self._ask(self.rows.select([0]), 'scores')[0])}"
+            found = self._ask(self.rows.select(some), "scores")
         except EvenhandError as error:
             return f"none: {error.reason}" if isinstance(error, ModelError) else f"none: {error}"
+        if found == self.answers[: len(found)].tolist():
+            return "none: asked for scores, it returns the decisions"
+        return f"returned, such as {json.dumps(found[0])}"
 
     def nulls(self) -> str:
         """Describe for which columns the endpoint accepts null."""

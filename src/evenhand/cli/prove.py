@@ -51,7 +51,8 @@ def show(found: Proof) -> None:
     show_facts([*facts, ("model rows", f"{found.rows:,}"), ("seconds", seconds(found.seconds))], out)
     if found.counterexample is not None:
         fill("For example:", out)
-        pair = found.counterexample.iloc[0].to_dict()
+        # A row as a series would turn whole numbers into floats.
+        pair = found.counterexample.to_dict("records")[0]
         fill(", ".join(f"{name} {value}" for name, value in pair.items()), out, "  ", "    ")
 
 

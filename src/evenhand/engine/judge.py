@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evenhand._format import Figure, Sentence
-from evenhand.criteria import Criterion, Judgement, Outputs, UnknownCriterion
+from evenhand.criteria import Criterion, Judgement, Outputs, Pairwise, UnknownCriterion
 from evenhand.engine.determinism import BRIEF, affordable, scattered
 from evenhand.engine.gradients import Slopes, Source, WordSlopes
-from evenhand.errors import FLIP, TEXT_RANDOM, DataError, ModelError, Words
+from evenhand.errors import FLIP, GAP, REGRESSION, TEXT_RANDOM, DataError, ModelError, Words
 from evenhand.models.base import Model, some
 from evenhand.models.client import ModelClient
 from evenhand.models.sklearn import SensitiveModel
@@ -38,6 +38,8 @@ CHUNK = 32_768
 Mask = npt.NDArray[np.bool_]
 Exclude = Callable[[Any], Mask]
 """Returns a mask of individuals that must not be queried."""
+FEW = 32
+"""With fewer scores, it is not known whether all are between 0 and 1."""
 SCORED = 256
 """Number of families whose scores are compared if nothing was found."""
 NO_GAP = 1e-9
@@ -284,6 +286,24 @@ class ModelProbe:
                     f"the space's: {some(list(self.space.names))})",
                     remedy="add to the space, or fit the model without",
                 )
+
+    def check_gap(self, scores: npt.NDArray[np.float64] | None) -> None:
+        """Raise if the criterion asks for a gap that the model's scores, of which these are some, cannot reach."""
+        clauses = self.criterion.clauses if isinstance(self.criterion, Pairwise) else ()
+        widest = max((clause.gamma for clause in clauses if clause.gamma is not None), default=0.0)
+        if scores is None or widest < 1 or self.model.regression:
+            return
+        several = scores.shape[-1] > 1
+        if scores.size < FEW:
+            return
+        if scores.min() < 0 or scores.max() > 1 or (several and not np.allclose(scores.sum(axis=-1), 1, atol=1e-3)):
+            return
+        what = "probabilities" if several else f"between 0 and 1 (all {scores.size:,} asked so far)"
+        raise ModelError(
+            f"no pair can be found: the scores of {self.model.name} are {what}, so none are more than {widest:g} apart",
+            remedy=("choose a smaller gap, such as ", GAP, "" if several else "; if they are amounts, use ",
+                    "" if several else REGRESSION),
+        )  # fmt: skip
 
     def on(self, executor: Executor | int | None) -> ModelProbe:
         """Return a probe that asks the model on the workers of an executor; with None as before."""

@@ -266,11 +266,21 @@ RESULT_FIELDS = {
     "from_data?": TEXT,
     "arms?": {str: {str: COUNT}},
     "estimate?": {
-        str: {"found": COUNT, "samples": COUNT, "planned": COUNT, "planned_found": COUNT, "exact": FLAG, str: PLAIN},
+        str: {
+            "found": COUNT,
+            "samples": COUNT,
+            "planned": COUNT,
+            "planned_found": COUNT,
+            "exact": FLAG,
+            "left?": Maybe(COUNT),
+            str: PLAIN,
+        },
     },
 }
 """Required fields of ``run.json``."""
 MODEL_FILE = "model_sha256"
+ASKED = ("space", "strategy", "criterion", "data", "gradient")
+"""Parts of the identity that decide what a model is asked, to identify it."""
 
 
 class Directory:
@@ -364,6 +374,9 @@ class Directory:
                 remedy="choose another directory, or use the original file",
             )
         differing = [k for k in {**wanted, **stored} if k != MODEL_FILE and wanted.get(k) != stored.get(k)]
+        if not {*differing}.isdisjoint(ASKED):
+            # Other questions have other answers, also by the same model.
+            differing = [k for k in differing if k != "answers"]
         if differing:
             raise RunError(
                 f"{self.path} holds another run: {', '.join(_difference(k, stored, wanted) for k in differing[:3])}",

@@ -20,14 +20,26 @@ from evenhand.errors import (
     EstimateError,
     EvenhandError,
     FlakyModel,
+    ModelError,
     StrategyError,
     Use,
 )
 from evenhand.estimates.pair_counts import Favour, look_for
-from evenhand.estimates.populations import Data, Near, Population, Target, Uniform, named, target_of
+from evenhand.estimates.populations import (
+    SMALL,
+    Data,
+    Near,
+    Population,
+    Target,
+    Uniform,
+    named,
+    target_of,
+    target_of_run,
+)
 from evenhand.estimates.result import Estimate, make
 from evenhand.estimates.survey import NoisyModel, ProgressOnly, Reading, Survey, Watch, flaky
 from evenhand.models.wrap import wrap
+from evenhand.runs.run import Run
 from evenhand.spaces.base import AnySpace, check_space
 
 Method = Literal["clopper-pearson", "anytime", "lln"]
@@ -264,6 +276,38 @@ def estimate(
     target = target_of(plan, space, criterion, seed, CHUNK)
     probe = ModelProbe(wrapped, target.bound, criterion)
     return measured(plan, target, probe, Favour(probe.model, favourable), seed, CHUNK)[0]
+
+
+def estimate_again(
+    run: Run, population: str, model: Any, data: Any, favourable: Any, confidence: float, most: int
+) -> Estimate:
+    """Ask a model about the independent draws of its run again, which shows who is favoured; the rate is the run's.
+
+    Of more than ``most`` draws, only the first are asked.
+    """
+    known = run.estimate[population]
+    target, samples = target_of_run(run, known, data), min(known.samples, most)
+    if known.exact and known.samples <= min(most, SMALL):
+        everyone = Plan(Uniform(exact=True), confidence=confidence)
+        own = target_of(everyone, run.space, run.identity.criterion, run.identity.seed, CHUNK)
+        target, samples = replace(own, known=known), known.samples
+    # The moment that was planned is fixed in advance, and so is the end of the rows; other moments are not.
+    at_plan = known.exact or known.planned == known.samples
+    plan = Plan(
+        Data() if population == "data" else Uniform(exact=False),
+        samples,
+        confidence,
+        Interval(None if at_plan else "anytime"),
+    )
+    probe = ModelProbe(wrap(model), target.bound, run.identity.criterion)
+    found = measured(plan, target, probe, Favour(probe.model, favourable), run.identity.seed, CHUNK)[0]
+    if (found.found, found.samples) != (known.found, known.samples) and samples == known.samples:
+        raise ModelError(
+            f"{probe.model.name} treats {found.found:,} of the {found.samples:,} individuals differently that the run "
+            f"drew; it found {known.found:,} of {known.samples:,}",
+            remedy="give the run's own model and data",
+        )
+    return replace(found, found=known.found, samples=known.samples)
 
 
 def _population(given: Any, data: Any, space: AnySpace) -> Population:

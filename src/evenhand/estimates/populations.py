@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from evenhand._rng import Stream
 from evenhand._validate import check_bool, check_choice, check_int
 from evenhand.criteria import Criterion, Pairwise
 from evenhand.errors import BudgetError, DataError, EstimateError, Use
+from evenhand.search import EachRow, Numbered, UniformDraws, independent
 from evenhand.spaces.base import AnySpace, BoundSpace, table
 from evenhand.spaces.frames import columns_of
 from evenhand.spaces.individuals import Individuals, step
@@ -22,6 +23,7 @@ from evenhand.spaces.tabular import Space
 
 if TYPE_CHECKING:
     from evenhand.estimates.estimate import Plan
+    from evenhand.runs.run import Run, RunEstimate
 
 
 About = Literal["population", "rows"]
@@ -129,32 +131,6 @@ def named(
     return Uniform(exact)
 
 
-class Draws(Protocol):
-    """Individuals by number: the same numbers give the same individuals."""
-
-    @property
-    def size(self) -> int | None:
-        """Number of individuals, if none is drawn twice; None if draws are independent."""
-        ...
-
-    def take(self, start: int, n: int) -> tuple[Any, int]:
-        """Return up to ``n`` individuals and the next number; fewer if there are no more."""
-        ...
-
-
-@dataclass(frozen=True)
-class UniformDraws:
-    """Valid individuals, all equally likely, drawn independently."""
-
-    space: Space
-    stream: Stream
-    size: None = None
-
-    def take(self, start: int, n: int) -> tuple[Individuals, int]:
-        """Draw individuals."""
-        return self.space.sampler.draw(self.stream, start, n, repeats=True)
-
-
 @dataclass(frozen=True)
 class Everyone:
     """Every test of a small space once, in random order; with ``singly``, every individual.
@@ -178,28 +154,6 @@ class Everyone:
         ids = numbers if self.singly else numbers * self.space.combinations
         found = Individuals(self.space, ids=ids)
         return (found[self.space.valid(found.rows)] if self.singly else found), end
-
-
-@dataclass(frozen=True)
-class EachRow:
-    """The user's rows or texts, each once, in random order."""
-
-    people: Any
-    stream: Stream
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return len(self.people)
-
-    def take(self, start: int, n: int) -> tuple[Any, int]:
-        """Return the next rows."""
-        end = min(start + n, self.size)
-        return self.people[self.positions(start, end)], end
-
-    def positions(self, start: int, end: int) -> npt.NDArray[np.int64]:
-        """Return the positions of the rows with these numbers."""
-        return self.stream.shuffled(np.arange(start, end), self.size, "rows")
 
 
 @dataclass(frozen=True)
@@ -302,13 +256,15 @@ class Target:
     """The individuals to measure, and what the interval is for."""
 
     bound: BoundSpace
-    population: Draws
+    population: Numbered
     counts: dict[str, int]
     """Rows of the data: all, clipped, dropped, untestable."""
     weights: Numbers | None = None
     """The weights of all rows in their order."""
     rows: bool = False
     """Whether the interval is for the rows themselves."""
+    known: RunEstimate | None = None
+    """The estimate of a run, if its draws are asked again; rate and interval are then those of the run."""
 
 
 def singly(space: Space, criterion: Criterion) -> bool:
@@ -368,6 +324,18 @@ def target_of(plan: Plan, space: AnySpace, criterion: Criterion, seed: int, chun
             remedy="or leave out samples, half_width, seconds and interval to ask every row",
         )
     return Target(bound, RowDraws(people, stream, weights), counts, rows=True)
+
+
+def target_of_run(run: Run, known: RunEstimate, data: Any) -> Target:
+    """Return the individuals from which a run drew independently of its search, in the same order."""
+    binding = run.space.bind(data, None)
+    draws = independent(binding.bound, binding.people, Stream(run.identity.seed))[known.population]
+    counts = dict[str, int]()
+    if known.population == "data":
+        rows = len(binding.people) + binding.dropped + binding.untestable
+        counts = {"rows": rows, "clipped": binding.clipped, "dropped": binding.dropped}
+        counts["untestable"] = binding.untestable
+    return Target(binding.bound, draws, counts, known=known)
 
 
 def _asks_everyone(plan: Plan, exact: bool | None, space: Space, criterion: Criterion, chunk: int) -> bool:

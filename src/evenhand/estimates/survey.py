@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,8 +41,9 @@ from evenhand.engine.determinism import (
 from evenhand.engine.judge import Judge, Judged, Mask, ModelProbe
 from evenhand.errors import EstimateError, EvenhandError, FlakyModel, Use
 from evenhand.estimates.pair_counts import KEPT, Favour, Table, TermCounts, View, tables_of
-from evenhand.estimates.populations import Draws, Everyone, Target
+from evenhand.estimates.populations import Everyone, Target
 from evenhand.runs.audit import nothing_to_compare
+from evenhand.search import Numbered
 from evenhand.spaces.base import Families
 from evenhand.spaces.findings import Decisions
 
@@ -147,21 +148,25 @@ class Survey:
     def __init__(
         self,
         judge: Judge,
-        population: Draws,
+        population: Numbered,
         favour: Favour,
         keep_all: bool = False,
         weights: npt.NDArray[np.float64] | None = None,
         checked: int = 0,
     ) -> None:
         self.judge, self.population, self.favour = judge, population, favour
+        self.bound = judge.probe.bound
+        self.space = self.bound.space
         self.steadiness = RowChecks(judge.probe, judge.seed, judge.chunk)
+        # Few individuals show little of a model.
+        self.steadiness.spare = lambda: self.bound.probes(population.take(0, PROBES)[0], PROBES).rows
         self.apart = checked
         # Scaled so that the sum is the effective sample size (Kish).
         self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()
-        self.bound = judge.probe.bound
-        self.space = self.bound.space
         self.whole_families = isinstance(population, Everyone) and not population.singly
         self.samples = self.found = self.unsure = self.families = 0
+        self.depends = 0
+        """Families whose decision depends on how an identity is spelled."""
         self.noise = self.tabled = 0.0
         self.points: list[tuple[int, int]] = []
         needs_scores = judge.probe.criterion.needs_scores
@@ -256,6 +261,8 @@ class Survey:
 
     def _count(self, block: Judged, size: int) -> None:
         members = self._members(block)
+        if block.verdicts.within is not None:
+            self.depends += int(block.verdicts.within.sum())
         weights = None if self._weights is None else self._weights[self.samples : self.samples + len(block)]
         self._tabulate(block, weights)
         self.families += len(block)
@@ -285,6 +292,8 @@ class Survey:
         assert outputs.labels is not None
         criterion, ranks = self.judge.probe.criterion, self.favour.ranks(outputs.labels)
         if criterion.needs_scores and outputs.scores is not None:
+            if self.width is None:
+                self.judge.probe.check_gap(outputs.scores)
             self.width = outputs.scores.shape[2]
         members = self._members(block)
         count = len(block) if members is None else int(members.sum())
@@ -611,6 +620,9 @@ def _interval(
 ) -> tuple[float, float, float, str]:
     found, samples, size = survey.found, survey.samples, survey.population.size
     rate = found / samples if samples else 0.0
+    if target.known is not None:
+        own = replace(target.known, confidence=confidence)
+        return own.rate, own.low, own.high, "exact" if own.exact else "anytime"
     if isinstance(survey.population, Everyone):
         if survey.complete and survey.judge.left_out:
             # Some were excluded: the rest is a sample, in which the tests are independent.

@@ -125,7 +125,7 @@ class Interaction:
 
     name: str
     ends: Rate
-    """The share of differences that disappear if only this attribute is drawn anew."""
+    """The share of differences that disappear if only this attribute takes a random other value."""
 
 
 @dataclass(frozen=True)
@@ -436,7 +436,7 @@ class Search:
 
 
 def interactions(judge: Judge, source: Source, unfair: Individuals, confidence: float) -> list[Interaction]:
-    """Measure for each free attribute how often drawing it anew ends a difference, most often first.
+    """Measure for each free attribute how often a random other value removes a difference, most often first.
 
     For uniform individuals this is the total effect of the attribute on the verdict (Sobol's index, in the form of
     Jansen 1999), up to a factor common to all attributes. An attribute without any influence, alone or with others, has

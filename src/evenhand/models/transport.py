@@ -50,7 +50,7 @@ _MARGIN = 1.05
 _AGAIN = {408, 425, 429, 500, 502, 503, 504}
 _PIECE = 2**16
 _OPEN = ("_lock", "_idle", "_busy", "_workers")
-"""What a copy in another process makes anew."""
+"""What a copy in another process creates for itself."""
 _HEADERS = {"Accept": "application/json", "User-Agent": "python"}
 _UNQUOTED = "/?%:@!$&'()*+,;=~[]"
 """Characters of a URL that stay as they are, besides letters and digits."""

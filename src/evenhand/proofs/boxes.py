@@ -69,17 +69,26 @@ class Partition:
         self.low, self.high = low[self.leaves].astype(np.int32), high[self.leaves].astype(np.int32)
 
 
+CLOCK = time.monotonic
+"""The clock of limits; benchmarks on a busy machine set it to the CPU's."""
+
+
 @dataclass
 class Limits:
     """When to stop: after so many seconds, or boxes."""
 
     seconds: float | None = None
     boxes: int | None = None
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=lambda: CLOCK())
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return CLOCK() - self.began
 
     def reached(self, boxes: int) -> bool:
         """Whether a limit is reached."""
-        late = self.seconds is not None and time.monotonic() - self.began >= self.seconds
+        late = self.seconds is not None and self.elapsed >= self.seconds
         return late or (self.boxes is not None and boxes >= self.boxes)
 
 
@@ -172,16 +181,12 @@ class Grid:
 
     def begin(self, parts: Partition) -> Live:
         """Return the boxes of the domain's patterns, and split the partition into them."""
-        domain = self.domain
-        roots = domain.roots
-        numbers = np.zeros(len(roots), dtype=np.int64)
-        _place(parts, 0, domain, list(range(len(roots))), np.zeros_like(domain.sizes), domain.sizes - 1, numbers)
-        low = np.stack([[np.searchsorted(s, c) for s, c in zip(self.starts, root.low, strict=True)] for root in roots])
-        high = np.stack(
-            [[np.searchsorted(s, c + 1) - 1 for s, c in zip(self.starts, root.high, strict=True)] for root in roots]
-        )
-        pattern = np.array([root.pattern for root in roots], dtype=np.int64)
-        return Live(numbers, low.astype(np.int32), high.astype(np.int32), pattern)
+        live = begin(parts, self.domain)
+        low, high = np.empty(live.low.shape, dtype=np.int32), np.empty(live.low.shape, dtype=np.int32)
+        for i, starts in enumerate(self.starts):
+            low[:, i] = np.searchsorted(starts, live.low[:, i])
+            high[:, i] = np.searchsorted(starts, live.high[:, i] + 1) - 1
+        return Live(live.number, low, high, live.pattern)
 
     def look(self, kind: int | Ints, tests: Ints, low: Boxes, high: Boxes, rows: Ints) -> tuple[Ints, Ints, Ints]:
         """For tests of boxes: the way of the lowest cell (1: left), the cell where that ends, and the column."""
@@ -198,8 +203,8 @@ class Live:
     """Boxes that are not decided yet."""
 
     number: Ints
-    low: Boxes
-    high: Boxes
+    low: npt.NDArray[Any]
+    high: npt.NDArray[Any]
     pattern: Ints
 
     def __len__(self) -> int:
@@ -213,6 +218,15 @@ class Live:
 
     def __getitem__(self, which: Any) -> Live:
         return Live(self.number[which], self.low[which], self.high[which], self.pattern[which])
+
+
+def begin(parts: Partition, domain: Domain) -> Live:
+    """Return the boxes of a domain's patterns, as intervals of codes, and split the partition into them."""
+    roots = domain.roots
+    numbers = np.zeros(len(roots), dtype=np.int64)
+    _place(parts, 0, domain, list(range(len(roots))), np.zeros_like(domain.sizes), domain.sizes - 1, numbers)
+    low, high = np.stack([root.low for root in roots]), np.stack([root.high for root in roots])
+    return Live(numbers, low, high, np.array([root.pattern for root in roots], dtype=np.int64))
 
 
 def _place(

@@ -31,6 +31,7 @@ FAIR, UNFAIR, UNDECIDED, UNTESTABLE, INVALID = range(5)
 FIELDS = {"format", "version", "space", "model", "threshold", "status", "counts", "kind", "sha256"}
 CELLS = 2**24
 """Cells of the grid for sums; more than those of the prover, so that the bounds are inside its bounds."""
+WRITTEN = "name a file that proof.save, or evenhand prove --save, wrote"
 KINDS = {"trees": {"splits", "boxes"}, "additive": {"exact", "base", "cut", "error", "terms"}}
 
 
@@ -64,7 +65,8 @@ class ProofCheck:
 def refused(why: str) -> RunError:
     """Return the error for a certificate that does not hold."""
     return RunError(
-        f"the certificate is refused: {why}", remedy="make the proof again: eh.prove(model, space).save(file)"
+        f"the certificate is refused: {why}",
+        remedy="make the proof again, and save it: proof.save(file), or evenhand prove --save FILE",
     )
 
 
@@ -89,12 +91,12 @@ def check_proof(path: str | Path, model: Any) -> ProofCheck:
     except FileNotFoundError:
         raise RunError("there is no such file", parameter="path", value=str(path), remedy="check the path") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise RunError(f"{path} is not a certificate: {error}", remedy="name a file that proof.save wrote") from None
+        raise RunError(f"{path} is not a certificate: {error}", remedy=WRITTEN) from None
     check_limit("json_bytes", len(raw), path, most=2**30)
     try:
         content = parse_json(raw, path, values=2**28)
     except ValueError as error:
-        raise RunError(f"{path} is not a certificate: {error}", remedy="name a file that proof.save wrote") from None
+        raise RunError(f"{path} is not a certificate: {error}", remedy=WRITTEN) from None
     _check_shape(content)
     space, wrapped = loads(content["space"], str(path)), wrap(model)
     if wrapped.threshold != content["threshold"]:

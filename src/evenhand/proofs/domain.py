@@ -28,7 +28,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Codes: TypeAlias = npt.NDArray[np.int32]
 VIEWS, ROOTS = 4096, 20_000
 """Maximum number of views, and of boxes with one pattern each."""
-INSTEAD = "measure the share with eh.estimate(model, space) instead"
+INSTEAD = "measure the share with an estimate instead (eh.estimate, or evenhand estimate)"
 FAIR, UNFAIR, UNDECIDED, UNTESTABLE, INVALID = range(5)
 """Verdicts about the individuals of a box. Untestable: without a valid counterpart."""
 
@@ -343,6 +343,13 @@ class Measure:
                 sign = -1 if (len(columns) - sum(corner)) % 2 else 1
                 inside = inside + sign * table[at]
             out = out * inside
+        return out
+
+    def weigh(self, free: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the weight of each of some valid combinations of free values."""
+        out = np.ones(len(free), dtype=self.dtype)
+        for i, column in enumerate(self.domain.columns):
+            out = out * self.weights[column][free[:, i]]
         return out
 
     @cached_property

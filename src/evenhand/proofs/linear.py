@@ -10,6 +10,7 @@ import numpy as np
 from evenhand.models.base import Model, package_of
 from evenhand.proofs.additive import Additive, terms_of
 from evenhand.proofs.features import Features, read_features, unpack, unreadable
+from evenhand.proofs.networks import Network
 from evenhand.proofs.trees import Trees, attributes_of, logit
 from evenhand.spaces.tabular import Space
 
@@ -55,11 +56,20 @@ def read_linear(model: Model, space: Space) -> Additive | None:
             raise unreadable(f"{name} has probabilities of its own, which a threshold compares")
         cut, loose = logit(model.threshold) if name in _LOGISTIC else (float(model.threshold), 0.0)
     kind = np.result_type(features.dtype, np.asarray(coef).dtype)
-    return _additive(features, weights[0].astype(np.float64), intercept, space, cut, loose, kind)
+    return _additive(features, weights[0].astype(np.float64), intercept, space, cut, loose, float(np.finfo(kind).eps))
+
+
+def read_one_layer(network: Network, space: Space) -> Additive:
+    """Read a network of one layer, which is a linear model."""
+    layer = network.layers[0]
+    # With two outputs, the errors of both add up.
+    unit = network.unit * float(np.max(layer.spread[0] / np.maximum(np.abs(layer.weights), 1e-300), initial=1.0))
+    base = float(layer.bias[0])
+    return _additive(network.features, layer.weights[:, 0], base, space, network.cut, network.loose, unit)
 
 
 def _additive(
-    features: Features, weights: Any, intercept: float, space: Space, cut: float, loose: float, kind: Any
+    features: Features, weights: Any, intercept: float, space: Space, cut: float, loose: float, unit: float
 ) -> Additive:
     columns = list(zip(features.attribute, (v.astype(np.float64) for v in features.values), weights, strict=True))
     constant = [float(weight * values[0]) for attribute, values, weight in columns if attribute < 0]
@@ -67,7 +77,7 @@ def _additive(
     terms, alike, largest = terms_of([(a, v, float(w)) for a, v, w in columns], space.coding.sizes)
     whole = largest + abs(intercept) + sum(map(abs, constant)) + abs(cut)
     # Sums in any order, with fused products or not, err by less than half of this; so does our own sum.
-    error = 4 * (len(weights) + len(terms) + 8) * float(np.finfo(kind).eps) * whole + 16 * loose
+    error = 4 * (len(weights) + len(terms) + 8) * unit * whole + 16 * loose
     if not math.isfinite(error):
         raise unreadable("its score can become infinite")
     return Additive(terms, base, cut, error, alike)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from evenhand.proofs.people import People
 
 SAMPLES = 10_000
+DRAWN = 64
+"""How many individuals of a box are drawn at once, where only some of them are undecided."""
 TRIES = 200
 """How many individuals may be drawn for each one that is undecided, where these cannot be drawn directly."""
 
@@ -116,6 +118,18 @@ class Sampled:
         )
 
 
+class Inside(Protocol):
+    """What is proved about individuals of boxes that are undecided as a whole; boxes by their numbers."""
+
+    def verdicts(self, number: int, group: int, free: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+        """Judge individuals of a box and group, by codes of the free attributes."""
+        ...
+
+    def left(self, number: int, group: int) -> int:
+        """Return how many combinations of free values of a box are undecided for a group."""
+        ...
+
+
 Claim = Mapping[str, Any]
 """The part of a certificate that depends on the kind of model."""
 
@@ -174,6 +188,7 @@ class Proof:
     _judge: Judge = field(repr=False, default=None)  # type: ignore[assignment]
     _parts: Partition | None = field(repr=False, default=None)
     _verdict: Callable[[npt.NDArray[Any], int], npt.NDArray[np.int8]] = field(repr=False, default=None)  # type: ignore[assignment]
+    _inside: Inside | None = field(repr=False, default=None)
     _ensemble: Callable[[], Ensemble] = field(repr=False, default=None)  # type: ignore[assignment]
     _claim: Claim = field(repr=False, default_factory=dict)
 
@@ -359,57 +374,80 @@ class Proof:
             group[list(owns)] = number
         if self._parts is not None:
             leaf = locate(self._parts, free)
-            return np.asarray(self._parts.verdicts[leaf, group[own]])
+            return self._look_inside(leaf, group[own], free, np.asarray(self._parts.verdicts[leaf, group[own]]))
         out = np.full(len(free), UNDECIDED, dtype=np.int8)
         for number in range(len(self._domain.groups)):
             rows = np.flatnonzero(group[own] == number)
             out[rows] = self._verdict(free[rows], number)
         return out
 
+    def _look_inside(
+        self, leaf: npt.NDArray[Any], group: npt.NDArray[Any], free: npt.NDArray[Any], verdicts: npt.NDArray[np.int8]
+    ) -> npt.NDArray[np.int8]:
+        """Fill in what is proved about individuals in boxes that are undecided as a whole."""
+        if self._inside is None or self._parts is None:
+            return verdicts
+        out, rows = verdicts.copy(), np.flatnonzero(verdicts == UNDECIDED)
+        order = rows[np.lexsort((group[rows], leaf[rows]))]
+        changes = (np.diff(leaf[order]) != 0) | (np.diff(group[order]) != 0)
+        for some in np.split(order, np.flatnonzero(changes) + 1) if len(order) else []:
+            number = int(self._parts.leaves[leaf[some[0]]])
+            out[some] = self._inside.verdicts(number, int(group[some[0]]), free[some])
+        return out
+
     def _draw_undecided(self, stream: Stream, samples: int) -> Individuals:
         """Draw uniformly from the undecided part."""
+        if self._parts is not None and not self._domain.tied:
+            return Individuals(self.space, rows=self._domain.rows(*self._draw_in_boxes(self._parts, stream, samples)))
         found: list[npt.NDArray[Any]] = []
         count = at = 0
         tries = max(samples, math.ceil(min(samples / max(self.undecided, 1e-9), TRIES * samples)))
         size = min(tries, 2**17)
-        chosen = self._boxes_to_draw() if self._parts is not None and not self._domain.tied else None
-        while count < samples and (chosen is not None or at < tries):
-            if chosen is not None:
-                free, own = self._inside(chosen, stream, at, min(samples - count, size))
-                keep = np.ones(len(free), dtype=bool)
-            else:
-                free, own = self._draw(stream, at, size)
-                keep = self._verdicts(free, own) == UNDECIDED
+        while count < samples and at < tries:
+            free, own = self._draw(stream, at, size)
+            keep = self._verdicts(free, own) == UNDECIDED
             at += size
             found.append(self._domain.rows(free[keep], own[keep]))
             count += int(keep.sum())
         return Individuals(self.space, rows=np.concatenate(found)[:samples])
 
-    def _boxes_to_draw(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]:
-        """Return undecided boxes and groups, and the running totals of their shares."""
-        parts = self._parts
-        assert parts is not None
+    def _draw_in_boxes(
+        self, parts: Partition, stream: Stream, samples: int
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """Draw undecided individuals: first their box, by how many are undecided in it, then one of these."""
         leaf, group = np.nonzero(parts.verdicts == UNDECIDED)
-        weights = self._domain.uniform.count(parts.low[leaf], parts.high[leaf]).astype(np.float64)
-        weights *= np.array(self._domain.uniform.groups, dtype=np.float64)[group]
-        return leaf, group, np.cumsum(weights) / weights.sum()
-
-    def _inside(
-        self, chosen: tuple[Any, Any, Any], stream: Stream, start: int, n: int
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        parts, (leaf, group, totals) = self._parts, chosen
-        assert parts is not None
-        numbers = np.arange(start, start + n)
+        if self._inside is None:
+            weights = self._domain.uniform.count(parts.low[leaf], parts.high[leaf]).astype(np.float64)
+        else:
+            pairs = zip(parts.leaves[leaf].tolist(), group.tolist(), strict=True)
+            weights = np.array([self._inside.left(*pair) for pair in pairs], dtype=np.float64)
+        weights = weights * np.array(self._domain.uniform.groups, dtype=np.float64)[group]
+        totals = np.cumsum(weights) / weights.sum()
+        numbers = np.arange(samples)
         at = np.minimum(np.searchsorted(totals, stream.unit("box", numbers, 0), "right"), len(totals) - 1)
         low, high = parts.low[leaf[at]].astype(np.int64), parts.high[leaf[at]].astype(np.int64)
-        free = np.empty_like(low)
-        for i in range(low.shape[1]):
-            width = high[:, i] - low[:, i] + 1
-            free[:, i] = low[:, i] + (stream.unit("inside", numbers, i) * width).astype(np.int64)
+        free, wanted = np.empty_like(low), numbers
+        for turn in range(1 if self._inside is None else TRIES):
+            tries = 1 if self._inside is None else DRAWN
+            many = np.repeat(wanted, tries)
+            counter = (turn * samples + wanted[:, None]) * tries + np.arange(tries)
+            drawn = np.empty((len(many), low.shape[1]), dtype=np.int64)
+            for i in range(low.shape[1]):
+                width = high[many, i] - low[many, i] + 1
+                drawn[:, i] = low[many, i] + (stream.unit("inside", counter.ravel(), i) * width).astype(np.int64)
+            verdicts = np.full(len(many), UNDECIDED, dtype=np.int8)
+            open_ = self._look_inside(leaf[at[many]], group[at[many]], drawn, verdicts) == UNDECIDED
+            open_ = open_.reshape(len(wanted), tries)
+            some = open_.any(axis=1)
+            free[wanted[some]] = drawn.reshape(len(wanted), tries, -1)[some, open_.argmax(axis=1)[some]]
+            wanted = wanted[~some]
+            if not len(wanted):
+                break
+        kept = np.setdiff1d(numbers, wanted)
         owns = [np.array(one) for one in self._domain.groups]
-        turn = stream.unit("own", numbers, 0)
-        own = np.array([owns[g][int(t * len(owns[g]))] for g, t in zip(group[at], turn, strict=True)], dtype=np.int64)
-        return free, own
+        turns = stream.unit("own", numbers, 0)
+        own = [owns[g][int(t * len(owns[g]))] for g, t in zip(group[at], turns, strict=True)]
+        return free[kept], np.array(own, dtype=np.int64)[kept]
 
     def save(self, path: str | Path) -> None:
         """Write a certificate, which ``evenhand check-proof FILE --model MODEL`` verifies without this code.
@@ -420,7 +458,8 @@ class Proof:
         if not self._claim:
             raise RunError(
                 f"there is no certificate for {self.model.name}",
-                remedy="certificates are for linear models and decision trees of scikit-learn; keep proof.to_dict()",
+                remedy="certificates are for linear models and decision trees of scikit-learn; keep proof.to_dict(), "
+                "or what evenhand prove --json prints",
             )
         from evenhand.spaces.toml import dumps
 

@@ -19,11 +19,14 @@ from evenhand.models.base import Model
 from evenhand.models.wrap import for_space, wrap
 from evenhand.proofs import additive
 from evenhand.proofs.additive import Additive, Counted
+from evenhand.proofs.bounding import Boxes
 from evenhand.proofs.boxes import Grid, Limits, Partition, Walk, run
+from evenhand.proofs.crown import Inputs, bound
 from evenhand.proofs.domain import INSTEAD, UNFAIR, Domain
 from evenhand.proofs.ensembles import BestFirst, Ensemble
 from evenhand.proofs.features import unpack
-from evenhand.proofs.linear import additive_trees, read_linear, sum_trees
+from evenhand.proofs.linear import additive_trees, read_linear, read_one_layer, sum_trees
+from evenhand.proofs.networks import Network, read_network
 from evenhand.proofs.pairs import pairs_of
 from evenhand.proofs.people import Within, prove_people
 from evenhand.proofs.proof import Counts, Proof, Status, counts_to_dict, weights_of
@@ -68,14 +71,15 @@ def prove(
 ) -> Proof:
     """Prove which share of all valid individuals a model treats differently.
 
-    The model is read, not sampled: linear models, decision trees, forests and gradient boosting, also behind pipelines
-    that compute each column from one attribute. Where the share cannot be proved exactly, it lies between two certified
-    bounds.
+    The model is read, not sampled: linear models, decision trees, forests, gradient boosting and networks, also behind
+    pipelines that compute each column from one attribute. Where the share cannot be proved exactly, it lies between two
+    certified bounds.
 
     Parameters
     ----------
     model
-        A fitted estimator or pipeline, a native booster, the path of a model file, or a `Model` that wraps one of them.
+        A fitted estimator or pipeline, a native booster, a torch or Keras network, the path of a model file, or a
+        `Model` that wraps one of them.
     space
         The valid inputs, and which attributes are protected.
     data
@@ -86,8 +90,8 @@ def prove(
         nearest one that is: ``proof.people``. A share, such as 0.05, of the range of every numeric attribute, or a
         mapping by attribute to shares, to numbers of steps, or to True for any value.
     seconds
-        Stop after this time with the bounds reached; Ctrl-C does the same. By default no limit, but 60 for forests and
-        boosters whose trees read several attributes.
+        Stop after this time with the bounds reached; Ctrl-C does the same. By default no limit, but 60 for networks,
+        and for forests and boosters whose trees read several attributes.
     boxes
         Stop at this number of boxes, which limits the memory.
 
@@ -123,6 +127,8 @@ def prove(
         people = prove_people(ensemble(), judge, rows, places, within, limits)
     if isinstance(reading, Additive):
         facts = _by_sums(case, reading)
+    elif isinstance(reading, Network):
+        facts = _by_sums_in_boxes(case, reading, limits)
     else:
         facts = _by_walk(case, reading, limits) if reading.labels else _by_bounds(case, ensemble(), limits)
     return Proof(
@@ -131,11 +137,14 @@ def prove(
     )  # fmt: skip
 
 
-def read(model: Model, space: Space) -> Additive | Trees:
+def read(model: Model, space: Space) -> Additive | Trees | Network:
     """Read a model; raise if it cannot be read."""
     linear = read_linear(model, space)
     if linear is not None:
         return linear
+    network = read_network(model, space)
+    if network is not None:
+        return network if network.activations else read_one_layer(network, space)
     trees = read_trees(model, space)
     if trees is None:
         raise ModelError(f"{model.name} cannot be read, so nothing can be proved about it", remedy=INSTEAD)
@@ -143,11 +152,17 @@ def read(model: Model, space: Space) -> Additive | Trees:
     return trees if stumps is None else stumps
 
 
-def _compare(case: _Case, reading: Additive | Trees) -> None:
+def _compare(case: _Case, reading: Additive | Trees | Network) -> None:
     """Raise if the model decides otherwise than as it was read, for a few individuals."""
     people = case.domain.space.probes(None, TRIED)
     answers = case.judge.probe.labels(people.rows)
     classes = case.model.classes
+    if isinstance(reading, Network):
+        clear, above = _network_answers(case.domain, reading, people.rows)
+        expected = above if classes is None else np.asarray(classes)[above]
+        if (clear & (expected != answers)).any():
+            raise ModelError(f"{case.model.name} decides otherwise than its parameters say", remedy=INSTEAD)
+        return
     if isinstance(reading, Additive):
         values = [terms[people.rows[:, j]] for j, terms in enumerate(reading.terms)]
     else:
@@ -160,6 +175,23 @@ def _compare(case: _Case, reading: Additive | Trees) -> None:
     expected = above if classes is None else np.asarray(classes)[above]
     if (clear & (expected != answers)).any():
         raise ModelError(f"{case.model.name} decides otherwise than its parameters say", remedy=INSTEAD)
+
+
+def _network_answers(
+    domain: Domain, network: Network, rows: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Return whose decisions the bounds of a network give, and the decisions."""
+    inputs, own = Inputs(network, domain), domain.own_of(rows)
+    clear, above = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=np.int64)
+    for start in range(0, len(rows), 64):
+        free = rows[start : start + 64][:, domain.columns].astype(np.int64)
+        bounds = bound(network, inputs, free, free)
+        which = np.arange(len(free)), [inputs.kind_of[domain.own(int(one))] for one in own[start : start + 64]]
+        low = (bounds.ends.least(bounds.lower) + bounds.lower_constant)[which]
+        high = (bounds.upper_constant - bounds.ends.least(-bounds.upper))[which]
+        clear[start : start + 64] = (low > network.cut) | (high <= network.cut)
+        above[start : start + 64] = low > network.cut
+    return clear, above
 
 
 def _leaf_values(trees: Trees, root: int, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -229,8 +261,13 @@ def _searched(case: _Case, reading: Additive, found: Counted) -> npt.NDArray[Any
     return None
 
 
-def _ensemble(case: _Case, reading: Additive | Trees) -> Ensemble:
+def _ensemble(case: _Case, reading: Additive | Trees | Network) -> Ensemble:
     """Return the leaves of trees; a sum is one tree for each attribute."""
+    if isinstance(reading, Network):
+        raise ModelError(
+            f"{case.model.name} is a network; within= and the largest gap are for trees and linear models",
+            remedy="leave out within, or search near the rows with eh.audit(model, space, data=rows)",
+        )
     trees = reading if isinstance(reading, Trees) else read_trees(case.model, case.domain.space)
     return Ensemble(Grid(sum_trees(reading) if trees is None else trees, case.domain))  # type: ignore[arg-type]
 
@@ -248,6 +285,26 @@ def _by_bounds(case: _Case, ensemble: Ensemble, limits: Limits) -> dict[str, Any
     limits.seconds = SECONDS if limits.seconds is None else limits.seconds
     complete = run(BestFirst(ensemble, parts, case.ask), limits)
     return _facts(case, parts, complete) | {"method": f"bounds of {len(ensemble.trees.roots):,} trees in boxes"}
+
+
+def _by_sums_in_boxes(case: _Case, network: Network, limits: Limits) -> dict[str, Any]:
+    """Bound a network in boxes, and count sums in those that are left."""
+    domain, parts = case.domain, Partition(case.domain.sizes)
+    limits.seconds = SECONDS if limits.seconds is None else limits.seconds
+    measures = [domain.uniform] + ([] if case.rows is None else [weights_of(domain, case.rows)])
+    search = Boxes(network, domain, parts, case.ask, limits, measures)
+    complete = run(search, limits) and search.complete
+    facts = _facts(case, parts, complete)
+    counts = [facts["counts"], facts["marginals"]]
+    for at, (fair, unfair) in enumerate(search.totals):
+        one = counts[at]
+        counts[at] = Counts(one.fair + fair, one.unfair + unfair, one.undecided - fair - unfair)
+    if facts["counterexample"] is None and (found := search.example()) is not None:
+        facts["counterexample"] = _pair(case, domain.rows(found[0][None], domain.groups[found[1]][0]))
+    return facts | {
+        "counts": counts[0], "marginals": counts[1], "status": _status(counts[0], complete), "_inside": search,
+        "method": f"bounds of a network with {len(network.layers)} layers in boxes, and sums counted in them",
+    }  # fmt: skip
 
 
 def _facts(case: _Case, parts: Partition, complete: bool) -> dict[str, Any]:

@@ -552,7 +552,7 @@ def judged(
 
 
 class UsedTexts:
-    """Tests that a model was trained with, which are no evidence: the training texts, and those that a repair adds.
+    """Tests that a model was trained with, which are not evidence: the training texts, and those that a repair adds.
 
     >>> used = UsedTexts(TextSpace("religion"), ["A Sikh came."])
     >>> used.add(Found(["A Jew went."], np.array([0])))

@@ -196,7 +196,7 @@ def differences(before: Evidence, after: Evidence, confidence: float, seed: int)
     return {
         **({KEPT: kept} if before.texts else {"uniform": uniform}),
         "data": rate_difference(before, after, "data", confidence),
-        # A search stays near its findings, so its share is no estimate and has no interval.
+        # A search stays near its findings, so its share is not an estimate and has no interval.
         "found by the check": Interval(shares[1] - shares[0], math.nan, math.nan),
         "accuracy": share_difference(before.answered.correct, after.answered.correct, confidence),
         "auc": auc_difference(before.answered, after.answered, confidence),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evenhand._format import plain, visible
 from evenhand._rng import Stream
 from evenhand.errors import DataError, EvenhandError, MissingExtra, ModelError
 from evenhand.estimates.coverage import Coverage, Inputs, coverage
-from evenhand.estimates.estimate import estimate
+from evenhand.estimates.estimate import estimate, estimate_again
 from evenhand.estimates.groups import Groups, groups
 from evenhand.estimates.result import Estimate
 from evenhand.explanations.examples import Examples, Known, Shrunk, draft, examples_of
@@ -28,7 +28,7 @@ from evenhand.spaces.individuals import Individuals
 if TYPE_CHECKING:
     from evenhand.engine.judge import ModelProbe
     from evenhand.reports.report import ReportInputs
-    from evenhand.runs.run import Run
+    from evenhand.runs.run import Run, RunEstimate
     from evenhand.spaces.tabular import Space
 
 import numpy as np
@@ -124,6 +124,13 @@ class Content:
         return self.subject.run
 
     @property
+    def rates(self) -> dict[str, Estimate | RunEstimate]:
+        """How common it is, by population: the run's own figures, also without a model or data."""
+        confidence = self.subject.options.confidence
+        own = {name: replace(one, confidence=confidence) for name, one in self.run.estimate.items()}
+        return {name: one for name in ("data", "uniform") if (one := (own | self.estimates).get(name)) is not None}
+
+    @property
     def note(self) -> str:
         """A paragraph about the model."""
         return self.subject.options.note
@@ -164,7 +171,7 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
     try:
         return make()
     except MissingExtra as error:
-        # This is no failure: the package is optional.
+        # Not a failure: the package is optional.
         content.missing[section] = f"This part is left out: {error}."
         return None
     except (EvenhandError, MemoryError) as error:
@@ -183,40 +190,46 @@ def _tried(content: Content, section: str, make: Callable[[], Made]) -> Made | N
 
 
 def _shares(content: Content) -> None:
+    """Measure how common it is: from the independent draws of the run; if it made none, from others."""
     subject = content.subject
-    probe, space = subject.probe, subject.run.space
+    probe, run = subject.probe, subject.run
     if probe is None:
-        content.missing["common"] = subject.no_model or subject.no_data
-        if subject.texts and subject.no_model and subject.no_data:
-            content.missing["common data"] = subject.no_data
+        if not run.estimate:
+            content.missing["common"] = subject.no_model or subject.no_data
+            if subject.texts and subject.no_model and subject.no_data:
+                content.missing["common data"] = subject.no_data
         return
-    run = subject.run
     if run.unaware and not run.found:
         content.missing["common"] = "The rate was not measured: the model does not receive the protected attributes."
         return
-    model, criterion = probe.model, probe.criterion
+    model, criterion, options = probe.model, probe.criterion, subject.options
+    favourable = None if subject.texts else subject.favourable
 
     def measured(population: Any) -> Estimate:
+        data = subject.data if population == "data" else None
+        if population in own:
+            return estimate_again(run, population, model, data, favourable, options.confidence, subject.draws)
         return estimate(
             model,
-            space,
+            run.space,
             population,
-            data=subject.data if population == "data" else None,
+            data=data,
             samples=subject.samples,
-            confidence=subject.options.confidence,
-            favourable=None if subject.texts else subject.favourable,
+            confidence=options.confidence,
+            favourable=favourable,
             criterion=criterion,
-            seed=subject.options.seed,
+            seed=options.seed,
         )
 
     populations = ["uniform"] if subject.data is None else ["data", "uniform"]
     if subject.texts:
         populations.remove("uniform")
+    own = [name for name in run.estimate if name == "uniform" or subject.own_data]
     for population in populations:
         found = _tried(content, f"common {population}", lambda p=population: measured(p))  # type: ignore[misc]
         if found is not None:
             content.estimates[population] = found
-    if subject.data is None:
+    if subject.data is None and "data" not in run.estimate:
         content.missing["common data"] = subject.no_data
 
 

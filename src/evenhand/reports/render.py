@@ -53,11 +53,13 @@ def render(content: Content) -> str:
     run, counted = content.run, Counted.of(content.run)
     page = sourced(content)
     found = {name: page.estimates[name] for name in content.estimates}
+    rates = {name: page.rates[name] for name in content.rates}
     template = environment().get_template("report.html")
-    verdict, note = wording.answer(page.run, found.get("data"), found.get("uniform"), content.subject.named)
+    verdict, note = wording.answer(page.run, rates.get("data"), rates.get("uniform"), content.subject.named)
     return template.render(
         content=page,
         estimates=found,
+        rates=rates,
         run=page.run,
         subject=page.subject,
         texts=content.subject.texts,
@@ -73,8 +75,10 @@ def render(content: Content) -> str:
         measured=wording.measured_on(page),
         spread=wording.spread_out(run) if content.subject.people else [],
         remarks=[
+            *(wording.exact_for_rows(content.subject.texts) for e in rates.values() if wording.every_row(e)),
             *dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e)),
             *wording.slow(page.subject),
+            *wording.read(run),
         ],
         compared=_compared(found),
         # The favourable outcome is the user's own value, not a figure.
@@ -92,7 +96,7 @@ def render(content: Content) -> str:
                 page.scores, "Scores of the same people with one and the other value", wording.score_noun(run)
             )
         ),
-        status=wording.status(run, content.estimates),
+        status=wording.status(run, content.rates),
         steps=wording.next_steps(content),
         strip=wording.strip(content),
         unaudited=wording.not_audited(run),
@@ -125,7 +129,7 @@ def environment() -> Environment:
     made.filters["breakable"] = lambda text: escape(visible(words(text))).replace("_", Markup("_<wbr>"))
     made.globals |= {"span": lambda *ends: Markup(charts.span(*ends)), "name_of": charts.name_of}
     made.globals["top_of"] = lambda shares: top(list(shares))
-    made.globals |= {"aimed": wording.aimed, "asked": wording.asked, "ended": wording.ended}
+    made.globals |= {name: getattr(wording, name) for name in ("aimed", "asked", "ended", "every_row")}
     return made
 
 
@@ -162,7 +166,7 @@ def sections(content: Content) -> dict[str, str]:
         "size": "How large the differences are" if content.scores is not None or "scores" in known else "",
         "groups": "Group figures" if content.groups is not None or "groups" in known else "",
         "limits": "What this does and does not prove",
-        "common": "How common it is" if content.estimates else "",
+        "common": "How common it is" if content.rates else "",
         "quality": "How natural the texts are" if texts and (content.quality or "quality" in known) else "",
         "curve": "How the search went",
         "coverage": "How much of the model was tested" if content.coverage is not None or "coverage" in known else "",

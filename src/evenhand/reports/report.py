@@ -172,6 +172,19 @@ class ReportInputs:
         return self.probe is not None and self.probe.model.regression
 
     @property
+    def own_data(self) -> bool:
+        """Whether the data are those of the run."""
+        if self.data is None or self.run.identity.data is None:
+            return False
+        binding = self.run.space.bind(self.data, None)
+        return bool(binding.bound.digest_of(binding.people) == self.run.identity.data)
+
+    @property
+    def draws(self) -> int:
+        """Maximum number of the run's independent draws that are asked again."""
+        return max(self.samples, int(SECONDS / _each(self.run) / (TEXT_SHARE * 2 * _width(self.run))))
+
+    @property
     def size(self) -> int:
         """Number of rows or texts."""
         if self.data is None:
@@ -244,7 +257,8 @@ def report(
         ``"synthetic"``: examples differ from every row of the data in more than what is protected; ``"real"``: people
         of the data come first, as they are, and a banner says so; ``"none"``.
     samples
-        Number of individuals for each estimate; by default 20,000, or fewer if the run shows that the model is slow.
+        Number of individuals for regions, coverage and, if the run has no estimate of its own, for the rates; by
+        default 20,000, or fewer if the run shows that the model is slow.
     options
         An ``eh.ReportOptions``: title, note, number of examples, confidence, seed, other runs to compare with, a
         coverage measured before, and whether to ask the model at all.
@@ -490,8 +504,7 @@ def affordable(run: Run) -> int:
     With it, all queries of the report take about ``SECONDS``; other work is not included. It depends on recorded times
     of the run only, so that the same run gives the same report. 0: even the minimum would take far too long.
     """
-    each = max(0.0, run.seconds - STARTING) / max(run.rows, 1)
-    most = SECONDS / max(each, 1e-9)
+    most = SECONDS / _each(run)
     if most < _rows(run, FEWEST) / PATIENCE:
         return 0
     steps = [int(lead * 10**power) for power in range(5) for lead in (1, 2, 5)]
@@ -499,10 +512,20 @@ def affordable(run: Run) -> int:
     return max([FEWEST, *fitting])
 
 
+def _each(run: Run) -> float:
+    """Return the seconds that a row of a run took."""
+    return max(max(0.0, run.seconds - STARTING) / max(run.rows, 1), 1e-9)
+
+
+def _width(run: Run) -> float:
+    """Return how many rows a test of a run took."""
+    return float(run.space.width if run.space.supports("attributes") else run.rows / max(run.tests, 1))
+
+
 def _rows(run: Run, samples: int) -> int:
     """Return the maximum number of rows of a report: estimates, examples, regions, coverage and group figures."""
     if not run.space.supports("attributes"):
-        return int(samples * TEXT_SHARE * run.rows / max(run.tests, 1))
+        return int(samples * TEXT_SHARE * _width(run))
     return int(run.space.width * (3 * samples + individuals(samples)) + 2 * samples)
 
 

@@ -19,8 +19,9 @@ from evenhand.errors import EvenhandError
 from evenhand.estimates.pair_counts import ALL_VALUES, LOWER, Order, alike, directs, outcomes_of, spread
 from evenhand.estimates.result import Estimate, more
 from evenhand.reports.figures import count, given, high, interval, level, linked, listed, percent, say, short, written
+from evenhand.runs.reading import reading_of
 from evenhand.runs.replay import Source
-from evenhand.runs.run import RunEstimate
+from evenhand.runs.run import Run, RunEstimate
 from evenhand.spaces.frames import native
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ def score_noun(run: Run) -> str:
     return "amount" if abs(abs(one[0] - other[0]) - gap[0]) <= SAME * abs(gap[0]) else "score"
 
 
+MANY = 1_000
+"""With fewer individuals, shares are percentages: "1,500 in 100,000" would suggest more than were tested."""
 STATUS = {"found": "Discrimination found", "none": "None found", "unclear": "Inconclusive"}
 LOOKS_PROTECTED = re.compile(
     r"(?<![a-z])(sex|gender|age|birth|race|ethnic\w*|nationality|national\w* origin|native|citizen\w*|country|religion|"
@@ -127,9 +130,8 @@ LOOKS_PROTECTED = re.compile(
 """Names of attributes that laws often protect."""
 
 
-def status(run: Run, estimates: Mapping[str, Estimate]) -> tuple[str, str]:
+def status(run: Run, measured: Mapping[str, Measured]) -> tuple[str, str]:
     """Return the status of a run, and its words: found, none found, or inconclusive."""
-    measured: dict[str, Measured] = {**run.estimate, **estimates}
     if run.unsteady is not None:
         kind = "unclear"
     elif run.confirmed or any(e.low > 0 for e in measured.values()):
@@ -145,7 +147,7 @@ def status(run: Run, estimates: Mapping[str, Estimate]) -> tuple[str, str]:
 def next_steps(content: Content) -> list[Markup]:
     """Say what to do now, in three steps that fit the case."""
     run, subject = content.run, content.subject
-    kind, place = status(run, content.estimates)[0], "RUN" if run.directory is None else shlex.quote(str(run.directory))
+    kind, place = status(run, content.rates)[0], "RUN" if run.directory is None else shlex.quote(str(run.directory))
     rows = "--texts FILE" if subject.texts else "--data FILE"
     if kind == "found":
         steps = [
@@ -292,8 +294,8 @@ def _answer(run: Run, data: Measured | None, uniform: Measured | None, named: bo
             "{} changes {} for none of {} people in the data ({}), but for {}.",
             change_of, effects, count(data.samples), bound, _share(uniform, texts),
         )  # fmt: skip
-    best = data if data is not None and data.found else uniform if uniform is not None and uniform.found else None
-    if best is not None and (best.low > 0 or texts):
+    best = next((e for e in (data, uniform) if e is not None and e.found and (e.low > 0 or texts)), None)
+    if best is not None:
         return say(
             "{} changes {} for {}{}.",
             change_of, effects, _share(best, texts),
@@ -319,11 +321,17 @@ def _at_most(e: Measured, texts: bool) -> Markup:
         # The samples of the estimate are not the tests of the search.
         whole = f"text{'s' * (e.samples != 1)}" if texts else "person" if e.samples == 1 else "people"
         where = "with a protected term" if texts else "in the data" if e.population == "data" else "drawn at random"
-        most = written(e.high, "people_high")
         return say("of {} {} {}, none is affected, so at most {} are ({} confidence)",
-                   count(e.samples), whole, where, most, level(e.confidence))  # fmt: skip
-    return say("at most {} {} are affected ({} confidence)",
-               written(e.high, "people_high"), _people(e, texts), level(e.confidence))  # fmt: skip
+                   count(e.samples), whole, where, _bound(e, ""), level(e.confidence))  # fmt: skip
+    return say("at most {} are affected ({} confidence)", _bound(e, _people(e, texts)), level(e.confidence))
+
+
+def _bound(e: Measured, who: str) -> Markup:
+    """Write the upper end of an estimate, of these people if they are named."""
+    if e.samples < MANY:
+        return say("{} of {}", high(e.high), who) if who else high(e.high)
+    most = written(e.high, "people_high")
+    return say("{} {}", most, who) if who else most
 
 
 def _doubt(run: Run) -> Markup:
@@ -344,7 +352,7 @@ def _people(e: Measured, texts: bool) -> str:
 def _share(e: Measured, texts: bool) -> Markup:
     if e.exact:
         return say("{} of {} (all were tested)", percent(e.rate), _people(e, texts))
-    if e.high > 1 - ROUND:
+    if e.high > 1 - ROUND or e.samples < MANY:
         rate = percent(e.rate), _people(e, texts)
         return say("about {} of {} ({} CI {})", *rate, level(e.confidence), interval(e.low, e.high))
     of = round_number(*(_format.percent(e.rate), _format.low(e.low), _format.high(e.high)))
@@ -428,21 +436,23 @@ def _by(e: Estimate, pairs: list[Comparison]) -> Markup:
 def measured_on(content: Content) -> Markup:
     """Write what the shares were measured on."""
     said = []
-    if "data" in content.estimates:
-        said.append(_as_they_are(content.estimates["data"]))
-    if "uniform" in content.estimates:
-        exact = content.estimates["uniform"].exact
+    if "data" in content.rates:
+        said.append(_as_they_are(content))
+    if "uniform" in content.rates:
+        exact = content.rates["uniform"].exact
         said.append(say(f"on {'all valid individuals' if exact else 'uniform random individuals of the space'}"))
     on = ", and ".join(["{}"] * len(said))
     return say(f"It is measured {on}; the search is not part of it.", *said)
 
 
-def _as_they_are(e: Estimate) -> Markup:
+def _as_they_are(content: Content) -> Markup:
     """Write how the rows were tested: those outside the space's bounds are moved."""
-    if e.space.supports("texts"):
+    if content.subject.texts:
         return say("on the texts as they are")
-    clipped, rows = (e.counts.get(name, 0) for name in ("clipped", "rows"))
     said = say("on rows of the data as they are")
+    if "data" not in content.estimates:
+        return said
+    clipped, rows = (content.estimates["data"].counts.get(name, 0) for name in ("clipped", "rows"))
     if not clipped:
         return said
     moved = "{} except {} of {}, which were moved to the nearest bound of the space"
@@ -464,6 +474,16 @@ def spread_out(run: Run) -> list[str]:
     return out
 
 
+def read(run: Any) -> list[Markup]:
+    """Say how many of the findings of texts a reader found sound, if somebody read some."""
+    reading = reading_of(run) if isinstance(run, Run) else None
+    if reading is None:
+        return []
+    shares = (percent(share) for share in (reading.precision, *reading.interval))
+    words = "A reader found {} of {} findings sound: precision {} (95% CI {} to {})."
+    return [say(words, count(reading.sound), count(reading.read), *shares)]
+
+
 def remarks(e: Estimate) -> list[Markup]:
     """Write what a reader must know about an estimate besides its numbers."""
     dropped, rows, alone = (e.counts.get(name, 0) for name in ("dropped", "rows", "untestable"))
@@ -478,6 +498,9 @@ def remarks(e: Estimate) -> list[Markup]:
     if e.sampled:
         who = "Some were compared with a sample of their" if e.space.supports("texts") else EACH
         out.append(say("{} counterparts only, so the shares may be higher.", who))
+    if not e.exact and e.families < e.samples:
+        part = "The model is slow, so who gains and who loses is measured on the first {} of the {} only."
+        out.append(say(part, count(e.families), count(e.samples)))
     if e.repeats > 1:
         noise = (
             "The model is not deterministic: {} of the rows queried twice got two answers. Each row was queried {} "
@@ -487,16 +510,34 @@ def remarks(e: Estimate) -> list[Markup]:
     return out
 
 
+def every_row(e: Measured) -> bool:
+    """Whether all rows of the data were tested, so that the share among them is exact."""
+    if isinstance(e, RunEstimate) or not hasattr(e, "counts"):
+        return bool(e.all_rows)  # type: ignore[union-attr]
+    left_out = ("dropped", "untestable", "left_out")
+    rows = e.counts.get("rows", 0) - sum(e.counts.get(name, 0) for name in left_out)
+    return e.population == "data" and not e.exact and not e.sampled and e.samples == rows
+
+
+def exact_for_rows(texts: bool) -> Markup:
+    """Write what is known after all rows were tested."""
+    whole = "texts" if texts else "rows of the data"
+    exact = "All {} were tested, so the share among them is exact; the interval is for the population behind them."
+    return say(exact, whole)
+
+
 def slow(subject: ReportInputs) -> list[Markup]:
     """Write that a slow model was queried less, so that the report does not take long."""
     if not subject.slow or subject.probe is None:
         return []
-    fewer = "The model is slow, so each estimate has at most {} samples; {} takes more."
+    fewer = "The model is slow, so each part of this report draws at most {} individuals; {} takes more."
     return [say(fewer, count(subject.samples), say("<code>evenhand report RUN --samples N</code>"))]
 
 
-def asked(e: Estimate) -> Markup:
+def asked(e: Measured) -> Markup:
     """Write how many were tested, of how many rows or texts, and how many of them are affected."""
+    if isinstance(e, RunEstimate) or not hasattr(e, "counts"):
+        return say("{}, {} of them treated differently", count(e.samples), count(e.found))
     texts = e.space.supports("texts")
     of = say("")
     if e.population == "data" and "rows" in e.counts and e.counts["rows"] >= e.samples:

@@ -43,12 +43,16 @@ from evenhand.models.wrap import wrap
 from evenhand.runs.pair_sentences import Pair, pairs_at
 from evenhand.runs.run import COUNTS, EndLost, Run, RunEstimate, estimate_of_draws
 from evenhand.search import Problem, Strategy
-from evenhand.spaces.base import AnySpace, Block, check_space
+from evenhand.spaces.base import AnySpace, Block, check_space, table
+from evenhand.spaces.individuals import Individuals
+from evenhand.spaces.tabular import Space
 from evenhand.spaces.text.space import DEPENDS
 from evenhand.strategies import describe, make
 
 DEFAULT_TESTS = 100_000
 UNTESTABLE = 1000
+COUNTED = 2_000_000
+"""Maximum number of individuals to count one by one after all were judged."""
 RETRACED = 2**16
 """Maximum number of stored tests to collect, to check some of them before a finished run is returned."""
 
@@ -191,6 +195,7 @@ class Driver:
         with probe.client.calls.at_once():
             # One call, because scores can depend slightly on the size of a call.
             labels, scores = probe.both(fixed.rows)
+        probe.check_gap(scores)
         self.identity = self._identity(labels if scores is None else scores)
         place = self.place = None if directory is None else Directory(directory, self.identity)
         try:
@@ -435,12 +440,30 @@ class Driver:
         def testable(block: Block) -> npt.NDArray[np.bool_] | None:
             return bound.families(block, seed).testable
 
-        verdicts = self.problem.draws.verdicts(self.oracle.memo, testable, first)
+        draws = self.problem.draws
+        if stop is StopReason.EXHAUSTED:
+            draws.finish()
+        drawn = draws.verdicts(self.oracle.memo, testable, first)
         at_plan = stop is StopReason.TESTS and plan == first
-        out = {name: estimate_of_draws(name, *one, first, at_plan) for name, one in verdicts.items()}
+        out = {name: estimate_of_draws(name, one, first, at_plan) for name, one in drawn.items()}
         if "uniform" in out and stop is StopReason.EXHAUSTED and not bound.space.sampled:
-            out["uniform"] = RunEstimate("uniform", self.oracle.findings.count, self.oracle.tests, exact=True)
+            out["uniform"] = self._everyone(table(bound)) or out["uniform"]
         return out
+
+    def _everyone(self, space: Space) -> RunEstimate | None:
+        """Count individuals, after all were judged; None where there are too many to count one by one."""
+        found, of = space.combinations * self.oracle.findings.count, space.combinations * self.oracle.tests
+        if space.constraints or space.links:
+            # A test may stand for fewer individuals than another.
+            if not space.coding.fits or space.coding.total > COUNTED:
+                return None
+            found = of = 0
+            for start in range(0, space.coding.total, self.chunk):
+                ids = np.arange(start, min(start + self.chunk, space.coding.total))
+                people = Individuals(space, ids=ids)
+                known, unfair = self.oracle.memo.lookup(people[space.valid(people.rows)].keys)
+                found, of = found + int(unfair.sum()), of + int(known.sum())
+        return RunEstimate("uniform", found, of, exact=True)
 
 
 def gradient_for(strategy: Strategy, model: Model, criterion: Criterion) -> Any:

@@ -33,6 +33,7 @@ from evenhand.engine.store import (
     refuse_links,
 )
 from evenhand.errors import EvenhandError, RunError, SpaceError
+from evenhand.search import Drawn
 from evenhand.spaces.attributes import KINDS, suggest
 from evenhand.spaces.base import AnySpace
 from evenhand.spaces.findings import Decisions, Findings, TextFindings
@@ -72,7 +73,7 @@ TEXT_FIELDS = {
     ]
 }
 """Required fields of descriptions of spaces; constructors check the rest."""
-POPULATIONS = {"data": "the rows of the data", "uniform": "random valid individuals"}
+POPULATIONS = {"data": "the population of the data", "uniform": "random valid individuals"}
 """Descriptions of the populations."""
 MOST = 10**9
 """Maximum number of samples that is recommended."""
@@ -86,13 +87,19 @@ class RunEstimate:
     end of the first budget of tests: at most 1.25 times as wide as an interval that is valid at that moment only. The
     estimate is then that of the planned draws; the few more that were made count when the run is extended.
 
+    Rows of the data are drawn in random order, each once. The interval is for the population that they are a random
+    sample of, and also holds for the rows themselves. When all were drawn, the rate of the rows is exact.
+
     >>> estimate = RunEstimate("data", 30, 1000, 1000, 30)
     >>> estimate.rate, str(estimate)
     (0.03, 'data: 3% (1.83% to 4.51%), 30 of 1,000 independent draws')
+    >>> str(RunEstimate("data", 30, 1000, 1000, 30, left=0))
+    'data: 3% (1.83% to 4.51%), 30 of 1,000, which are all of the data'
     """
 
     population: str
-    """``"data"``: the rows of the data, drawn with replacement. ``"uniform"``: all valid individuals."""
+    """``"data"``: the population of which the rows of the data are a random sample. ``"uniform"``: all valid
+    individuals."""
     found: int
     """Number of draws that are treated differently; repeats count each time."""
     samples: int
@@ -106,11 +113,18 @@ class RunEstimate:
     confidence: float = 0.95
     plan: int = 0
     """Number of draws from all populations together that the first budget planned."""
+    left: int | None = None
+    """Number of rows of the data that were not drawn; None for individuals, which have no end."""
 
     @property
     def about(self) -> str:
-        """What the rate describes; draws from the data are about its rows, not about a population behind them."""
+        """What the interval is for."""
         return POPULATIONS[self.population]
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether all rows of the data were drawn, so that the rate among them is exact."""
+        return self.left == 0
 
     @property
     def rate(self) -> float:
@@ -142,11 +156,15 @@ class RunEstimate:
         """
         return True if self.high <= limit else False if self.low > limit else None
 
-    def needed(self, limit: float) -> int:
+    def needed(self, limit: float) -> int | None:
         """Return about how many more samples are needed to decide about a limit, if the rate stays the same.
+
+        None if there are not enough rows.
 
         >>> RunEstimate("data", 30, 1000).needed(0.1), RunEstimate("data", 0, 300).needed(0.01)
         (0, 70)
+        >>> RunEstimate("data", 0, 300, left=50).needed(0.01) is None
+        True
         """
         if self.verdict(limit) is not None:
             return 0
@@ -160,10 +178,11 @@ class RunEstimate:
         few, many = self.samples, max(2 * self.samples, 16)
         while many < MOST and not decides(many):
             few, many = many, 2 * many
-        while many - few > many / 100:
+        while many - few > max(1, many / 100):
             middle = (few + many) // 2
             few, many = (few, middle) if decides(middle) else (middle, many)
-        return many - self.samples
+        more = many - self.samples
+        return more if self.left is None or more <= self.left else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values."""
@@ -172,16 +191,18 @@ class RunEstimate:
     def __str__(self) -> str:
         interval = estimated(self.rate, self.low, self.high)
         draws = "individuals" if self.exact else "independent draws"
-        return f"{self.population}: {interval}, {self.found:,} of {self.samples:,} {draws}"
+        of = f"{self.samples:,}, which are all of the data" if self.all_rows else f"{self.samples:,} {draws}"
+        return f"{self.population}: {interval}, {self.found:,} of {of}"
 
 
-def estimate_of_draws(
-    population: str, unfair: npt.NDArray[np.bool_], planned: int, plan: int, at_plan: bool
-) -> RunEstimate:
-    """Make an estimate from the verdicts of draws, of which the first were planned; at the plan, only from these."""
-    then = int(unfair[:planned].sum())
-    counted = unfair[:planned] if at_plan and planned else unfair
-    return RunEstimate(population, int(counted.sum()), len(counted), planned, then, plan=plan)
+def estimate_of_draws(population: str, drawn: Drawn, plan: int, at_plan: bool) -> RunEstimate:
+    """Make an estimate from draws, of which the first were planned; at the plan, only from these."""
+    planned = drawn.planned
+    then = int(drawn.unfair[:planned].sum())
+    counted, left = drawn.unfair, drawn.left
+    if at_plan and planned:
+        counted, left = counted[:planned], None if left is None else left + len(counted) - planned
+    return RunEstimate(population, int(counted.sum()), len(counted), planned, then, plan=plan, left=left)
 
 
 @dataclass
@@ -515,7 +536,8 @@ def _estimate(path: Path, result: dict[str, Any]) -> dict[str, RunEstimate]:
             raise RunError(
                 f"{path} is damaged: its estimate counts {found} of {samples}", remedy="restore it from a copy"
             )
-        out[name] = RunEstimate(name, found, samples, first, then, bool(one["exact"]), plan=one.get("plan", 0))
+        exact, plan, left = bool(one["exact"]), one.get("plan", 0), one.get("left")
+        out[name] = RunEstimate(name, found, samples, first, then, exact, plan=plan, left=left)
     return out
 
 

@@ -58,6 +58,8 @@ _FREE_CELLS = 10_000_000
 _CELLS_PER_BYTE = 20
 _BYTES_PER_VALUE = 4
 """Minimum bytes of JSON per value; a file with more values has mostly empty lists and objects."""
+_CODE = r"0\d+"
+"""A code with a leading zero, which a number would lose."""
 _LINE = re.compile(rb"[\r\n]")
 _QUOTED = re.compile(rb'"[^"]*"')
 _SAMPLE = "give a sample of the rows"
@@ -276,7 +278,26 @@ def _read_table(path: Path, packed: str, separator: str | None = None) -> pd.Dat
     decimal = decimal_of(path, packed, separator, encoding)
     with open_text(path, packed, encoding) as stream:
         # index_col=False: rows longer than the header must not silently become an index.
-        return pd.read_csv(stream, sep=separator, decimal=decimal, index_col=False, low_memory=False)
+        frame = pd.read_csv(stream, sep=separator, decimal=decimal, index_col=False, low_memory=False)
+    numbers = [at for at, kind in enumerate(frame.dtypes) if kind.kind in "iuf"]
+    if numbers and _has_zeros(path, packed, separator, encoding):
+        with open_text(path, packed, encoding) as stream:
+            raw = pd.read_csv(stream, sep=separator, index_col=False, usecols=numbers, dtype=str)
+        for at, name in zip(numbers, raw.columns, strict=True):
+            if raw[name].str.fullmatch(_CODE).any():
+                frame.isetitem(at, raw[name].to_numpy(dtype=object))
+    return frame
+
+
+def _has_zeros(path: Path, packed: str, separator: str, encoding: str) -> bool:
+    """Whether a cell of a CSV file seems to begin with a zero before another digit, such as the code "007"."""
+    begins, end = re.compile(rb"(?:^|[\r\n]|%b)[ \"]*0\d" % re.escape(separator).encode()), b""
+    with open_text(path, packed, encoding) as stream:
+        while piece := stream.read(PIECE):
+            if begins.search(end + piece):
+                return True
+            end = piece[-3:]
+    return False
 
 
 def prepare() -> None:
@@ -408,8 +429,8 @@ def read_frame(path: str | Path) -> pd.DataFrame:
 
     A .csv or .tsv file, which may be packed (.csv.gz, .csv.xz), has a header line. Its encoding (UTF-8, UTF-16 or
     Latin-1), what separates its columns and its decimal mark are detected. Texts that pandas treats as missing ("",
-    "NA", "null", ...) are missing values. A .parquet file needs pyarrow. A .json file is a list of rows, or columns by
-    name; a .jsonl file has one row per line.
+    "NA", "null", ...) are missing values. A column with a code such as "007" stays text. A .parquet file needs pyarrow.
+    A .json file is a list of rows, or columns by name; a .jsonl file has one row per line.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "people.csv"

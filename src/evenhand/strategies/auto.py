@@ -25,7 +25,7 @@ from evenhand.strategies.aequitas import Aequitas
 from evenhand.strategies.archive import Pool, children_of, donors_of, has_data, nearby
 from evenhand.strategies.boundary import Boundary
 from evenhand.strategies.kosei import Worklist
-from evenhand.strategies.text import TextAdf, TextImportance, TextRandom, given_texts
+from evenhand.strategies.text import TextAdf, TextImportance, TextRandom
 from evenhand.strategies.themis import Themis
 
 BLOCK, LEAST_ROWS, MOST_ROWS = 0.08, 512, 32_768
@@ -78,14 +78,14 @@ Numbers = npt.NDArray[np.int64]
 class Auto:
     """Draw a share of the tests independently, and divide the rest among several searches by what they find.
 
-    A ``share`` of the tests is drawn at random with replacement, half from the data's rows and half from all valid
-    individuals, and never steered by results; repeats count with their stored verdict. ``run.estimate`` is based on
-    these draws only. The other tests go to searches in turns: usually to the search that found most per model row in
-    its latest turns, and sometimes to the one that waited longest. New regions of the space, new regions with realistic
-    findings, and realistic findings count. The searches are ``boundary``, people in the data with a few attributes
-    changed, ``archive`` among all findings and among the realistic ones, KOSEI's worklist around all findings,
-    AEQUITAS, uniform individuals, and ADF if the model has scores; for texts, those that the model allows. ``run.arms``
-    has the share and the findings of each.
+    A ``share`` of the tests is drawn at random and never steered by results: half from the data's rows, each once, and
+    half from all valid individuals. When all rows were drawn, the other half gets the rest. Repeats count with their
+    stored verdict. ``run.estimate`` is based on these draws only. The other tests go to searches in turns: usually to
+    the search that found most per model row in its latest turns, and sometimes to the one that waited longest. New
+    regions of the space, new regions with realistic findings, and realistic findings count. The searches are
+    ``boundary``, people in the data with a few attributes changed, ``archive`` among all findings and among the
+    realistic ones, KOSEI's worklist around all findings, AEQUITAS, uniform individuals, and ADF if the model has
+    scores; for texts, those that the model allows. ``run.arms`` has the share and the findings of each.
 
     >>> Auto().share
     0.2
@@ -131,8 +131,8 @@ class Auto:
             if arm is not None:
                 arm.learn(field.credit(arm, (yield from arm.play(field, sample))))
                 turn += 1
-            elif self.share and not all(one.over for one in arms):
-                # All arms wait for a finding.
+            elif self.share and not sample.over and (sample.ends or not all(one.over for one in arms)):
+                # All arms wait for a finding, or all have ended before the data.
                 yield from sample.draw(field.size)
             else:
                 return
@@ -145,10 +145,20 @@ class Sample:
         self.arm = Arm("independent", lambda: iter(()))
         self._field, self._share, self._drawn = field, share, 0
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to draw."""
+        return self._field.problem.draws.over
+
+    @property
+    def ends(self) -> bool:
+        """Whether only rows of the data are drawn, which end."""
+        return all(one.size is not None for one in self._field.problem.draws.populations.values())
+
     def cover(self, tests: int) -> Search:
         """Draw before so many tests are judged, so that the share is right even if the budget ends among them."""
         field, share, times = self._field, self._share, 1
-        while self._drawn < share * (field.tests + tests):
+        while self._drawn < share * (field.tests + tests) and not self.over:
             # Some ahead, because few large calls of the model are faster than many small ones.
             ahead = max(tests, int(AHEAD * field.tests))
             due = share * (field.tests + ahead) - self._drawn
@@ -160,9 +170,9 @@ class Sample:
 
     def draw(self, n: int) -> Search:
         """Judge independent draws."""
-        field, problem = self._field, self._field.problem
-        parts, together = field.drawn(n)
-        verdicts = yield from self.arm.charge(problem, problem.draws.judge(parts, together))
+        problem = self._field.problem
+        together = problem.draws.take(n)
+        verdicts = yield from self.arm.charge(problem, problem.draws.judge(together))
         self._count(together, verdicts)
         if problem.bound.constraints:
             assert problem.memo is not None
@@ -179,13 +189,13 @@ class Sample:
             yield from self.cover(tests)
             return cast(Verdicts, (yield from arm.charge(problem, _ask(query))))
         due = self._share * (field.tests + tests) - self._drawn
-        if due <= 0:
+        if due <= 0 or self.over:
             return cast(Verdicts, (yield from arm.charge(problem, _ask(query))))
-        parts, drawn = field.drawn(math.ceil(due / (1 - self._share)))
+        drawn = problem.draws.take(math.ceil(due / (1 - self._share)))
         new, known, rows = len(memo.fresh(drawn.keys)), len(memo), problem.spent()
         limit = None if query.limit is None else query.limit + new
         try:
-            verdicts = yield from problem.draws.judge(parts, Individuals.join([drawn, cast(Individuals, block)]), limit)
+            verdicts = yield from problem.draws.judge(Individuals.join([drawn, cast(Individuals, block)]), limit)
         finally:
             rows, known = problem.spent() - rows, len(memo) - known
             own = rows * min(new, known) // max(known, 1)
@@ -369,9 +379,7 @@ class Field:
     """Whether queries are asked in parts."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.tests, self.size, self._number = problem, 0, 0, 0
-        # A separate stream, because draws must not be those of a search.
-        self.stream = Stream(int(problem.stream.bits("draws", 0, 0)[0] >> np.uint64(1)))
+        self.problem, self.tests, self.size = problem, 0, 0
 
     @property
     def over(self) -> bool:
@@ -387,18 +395,9 @@ class Field:
         """Return the searches, in the order of their first turns."""
         raise NotImplementedError
 
-    def drawn(self, n: int) -> tuple[dict[str, Any], Any]:
-        """Draw individuals independently: by population, and all of them in order."""
-        raise NotImplementedError
-
     def credit(self, arm: Arm, found: list[Any]) -> float:
         """Return the value of new findings."""
         raise NotImplementedError
-
-    def _people(self, people: Any, n: int) -> Any:
-        numbers = self._number + np.arange(n)
-        self._number += n
-        return people[self.stream.below(len(people), "people", numbers, 0)]
 
 
 class Tables(Field):
@@ -413,8 +412,6 @@ class Tables(Field):
         self._donors = donors_of(problem)
         self._worklist = Worklist(problem, WAVE, None)
         self._uniform: Arm | None = None
-        self._start: int | None = 0
-        """The counter of uniform draws; None if the constraints are too tight for any."""
 
     @property
     def over(self) -> bool:
@@ -435,26 +432,15 @@ class Tables(Field):
         if "gradient" in offers:
             arms.append(Arm("adf", partial(Adf(seeds=100, trials=100).search, own("adf")), alone=True))
         arms.append(Arm("aequitas", partial(Aequitas().search, own("aequitas")), alone=True))
+        draws = self.problem.draws.populations
         try:
-            self.problem.space.sampler.draw(self.stream, 0, 1, repeats=True)
+            draws["uniform"].take(0, 1)
         except SpaceError:
-            self._start = None
+            # The constraints are too tight.
+            del draws["uniform"]
             return arms
         self._uniform = Arm("uniform", partial(Themis(block=1024).search, own("uniform")))
         return [*arms, self._uniform]
-
-    def drawn(self, n: int) -> tuple[dict[str, Any], Any]:
-        """Draw half from the data and half uniformly, in turns."""
-        parts: dict[str, Any] = {}
-        both = has_data(self.problem) and self._start is not None
-        n = -(-n // 2) if both else n
-        if has_data(self.problem):
-            parts["data"] = self._people(self.problem.data, n)
-        if self._start is not None:
-            sampler = self.problem.space.sampler
-            parts["uniform"], self._start = sampler.draw(self.stream, self._start, n, repeats=True)
-        together = Individuals.join(list(parts.values()))
-        return parts, together[np.arange(len(together)).reshape(len(parts), -1).T.ravel()]
 
     def credit(self, arm: Arm, found: list[Any]) -> float:
         """Keep findings, and count their regions and the realistic ones."""
@@ -520,7 +506,6 @@ class Texts(Field):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        self._texts = given_texts(problem)
         self._seen: Numbers = np.zeros(0, dtype=np.int64)
 
     def arms(self) -> list[Arm]:
@@ -532,11 +517,6 @@ class Texts(Field):
         elif "gradient" in self.problem.offers:
             searches["text-importance"] = TextImportance(**settings)
         return [Arm(name, partial(one.search, self.own(name)), alone=True) for name, one in searches.items()]
-
-    def drawn(self, n: int) -> tuple[dict[str, Any], Any]:
-        """Draw texts of the data."""
-        texts = self._people(self._texts, n)
-        return {"data": texts}, texts
 
     def credit(self, arm: Arm, found: list[Any]) -> float:
         """Count findings, and the seed texts that had none before."""

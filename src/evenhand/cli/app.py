@@ -30,7 +30,7 @@ MODULES = {
     "strategies": "app",
     "datasets": "app",
     "check-proof": "prove",
-    **dict.fromkeys(("report", "export", "bundle", "compare", "replay"), "runs"),
+    **dict.fromkeys(("report", "export", "bundle", "compare", "replay", "read"), "runs"),
 }
 """Modules of commands that have a different name; each has a function with the command's name, _ for -."""
 SHARED: dict[str, Any] = {

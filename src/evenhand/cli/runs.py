@@ -210,6 +210,19 @@ def _show_comparison(found: Compared, shown: str) -> None:
         show_pairs(shown_pairs(found.run_b, found.new[:SHOWN], shown), out)
 
 
+def read(config: Config) -> None:
+    """Write a reading sheet of a run's findings, or take the answers of one."""
+    from evenhand.runs.reading import read_labels, sheet
+
+    run, wanted = Run.load(Path(config.call.run)), config.read
+    if wanted.labels is not None:
+        echo(f"{read_labels(run, Path(wanted.labels)).sentence}.")
+        return
+    path = Path(wanted.output or "reading.html")
+    path.write_bytes(sheet(run, wanted.count, run.identity.seed))
+    echo(f"Wrote {path}: {min(wanted.count, run.found):,} of {run.found:,} findings.")
+
+
 def replay(config: Config) -> None:
     """Query the model again about the findings of a run or a bundle."""
     from evenhand.runs.replay import again

@@ -566,6 +566,19 @@ class ReplayTable(
 
 
 @dataclass
+class ReadTable(Table, name="read", comment="evenhand read RUN: a page to label findings of texts", panel="Output"):
+    """For ``evenhand read RUN``: a page on which a person says which findings are sound."""
+
+    count: Annotated[int, Setting("Findings on the page, drawn at random; 50 by default", "N", flag="--count,-n",
+        ge=1)] = 50
+    output: Annotated[str | None, Setting(
+        "File to write; reading.html by default", "FILE", "reading.html", names="file")] = None
+    labels: Annotated[str | None, Setting(
+        "Answers that the page saved: keep them with the run, and state the precision", "FILE", "labels.json",
+        names="file")] = None
+
+
+@dataclass
 class BenchTable(Table, name="bench", comment="how fast audits are on this machine", panel="Budget"):
     """For ``evenhand bench FILE``: how fast audits are on this machine."""
 
@@ -583,8 +596,8 @@ class CallTable(Table, name="call", panel="Output"):
     url: Annotated[str, Setting(
         "URL of the endpoint, or of its server", on="probe", argument="probe", required="probe")] = ""
     run: Annotated[str, Setting(
-        "Directory of a run", on="report export bundle replay",
-        argument="report export bundle replay", required="report export bundle replay")] = ""
+        "Directory of a run", on="report export bundle replay read",
+        argument="report export bundle replay read", required="report export bundle replay read")] = ""
     run_a: Annotated[str, Setting(
         "Directory of the older run", on="compare", argument="compare", required="compare")] = ""
     run_b: Annotated[str, Setting(
@@ -680,6 +693,7 @@ class Settings:
     bundle: BundleTable = field(default_factory=BundleTable)
     report: ReportTable = field(default_factory=ReportTable)
     replay: ReplayTable = field(default_factory=ReplayTable)
+    read: ReadTable = field(default_factory=ReadTable)
     bench: BenchTable = field(default_factory=BenchTable)
     init: InitTable = field(default_factory=InitTable)
     demo: DemoTable = field(default_factory=DemoTable)
@@ -824,6 +838,9 @@ COMMANDS: dict[str, Command] = {one.name: one for one in (
          STATUS + "1 a finding is not confirmed or a part does not match; 2 wrong usage or input."),
         words={"model.path": NOTED, "data.path": "Data rows, to compare with a bundle that left them out",
                "call.run": "Directory of a run, or a bundle"}),
+    Command("read", "Runs", "Write a page to label findings of texts as sound or not",
+        ("The page shows random findings without the decisions. Save the answers on it, and give them with --labels: "
+         "they are kept with the run, and its report states the precision with an interval.",)),
     Command("serve", "Start", "Run audits for a team, in the browser and by REST",
         ("Needs the extra service. Without accounts, the service can only be reached from this machine; with "
          "--add-account NAME, it adds one instead of starting.",)),

@@ -551,6 +551,10 @@ class Term:
     difference_low: float | None = None
     difference_high: float | None = None
     """Its interval holds for all terms simultaneously; None if too few texts differ."""
+    respelled: int | None = None
+    """Texts that were also asked with another common spelling of this term, their own."""
+    changed_by_spelling: float | None = None
+    """The share of these whose decision changes with the spelling alone: the noise floor of the rate."""
 
 
 class TermCounts:
@@ -572,10 +576,14 @@ class TermCounts:
         """Whether a text was compared with only a sample of its counterparts."""
         self.width: int | None = None
         """Number of scores, if terms are compared by scores."""
+        self.respelled, self.flips = np.zeros((2, len(self.names)), dtype=np.int64)
+        """For each term, texts asked with another spelling of it, and those whose decision that changes."""
+        self.texts_respelled = self.texts_flipped = 0
 
     def add(self, families: Any, outputs: Outputs) -> None:
         """Count a block; numbers are not decisions, and their values are not counted."""
         assert outputs.labels is not None
+        self._add_spellings(families, outputs.labels, outputs.own)
         row, place, identity = families.identities
         whole = self._bound.counterparts[families.individuals.seeds] < self._bound.space.max_family_size
         self.sampled |= not whole.all()
@@ -592,6 +600,19 @@ class TermCounts:
         new = len(self.decisions.values) - self._counts.shape[1]
         self._counts = np.pad(self._counts, ((0, 0), (0, new)))
         np.add.at(self._counts, (identity, codes.astype(np.int64)), 1)
+
+    def _add_spellings(self, families: Any, labels: npt.NDArray[Any], own: npt.NDArray[np.int64]) -> None:
+        """Count texts whose decision changes if their own term is spelled otherwise."""
+        row, place, identity = families.respelled
+        if not len(row):
+            return
+        changed = np.asarray(labels[row, place] != labels[row, own[row]], dtype=bool)
+        pairs, first = np.unique(np.stack([row, identity]), axis=1, return_inverse=True)
+        flipped = np.bincount(first.ravel(), weights=changed, minlength=pairs.shape[1]) > 0
+        self.respelled += np.bincount(pairs[1], minlength=len(self.names))
+        self.flips += np.bincount(pairs[1][flipped], minlength=len(self.names))
+        self.texts_respelled += len(np.unique(row))
+        self.texts_flipped += len(np.unique(row[changed]))
 
     def _add_scores(self, level: Floats, row: Any, place: Any, identity: Any) -> None:
         """Compare the score of each text with one term to its scores with the other terms of that attribute."""
@@ -624,7 +645,9 @@ class TermCounts:
             if found.compared[at]:
                 figures = zip(SCORED[1:], (found.mean, low, high), strict=True)
                 scored |= {n: float(v[at]) + 0.0 if np.isfinite(v[at]) else None for n, v in figures}
-            out.append(Term(attribute, name, texts, shares, **scored))
+            if many := int(self.respelled[at]):
+                scored |= {"changed_by_spelling": int(self.flips[at]) / many}
+            out.append(Term(attribute, name, texts, shares, **scored, respelled=many or None))
         return tuple(out)
 
 
@@ -632,6 +655,8 @@ def frame_of(terms: tuple[Term, ...]) -> pd.DataFrame:
     """Return terms as a frame, with a column for the share of each decision, and the scores if known."""
     decided = [f"decided {value}" for value, _ in terms[0].shares] if terms else []
     scored = SCORED if any(term.mean is not None for term in terms) else ()
+    if any(term.respelled for term in terms):
+        scored = (*scored, "respelled", "changed_by_spelling")
     rows = [
         [
             term.attribute,

@@ -27,6 +27,7 @@ from evenhand._format import (
     size,
     to_plain,
 )
+from evenhand._intervals import clopper_pearson
 from evenhand.budget import StopReason
 from evenhand.criteria import Criterion, Flip
 from evenhand.engine.judge import is_unaware, statement, unreached, unread
@@ -38,6 +39,7 @@ from evenhand.estimates.survey import UNFINISHED, Kept, Survey, Watch, bounds
 from evenhand.runs.run import POPULATIONS, RunEstimate
 from evenhand.spaces.base import AnySpace, table
 from evenhand.spaces.frames import pd
+from evenhand.spaces.text.space import DEPENDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot
@@ -221,7 +223,7 @@ class Estimate(Viewed):
             "by_attribute": [asdict(share) for share in self.shares],
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "points": self.points,
-            "by_term": [{**asdict(term), "shares": dict(term.shares)} for term in self.terms],
+            "by_term": [_plain_term(term) for term in self.terms],
             "note": self.note,
         }
         return {name: to_plain(value) for name, value in out.items()}
@@ -230,6 +232,7 @@ class Estimate(Viewed):
     def details(self) -> list[str]:
         """Who is favoured, one line per comparison, and other remarks."""
         lines = [self.note] if self.note and not self.unaware else []
+        lines += self._by_spelling()
         shown = [c for c in self.comparisons if c.verdict not in ("none found", NOT_RECEIVED)]
         directed = self.favourable is not None or any(c.difference is not None for c in shown)
         if len(self.comparisons) > 1 or directed:
@@ -241,6 +244,27 @@ class Estimate(Viewed):
 
     def __repr__(self) -> str:
         return "\n  ".join([f"Estimate: {self.sentence}", *self.details])
+
+    @property
+    def noise_floor(self) -> tuple[float, float, float] | None:
+        """For texts: the share that another spelling of the same identity changes, with its interval.
+
+        A rate near it may be about words and not about people. None if no text has another common spelling.
+        """
+        many, changed = (self.counts.get(name, 0) for name in (RESPELLED, CHANGED))
+        if not many:
+            return None
+        low, high = clopper_pearson(changed, many, self.confidence)
+        return changed / many, float(low), float(high)
+
+    def _by_spelling(self) -> list[str]:
+        """Name what depends on spellings, if anything was spelled otherwise."""
+        if self.noise_floor is None:
+            return []
+        share, low, high = map(percent, self.noise_floor)
+        apart = self.counts.get(DEPENDS, 0)
+        return [f"another spelling of the same identity changes {share} ({low} to {high}) of the texts that have one; "
+                f"{apart:,} more texts depend on the spelling and do not count"]  # fmt: skip
 
     def _by_scores(self) -> list[str]:
         """Name the terms with the largest score differences that are clear."""
@@ -268,6 +292,16 @@ class Estimate(Viewed):
         return gaps(self)
 
 
+RESPELLED, CHANGED = "texts_respelled", "texts_changed_by_spelling"
+
+
+def _plain_term(term: Term) -> dict[str, Any]:
+    """Return a term as plain values; without figures about spellings where it has none."""
+    optional = ("respelled", "changed_by_spelling")
+    plain = {name: value for name, value in asdict(term).items() if value is not None or name not in optional}
+    return plain | {"shares": dict(term.shares)}
+
+
 def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, seed: int) -> Estimate:
     """Make an estimate from a survey."""
     watched = plan.watched or plan.stop.may_stop or stop in ("stopped", "interrupted")
@@ -290,6 +324,8 @@ def make(plan: Plan, target: Target, survey: Survey, stop: str, watch: Watch, se
     if is_unaware(survey.space, unused) and not survey.found:
         low, high, interval = 0.0, 0.0, interval if interval == "exact" else NOT_RECEIVED
     counts = {**target.counts, "untestable": judge.untestable + target.counts.get("untestable", 0)}
+    if terms is not None and terms.texts_respelled:
+        counts |= {RESPELLED: terms.texts_respelled, CHANGED: terms.texts_flipped, DEPENDS: survey.depends}
     if judge.exclude is not None:
         counts["left_out"] = judge.left_out
     return Estimate(

@@ -165,6 +165,8 @@ class Survey:
         self._weights = None if weights is None else weights * weights.sum() / np.square(weights).sum()
         self.whole_families = isinstance(population, Everyone) and not population.singly
         self.samples = self.found = self.unsure = self.families = 0
+        self.depends = 0
+        """Families whose decision depends on how an identity is spelled."""
         self.noise = self.tabled = 0.0
         self.points: list[tuple[int, int]] = []
         needs_scores = judge.probe.criterion.needs_scores
@@ -259,6 +261,8 @@ class Survey:
 
     def _count(self, block: Judged, size: int) -> None:
         members = self._members(block)
+        if block.verdicts.within is not None:
+            self.depends += int(block.verdicts.within.sum())
         weights = None if self._weights is None else self._weights[self.samples : self.samples + len(block)]
         self._tabulate(block, weights)
         self.families += len(block)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -142,17 +141,17 @@ class Boxes:
         """Whether counting the boxes that are left would take all the time that is left."""
         if self._limits.seconds is None:
             return False
-        left = self._limits.seconds - (time.monotonic() - self._limits.began)
+        left = self._limits.seconds - self._limits.elapsed
         live = int(self._store.used.sum())
         if live > 1.5 * self._looked:
             # What counting costs depends on the boxes, and on the machine.
             self._looked = live
             rows = np.flatnonzero(self._store.used)
-            began = time.monotonic()
+            began = self._limits.elapsed
             chosen = rows[np.linspace(0, len(rows) - 1, 4).astype(np.int64)]
             for row in chosen.tolist():
                 self._counts(row)
-            self._cost = (time.monotonic() - began) / len(chosen)
+            self._cost = (self._limits.elapsed - began) / len(chosen)
         return live * self._cost > 0.9 * left
 
     def _by_volume(self) -> list[int]:
@@ -163,9 +162,9 @@ class Boxes:
     def rest(self) -> list[tuple[Ints, Verdicts]]:
         """Return the boxes that are undecided as a whole; after an interrupt, count some of them first."""
         if self._queue is None:
-            self._queue, began = self._by_volume(), time.monotonic()
+            self._queue, began = self._by_volume(), self._limits.elapsed
             try:
-                while self._queue and time.monotonic() - began < AFTER:
+                while self._queue and self._limits.elapsed - began < AFTER:
                     with interrupts.held:
                         self._count(self._queue.pop())
             except KeyboardInterrupt:

@@ -78,6 +78,7 @@ def render(content: Content) -> str:
             *(wording.exact_for_rows(content.subject.texts) for e in rates.values() if wording.every_row(e)),
             *dict.fromkeys(remark for e in found.values() for remark in wording.remarks(e)),
             *wording.slow(page.subject),
+            *wording.read(run),
         ],
         compared=_compared(found),
         # The favourable outcome is the user's own value, not a figure.

@@ -19,8 +19,9 @@ from evenhand.errors import EvenhandError
 from evenhand.estimates.pair_counts import ALL_VALUES, LOWER, Order, alike, directs, outcomes_of, spread
 from evenhand.estimates.result import Estimate, more
 from evenhand.reports.figures import count, given, high, interval, level, linked, listed, percent, say, short, written
+from evenhand.runs.reading import reading_of
 from evenhand.runs.replay import Source
-from evenhand.runs.run import RunEstimate
+from evenhand.runs.run import Run, RunEstimate
 from evenhand.spaces.frames import native
 
 if TYPE_CHECKING:
@@ -471,6 +472,16 @@ def spread_out(run: Run) -> list[str]:
                 f"({', '.join(values[:-1])} and {values[-1]})."
             )
     return out
+
+
+def read(run: Any) -> list[Markup]:
+    """Say how many of the findings of texts a reader found sound, if somebody read some."""
+    reading = reading_of(run) if isinstance(run, Run) else None
+    if reading is None:
+        return []
+    shares = (percent(share) for share in (reading.precision, *reading.interval))
+    words = "A reader found {} of {} findings sound: precision {} (95% CI {} to {})."
+    return [say(words, count(reading.sound), count(reading.read), *shares)]
 
 
 def remarks(e: Estimate) -> list[Markup]:

@@ -227,6 +227,36 @@ def test_a_bias_in_all_spellings_is_found_and_that_of_one_word_is_told_apart():
     assert (run.found, run.counts["depends_on_the_spelling"]) == (0, 1)
 
 
+def test_the_noise_floor_stands_beside_the_rate():
+    texts = ["The gay man came.", "A homosexual man left.", "A bisexual woman left.", "The straight man sat."]
+    found = eh.estimate(planted("gay", "gay"), eh.TextSpace("orientation"), data=texts)
+    assert (found.found, found.counts["depends_on_the_spelling"]) == (0, 4)
+    # Three of the four texts name an identity with another spelling, and two of those are called gay.
+    share, low, high = found.noise_floor
+    assert share == pytest.approx(2 / 3)
+    assert low < share < high
+    assert "another spelling of the same identity changes 66.7%" in str(found)
+    terms = found.by_term.set_index("term")
+    assert terms.loc["gay", ["respelled", "changed_by_spelling"]].tolist() == [2, 1.0]
+    assert terms.loc["straight", "changed_by_spelling"] == 0
+    first = eh.estimate(planted("gay", "gay"), eh.TextSpace("orientation", spellings="first"), data=texts)
+    assert first.noise_floor is None
+    assert first.found
+
+
+def test_a_free_change_never_glues_words():
+    words = ["'s", "was", "is", "Valentine", "Monday", "day"]
+    vectors = np.random.default_rng(0).normal(size=(len(words), 3))
+    bound = eh.TextSpace("gender", (words, vectors)).begin(["On Valentine's day, she came."])
+    free = bound.movable(bound.seeds)
+    movable = bound.texts.vocabulary.words[bound.texts.words[free]].tolist()
+    assert "'s" not in movable
+    assert "day" in movable
+    assert bound.moves is not None
+    similar = bound.moves.of(bound.texts.words[free])
+    assert "'s" not in bound.texts.vocabulary.words[similar[similar >= 0]].tolist()
+
+
 def brute(labels, ids, source):
     """Whether some group differs in all its places, and its source group in none."""
     own = labels[0]

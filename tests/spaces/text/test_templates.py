@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 import evenhand as eh
@@ -55,6 +58,15 @@ def test_templates_of_a_user(tmp_path):
     mapping = {"person": ["This {person} came."]}
     assert eh.TextTemplates({"team": {"forms": [{"name": "x", "number": "singular"}], "terms": [["Red"], ["Blue"]]}},
                             mapping).texts == ["This Red came."]  # fmt: skip
+
+
+def test_the_notebook_runs():
+    path = Path(__file__).parents[3] / "notebooks" / "text.ipynb"
+    names: dict[str, object] = {}
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert names["run"].found
 
 
 @pytest.mark.parametrize(

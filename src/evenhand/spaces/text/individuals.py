@@ -275,6 +275,14 @@ class TextFamilies:
             np.concatenate([self._found.identity[unit], options.identity[swapped]]),
         )
 
+    @property
+    def respelled(self) -> tuple[Positions, Positions, Positions]:
+        """Return the members that spell a text's own identity otherwise: family, place there, identity."""
+        options = self._options
+        own = np.flatnonzero(options.identity == self._found.identity[options.unit])
+        source = options.source[own]
+        return source, self._others[own] - self.starts[source], options.identity[own]
+
     @cached_property
     def groups(self) -> Groups | None:
         """Which places spell the same identity for the same term; None if each has one spelling only."""

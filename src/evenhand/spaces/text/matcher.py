@@ -679,9 +679,10 @@ class Swaps:
 
         So must words that contradict an identity.
         """
-        return (
-            self.finder.head(word) or is_article(word) or (self._coherence is not None and self._coherence.knows(word))
-        )
+        if self.finder.head(word) or is_article(word):
+            return True
+        # An ending such as "'s" is glued to the word before it.
+        return self._coherence is not None and (self._coherence.knows(word) or word[:1] in ("'", "\u2019"))
 
     def counterparts(self, texts: Texts, found: Occurrences, *, together: bool = False) -> Counterparts:
         """Swap terms for those of every other identity that has their form; capitals and articles follow.

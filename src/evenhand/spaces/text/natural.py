@@ -41,19 +41,10 @@ PHRASES = ("idiom", "name", "place", "organisation", "thing")
 NATURAL, PLAIN = "natural", "plain"
 _KEYS = ("sources", "forms_off", "phrases", "words")
 _WORDS = (
-    *(
-        "things",
-        "directions",
-        "of_language",
-        "before_language",
-        "prefixes",
-        "suffixes",
-        "insulted",
-        "becoming",
-        "people",
-    ),
-    *("titles", "royal", "also_names", "capitals", "male", "female", "surnames"),
-)
+    "things", "directions", "of_language", "before_language", "prefixes", "suffixes", "insulted", "becoming",
+    "people", "languages", "calling", "calls", "determiners", "possessives", "titles", "royal", "also_names",
+    "capitals", "male", "female", "surnames",
+)  # fmt: skip
 _CENSORS = frozenset("*@$%_^")
 _QUOTES = frozenset("\"\u201c\u2018'")
 _HYPHENS = ("-", "\u2010", "\u2011")
@@ -195,8 +186,13 @@ class Refusal:
         if self._name(near, found, spelling, form):
             return "organisation" if form.speech == "adjective" and spelling[:1].isupper() else "name"
         # Words are read only where they decide: what was read cannot be replaced by a search.
-        if spelling in ("gay", "queer") and near.before[0] in ("is", "was", "so", "'s", "are", "be"):
+        if spelling in ("gay", "queer") and near.before[0] in words["calling"]:
             return "insult" if not words["insulted"].isdisjoint((near.before[1], near.before[2])) else ""
+        if found.lower() in words["calls"] and not any(before in words["determiners"] for before in near.before):
+            return "exclamation"
+        # "My French is poor", but "my Germans" are people.
+        if found.lower() in words["languages"] and near.before[0] in words["possessives"]:
+            return "" if self._noun(near.after[0]) else "language"
         if form.speech != "adjective":
             return ""
         if spelling[:1].isupper():

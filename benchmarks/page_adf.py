@@ -235,8 +235,8 @@ def _table_4(result: Result, papers: Result) -> list[Verdict]:
     return [
         Verdict(
             *claims[0],
-            f"with the program's walk {min(near):.2f} to {max(near):.2f} times the paper's findings; {times:.1f} times as "
-            f"many as AEQUITAS with its program's walk, {often:.1f} times with its printed one",
+            f"with the program's walk {min(near):.2f} to {max(near):.2f} times the paper's findings; {times:.1f} times "
+            f"as many as AEQUITAS with its program's walk, {often:.1f} times with its printed one",
             statistics.fmean(near) > 0.8 and times > 10,
         ),
         Verdict(

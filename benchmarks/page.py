@@ -89,6 +89,25 @@ OTHERS = """## evenhand itself
 """
 
 
+def _fixed(rows: list[dict[str, Any]]) -> list[str]:
+    """Divide what runs of two sizes cost beside the model into a part for the run and one for each test."""
+    runs = {(r["model"], r["search"], r["tests"]): r for r in rows}
+    out = []
+    for model, search in dict.fromkeys(key[:2] for key in runs):
+        few, *more = sorted(n for *key, n in runs if (*key,) == (model, search))
+        if more:
+            one, other = runs[model, search, few], runs[model, search, more[-1]]
+            each = (other["ns_beside"] * more[-1] - one["ns_beside"] * few) / (more[-1] - few)
+            bare_ms = 1e3 * one["rows"] / one["bare_rows_per_second"]
+            fixed = (one["ns_beside"] - each) * few / 1e6
+            out.append(
+                f"{model} under `{search}` {fixed:.1f} ms and {each:.0f} ns a test, where the bare model takes "
+                f"{bare_ms:.1f} ms for {few:,} tests"
+            )
+    text = "Beside the model, a run and a test cost: " + "; ".join(out) + "."
+    return [text] if out else []
+
+
 def throughput(result: dict[str, Any]) -> str:
     """Write the section about speed."""
     rows = result["efficiency"]
@@ -118,7 +137,7 @@ def throughput(result: dict[str, Any]) -> str:
                 whole(r["tests"]),
                 whole(r["rows"]),
                 f"{r['cpu_seconds']:.3f}",
-                whole(r["ns_beside"]),
+                f"{r['ns_beside']:,.0f}",
                 whole(r["rows_per_second"]),
                 whole(r["bare_rows_per_second"]),
                 f"**{r['efficiency']:.2f}**",
@@ -153,6 +172,7 @@ def throughput(result: dict[str, Any]) -> str:
         "counts. What a test costs beside the model includes the rows that check answers.",
         speed,
         verdict(met, "rows", missed),
+        *_fixed(rows),
         "Unique findings per CPU second of KOSEI, compared with the same search in plain Python that asks about one "
         "individual's counterparts per call (`benchmarks/sequential.py`; the rate of its local search alone, which "
         "favours it).",

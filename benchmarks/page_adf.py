@@ -235,16 +235,15 @@ def _table_4(result: Result, papers: Result) -> list[Verdict]:
     return [
         Verdict(
             *claims[0],
-            f"with the program's walk {min(near):.2f} to {max(near):.2f} times the paper's findings; {times:.1f} "
-            "times as "
-            f"many as AEQUITAS with its program's walk, {often:.1f} times with its printed one",
-            statistics.fmean(near) > 0.8 and often > 10,
+            f"with the program's walk {min(near):.2f} to {max(near):.2f} times the paper's findings; {times:.1f} times "
+            f"as many as AEQUITAS with its program's walk, {often:.1f} times with its printed one",
+            statistics.fmean(near) > 0.8 and times > 10,
         ),
         Verdict(
             *claims[1],
             f"{rates[0]:.1f}% and {rates[1]:.1f}% (AEQUITAS as printed: {rates[2]:.1f}%)",
-            rates[0] > 1.5 * rates[2],
-            "AEQUITAS succeeds about as often here",
+            rates[0] > 1.5 * rates[1],
+            "with the walk of its program AEQUITAS succeeds as often as ADF; it succeeds less often as it is printed",
         ),
     ]
 

@@ -179,6 +179,12 @@ def promises(result: Result) -> str:
     return "\n\n".join([*(part for name in parts if result[name] for part in parts[name]), measured_on(result)])
 
 
+def _seeds(result: Result) -> str:
+    """Return with how many seeds ``auto`` ran with data."""
+    counts = sorted({one["auto"]["seeds"] for name, one in result[ROWS].items() if not name.endswith(NO_DATA)})
+    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
 def quality(result: Result, promised: Result) -> str:
     """Write the page."""
     given, without = cases(result), cases(result, data=False)
@@ -212,7 +218,7 @@ def quality(result: Result, promised: Result) -> str:
         "\n\n".join(
             [
                 "# Quality at equal model rows",
-                ABOUT.format(int(ROWS), len(given)),
+                ABOUT.format(int(ROWS), len(given)) + f" `auto` ran with {_seeds(result)} seeds.",
                 "    python -m benchmarks.quality --output DIR --jobs 16\n"
                 "    python -m benchmarks.quality --output DIR --collect",
                 "![Realistic regions](quality.svg)",

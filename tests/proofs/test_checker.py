@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -37,7 +38,12 @@ def write(path: Path, content: Any) -> None:
 
 def models() -> list[Any]:
     data = rows(small())
-    return [DecisionTreeClassifier(max_depth=4).fit(*data), LogisticRegression().fit(*data)]
+    return [
+        DecisionTreeClassifier(max_depth=4).fit(*data),
+        LogisticRegression().fit(*data),
+        RandomForestClassifier(5, max_depth=3, random_state=0).fit(*data),
+        GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0).fit(*data),
+    ]
 
 
 @pytest.mark.parametrize("model", models(), ids=lambda model: type(model).__name__)
@@ -46,7 +52,7 @@ def test_changed_certificates_are_refused(model: Any, tmp_path: Path) -> None:
     eh.prove(model, small()).save(path)
     eh.check_proof(path, model)
     content, rng, changed = read(path), random.Random(0), 0
-    while changed < 100:
+    while changed < (50 if hasattr(model, "estimators_") else 100):
         forged = copy.deepcopy(content)
         where = forge(forged, rng)
         if forged == content:
@@ -65,7 +71,9 @@ def forge(content: Any, rng: random.Random) -> str:
     counts = content["counts"]
     kinds = ["moved", "added", "status"]
     kinds += (
-        ["verdict", "cut", "column", "low", "lost"] if content["kind"] == "trees" else ["term", "error", "cut of a sum"]
+        ["verdict", "cut", "column", "group", "lost"]
+        if content["kind"] == "trees"
+        else ["term", "error", "cut of a sum"]
     )
     kind = rng.choice(kinds)
     some = rng.randint(1, 5)
@@ -95,17 +103,17 @@ def forge(content: Any, rng: random.Random) -> str:
             splits["cut"][inner] += rng.choice([-1, 1])
         elif kind == "column":
             splits["column"][inner] = rng.choice([-1, 0, 1, 2])
-        elif kind == "low":
-            boxes["low"][box][0] += 1
+        elif kind == "group":
+            rng.choice([content["groups"], content["groups"][0]]).append(rng.choice([[0], [], 1, -1]))
         else:
-            for part in boxes.values():
+            for part in (boxes["number"], boxes["verdicts"]):
                 del part[box]
     return kind
 
 
 def test_certificates_of_other_models_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "proof.json.gz"
-    tree, line = models()
+    tree, line, *_ = models()
     data, labels = rows(small(), seed=1)
     for model, other in ((tree, DecisionTreeClassifier(max_depth=4)), (line, LogisticRegression())):
         eh.prove(model, small()).save(path)

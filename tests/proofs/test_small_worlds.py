@@ -47,7 +47,7 @@ def prove_both(kind: Any, space: eh.Space, seed: int, missing: bool = False, exa
     except ValueError:  # fewer than two classes, or constraints without individuals
         return
     proof = check(model, space, exact)
-    if hasattr(model[-1], "coef_") or hasattr(model[-1], "tree_"):
+    if hasattr(model[-1], "coef_") or (proof._parts is not None and model[-1].__module__.startswith("sklearn")):
         certified(proof, model)
 
 

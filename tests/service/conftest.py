@@ -44,6 +44,8 @@ def people(count: int = 200) -> pd.DataFrame:
             "age": random.integers(20, 60, count),
             "hours": random.integers(10, 50, count),
             "sex": random.integers(0, 2, count),
+            # So many tests that a search does not end by itself.
+            "savings": random.integers(0, 10**6, count),
         }
     )
     return frame.assign(paid=np.where(frame["hours"] + 15 * frame["sex"] > 40, "high", "low"))
@@ -60,7 +62,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder, frame = tmp_path_factory.mktemp("files"), people()
     frame.to_csv(folder / "people.csv", index=False)
-    X, y = frame[["age", "hours", "sex"]], frame["paid"]
+    X, y = frame.drop(columns="paid"), frame["paid"]
     for name, made in (("tree", DecisionTreeClassifier(max_depth=4)), ("line", LogisticRegression(max_iter=1000))):
         skops.io.dump(made.fit(X, y), folder / f"{name}.skops")
     texts = ["the muslim was rude", "the christian was kind", "a muslim man", "a christian man"]

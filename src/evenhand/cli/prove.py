@@ -46,6 +46,8 @@ def show(found: Proof) -> None:
         facts.append(("rows of the data", f"{found.data} of {found.data.total:,}"))
     if found.marginals is not None:
         facts.append(("values of the data, independently drawn", str(found.marginals)))
+    if found.people is not None:
+        facts.append(("people near the rows", found.people.sentence))
     if found.untestable:
         facts.append(("no counterpart", f"{found.untestable:,} individuals"))
     show_facts([*facts, ("model rows", f"{found.rows:,}"), ("seconds", seconds(found.seconds))], out)

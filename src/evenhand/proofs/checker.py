@@ -31,8 +31,12 @@ FAIR, UNFAIR, UNDECIDED, UNTESTABLE, INVALID = range(5)
 FIELDS = {"format", "version", "space", "model", "threshold", "status", "counts", "kind", "sha256"}
 CELLS = 2**24
 """Cells of the grid for sums; more than those of the prover, so that the bounds are inside its bounds."""
+CHUNK = 2_048
+"""Boxes that are looked at together."""
+FORESTS = {"RandomForestClassifier", "ExtraTreesClassifier"}
+BOOSTERS = {"GradientBoostingClassifier", "HistGradientBoostingClassifier"}
 WRITTEN = "name a file that proof.save, or evenhand prove --save, wrote"
-KINDS = {"trees": {"splits", "boxes"}, "additive": {"exact", "base", "cut", "error", "terms"}}
+KINDS = {"trees": {"splits", "boxes", "groups"}, "additive": {"exact", "base", "cut", "error", "terms"}}
 
 
 @dataclass(frozen=True)
@@ -220,10 +224,11 @@ class World:
 def _boxes(content: Any, world: World) -> tuple[int, int, int, int, int]:
     """Check every box of a certificate of trees."""
     low, high = _covering(content, world)
+    reach = Reach(world, content["groups"], low, high)
     verdicts = np.array(content["boxes"]["verdicts"], dtype=np.int64)
     if verdicts.shape != (len(low), len(world.groups)) or not np.isin(verdicts, range(5)).all():
         raise refused("a box has no verdict")
-    reach, totals = Reach(world), [0] * 5
+    totals = [0] * 5
     for group, owns in enumerate(world.groups):
         own, verdict = owns[0], verdicts[:, group]
         inside = _valid(world, low, high, own, own)
@@ -236,7 +241,7 @@ def _boxes(content: Any, world: World) -> tuple[int, int, int, int, int]:
             there = both > 0
             clear &= ~there | (both == inside)
             members += there
-            bottom, top = reach.bounds(low, high, own, other)
+            bottom, top = reach.decisions(own, other)
             least, most = (
                 np.where(there, np.minimum(least, bottom), least),
                 np.where(there, np.maximum(most, top), most),
@@ -244,7 +249,13 @@ def _boxes(content: Any, world: World) -> tuple[int, int, int, int, int]:
             sure_least = np.where(there, np.minimum(sure_least, top), sure_least)
             sure_most = np.where(there, np.maximum(sure_most, bottom), sure_most)
         several, absent = clear & (members > 1), inside == 0
-        holds = (several & (least == most), several & (sure_least < sure_most), ~absent, members < 2, absent)
+        holds = (
+            several & (reach.same | (least == most)),
+            several & (sure_least < sure_most),
+            ~absent,
+            members < 2,
+            absent,
+        )
         for number, reason in enumerate(holds):
             if (wrong := (verdict == number) & ~(reason | absent)).any():
                 raise refused(f"the verdict of box {int(np.flatnonzero(wrong)[0])} does not follow from the model")
@@ -254,33 +265,38 @@ def _boxes(content: Any, world: World) -> tuple[int, int, int, int, int]:
 
 def _covering(content: Any, world: World) -> tuple[Any, Any]:
     """Follow the splits from the whole space; the boxes must be exactly the parts that are not split."""
-    splits, boxes = content["splits"], content["boxes"]
-    column, cut, lower = (splits[name] for name in ("column", "cut", "lower"))
-    number = {one: at for at, one in enumerate(boxes["number"])}
-    found: dict[int, tuple[list[int], list[int]]] = {}
-    todo = [(0, [0] * len(world.sizes), [size - 1 for size in world.sizes])]
-    while todo:
-        node, low, high = todo.pop()
-        if column[node] == -1:
-            found[number[node]] = (low, high)
-            continue
-        i, at = column[node], cut[node]
-        if not (0 <= i < len(low) and low[i] < at <= high[i] and lower[node] > node):
-            raise refused(f"split {node} does not divide its box")
-        todo.append((lower[node], low, [*high[:i], at - 1, *high[i + 1 :]]))
-        todo.append((lower[node] + 1, [*low[:i], at, *low[i + 1 :]], high))
-    if len(found) != len(number) or len(number) != len(boxes["number"]):
+    column, cut, lower = (np.array(content["splits"][name], dtype=np.int64) for name in ("column", "cut", "lower"))
+    number = np.array(content["boxes"]["number"], dtype=np.int64)
+    nodes, low = np.zeros(1, dtype=np.int64), np.zeros((1, len(world.sizes)), dtype=np.int64)
+    high, found = low + np.array(world.sizes) - 1, []
+    while len(nodes):
+        ends = column[nodes] == -1
+        found.append((nodes[ends], low[ends], high[ends]))
+        nodes, low, high = nodes[~ends], low[~ends], high[~ends]
+        i, at, rows = column[nodes], cut[nodes], np.arange(len(nodes))
+        if not ((i >= 0) & (low[rows, i] < at) & (at <= high[rows, i]) & (lower[nodes] > nodes)).all():
+            raise refused("a split does not divide its box")
+        upper, under = low.copy(), high.copy()
+        upper[rows, i], under[rows, i] = at, at - 1
+        nodes = np.concatenate([lower[nodes], lower[nodes] + 1])
+        low, high = np.concatenate([low, upper]), np.concatenate([under, high])
+    numbers, low, high = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.argsort(numbers)
+    if not np.array_equal(numbers[order], np.sort(number)) or len(np.unique(number)) < len(number):
         raise refused("its boxes do not cover the space, or overlap")
-    ends = [np.array([found[at][side] for at in range(len(number))], dtype=np.int64) for side in (0, 1)]
-    if ends[0].tolist() != boxes["low"] or ends[1].tolist() != boxes["high"]:
+    place = order[np.searchsorted(numbers[order], number)]
+    low, high = low[place], high[place]
+    ends = np.ascontiguousarray(np.concatenate([low, high], axis=1), dtype="<i4")
+    if hashlib.sha256(ends.tobytes()).hexdigest() != content["boxes"]["ends"]:
         raise refused("a box is not where its splits put it")
-    return ends[0], ends[1]
+    return low, high
 
 
 def _valid(world: World, low: Any, high: Any, own: int, other: int) -> Any:
     """Count the combinations of free values in boxes for which an individual and a counterpart are valid."""
     loose = [i for i in range(low.shape[1]) if i not in world.tied]
-    out = np.array([math.prod(one) for one in (high - low + 1)[:, loose].tolist()], dtype=object)
+    small = math.prod(world.sizes) < 2**62
+    out = (high - low + 1)[:, loose].astype(np.int64 if small else object).prod(axis=1)
     if not world.tied:
         return out
     free = world.combinations(world.tied)
@@ -296,40 +312,194 @@ def _valid(world: World, low: Any, high: Any, own: int, other: int) -> Any:
 
 
 class Reach:
-    """Which decisions of a tree boxes reach."""
+    """Which leaves of trees boxes reach, one bit each, and the decisions that these allow.
 
-    def __init__(self, world: World) -> None:
-        self.world, final = world, world.final
-        if type(final).__name__ not in ("DecisionTreeClassifier", "ExtraTreeClassifier"):
-            raise refused(f"the model is a {type(final).__name__}, not a decision tree")
-        self.tree, threshold = final.tree_, world.model.threshold
-        shares = self.tree.value[:, 0, :]
-        self.decision = shares.argmax(axis=1) if threshold is None else shares[:, -1] >= threshold
+    Trees that the certificate groups are taken together: their leaves are the intersections of the trees' leaves.
+    """
 
-    def bounds(self, low: Any, high: Any, own: int, other: int) -> tuple[Any, Any]:
-        """Return the least and the largest decision that a member of the families in boxes gets."""
-        tree, world, maps = self.tree, self.world, self.world.maps(own, other)
-        least, most = np.full(len(low), np.inf), np.full(len(low), -np.inf)
-        todo = [(0, np.arange(len(low)))]
-        while todo:
-            node, rows = todo.pop()
-            if tree.children_left[node] < 0 or not len(rows):
-                least[rows] = np.minimum(least[rows], self.decision[node])
-                most[rows] = np.maximum(most[rows], self.decision[node])
+    def __init__(self, world: World, groups: Any, low: Any, high: Any) -> None:
+        self.world, model = world, _read(world)
+        numbers = sorted(number for group in groups for number in group)
+        if numbers != list(range(len(model.trees))) or not all(groups):
+            raise refused("its groups are not the trees of the model")
+        self.edges = np.concatenate([[0], np.cumsum(world.sizes)])
+        self.views: dict[Any, int] = {}
+        found: dict[Any, list[int]] = {}
+        for own, other in itertools.product(range(len(world.owns)), repeat=2):
+            if self._view(own, other) in self.views:
                 continue
-            k = tree.feature[node]
-            values, j = world.columns[k].astype(np.float32), world.depends[k]
-            left = np.where(np.isnan(values), bool(tree.missing_go_to_left[node]), values <= tree.threshold[node])
-            if j in world.free:
-                i = world.free.index(j)
-                before = np.concatenate([[0], np.cumsum(left[maps[i]] if i in maps else left)])
-                inside = before[high[rows, i] + 1] - before[low[rows, i]]
-                some, every = inside > 0, inside == high[rows, i] - low[rows, i] + 1
-            else:
+            at = self.views.setdefault(self._view(own, other), len(self.views))
+            for number, group in enumerate(groups):
+                for leaf in self._leaves([model.trees[tree] for tree in group], own, other):
+                    found.setdefault((number, *leaf), []).append(at)
+        keys = sorted(found)
+        group_of = np.array([key[0] for key in keys])
+        words = -(-np.bincount(group_of) // 64)
+        self.starts = np.concatenate([[0], np.cumsum(words)[:-1]])
+        rank = np.arange(len(keys)) - np.searchsorted(group_of, group_of)
+        self.bits, self.size = 64 * self.starts[group_of] + rank, int(words.sum())
+        self.values = np.zeros(64 * self.size)
+        self.values[self.bits] = [key[1] for key in keys]
+        packed = np.frombuffer(b"".join(key[2] for key in keys), dtype=np.uint8).reshape(len(keys), -1)
+        cells = np.unpackbits(packed, axis=1, count=int(self.edges[-1]))
+        present = np.zeros((len(keys), len(self.views)), dtype=np.uint8)
+        for leaf, key in enumerate(keys):
+            present[leaf, found[key]] = 1
+        views, everything = self._pack(present), self._pack(np.ones((len(keys), 1), dtype=np.uint8))
+        common = np.bitwise_and.reduce(views, axis=0)
+        parts = [(i, cells[:, self.edges[i] : self.edges[i + 1]]) for i in range(len(world.sizes))]
+        tables = [self._meets(part, low[:, i], high[:, i]) for i, part in parts if not part.all()]
+        self.bottom, self.top = np.zeros((2, len(views), len(low)), dtype=np.int64)
+        self.same = np.zeros(len(low), dtype=bool)
+        for start in range(0, len(low), CHUNK):
+            rows = slice(start, start + CHUNK)
+            reached = np.repeat(everything, len(low[rows]), axis=0)
+            for table, which in tables:
+                reached &= table[which[rows]]
+            self.same[rows] = ((reached & ~common) == 0).all(axis=1)
+            for view, mask in enumerate(views):
+                self.bottom[view, rows], self.top[view, rows] = model.decisions(*self._ends(reached & mask))
+
+    def decisions(self, own: int, other: int) -> tuple[Any, Any]:
+        """Return the least and the largest decision that a member of the families in boxes gets."""
+        view = self.views[self._view(own, other)]
+        return self.bottom[view], self.top[view]
+
+    def _view(self, own: int, other: int) -> Any:
+        maps = self.world.maps(own, other)
+        return self.world.owns[other], tuple((i, maps[i].tobytes()) for i in sorted(maps))
+
+    def _leaves(self, trees: list[Any], own: int, other: int) -> Any:
+        """Return the value, the codes of all free attributes, and the nodes, of the leaves of trees together."""
+        cells, values = np.ones((1, int(self.edges[-1])), dtype=bool), np.zeros(1)
+        nodes: list[tuple[int, ...]] = [()]
+        for tree in trees:
+            ends, masks = self._one(tree, own, other)
+            both = cells[:, None, :] & masks[None, :, :]
+            first, second = np.nonzero(np.logical_or.reduceat(both, self.edges[:-1], axis=2).all(axis=2))
+            cells, values = both[first, second], values[first] + tree[4][ends][second]
+            nodes = [(*nodes[a], int(ends[b])) for a, b in zip(first.tolist(), second.tolist(), strict=True)]
+        return zip(values.tolist(), (one.tobytes() for one in np.packbits(cells, axis=1)), nodes, strict=True)
+
+    def _one(self, tree: Any, own: int, other: int) -> tuple[Any, Any]:
+        """Return the leaves of a tree, and the codes of all free attributes that reach each."""
+        world, maps, (column, left, below, above, _) = self.world, self.world.maps(own, other), tree
+        leaves, todo = [], [(0, np.ones(int(self.edges[-1]), dtype=bool))]
+        while todo:
+            node, mask = todo.pop()
+            if below[node] < 0:
+                leaves.append((node, mask))
+                continue
+            j, goes = world.depends[column[node]], left[node]
+            if j not in world.free:
                 code = world.owns[other][world.protected.index(j)] if j >= 0 else 0
-                some = every = np.full(len(rows), bool(left[code]))
-            todo += [(tree.children_left[node], rows[some]), (tree.children_right[node], rows[~every])]
-        return least, most
+                todo.append((below[node] if goes[code] else above[node], mask))
+                continue
+            i = world.free.index(j)
+            goes = goes[maps[i]] if i in maps else goes
+            part = slice(self.edges[i], self.edges[i + 1])
+            for child, way in ((below[node], goes), (above[node], ~goes)):
+                inside = mask.copy()
+                inside[part] &= way
+                if inside[part].any():
+                    todo.append((child, inside))
+        return np.array([node for node, _ in leaves]), np.array([mask for _, mask in leaves])
+
+    def _pack(self, members: Any) -> Any:
+        """Return the words of each column of members, which are leaves."""
+        out = np.zeros((members.shape[1], 64 * self.size), dtype=np.uint8)
+        out[:, self.bits] = members.T
+        return np.packbits(out, axis=1, bitorder="little").view(np.uint64)
+
+    def _meets(self, cells: Any, low: Any, high: Any) -> tuple[Any, Any]:
+        """Return the leaves that meet each interval of codes of an attribute, and which interval each box has."""
+        width = cells.shape[1] + 1
+        ends, which = np.unique(low * width + high, return_inverse=True)
+        before = np.pad(np.cumsum(cells, axis=1, dtype=np.int64), ((0, 0), (1, 0)))
+        inside = (before[:, ends % width + 1] > before[:, ends // width]).astype(np.uint8)
+        return self._pack(inside), which
+
+    def _ends(self, reached: Any) -> tuple[Any, Any]:
+        """Return the sums of the least and of the largest values of each group's leaves, which are in order."""
+        filled, offset = reached.copy(), 64 * np.arange(self.size)
+        for shift in (1, 2, 4, 8, 16, 32):
+            filled |= filled >> np.uint64(shift)
+        first = np.bitwise_count(~reached & (reached - np.uint64(1))).astype(np.int64) + offset
+        last = np.bitwise_count(filled).astype(np.int64) - 1 + offset
+        first[reached == 0], last[reached == 0] = len(self.values), -1
+        least, most = np.minimum.reduceat(first, self.starts, axis=1), np.maximum.reduceat(last, self.starts, axis=1)
+        return self.values[least].sum(axis=1), self.values[most].sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Trees, read again: the column of each node, the codes that go left, the nodes below, and the values."""
+
+    trees: list[Any]
+    base: float = 0.0
+    cut: float = 0.0
+    error: float = 0.0
+    labels: bool = False
+
+    def decisions(self, least: Any, most: Any) -> tuple[Any, Any]:
+        """Return the least and the largest decision that bounds of the score allow."""
+        if self.labels:
+            return least, most
+        return self.base + least > self.cut + self.error, self.base + most > self.cut - self.error
+
+
+def _read(world: World) -> Ensemble:
+    """Read a tree, a forest or a booster of scikit-learn."""
+    final, threshold, name = world.final, world.model.threshold, type(world.final).__name__
+    if name in {"DecisionTreeClassifier", "ExtraTreeClassifier"}:
+        shares = final.tree_.value[:, 0, :]
+        value = shares.argmax(axis=1) if threshold is None else shares[:, -1] >= threshold
+        return Ensemble([_nodes(world, final.tree_, value)], labels=True)
+    if name not in {*FORESTS, *BOOSTERS} or len(final.classes_) != 2:
+        raise refused(f"the model is a {name}, of which there are no certificates")
+    base, cut, loose = 0.0, 0.0, 0.0
+    if name in BOOSTERS and threshold is not None:
+        cut, loose = math.log(threshold / (1 - threshold)), 1e-15 / (threshold * (1 - threshold))
+    if name == "GradientBoostingClassifier":
+        if final.loss == "exponential" or type(final.init_).__name__ not in ("DummyClassifier", "str"):
+            raise refused("the model is a booster of another kind")
+        base = float(np.ravel(final._raw_predict_init(np.zeros((1, final.n_features_in_), dtype=np.float32)))[0])
+        rate = final.learning_rate
+        trees = [_nodes(world, one.tree_, rate * one.tree_.value[:, 0, 0]) for one in final.estimators_[:, 0]]
+    elif name == "HistGradientBoostingClassifier":
+        base = float(np.ravel(final._baseline_prediction)[0])
+        trees = [_hist_nodes(world, one.nodes) for (one,) in final._predictors]
+    else:
+        cut, count, minus = threshold or 0.0, len(final.estimators_), float(threshold is None)
+        shares = [(one.tree_, one.tree_.value[:, 0, :]) for one in final.estimators_]
+        trees = [_nodes(world, tree, (share[:, 1] - minus * share[:, 0]) / count) for tree, share in shares]
+    largest = sum(float(np.abs(tree[4]).max()) for tree in trees) + abs(base) + abs(cut) + 1
+    error = 2 * (len(trees) + 4) * float(np.finfo(np.float64).eps) * largest + 8 * loose
+    return Ensemble(trees, base, cut, error)
+
+
+def _nodes(world: World, tree: Any, value: Any) -> Any:
+    """Return the columns, the codes that go left, the nodes below, and the values."""
+    left = []
+    absent = getattr(tree, "missing_go_to_left", np.zeros(tree.node_count))
+    for k, threshold, to_left in zip(tree.feature.tolist(), tree.threshold.tolist(), absent.tolist(), strict=True):
+        values = world.columns[k].astype(np.float32)
+        left.append(np.where(np.isnan(values), bool(to_left), values.astype(np.float64) <= threshold))
+    inner = tree.children_left >= 0
+    return tree.feature, left, tree.children_left, tree.children_right, np.where(inner, 0.0, value)
+
+
+def _hist_nodes(world: World, nodes: Any) -> Any:
+    """Return the same of a tree of HistGradientBoosting."""
+    if nodes["is_categorical"].any() or getattr(world.final, "_preprocessor", None) is not None:
+        raise refused("the model has splits by categories")
+    left = []
+    for one in nodes:
+        values = world.columns[one["feature_idx"]].astype(np.float64)
+        left.append(np.where(np.isnan(values), bool(one["missing_go_to_left"]), values <= one["num_threshold"]))
+    leaf = nodes["is_leaf"].astype(bool)
+    below, above = (np.where(leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    return nodes["feature_idx"], left, below, above, np.where(leaf, nodes["value"], 0.0)
 
 
 def _terms(world: World) -> tuple[list[Any], float]:

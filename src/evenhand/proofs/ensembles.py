@@ -30,7 +30,10 @@ class Ensemble:
     def __init__(self, grid: Grid) -> None:
         self.grid, self.trees = grid, grid.trees
         edges = np.concatenate([[0], np.cumsum(grid.sizes)])
-        self.leaves = Leaves(merge(trees_of(grid, edges), edges), grid.sizes)
+        groups = merge(trees_of(grid, edges), edges)
+        self.groups = [(np.searchsorted(grid.trees.roots, one.nodes[0], "right") - 1).tolist() for one in groups]
+        """The numbers of the trees that are merged."""
+        self.leaves = Leaves(groups, grid.sizes)
         self.batch = max(16, min(2048, WORDS // self.leaves.words))
 
     def bound(self, low: Boxes, high: Boxes) -> Bounds:

@@ -453,13 +453,13 @@ class Proof:
         """Write a certificate, which ``evenhand check-proof FILE --model MODEL`` verifies without this code.
 
         Individuals whose score is within rounding errors of the threshold were asked about; the certificate counts
-        them as undecided. For boosters there is no certificate.
+        them as undecided. Models of other libraries, boosters of stumps and networks have no certificate.
         """
         if not self._claim:
             raise RunError(
                 f"there is no certificate for {self.model.name}",
-                remedy="certificates are for linear models and decision trees of scikit-learn; keep proof.to_dict(), "
-                "or what evenhand prove --json prints",
+                remedy="certificates are for linear models, trees, forests and boosters of scikit-learn; keep "
+                "proof.to_dict(), or what evenhand prove --json prints",
             )
         from evenhand.spaces.toml import dumps
 
@@ -470,21 +470,35 @@ class Proof:
             "model": self.model.name,
             "threshold": self.model.threshold,
             **counts_to_dict(self.counts, self.untestable),
-            **self._claim,
+            **{key: value for key, value in self._claim.items() if key != "asked"},
         }
         if self._parts is not None:
             parts = self._parts
+            verdicts = self._without_answers(parts)
+            shares = self._domain.uniform.shares(parts.low, parts.high, verdicts)
+            content |= counts_to_dict(Counts(*shares[:3]), self.untestable)
             content["splits"] = {
                 "column": parts.column.tolist(), "cut": parts.cut.tolist(), "lower": parts.lower.tolist()
             }  # fmt: skip
+            ends = np.ascontiguousarray(np.concatenate([parts.low, parts.high], axis=1), dtype="<i4")
             content["boxes"] = {
-                "number": parts.leaves.tolist(), "low": parts.low.tolist(), "high": parts.high.tolist(),
-                "verdicts": parts.verdicts.tolist(),
+                "number": parts.leaves.tolist(), "verdicts": verdicts.tolist(),
+                "ends": hashlib.sha256(ends.tobytes()).hexdigest(),
             }  # fmt: skip
         text = json.dumps(content, separators=(",", ":"), sort_keys=True)
         content["sha256"] = hashlib.sha256(text.encode()).hexdigest()
         with replacing(Path(path)) as file:
             file.write(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 6, mtime=0))
+
+    def _without_answers(self, parts: Partition) -> npt.NDArray[np.int8]:
+        """Return the verdicts that follow from the model's parameters; those that it was asked about are undecided."""
+        verdicts = parts.verdicts
+        asked = np.isin(parts.leaves, self._claim.get("asked", ()))
+        if asked.any():
+            verdicts = verdicts.copy()
+            rows = verdicts[asked]
+            verdicts[asked] = np.where((rows == FAIR) | (rows == UNFAIR), UNDECIDED, rows)
+        return verdicts
 
 
 def locate(parts: Partition, free: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -15,7 +15,7 @@ from evenhand._validate import check_int, check_number
 from evenhand.criteria import Flip
 from evenhand.engine.judge import Judge, ModelProbe
 from evenhand.errors import BudgetError, DataError, ModelError
-from evenhand.models.base import Model
+from evenhand.models.base import Model, package_of
 from evenhand.models.wrap import for_space, wrap
 from evenhand.proofs import additive
 from evenhand.proofs.additive import Additive, Counted
@@ -35,7 +35,7 @@ from evenhand.spaces.base import require
 from evenhand.spaces.individuals import Individuals
 from evenhand.spaces.tabular import Space
 
-BOXES = 5_000_000
+BOXES = 2_000_000
 """Default maximum of boxes, which take about 100 bytes each per attribute."""
 SECONDS = 60.0
 """Default limit for ensembles, whose bounds close more and more slowly."""
@@ -269,22 +269,33 @@ def _ensemble(case: _Case, reading: Additive | Trees | Network) -> Ensemble:
             remedy="leave out within, or search near the rows with eh.audit(model, space, data=rows)",
         )
     trees = reading if isinstance(reading, Trees) else read_trees(case.model, case.domain.space)
-    return Ensemble(Grid(sum_trees(reading) if trees is None else trees, case.domain))  # type: ignore[arg-type]
+    return Ensemble(Grid(trees or sum_trees(reading), case.domain))  # type: ignore[arg-type]
 
 
 def _by_walk(case: _Case, trees: Trees, limits: Limits) -> dict[str, Any]:
     """Walk one tree in all views."""
     parts = Partition(case.domain.sizes)
     complete = run(Walk(Grid(trees, case.domain), parts), limits)
-    return _facts(case, parts, complete) | {"method": "product walk of a tree", "_claim": {"kind": "trees"}}
+    return _facts(case, parts, complete) | {
+        "method": "product walk of a tree",
+        "_claim": {"kind": "trees", "groups": [[0]]},
+    }
 
 
 def _by_bounds(case: _Case, ensemble: Ensemble, limits: Limits) -> dict[str, Any]:
     """Bound boxes of several trees."""
     parts = Partition(case.domain.sizes)
     limits.seconds = SECONDS if limits.seconds is None else limits.seconds
-    complete = run(BestFirst(ensemble, parts, case.ask), limits)
-    return _facts(case, parts, complete) | {"method": f"bounds of {len(ensemble.trees.roots):,} trees in boxes"}
+    search = BestFirst(ensemble, parts, case.ask)
+    complete = run(search, limits)
+    claim = {
+        "kind": "trees", "groups": ensemble.groups,
+        "asked": np.concatenate(search.asked) if search.asked else np.zeros(0, dtype=np.int64),
+    }  # fmt: skip
+    certified = package_of(unpack(case.model.source)[1]) == "sklearn"
+    return _facts(case, parts, complete) | {
+        "method": f"bounds of {len(ensemble.trees.roots):,} trees in boxes", "_claim": claim if certified else {},
+    }  # fmt: skip
 
 
 def _by_sums_in_boxes(case: _Case, network: Network, limits: Limits) -> dict[str, Any]:

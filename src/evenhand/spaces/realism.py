@@ -79,7 +79,8 @@ class Distance:
         out = np.empty((len(rows), min(n, len(others))), dtype=np.int64)
         step = max(1, BLOCK // max(len(others), 1))
         for start in range(0, len(rows), step):
-            apart = self._all(rows[start : start + step], others, by_count=True)
+            # Sums of the same parts in a different order differ in the last digits, but ties must be equal.
+            apart = np.round(self._all(rows[start : start + step], others, by_count=True), 9)
             if out.shape[1] == 1:
                 out[start : start + step, 0] = apart.argmin(axis=1)
             else:
@@ -90,7 +91,7 @@ class Distance:
         """Return for each row the distance to the nearest other, by ``far`` alone."""
         step = max(1, BLOCK // max(len(others), 1))
         parts = [self._all(rows[i : i + step], others).min(axis=1) for i in range(0, len(rows), step)]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        return np.round(np.concatenate(parts), 9) if parts else np.zeros(0)
 
     def _all(self, rows: Rows, others: Rows, by_count: bool = False) -> Numbers:
         """Compare every row with every other."""
@@ -104,8 +105,7 @@ class Distance:
         if by_count:
             count = len(self.space.names)
             total = total / (2 * count) + count * cdist(rows, others, "hamming")
-        # Sums of the same parts in a different order differ in the last digits, but ties must be equal.
-        return np.round(total, 9)
+        return np.asarray(total)
 
     def points(self, rows: Rows, columns: npt.NDArray[np.int64]) -> Numbers:
         """Return coordinates of rows whose sum of differences equals the parts of some ordered attributes.

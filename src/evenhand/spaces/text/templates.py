@@ -50,8 +50,8 @@ class TextTemplates(TextSpace):
     >>> def model(texts):
     ...     return ["rude" if "Muslim" in text and "lazy" in text else "fine" for text in texts]
     >>> run = eh.audit(model, eh.TextTemplates("religion"))
-    >>> run.found > 0, run.findings["text"][0]
-    (True, 'I think Christian people are lazy.')
+    >>> run.found > 0, run.findings["text"].min()
+    (True, 'I have never met a Christian who was so lazy.')
     """
 
     def __init__(

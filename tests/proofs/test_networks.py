@@ -23,7 +23,7 @@ from evenhand.proofs.networks import activate, read_network
 from tests.proofs.test_small_worlds import SEEDS, check
 from tests.proofs.worlds import pipeline, spaces, truth
 
-FAST, MANY = 8, 300
+FAST, MANY = 8, 150
 pytestmark = pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
 
 
@@ -110,7 +110,9 @@ def test_chains_of_torch(model: Any, threshold: float | None, whole: bool, monke
 
 @pytest.mark.slow
 @pytest.mark.parametrize("last", ["linear", "sigmoid", "softmax"])
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_keras(last: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
     keras = pytest.importorskip("keras")
     keras.utils.set_random_seed(0)
     layers = [keras.layers.Dense(6, "relu"), keras.layers.Dropout(0.2), keras.layers.Dense(4), keras.layers.ReLU()]

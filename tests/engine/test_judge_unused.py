@@ -101,7 +101,7 @@ def test_findings_of_the_estimate_alone_remove_the_note(tmp_path):
         return (frame["sex"] == "F") & (frame["age"] == 31) & (frame["hours"] == 3)
 
     space = eh.Space([eh.Integer("age", 18, 60), eh.Integer("hours", 1, 8), eh.Nominal("sex", ["F", "M"])], "sex")
-    run = eh.audit(rare, space, budget=eh.Budget(tests=3))
+    run = eh.audit(rare, space, "themis", eh.Budget(tests=3))
     eh.report(run, tmp_path / "r.html")
     text = Page((tmp_path / "r.html").read_text()).text
     assert (run.found, "may not use" in run.note, "may not use" in text) == (0, True, False)

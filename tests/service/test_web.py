@@ -297,7 +297,7 @@ def test_an_unknown_name_takes_as_long(made: Accounts, monkeypatch: pytest.Monke
         return verify(self, known, password)
 
     monkeypatch.setattr(Accounts, "_verify", counted)
-    for name in ("viewer", "nobody here"):
+    for name in ("viewer", "unknown"):
         with pytest.raises(Refused, match="the name or the password is wrong"):
             made.login(name, "wrong", "1.2.3.4")
     assert len(asked) == 2

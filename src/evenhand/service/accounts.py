@@ -80,7 +80,7 @@ class Accounts:
         self.database = database
 
     def any(self) -> bool:
-        """Whether there is an account; without one, whoever can reach the service may use it."""
+        """Whether there is an account; without one, everybody who can reach the service may use it."""
         with self.database.read() as c:
             return c.execute(sa.select(USER.c.id).limit(1)).first() is not None
 

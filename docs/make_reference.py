@@ -28,7 +28,7 @@ MARK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SECTIONS = {
     "Audits": "audit Budget StopReason Run replay compare",
     "What counts as different": "Flip Gap",
-    "Spaces": "Space Integer Real Ordinal Nominal Boolean TextSpace",
+    "Spaces": "Space Integer Real Ordinal Nominal Boolean TextSpace TextTemplates",
     "Models": "wrap load_model Model Endpoint MarginalModel",
     "Searches": "Auto Archive Boundary Themis Aequitas Kosei Symbolic Adf TextRandom TextAdf TextImportance",
     "Estimates": "estimate populations.Uniform populations.Data populations.Near Interval StopRule Estimate Order "

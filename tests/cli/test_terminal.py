@@ -12,6 +12,7 @@ import pytest
 import skops.io
 from sklearn.tree import DecisionTreeClassifier
 
+import evenhand as eh
 from evenhand.config.schema import COMMANDS
 from tests.cli.conftest import MODELS, Command
 from tests.helpers import slow
@@ -41,9 +42,18 @@ def proven(tmp_path: Path, evenhand: Command) -> tuple[Any, ...]:
 
 
 @pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    data = ["A Sikh came in.", "The Hindu was late."]
+    space, place = eh.TextSpace("religion"), tmp_path / "texts"
+    eh.audit(lambda texts: ["Sikh" in text for text in texts], space, "text-random", data=data, directory=place)
+    return place
+
+
+@pytest.fixture
 def calls(
-    people: Path, table: Path, kept: dict[str, Path], tmp_path: Path, estimator: None, proven: tuple[Any, ...]
-) -> Iterator[Calls]:
+    people: Path, table: Path, kept: dict[str, Path], texts: Path, tmp_path: Path, estimator: None,
+    proven: tuple[Any, ...],
+) -> Iterator[Calls]:  # fmt: skip
     model = ["--model", f"{MODELS}:refuse", "--data", people, "--target", "paid", "--protected", "sex"]
     sides = ["--model-a", f"{MODELS}:fair", "--model-b", f"{MODELS}:refuse"]
     trained = ["--model", "stock:tree", "--data", table, "--target", "paid", "--protected", "sex"]
@@ -56,6 +66,7 @@ def calls(
             "report": ["report", kept["refuse"], "--output", tmp_path / "x.html"],
             "export": ["export", kept["refuse"], tmp_path / "x.md"],
             "bundle": ["bundle", kept["refuse"], "--output", tmp_path / "x.zip"],
+            "read": ["read", texts, "--output", tmp_path / "reading.html"],
             "init": ["init", table, "--protected", "sex", "--output", tmp_path / "e.toml", "--force"],
             "repair": ["repair", *trained, "--method", "marginal", "--samples", 500, "--budget-tests", 500],
             "bench": ["bench", *model, "--seconds", 0.1],

@@ -83,7 +83,7 @@ def test_a_large_space_needs_a_directory_for_many_tests(tmp_path: Path, monkeypa
     budget = eh.Budget(tests=500)
     known = np.concatenate([block.rows for block in retrace(eh.audit(large, LARGE, "themis", budget))])
     assert len(np.unique(known, axis=0)) == 500
-    monkeypatch.setattr("evenhand.engine.oracle.MOST", 1000)
+    monkeypatch.setattr("evenhand._keyset.KEPT", 1000)
     with pytest.raises(RunError, match=r"directory=\.\.\."):
         retrace(eh.audit(large, LARGE, "themis", budget))
     run = eh.audit(eh.wrap(large, chunk=20), LARGE, "themis", budget, directory=tmp_path)

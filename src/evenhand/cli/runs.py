@@ -216,11 +216,19 @@ def read(config: Config) -> None:
 
     run, wanted = Run.load(Path(config.call.run)), config.read
     if wanted.labels is not None:
-        echo(f"{read_labels(run, Path(wanted.labels)).sentence}.")
+        found = read_labels(run, Path(wanted.labels))
+        if config.call.json:
+            emit({"sound": found.sound, "read": found.read, "precision": found.precision, "interval": found.interval})
+        else:
+            echo(f"{found.sentence}.")
         return
     path = Path(wanted.output or "reading.html")
     path.write_bytes(sheet(run, wanted.count, run.identity.seed))
-    echo(f"Wrote {path}: {min(wanted.count, run.found):,} of {run.found:,} findings.")
+    shown = min(wanted.count, run.found)
+    if config.call.json:
+        emit({"written": str(path), "findings": shown, "found": run.found})
+    else:
+        echo(f"{shown:,} of {run.found:,} findings, drawn at random.\nWrote {path}")
 
 
 def replay(config: Config) -> None:

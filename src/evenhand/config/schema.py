@@ -620,7 +620,7 @@ class CallTable(Table, name="call", panel="Output"):
         "Continue the run in {audit.directory}; an error if there is none", on="audit")] = False
     json: Annotated[bool, Setting(
         "Print the result as JSON",
-        on="audit estimate prove check-proof repair compare bundle replay bench report export init probe demo "
+        on="audit estimate prove check-proof repair compare bundle replay read bench report export init probe demo "
         "strategies datasets")] = False
     quiet: Annotated[bool, Setting(
         "Print only errors", flag="--quiet,-q",

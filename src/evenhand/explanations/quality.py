@@ -88,7 +88,7 @@ def quality(
     Examples
     --------
     >>> import evenhand as eh
-    >>> space = eh.TextSpace("religion", (["house", "home"], [[1, 0], [1, 0.1]]))
+    >>> space = eh.TextSpace.paper("religion", (["house", "home"], [[1, 0], [1, 0.1]]))
     >>> data = ["A Sikh has my house."]
     >>> run = eh.audit(lambda texts: ["Sikh" in text for text in texts], space, eh.TextRandom(), data=data)
     >>> eh.quality(run, bleu=False)

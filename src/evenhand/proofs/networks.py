@@ -59,7 +59,7 @@ class Network:
         >>> from evenhand.spaces.attributes import Boolean, Integer
         >>> space = Space([Integer("age", 1, 4), Boolean("member")], protected="member")
         >>> X = np.array([[1, 0], [2, 1], [3, 0], [4, 1]])
-        >>> model = MLPClassifier(5, random_state=0, max_iter=5).fit(X, [0, 0, 1, 1])
+        >>> model = MLPClassifier(5, solver="lbfgs", random_state=0).fit(X, [0, 0, 1, 1])
         >>> network = read_network(wrap(model), space)
         >>> bool(((network.scores(X - [1, 0]) > network.cut) == model.predict(X)).all())
         True

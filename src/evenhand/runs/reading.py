@@ -43,8 +43,8 @@ a.href=URL.createObjectURL(new Blob([JSON.stringify(out)],{type:"application/jso
 class Reading:
     """What a person said of a random sample of a run's findings.
 
-    >>> Reading(41, 50).interval
-    (0.685..., 0.914...)
+    >>> [round(bound, 3) for bound in Reading(41, 50).interval]
+    [0.686, 0.914]
     """
 
     sound: int

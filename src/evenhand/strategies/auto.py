@@ -32,6 +32,8 @@ BLOCK, LEAST_ROWS, MOST_ROWS = 0.08, 512, 32_768
 """Model rows of one turn: a share of those used so far, within limits."""
 LEAST = 8
 """Minimum number of tests of a turn, and of independent draws made at once."""
+FIRST = 128
+"""Tests before which the first independent draws are made."""
 EXPLORE = 12
 """One in this many turns goes to the search that waited longest."""
 AHEAD = 0.1
@@ -122,6 +124,8 @@ class Auto:
             raise StrategyError("must name a search that is possible", parameter="arms", value=self.arms, remedy=remedy)
         problem.arms |= {arm.name: arm.counts for arm in (sample.arm, *arms)}
         turn = 0
+        # A small block first, so that a small budget of time or requests is not spent on one that it cuts off.
+        yield from sample.cover(FIRST)
         while not field.over:
             arm = choose(arms, turn)
             # An arm that has done little gets a small turn, because its value is uncertain.

@@ -120,7 +120,7 @@ def test_words_of_another_net_are_refused():
 
 
 def test_similar_words_come_from_the_whole_vocabulary():
-    model, space = eh.wrap(net(), encode=Words(), words=[None, None, *WORDS]), eh.TextSpace(TEAMS, k=3)
+    model, space = eh.wrap(net(), encode=Words(), words=[None, None, *WORDS]), eh.TextSpace.paper(TEAMS, k=3)
     few, many = (space.begin(texts, model.word_vectors, model.words) for texts in ([TEXT], [TEXT, "Poor, odd blues."]))
     assert few.similar.of("good") == many.similar.of("good")
     assert len(few.similar.of("good")) == 3

@@ -622,7 +622,7 @@ class Swaps:
     >>> len(found), found.without(texts).tolist()
     (1, [1])
     >>> swaps.counterparts(texts, found).texts.strings()[-3:]
-    ['A Zoroastrian wrote it.', 'An atheist wrote it.', 'An agnostic wrote it.']
+    ['A Shia wrote it.', 'A Quaker wrote it.', 'A pagan wrote it.']
     """
 
     def __init__(
@@ -693,7 +693,7 @@ class Swaps:
         >>> texts = Texts.of(["He lost his keys."])
         >>> swaps = Swaps([load("gender")], texts.vocabulary)
         >>> swaps.counterparts(texts, swaps.find(texts)).texts.strings()
-        ['She lost his keys.', 'He lost her keys.']
+        ['She lost his keys.', 'He lost her keys.', 'He lost their keys.']
         >>> swaps.counterparts(texts, swaps.find(texts), together=True).texts.strings()
         ['She lost her keys.']
         """

@@ -245,7 +245,7 @@ class TextSpace:
     Examples
     --------
     >>> TextSpace("religion")
-    TextSpace: religion (14 identities); all occurrences of an identity; no vectors for similar words
+    TextSpace: religion (25 identities); all occurrences of an identity; no vectors for similar words
     """
 
     def __init__(
@@ -283,7 +283,7 @@ class TextSpace:
         """Return a space as in the paper of ADF: one occurrence at a time, in one spelling, by grammar only.
 
         >>> TextSpace.paper("religion").begin(["Marvin Gaye's mother tongue, he said to a Sikh."]).counterparts.tolist()
-        [13]
+        [24]
         """
         return cls(protected, similar, **{"occurrences": "each", "rules": PLAIN, "spellings": "first"} | settings)
 
@@ -332,7 +332,7 @@ class TextSpace:
         >>> space = TextSpace("orientation").by_spelling()
         >>> bound = space.begin(["The homosexual couple."])
         >>> bound.families(bound.seeds, 0).asked[1:4]
-        ['The straight couple.', 'The heterosexual couple.', 'The gay couple.']
+        ['The straight couple.', 'The heterosexual couple.', 'The hetero couple.']
         """
         return TextSpace(
             [lexicon.by_spelling() for lexicon in self.lexicons],

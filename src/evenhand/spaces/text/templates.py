@@ -105,14 +105,14 @@ def _ours() -> Mapping[str, Any]:
 def _checked(content: Mapping[str, Any], source: str) -> Mapping[str, Any]:
     def texts(value: Any, key: str) -> list[str]:
         if not isinstance(value, list | tuple) or not value or not all(isinstance(one, str) and one for one in value):
-            raise SpaceError(f"{source}: {key!r} must be a list of texts that is not empty, got {value!r:.60}")
+            raise SpaceError(f"{source}: must be a list of texts that is not empty", parameter=key, value=value)
         return list(value)
 
     tables = []
     for key in ("slots", "skip"):
         given = content.get(key, {})
         if not isinstance(given, Mapping):
-            raise SpaceError(f"{source}: {key!r} must be a table of lists, got {given!r:.60}")
+            raise SpaceError(f"{source}: must be a table of lists", parameter=key, value=given)
         tables.append({str(name): texts(words, str(name)) for name, words in given.items()})
     for key in content:
         if key not in (*FORMS, "slots", "skip", "sources"):

@@ -29,8 +29,8 @@ SLOW = {
     "docs/tutorial/first-audit.md",
     *(f"docs/explanation/{name}.md" for name in ("gradients", "searches", "text")),
     *(f"docs/how-to/{name}.md" for name in (
-        "ci", "compare", "compare-repairs", "endpoint", "evidence", "extend", "marginal", "measure", "models", "repair",
-        "repair-models", "report", "scale", "text-command", "text-models",
+        "ci", "compare", "compare-repairs", "endpoint", "evidence", "extend", "marginal", "measure", "models", "prove",
+        "repair", "repair-models", "report", "scale", "text-command", "text-models",
     )),
 }  # fmt: skip
 """Pages that take more than 3 seconds to run, but for the README."""

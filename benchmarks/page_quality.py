@@ -118,7 +118,9 @@ def promises(result: Result) -> str:
     estimate = (
         f"{models:,} simulated models, of which {shares} of individuals are treated differently, are audited with "
         f"{budget:,} tests: stopped at a random moment, at the first finding, and at the budget. Rates are known, "
-        "those of the rows by asking all. Widths are compared with Clopper and Pearson's intervals of the same draws."
+        "those of the rows by asking all. The data are 300 rows or, in every other audit, 40, which the budget draws "
+        "all. Their estimate is compared with the rate of the population and that of the rows. Widths are compared "
+        "with Clopper and Pearson's intervals of the same draws."
     )
     fair = result["estimate"].get("0.0")
     none = "" if fair is None else f" Of the fair models {fair['findings']:,} had a finding."

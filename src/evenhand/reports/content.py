@@ -194,10 +194,9 @@ def _shares(content: Content) -> None:
     subject = content.subject
     probe, run = subject.probe, subject.run
     if probe is None:
-        if not run.estimate:
-            content.missing["common"] = subject.no_model or subject.no_data
-            if subject.texts and subject.no_model and subject.no_data:
-                content.missing["common data"] = subject.no_data
+        content.missing["common"] = subject.no_model or subject.no_data
+        if subject.texts and subject.no_model and subject.no_data:
+            content.missing["common data"] = subject.no_data
         return
     if run.unaware and not run.found:
         content.missing["common"] = "The rate was not measured: the model does not receive the protected attributes."
@@ -229,7 +228,7 @@ def _shares(content: Content) -> None:
         found = _tried(content, f"common {population}", lambda p=population: measured(p))  # type: ignore[misc]
         if found is not None:
             content.estimates[population] = found
-    if subject.data is None and "data" not in run.estimate:
+    if subject.data is None:
         content.missing["common data"] = subject.no_data
 
 

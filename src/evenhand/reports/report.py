@@ -59,12 +59,12 @@ LEFT_OUT = ("texts_without_a_term", "texts_without_a_counterpart", "dropped")
 OTHER_KIND = "This part is for runs on people or texts. It was left out, because this run is on {}s."
 MISSING = {
     "attributes": (
-        "The rate among real people was not measured: there is no data{}. Use evenhand report RUN "
+        "{} among real people was not measured: there is no data{}. Use evenhand report RUN "
         "--data FILE, or eh.report(run, data=frame).",
         "there is no data: {}; use --data FILE",
     ),
     "texts": (
-        "The rate among texts was not measured: there are no texts{}. Use evenhand report RUN "
+        "{} among texts was not measured: there are no texts{}. Use evenhand report RUN "
         "--texts FILE, or eh.report(run, data=texts).",
         "there are no texts: {}; use --texts FILE",
     ),
@@ -544,10 +544,12 @@ def _data(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool, str]:
         rows = run.origin.data.rows
         return rows if texts else run.space.frame(rows), "", not (texts or run.counts.get("dropped")), ""
     missing, gone = MISSING["texts" if texts else "attributes"]
+    # The run's own rate is known without its data.
+    what = "Who gains and who loses" if "data" in run.estimate else "The rate"
     try:
         source = Source.read(run)
         if source.data is None:
-            return None, missing.format(""), False, ""
+            return None, missing.format(what, ""), False, ""
         path = unchanged(source.data, source.data_sha256, "data")
         found = read_texts(path) if texts else read_frame(path)
         (run.space.begin if texts else run.space.encode)(found)
@@ -556,7 +558,7 @@ def _data(run: Run, data: Any, lost: list[str]) -> tuple[Any, str, bool, str]:
         raise
     except EvenhandError as error:
         lost.append(gone.format(_reason(error)))
-        return None, missing.format(f": {_reason(error)}"), False, ""
+        return None, missing.format(what, f": {_reason(error)}"), False, ""
 
 
 def _probe(run: Run, model: Any, data: Any, ask: bool, lost: list[str]) -> tuple[ModelProbe | None, str]:

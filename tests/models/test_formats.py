@@ -321,7 +321,7 @@ def test_forged_trees_of_xgboost(tmp_path: Path, change: dict[str, int], says: s
         (r"left_child=\S+", "left_child=-900", "outside the tree"),
         (r"split_feature=\S+", "split_feature=44", "columns that do not exist"),
         (r"num_leaves=\d+", "num_leaves=500000000", "number of leaves"),
-        (r"cat_boundaries=0 1", "cat_boundaries=0 900", "categories of a tree"),
+        (r"cat_boundaries=0 1", "cat_boundaries=0 900", "categories that do not exist"),
         (r"num_tree_per_iteration=1", "num_tree_per_iteration=900", "other classes"),
         (r"max_feature_idx=3", "max_feature_idx=900000", "table_columns"),
         (r"objective=binary sigmoid:1", "objective=multiclass num_class:9000", "different number of classes"),

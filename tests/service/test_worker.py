@@ -134,10 +134,11 @@ def test_a_job_is_stopped_and_resumes(here: None, worker: Worker, project: Row) 
 
 def test_a_child_that_is_killed_resumes(here: None, worker: Worker, project: Row) -> None:
     library = worker.library
-    id = start(library, project, budget=BUDGET)
+    many = {"strategy": "themis", "gamma": 0.001, "budget": {"tests": 1_000_000}}
+    id = start(library, project, **many)
     os.kill(running(library, id)["child"], signal.SIGKILL)
     assert wait(library, id)["state"] == "done"
-    other = start(library, project, budget=BUDGET)
+    other = start(library, project, **many)
     assert wait(library, other)["state"] == "done"
     logs = [(library.job_folder(one) / "run" / "answers.log").read_bytes() for one in (id, other)]
     assert logs[0] == logs[1]

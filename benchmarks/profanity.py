@@ -28,7 +28,7 @@ def classify(texts: list[str]) -> Any:
 
 def audited(texts: list[str], lexicon: str) -> dict[str, Any]:
     """Audit the texts as they are, and count what each identity does in their places."""
-    space = eh.TextSpace(lexicon)
+    space = eh.TextSpace.paper(lexicon)
     as_they_are = eh.TextRandom(seeds=None, max_iter=1, phase="global")
     run, seconds = cpu(lambda: eh.audit(classify, space, as_they_are, eh.Budget(tests=10**6), data=texts))
     return {
@@ -45,7 +45,7 @@ def by_identity(texts: list[str], lexicon: str) -> dict[str, list[int]]:
 
     Where it stands already the text is counted as it is, so that all identities stand in the same places.
     """
-    bound = eh.TextSpace(lexicon, max_family_size=10**6).begin(texts)
+    bound = eh.TextSpace.paper(lexicon, max_family_size=10**6).begin(texts)
     counts = np.zeros((len(bound.swaps.identities), 4), dtype=np.int64)
     for first in range(0, len(bound.seeds), BLOCK):
         some = bound.seeds[np.arange(first, min(first + BLOCK, len(bound.seeds)))]

@@ -52,7 +52,7 @@ _HYPHENS = ("-", "\u2010", "\u2011")
 
 @dataclass(frozen=True)
 class Rules:
-    """What is no identity, as read from files.
+    """What is not an identity, as read from files.
 
     >>> rules = natural()
     >>> rules.phrases["idiom"][0], "rugs" in rules.words["things"]

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import struct
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -27,10 +28,10 @@ class Bomb:
     """Leaves a file where it is unpickled."""
 
     def __reduce__(self) -> Any:
-        return os.system, ("touch /tmp/evenhand-was-executed",)
+        return os.system, (f"touch {MARK}",)
 
 
-MARK = Path("/tmp/evenhand-was-executed")
+MARK = Path(tempfile.gettempdir()) / "evenhand-was-executed"
 PICKLE = pickle.dumps(Bomb())
 
 
